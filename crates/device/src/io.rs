@@ -1,0 +1,102 @@
+//! The seam between a device and whoever drives it.
+
+use foreseek_units::{Bytes, Instant, Nanos, SectorSpan, Sectors};
+
+/// Names a request between its submission and its completion. Chosen by the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IoId(pub u64);
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Read the sectors.
+    Read,
+    /// Write the sectors.
+    Write,
+    /// Make earlier writes durable; the range is ignored.
+    Flush,
+}
+
+/// A request to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// The driver's name for it.
+    pub id: IoId,
+    /// Read, write or flush.
+    pub op: Op,
+    /// The sectors concerned; must lie within the device's capacity.
+    pub range: SectorSpan,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it was transferred.
+    Done,
+    /// A sector of it is out of the device's range, unreadable, or lost with a failed member.
+    Failed,
+}
+
+/// A completed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The driver's name for the request.
+    pub id: IoId,
+    /// When it completed; never later than the time given to [`Device::advance`].
+    pub at: Instant,
+    /// Whether it succeeded.
+    pub outcome: Outcome,
+}
+
+/// The device's queue holds as many requests as it may: submit again after a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the device's queue is full")]
+pub struct Full;
+
+/// What a device has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests completed, by any outcome.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes transferred for reads.
+    pub read: Bytes,
+    /// Bytes transferred for writes.
+    pub written: Bytes,
+    /// Media accesses that did not start where the head's previous access ended.
+    pub seeks: u64,
+    /// Sum over those of the distance in logical sectors between that end and this start.
+    pub seek_distance: Sectors,
+    /// Reads that the device's own buffer answered.
+    pub buffer_hits: u64,
+    /// Time during which at least one request was in service, summed over the members of an array.
+    pub busy: Nanos,
+}
+
+/// A disk, a whole array or a remote volume, its queue inside.
+///
+/// The driver calls [`submit`](Device::submit) as requests arrive, asks [`next`](Device::next)
+/// when something will happen, and calls [`advance`](Device::advance) with a time not later than
+/// it needs completions for. Times must not run backwards. A device is deterministic: the same
+/// calls give the same answers.
+pub trait Device: Send {
+    /// Puts a request into the queue.
+    ///
+    /// # Errors
+    /// [`Full`] when the queue holds its limit; nothing is changed then.
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full>;
+
+    /// When the device next has something to do, if left alone: the driver then calls `advance`.
+    /// `None` when it is idle.
+    fn next(&self) -> Option<Instant>;
+
+    /// Lets time pass up to `now` and appends the requests that completed, in order of time.
+    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>);
+
+    /// The sectors it has.
+    fn capacity(&self) -> Sectors;
+
+    /// What it has done so far.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,71 @@
+//! The commands, one a module, and what they share: the answer, the format, how they complain.
+
+mod demo;
+mod devices;
+mod disk;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// Makes programs read faster from storage that seeks: hard disks, arrays, network volumes.
+#[derive(Debug, Parser)]
+#[command(name = "foreseek", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the built-in device profiles and the competitive depth of each.
+    Devices(devices::Args),
+    /// Attach, list, watch and detach emulated disks.
+    #[command(subcommand)]
+    Disk(disk::Command),
+    /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
+    Demo(demo::Args),
+}
+
+/// How a command reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs: one JSON value on standard output.
+    Json,
+}
+
+/// What a command has to say, as an exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done, or yes: 0.
+    Done,
+    /// The answer is no: 1.
+    #[allow(dead_code, reason = "the first command that asks a question is still to come")]
+    No,
+}
+
+impl From<Answer> for ExitCode {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Done => Self::SUCCESS,
+            Answer::No => Self::from(1),
+        }
+    }
+}
+
+/// Runs a parsed command line.
+pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
+    match cli.command {
+        Command::Devices(args) => devices::run(args),
+        Command::Disk(command) => disk::run(command),
+        Command::Demo(args) => demo::run(args),
+    }
+}
+
+/// Says on standard error what could not be done and why.
+#[allow(clippy::print_stderr, reason = "this is where the program speaks to its user")]
+pub(crate) fn complain(error: &anyhow::Error) {
+    eprintln!("foreseek: {error:#}");
+}

@@ -1,0 +1,20 @@
+//! The command line: glue only. Each command is a module of [`commands`]; the work is done in the
+//! crates below.
+//!
+//! Exit status: 0 done, 1 the answer is no, 2 cannot.
+
+mod commands;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = commands::Cli::parse();
+    match commands::run(cli) {
+        Ok(answer) => answer.into(),
+        Err(error) => {
+            commands::complain(&error);
+            ExitCode::from(2)
+        }
+    }
+}

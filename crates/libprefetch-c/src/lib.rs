@@ -1,0 +1,1 @@
+//! Application-directed prefetching: the C library, libprefetch.so, and its interposition.

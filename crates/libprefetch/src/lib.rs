@@ -1,0 +1,1 @@
+//! Application-directed prefetching: the Rust API.

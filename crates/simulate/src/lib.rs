@@ -1,0 +1,1 @@
+//! Virtual time: a page cache and a fadvise door over a modelled device.

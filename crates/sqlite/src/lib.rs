@@ -1,0 +1,1 @@
+//! A loadable extension that prefetches an unmodified SQLite's scans by secondary index.

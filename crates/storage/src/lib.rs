@@ -1,0 +1,1 @@
+//! Real I/O: fadvise, residency, physical layout, memory limits, loop devices.
