@@ -1,0 +1,60 @@
+# Two commands do it all on a fresh Debian machine with Rust: `make demo` and `make test`.
+# Both install what they need (see scripts/setup) and say what they do.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBDIR ?= $(PREFIX)/lib
+# Seconds that each fuzz target runs in `make test`; `make fuzz FUZZ_SECONDS=3600` for a real run.
+FUZZ_SECONDS ?= 15
+# Options for the demo, as in `make demo DEMO="--database-size 200M --memory 100M"`.
+DEMO ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint unit fuzz bench header install uninstall clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install the packages that building and testing need (Debian: apt)
+	@scripts/setup
+
+build: setup ## Build everything, optimised, into target/release
+	$(CARGO) build --release --locked
+
+demo: build ## The main job: SQLite on a seeking disk, stock and with Foreseek (under five minutes)
+	target/release/foreseek demo --out demo-out $(DEMO)
+
+test: setup ## Linters, all tests, a short run of each fuzz target; ends with a summary
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" scripts/test
+
+lint: ## rustfmt and clippy, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit: ## The tests alone, without linters and fuzzing
+	$(CARGO) test --workspace --locked
+
+fuzz: ## Run every fuzz target for FUZZ_SECONDS each
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" scripts/fuzz
+
+bench: build ## Run the benchmarks and keep their raw results under benches/results
+	@scripts/bench
+
+header: ## Write libprefetch.h anew from the C library's source
+	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header
+
+install: build ## Install the program, the C library, its header and the SQLite extension under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 target/release/libprefetch.so target/release/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/
+	install -m 644 crates/libprefetch-c/include/libprefetch.h $(DESTDIR)$(PREFIX)/include/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' crates/libprefetch-c/libprefetch.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
+
+uninstall: ## Remove what install put under PREFIX
+	rm -f $(DESTDIR)$(PREFIX)/bin/foreseek $(DESTDIR)$(LIBDIR)/libprefetch.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite.so
+	rm -f $(DESTDIR)$(PREFIX)/include/libprefetch.h $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
+
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf fuzz/target demo-out
