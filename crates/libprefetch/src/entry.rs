@@ -1,0 +1,28 @@
+//! What passes between an application and its client: coming accesses, regions, questions.
+
+use foreseek_units::ByteOffset;
+use std::os::fd::RawFd;
+
+/// One intended read of a page (figure 6: `struct access_entry`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Any open descriptor of the file.
+    pub fd: RawFd,
+    /// A byte within the page.
+    pub offset: ByteOffset,
+    /// Whether it is a landmark that [`Want::marked`] reports.
+    pub mark: bool,
+}
+
+/// Names a watched region of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Region(pub(crate) u64);
+
+/// The question to the application: what will you read (section 4.1)?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The most recently accessed marked entry; its page's first byte.
+    pub marked: Option<(RawFd, ByteOffset)>,
+    /// The read that led to the question.
+    pub requested: (RawFd, ByteOffset),
+}
