@@ -3,10 +3,23 @@
 //! Everything that decides implements [`Engine`]: events and the time go in, bounded commands come
 //! out. The same object runs in real time behind the real doors and in virtual time in the
 //! simulator; a recorder holds the two to each other.
+//!
+//! [`AccessListEngine`] is the policy of application-directed prefetching (ATC'09), and [`Driver`]
+//! carries out its commands on any [`PageCache`].
 #![forbid(unsafe_code)]
 
+mod access_engine;
+pub mod driver;
 pub mod engine;
 pub mod page_cache;
+pub mod record;
+mod settings;
+mod stats;
 
+pub use access_engine::AccessListEngine;
+pub use driver::{Driver, Step, Want};
 pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;
+pub use record::Recorder;
+pub use settings::{GROWTH, LIST_FLOOR, LIST_LIMIT, Order, Settings, Share};
+pub use stats::Stats;

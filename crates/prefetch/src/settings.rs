@@ -1,0 +1,97 @@
+//! What a client may choose about application-directed prefetching.
+
+use foreseek_units::{Bytes, Pages};
+
+/// How much of the budget a round may take (ATC'09 section 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Share {
+    /// The paper's 90 %. It holds where the kernel moves advised pages to the young end of its
+    /// lists, as the authors' patched one did; the simulator's modelled kernel can.
+    Paper,
+    /// 60 %. A stock kernel's `WILLNEED` leaves resident pages where they are, and a buffer above
+    /// about 64 % of the memory collapses: pages of the round drop out before they are read.
+    Stock,
+}
+
+impl Share {
+    /// The share as a fraction: what a client starts with and never exceeds.
+    #[must_use]
+    pub const fn fraction(self) -> f64 {
+        match self {
+            Self::Paper => 0.9,
+            Self::Stock => 0.6,
+        }
+    }
+}
+
+/// In which order a round is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By place on the device, across files, where the layout is known; the rest by file and offset.
+    Disk,
+    /// By file and offset (the paper's way).
+    File,
+}
+
+/// How many entries an access list holds unless told otherwise. An entry takes 8 bytes, so a full
+/// list takes 32 MiB; it covers a buffer of 2 GiB when each page of it is read eight times.
+pub const LIST_LIMIT: usize = 4 << 20;
+
+/// The smallest list that may be asked for: less than one floor-sized buffer could not feed a round.
+pub const LIST_FLOOR: usize = 1024;
+
+/// The growth of a ramp, per round that was used, unless told otherwise: from 64 pages to 1 GiB in
+/// six rounds, while the first, doubtful rounds stay cheap.
+pub const GROWTH: u32 = 4;
+
+/// The choices of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How much of the budget a round may take.
+    pub share: Share,
+    /// At most this much budget, whatever the system has; `None`: what the system has.
+    pub memory: Option<Pages>,
+    /// The largest gap between two wanted pages that is cheaper read than skipped; zero: none.
+    pub infill: Pages,
+    /// In which order a round is fetched.
+    pub order: Order,
+    /// A client that is not sure of its list starts with a round this large, and multiplies it by
+    /// [`growth`](Self::growth) with each round that was used. `None`: a full buffer at once, as
+    /// the paper does.
+    pub first_round: Option<Pages>,
+    /// By what a ramp grows; at least 2.
+    pub growth: u32,
+    /// How many entries the access list holds; at least [`LIST_FLOOR`].
+    pub list_limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            share: Share::Stock,
+            memory: None,
+            infill: Bytes::kib(32).pages_floor(), // ATC'09 section 3.3: up to 32 KB helps or is neutral
+            order: Order::Disk,
+            first_round: None,
+            growth: GROWTH,
+            list_limit: LIST_LIMIT,
+        }
+    }
+}
+
+impl Settings {
+    /// The paper's own way: 90 % of the memory, file order.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self { share: Share::Paper, order: Order::File, ..Self::default() }
+    }
+
+    /// The same with every value within its bounds.
+    #[must_use]
+    pub(crate) fn bounded(mut self) -> Self {
+        self.growth = self.growth.max(2);
+        self.list_limit = self.list_limit.max(LIST_FLOOR);
+        self.first_round = self.first_round.map(|pages| pages.max(Pages(1)));
+        self
+    }
+}

@@ -1,0 +1,72 @@
+//! What an access-list client has done, in counters.
+
+use foreseek_units::{Nanos, Pages};
+
+/// Counters since the client was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Reads of watched ranges that were reported.
+    pub reads: u64,
+    /// Reads that found every page in the page cache, or were let through without a look because
+    /// the same page had just been read.
+    pub hits: u64,
+    /// Reads that found a page missing.
+    pub misses: u64,
+    /// Reads that missed and were not on the list.
+    pub strays: u64,
+    /// Questions to the application.
+    pub wants: u64,
+    /// Access-list entries accepted.
+    pub hinted: u64,
+    /// Rounds of prefetching.
+    pub rounds: u64,
+    /// Rounds of which too little was used.
+    pub wasted_rounds: u64,
+    /// Fetches asked of the page cache (one system call each, or a few).
+    pub fetches: u64,
+    /// Pages asked for in them, infill included.
+    pub fetched: Pages,
+    /// Pages among those that nobody wanted: gaps that were cheaper read than skipped.
+    pub infill: Pages,
+    /// Wanted pages fetched and then read while still there.
+    pub used: Pages,
+    /// Pages given back.
+    pub forgotten: Pages,
+    /// Wanted pages fetched and found missing when they were read: contention.
+    pub evicted: Pages,
+    /// Fetches that the page cache refused or cut short.
+    pub refused: u64,
+    /// Questions about residency.
+    pub queries: u64,
+    /// The present size of the reorder buffer.
+    pub buffer: Pages,
+    /// Time spent in fetching, during which the reader waited.
+    pub fetching: Nanos,
+}
+
+impl Stats {
+    /// Every counter with its name, for reports: counts, pages and nanoseconds as their names say.
+    #[must_use]
+    pub fn entries(&self) -> [(&'static str, u64); 18] {
+        [
+            ("reads", self.reads),
+            ("hits", self.hits),
+            ("misses", self.misses),
+            ("strays", self.strays),
+            ("wants", self.wants),
+            ("hinted", self.hinted),
+            ("rounds", self.rounds),
+            ("wasted_rounds", self.wasted_rounds),
+            ("fetches", self.fetches),
+            ("fetched_pages", self.fetched.get()),
+            ("infill_pages", self.infill.get()),
+            ("used_pages", self.used.get()),
+            ("forgotten_pages", self.forgotten.get()),
+            ("evicted_pages", self.evicted.get()),
+            ("refused", self.refused),
+            ("queries", self.queries),
+            ("buffer_pages", self.buffer.get()),
+            ("fetching_ns", self.fetching.get()),
+        ]
+    }
+}
