@@ -1,3 +1,16 @@
 //! The main job, shown: SQLite's scan by a secondary index on an emulated disk, stock and with
 //! Foreseek, and the report on it.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
+
+pub mod cgroup;
+mod customer;
+pub mod database;
+mod error;
+mod interrupt;
+mod process;
+
+pub use customer::QUERY;
+pub use error::{Error, Result};
+pub use interrupt::Interrupt;
+pub use process::Program;
