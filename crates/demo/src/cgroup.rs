@@ -115,15 +115,16 @@ impl MemoryGroup {
         }
         fs::create_dir(&path).map_err(|error| refuse(&error))?;
         let group = Self { version: place.version, path };
+        // Nothing of it may go to swap: that would be memory of another disk. Version 1's own limit
+        // of memory and swap together is no way to say so: it hides how often memory was short.
         let (limit_file, swap_file) = match group.version {
-            Version::V1 => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+            Version::V1 => ("memory.limit_in_bytes", "memory.swappiness"),
             Version::V2 => ("memory.max", "memory.swap.max"),
         };
         group.write(limit_file, limit.get())?;
-        // Nothing of it may go to swap: that would be memory of another disk. Without swap in the
-        // kernel the file is not there, and nothing needs to be done.
+        // A kernel without swap lacks the file, and nothing needs to be done.
         if group.path.join(swap_file).exists() {
-            group.write(swap_file, if group.version == Version::V1 { limit.get() } else { 0 })?;
+            group.write(swap_file, 0)?;
         }
         Ok(group)
     }
@@ -150,9 +151,7 @@ impl MemoryGroup {
         match self.version {
             Version::V1 => Usage {
                 peak: Bytes(number("memory.max_usage_in_bytes").unwrap_or_default()),
-                // Memory and swap together are charged first: with equal limits that one is met.
-                limit_hits: number("memory.failcnt").unwrap_or_default()
-                    + number("memory.memsw.failcnt").unwrap_or_default(),
+                limit_hits: number("memory.failcnt").unwrap_or_default(),
             },
             Version::V2 => Usage {
                 peak: Bytes(number("memory.peak").unwrap_or_default()),
