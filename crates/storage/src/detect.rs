@@ -1,0 +1,155 @@
+//! The device under a file, as sysfs describes it.
+//!
+//! A file's `st_dev` names a partition, a whole disk or an anonymous device (btrfs, overlay, NFS,
+//! FUSE). Partitions are resolved to their disk and the sector where they start, since it is the
+//! disk that has the head.
+
+use crate::proc_file;
+use foreseek_units::{Bytes, Sectors};
+use std::path::{Path, PathBuf};
+
+/// A device's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceNumber {
+    /// The driver.
+    pub major: u32,
+    /// Which of its devices.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// From `st_dev` or `st_rdev`.
+    #[must_use]
+    pub fn from_raw(raw: rustix::fs::Dev) -> Self {
+        Self { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// What is known of the device under a file. `None` where sysfs does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backing {
+    /// The whole disk, or the anonymous device where there is none.
+    pub disk: DeviceNumber,
+    /// Where the partition starts on the disk.
+    pub start: Sectors,
+    /// The length of the partition or disk.
+    pub length: Option<Bytes>,
+    /// Whether it seeks (`queue/rotational`).
+    pub rotational: Option<bool>,
+    /// The longest request (`queue/max_sectors_kb`).
+    pub max_request: Option<Bytes>,
+    /// The kernel's read-ahead window (`queue/read_ahead_kb`, or that of the anonymous device).
+    pub read_ahead: Option<Bytes>,
+}
+
+impl Backing {
+    /// What is under a device number.
+    #[must_use]
+    pub fn of(number: DeviceNumber) -> Self {
+        Self::within(Path::new("/sys"), number)
+    }
+
+    /// The same in another sysfs.
+    fn within(sys: &Path, number: DeviceNumber) -> Self {
+        let own = sys.join("dev/block").join(number.to_string());
+        // `..` of the symbolic link is the disk's own folder; that of a whole disk is not a device.
+        let parent = own.join("..");
+        let disk_number = || proc_file::read(&parent.join("dev")).and_then(|text| DeviceNumber::parse(&text));
+        let is_partition = proc_file::read(&own.join("partition")).is_some();
+        let (disk, queue): (DeviceNumber, PathBuf) = match disk_number().filter(|_| is_partition) {
+            Some(disk) => (disk, parent.join("queue")),
+            None => (number, own.join("queue")),
+        };
+        let kib = |path: PathBuf| proc_file::read_number(&path).map(Bytes::kib);
+        Self {
+            disk,
+            start: if is_partition {
+                Sectors(proc_file::read_number(&own.join("start")).unwrap_or(0))
+            } else {
+                Sectors::ZERO
+            },
+            length: proc_file::read_number(&own.join("size")).map(|sectors| Sectors(sectors).bytes()),
+            rotational: proc_file::read_number(&queue.join("rotational")).map(|flag| flag != 0),
+            max_request: kib(queue.join("max_sectors_kb")),
+            read_ahead: kib(queue.join("read_ahead_kb"))
+                .or_else(|| kib(sys.join("class/bdi").join(number.to_string()).join("read_ahead_kb"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A sysfs with disk 8:0, its partition 8:1 and an anonymous device 0:48.
+    fn sysfs() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let disk = root.path().join("devices/sda");
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::create_dir_all(disk.join("sda1")).unwrap();
+        fs::create_dir_all(root.path().join("dev/block")).unwrap();
+        fs::create_dir_all(root.path().join("class/bdi/0:48")).unwrap();
+        for (file, text) in [
+            ("dev", "8:0\n"),
+            ("size", "2048\n"),
+            ("queue/rotational", "1\n"),
+            ("queue/max_sectors_kb", "1280\n"),
+            ("queue/read_ahead_kb", "128\n"),
+            ("sda1/dev", "8:1\n"),
+            ("sda1/partition", "1\n"),
+            ("sda1/start", "64\n"),
+            ("sda1/size", "1024\n"),
+        ] {
+            fs::write(disk.join(file), text).unwrap();
+        }
+        fs::write(root.path().join("class/bdi/0:48/read_ahead_kb"), "256\n").unwrap();
+        for (link, to) in [("8:0", "../../devices/sda"), ("8:1", "../../devices/sda/sda1")] {
+            std::os::unix::fs::symlink(to, root.path().join("dev/block").join(link)).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_partition_is_a_piece_of_its_disk() {
+        let sys = sysfs();
+        let partition = Backing::within(sys.path(), DeviceNumber { major: 8, minor: 1 });
+        assert_eq!(
+            partition,
+            Backing {
+                disk: DeviceNumber { major: 8, minor: 0 },
+                start: Sectors(64),
+                length: Some(Bytes::kib(512)),
+                rotational: Some(true),
+                max_request: Some(Bytes::kib(1280)),
+                read_ahead: Some(Bytes::kib(128)),
+            }
+        );
+        let disk = Backing::within(sys.path(), DeviceNumber { major: 8, minor: 0 });
+        assert_eq!((disk.disk, disk.start), (partition.disk, Sectors::ZERO));
+        assert_eq!(disk.length, Some(Bytes::mib(1)));
+    }
+
+    #[test]
+    fn an_anonymous_device_has_a_window_and_no_queue() {
+        let sys = sysfs();
+        let number = DeviceNumber { major: 0, minor: 48 };
+        let backing = Backing::within(sys.path(), number);
+        assert_eq!(backing.disk, number);
+        assert_eq!((backing.rotational, backing.max_request), (None, None));
+        assert_eq!(backing.read_ahead, Some(Bytes::kib(256)));
+        let unknown = Backing::within(sys.path(), DeviceNumber { major: 9, minor: 9 });
+        assert_eq!((unknown.read_ahead, unknown.length), (None, None));
+    }
+}

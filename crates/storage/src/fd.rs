@@ -1,0 +1,150 @@
+//! Descriptors that belong to the host program, and what file is behind one.
+#![allow(unsafe_code)]
+
+use crate::detect::DeviceNumber;
+use foreseek_units::{ByteOffset, Bytes};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, RawFd};
+
+/// A descriptor of the host. It is only ever lent to the kernel; it may be closed at any time, and
+/// its number may then name another file, so that whoever uses one [identifies](HostFd::identify) it
+/// first. Advice that still goes astray in between costs time and changes no data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostFd(RawFd);
+
+/// What kind of thing a descriptor refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A block device.
+    BlockDevice,
+}
+
+/// The file behind a descriptor, the same for every descriptor of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The device that holds the file, or the block device itself.
+    pub device: DeviceNumber,
+    /// The inode number; 0 for a block device, whose page cache is one whatever node opened it.
+    pub inode: u64,
+    /// Which kind of file.
+    pub kind: FileKind,
+}
+
+impl HostFd {
+    /// A descriptor by number. `None` for a negative one.
+    #[must_use]
+    pub const fn new(fd: RawFd) -> Option<Self> {
+        if fd < 0 { None } else { Some(Self(fd)) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn raw(self) -> RawFd {
+        self.0
+    }
+
+    /// The descriptor as rustix takes it.
+    pub(crate) fn borrow(&self) -> BorrowedFd<'_> {
+        // SAFETY: the number is not -1 (checked in `new`) and is only passed to system calls, which
+        // check it themselves. Nothing is assumed about what it refers to, and it is never closed.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+
+    /// Which file this is and how long: `None` for what is neither file nor block device, or not
+    /// open. A block device's length is not in its inode and comes out as `None`.
+    #[must_use]
+    pub fn identify(self) -> Option<(Identity, Option<Bytes>)> {
+        let stat = rustix::fs::fstat(self.borrow()).ok()?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Some((
+                Identity {
+                    device: DeviceNumber::from_raw(stat.st_dev),
+                    inode: stat.st_ino,
+                    kind: FileKind::File,
+                },
+                Some(Bytes(u64::try_from(stat.st_size).unwrap_or(0))),
+            )),
+            FileType::BlockDevice => Some((
+                Identity {
+                    device: DeviceNumber::from_raw(stat.st_rdev),
+                    inode: 0,
+                    kind: FileKind::BlockDevice,
+                },
+                None,
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether the file belongs to the user of this process, or the process is root's.
+    pub(crate) fn is_own(self) -> bool {
+        let user = rustix::process::geteuid();
+        user.is_root() || rustix::fs::fstat(self.borrow()).is_ok_and(|stat| stat.st_uid == user.as_raw())
+    }
+
+    /// Where the next `read` starts; `None` where there is no such place (a pipe).
+    #[must_use]
+    pub fn position(self) -> Option<ByteOffset> {
+        rustix::fs::seek(self.borrow(), rustix::fs::SeekFrom::Current(0)).ok().map(ByteOffset)
+    }
+
+    /// Why reads through this descriptor can't be prefetched; `None` where they can.
+    #[must_use]
+    pub fn obstacle(self) -> Option<&'static str> {
+        let flags = match rustix::fs::fcntl_getfl(self.borrow()) {
+            Ok(flags) => flags,
+            Err(Errno::BADF) => return Some("it is not open"),
+            Err(_) => return Some("its flags cannot be read"),
+        };
+        if flags.contains(OFlags::PATH) {
+            Some("it was opened with O_PATH: open it for reading")
+        } else if flags & OFlags::ACCMODE == OFlags::WRONLY {
+            Some("it was opened for writing only: open it for reading")
+        } else if flags.contains(OFlags::DIRECT) {
+            Some("it was opened with O_DIRECT, and such reads go past the page cache: open it without")
+        } else if self.identify().is_none() {
+            Some("it is neither a regular file nor a block device")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    fn host(file: &std::fs::File) -> HostFd {
+        HostFd::new(file.as_raw_fd()).unwrap()
+    }
+
+    #[test]
+    fn two_descriptors_of_a_file_are_one_file_and_two_files_are_two() {
+        let a = tempfile::NamedTempFile::new().unwrap();
+        let b = tempfile::NamedTempFile::new().unwrap();
+        a.as_file().set_len(5000).unwrap();
+        let again = a.reopen().unwrap();
+        assert_eq!(host(a.as_file()).identify(), host(&again).identify());
+        assert_eq!(host(&again).identify().unwrap().1, Some(Bytes(5000)));
+        assert_ne!(host(a.as_file()).identify(), host(b.as_file()).identify());
+    }
+
+    #[test]
+    fn what_cannot_be_prefetched_says_why() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let write_only = std::fs::File::options().write(true).open(path.path()).unwrap();
+        assert!(host(&write_only).obstacle().unwrap().contains("writing only"));
+        assert_eq!(host(path.as_file()).obstacle(), None);
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let pipe = HostFd::new(reader.as_raw_fd()).unwrap();
+        assert!(pipe.obstacle().unwrap().contains("neither"));
+        assert_eq!(pipe.identify(), None);
+        assert_eq!(pipe.position(), None);
+        assert!(HostFd::new(1_000_000).unwrap().obstacle().unwrap().contains("not open"));
+        assert_eq!(HostFd::new(-1), None);
+    }
+}

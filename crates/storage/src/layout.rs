@@ -1,0 +1,224 @@
+//! Where a file lies on its device (FIEMAP), for fetching in disk order.
+//!
+//! The file is not synced first (`FIEMAP_FLAG_SYNC` is left out): that would write the host's dirty
+//! data back at a time that the host did not choose, and what it would place is dirty and so in
+//! memory, where nothing need be fetched. Pages that have no place yet (delayed allocation, holes,
+//! unknown) or whose reading moves no head (preallocated, unwritten) are left out. Compressed
+//! extents are taken as if they were as long on the device as in the file, and data in an inode or a
+//! shared block counts as lying where that block lies: near enough for an order.
+#![allow(unsafe_code)]
+
+use crate::fd::{FileKind, HostFd, Identity};
+use foreseek_prefetch::engine::Extent;
+use foreseek_units::{Lba, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, Sectors};
+use rustix::io::Errno;
+use rustix::ioctl::Updater;
+
+/// How many extents of one file are kept; 24 bytes each, 6 MiB. At the 4 MiB that a file of
+/// thoroughly mixed writers gets an extent, that places 1 TiB; what lies beyond is unplaced.
+pub const EXTENTS_LIMIT: usize = 256 * 1024;
+
+/// Pages of a block device when only its place matters: 8 PiB, more than any has.
+const WHOLE_DEVICE: Pages = Pages(1 << 41);
+/// Extents a call: 14 KiB, on the heap.
+const BATCH: usize = 256;
+/// `_IOWR('f', 11, struct fiemap)`.
+const FS_IOC_FIEMAP: rustix::ioctl::Opcode = 0xC020_660B;
+
+const LAST: u32 = 0x1;
+const UNKNOWN: u32 = 0x2;
+const DELAYED: u32 = 0x4;
+const INLINE: u32 = 0x200;
+const UNWRITTEN: u32 = 0x800;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; BATCH],
+}
+
+/// Where a file lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Placed pages, ascending and disjoint; neighbours on file and device are merged.
+    pub extents: Vec<Extent>,
+    /// Whether the file has more extents than [`EXTENTS_LIMIT`]; the rest is unplaced.
+    pub cut_short: bool,
+}
+
+impl Layout {
+    /// The layout of an open file whose partition begins at `start` of its disk.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where the file system has no FIEMAP, or what else the kernel said.
+    pub fn of(fd: HostFd, identity: &Identity, start: Sectors) -> Result<Self, Errno> {
+        if identity.kind == FileKind::BlockDevice {
+            let whole = Extent { page: PageIndex::ZERO, pages: WHOLE_DEVICE, lba: Lba::ZERO + start };
+            return Ok(Self { extents: vec![whole], cut_short: false });
+        }
+        let mut layout = Self::default();
+        let mut map = Box::new(Fiemap {
+            start: 0,
+            length: u64::MAX,
+            flags: 0,
+            mapped_extents: 0,
+            extent_count: BATCH as u32,
+            reserved: 0,
+            extents: [FiemapExtent::default(); BATCH],
+        });
+        loop {
+            map.mapped_extents = 0;
+            map.length = u64::MAX - map.start;
+            // SAFETY: the opcode is that of FIEMAP, and `Fiemap` is laid out as `struct fiemap` with
+            // room for the `extent_count` extents that it announces.
+            let request = unsafe { Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map) };
+            // SAFETY: FIEMAP writes into the structure that is passed and nowhere else.
+            unsafe { rustix::ioctl::ioctl(fd.borrow(), request)? };
+            let found = &map.extents[..(map.mapped_extents as usize).min(BATCH)];
+            let Some(last) = found.last() else { break };
+            layout.add(found, start);
+            let next = last.logical.saturating_add(last.length);
+            if last.flags & LAST != 0 || next <= map.start || layout.cut_short {
+                break;
+            }
+            map.start = next;
+        }
+        Ok(layout)
+    }
+
+    fn add(&mut self, found: &[FiemapExtent], start: Sectors) {
+        for extent in found.iter().filter_map(|found| placed(found, start)) {
+            self.push(extent);
+            if self.extents.len() > EXTENTS_LIMIT {
+                self.extents.pop();
+                self.cut_short = true;
+                return;
+            }
+        }
+    }
+
+    /// Adds an extent, without a page that the one before holds already (two extents may share one
+    /// where blocks are smaller than pages).
+    fn push(&mut self, mut extent: Extent) {
+        if let Some(last) = self.extents.last_mut() {
+            let last_end = last.page + last.pages;
+            let shared = last_end - extent.page;
+            if shared >= extent.pages {
+                return;
+            }
+            extent.page += shared;
+            extent.lba += shared.sectors();
+            extent.pages -= shared;
+            if extent.page == last_end && extent.lba == last.lba + last.pages.sectors() {
+                last.pages += extent.pages;
+                return;
+            }
+        }
+        self.extents.push(extent);
+    }
+}
+
+/// The pages of an extent, outward to whole pages; `None` where they have no place.
+fn placed(found: &FiemapExtent, start: Sectors) -> Option<Extent> {
+    let nowhere = UNKNOWN | DELAYED | UNWRITTEN;
+    if found.flags & nowhere != 0 || found.length == 0 || (found.flags & INLINE != 0 && found.physical == 0) {
+        return None;
+    }
+    let page = found.logical / PAGE_SIZE;
+    let end = found.logical.saturating_add(found.length).div_ceil(PAGE_SIZE);
+    let lead_bytes = found.logical % PAGE_SIZE;
+    let lba = Lba(found.physical.saturating_sub(lead_bytes) / SECTOR_SIZE);
+    Some(Extent { page: PageIndex(page), pages: Pages(end - page), lba: lba + start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(logical: u64, physical: u64, length: u64, flags: u32) -> FiemapExtent {
+        FiemapExtent { logical, physical, length, flags, ..FiemapExtent::default() }
+    }
+
+    fn extent(page: u64, pages: u64, lba: u64) -> Extent {
+        Extent { page: PageIndex(page), pages: Pages(pages), lba: Lba(lba) }
+    }
+
+    fn layout(found: &[FiemapExtent]) -> Vec<Extent> {
+        let mut layout = Layout::default();
+        layout.add(found, Sectors::ZERO);
+        layout.extents
+    }
+
+    #[test]
+    fn the_structures_are_as_long_as_the_kernels() {
+        assert_eq!(size_of::<FiemapExtent>(), 56);
+        assert_eq!(size_of::<Fiemap>(), 32 + 56 * BATCH);
+    }
+
+    #[test]
+    fn extents_that_continue_each_other_are_one() {
+        let parts =
+            [found(0, 409_600, 8192, 0), found(8192, 417_792, 4096, 0), found(12288, 0x10_0000, 4096, 0)];
+        assert_eq!(layout(&parts), [extent(0, 3, 800), extent(3, 1, 2048)]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_left_out() {
+        let parts = [
+            found(0, 0, 4096, UNKNOWN),
+            found(4096, 0, 4096, DELAYED | UNKNOWN),
+            found(8192, 81920, 4096, UNWRITTEN),
+            found(12288, 0, 100, INLINE),
+            found(16384, 4096, 4096, 0),
+            found(20480, 8192, 0, 0),
+        ];
+        assert_eq!(layout(&parts), [extent(4, 1, 8)]);
+    }
+
+    #[test]
+    fn a_page_of_small_blocks_lies_where_its_first_extent_lies() {
+        // 1 KiB blocks: the page 1 is shared by both extents.
+        let parts = [found(0, 10_240, 5120, 0), found(5120, 102_400, 7168, 0)];
+        assert_eq!(layout(&parts), [extent(0, 2, 20), extent(2, 1, (102_400 - 1024) / 512 + 8)]);
+        // An extent wholly within a page that is placed already adds nothing.
+        assert_eq!(layout(&[found(0, 10_240, 1024, 0), found(1024, 90_000, 1024, 0)]), [extent(0, 1, 20)]);
+    }
+
+    #[test]
+    fn a_partition_moves_everything_by_its_start() {
+        let mut layout = Layout::default();
+        layout.add(&[found(0, 4096, 4096, 0)], Sectors(2048));
+        assert_eq!(layout.extents, [extent(0, 1, 2056)]);
+    }
+
+    #[test]
+    fn too_many_extents_are_cut_and_said() {
+        let parts: Vec<_> =
+            (0..EXTENTS_LIMIT as u64 + 5).map(|n| found(n * 4096, (n + 1) * 8192, 4096, 0)).collect();
+        let mut layout = Layout::default();
+        layout.add(&parts, Sectors::ZERO);
+        assert!(layout.cut_short);
+        assert_eq!(layout.extents.len(), EXTENTS_LIMIT);
+    }
+
+    #[test]
+    fn nonsense_from_a_file_system_is_survived() {
+        layout(&[found(u64::MAX, u64::MAX, u64::MAX, 0), found(0, u64::MAX, u64::MAX, 0), found(5, 3, 1, 0)]);
+    }
+}
