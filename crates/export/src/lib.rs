@@ -1,1 +1,23 @@
 //! A block device out of a server: a FUSE file under a direct-I/O loop device.
+//!
+//! A [`Server`] answers [`Request`]s for a range of bytes, each through a reply handle that may be
+//! kept and used from any thread. [`Export::start`] mounts a FUSE file system of one file whose
+//! requests go to the server, and lays a loop device over it. Requests of up to
+//! [`REQUEST_LIMIT`] arrive whole and many at a time.
+//!
+//! Limits: the mount must be by root (no libfuse is used). The kernel's loop driver asks for no
+//! more than 1280 KiB at a time and has 128 requests under way at most.
+
+mod export;
+mod fuse_file;
+mod page_limit;
+mod server;
+
+pub use export::{Export, ExportError, ExportOptions};
+pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
+
+use foreseek_units::Bytes;
+
+/// The largest request: the loop driver's 1280 KiB, and 64 KiB more so that one whose memory is not
+/// aligned to pages still comes whole.
+pub const REQUEST_LIMIT: Bytes = Bytes::kib(1280 + 64);

@@ -10,6 +10,7 @@ mod detect;
 mod error;
 mod fd;
 mod layout;
+pub mod loop_device;
 mod memory;
 mod page_cache;
 mod proc_file;

@@ -1,18 +1,299 @@
 //! `foreseek disk`.
 
 use super::{Answer, Format};
+use comfy_table::{Table, presets};
+use foreseek_emulate::client::{self, Attached, Listed};
+use foreseek_emulate::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, Queue, Set, Stats};
+use foreseek_units::Bytes;
+use serde::Serialize;
+use std::path::PathBuf;
 
 /// What to do with emulated disks.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List emulated disks.
+    /// Attach an emulated disk: a file whose requests take as long as the profile's device would.
+    Attach(Attach),
+    /// List emulated disks, dead ones included.
     List {
         /// How to report.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
+    /// Detach an emulated disk and remove every trace of it but a kept backing file.
+    Detach(Detach),
+    /// Show what an emulated disk has done.
+    Stats {
+        /// The disk: its name or /dev/loopN.
+        target: String,
+        /// Start counting anew afterwards.
+        #[arg(long)]
+        reset: bool,
+        /// How to report.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Change an emulated disk while it runs.
+    Set(Change),
+    /// Serve a disk; run by `attach`.
+    #[command(hide = true)]
+    Serve {
+        /// Already in a session of its own.
+        #[arg(long)]
+        detached: bool,
+    },
+}
+
+/// Options of `foreseek disk attach`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Attach {
+    /// A built-in profile (see `foreseek devices`), a profile file, or `none`: as fast as possible.
+    #[arg(long, value_name = "NAME|FILE")]
+    profile: String,
+    /// The disk's size, such as 8G; may be left out where the backing file exists.
+    #[arg(long)]
+    size: Option<Bytes>,
+    /// Keep the data in this file, which is made if it does not exist.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sparse", "dir"])]
+    backing: Option<PathBuf>,
+    /// Keep the data in a sparse file that is removed at detach (the default).
+    #[arg(long)]
+    sparse: bool,
+    /// Where the sparse file lies [default: /var/tmp].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Go on though there is less free space than the size.
+    #[arg(long)]
+    thin: bool,
+    /// Stretch the device's full stroke over the size; else the size is its outer part.
+    #[arg(long)]
+    fit: bool,
+    /// How the disk chooses among the requests in its queue.
+    #[arg(long, value_enum, default_value_t)]
+    queue: QueueArg,
+    /// Requests that the disk's own queue holds.
+    #[arg(long, default_value_t = DEFAULT_QUEUE_DEPTH)]
+    queue_depth: usize,
+    /// The factor on all modelled time: 0.1 makes the disk ten times faster.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    time_scale: f64,
+    /// Answer as fast as possible until `disk set --delays on`.
+    #[arg(long)]
+    no_delays: bool,
+    /// Let every request that touches these sectors fail with EIO; can be given several times.
+    #[arg(long, value_name = "A..B")]
+    fail_lba: Vec<LbaRange>,
+    /// The disk's name [default: the first free diskN].
+    #[arg(long)]
+    name: Option<String>,
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// How the disk chooses the next request.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum QueueArg {
+    /// The one that it can reach soonest, rotation included.
+    #[default]
+    Sptf,
+    /// The one that came first.
+    Fifo,
+}
+
+/// Options of `foreseek disk detach`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Detach {
+    /// The disks: names or /dev/loopN.
+    #[arg(required_unless_present = "all")]
+    targets: Vec<String>,
+    /// All disks.
+    #[arg(long, conflicts_with = "targets")]
+    all: bool,
+    /// Take the disk away from its users; what they have not written is lost.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Options of `foreseek disk set`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub(crate) struct Change {
+    /// The disk: its name or /dev/loopN.
+    target: String,
+    /// Whether requests take the modelled time.
+    #[arg(long, value_enum, group = "change")]
+    delays: Option<Switch>,
+    /// The factor on all modelled time.
+    #[arg(long, group = "change", allow_negative_numbers = true)]
+    time_scale: Option<f64>,
+    /// The sectors that fail, in place of those before; can be given several times.
+    #[arg(long, value_name = "A..B", group = "change", conflicts_with = "fail_none")]
+    fail_lba: Vec<LbaRange>,
+    /// No sectors fail any more.
+    #[arg(long, group = "change")]
+    fail_none: bool,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
-    anyhow::bail!("not built yet ({command:?})")
+    match command {
+        Command::Attach(args) => attach(args),
+        Command::List { format } => list(format),
+        Command::Detach(args) => detach(&args),
+        Command::Stats { target, reset, format } => stats(&target, reset, format),
+        Command::Set(args) => set(&args),
+        Command::Serve { .. } => anyhow::bail!("not built yet"),
+    }
+}
+
+fn attach(args: Attach) -> anyhow::Result<Answer> {
+    let backing = match args.backing {
+        Some(file) => Backing::File(std::path::absolute(file)?),
+        None => Backing::Sparse { directory: args.dir.map(std::path::absolute).transpose()? },
+    };
+    let attached = client::attach(&AttachOptions {
+        profile: args.profile,
+        size: args.size,
+        backing,
+        thin: args.thin,
+        fit: args.fit,
+        queue: match args.queue {
+            QueueArg::Sptf => Queue::Sptf,
+            QueueArg::Fifo => Queue::Fifo,
+        },
+        queue_depth: args.queue_depth,
+        time_scale: args.time_scale,
+        delays: !args.no_delays,
+        fail_lba: args.fail_lba,
+        name: args.name,
+        server: None,
+    })?;
+    for remark in &attached.remarks {
+        super::remark(remark);
+    }
+    report(args.format, &attached, |attached: &Attached| {
+        format!("{} {}", attached.device.display(), attached.name)
+    })
+}
+
+fn list(format: Format) -> anyhow::Result<Answer> {
+    report(format, &client::list()?, |disks: &Vec<Listed>| {
+        let mut table = new_table();
+        table.set_header(["device", "name", "state", "profile", "size", "backing", "mounted on"]);
+        for disk in disks {
+            let mounted: Vec<_> = disk.mount_points.iter().map(|point| point.display().to_string()).collect();
+            table.add_row([
+                disk.device.as_ref().map_or("-".to_owned(), |device| device.display().to_string()),
+                disk.name.clone(),
+                disk.health.to_string(),
+                disk.profile.clone(),
+                Bytes(disk.size_bytes).to_string(),
+                disk.backing.display().to_string(),
+                mounted.join(", "),
+            ]);
+        }
+        table.to_string()
+    })
+}
+
+fn detach(args: &Detach) -> anyhow::Result<Answer> {
+    let targets = if args.all {
+        client::list()?.into_iter().map(|disk| disk.name).collect()
+    } else {
+        args.targets.clone()
+    };
+    // One that cannot be detached does not keep the others.
+    let failed: Vec<_> = targets
+        .iter()
+        .filter_map(|target| client::detach(target, args.force).err().map(|error| (target, error)))
+        .collect();
+    match failed.as_slice() {
+        [] => Ok(Answer::Done),
+        failures => {
+            let lines: Vec<_> = failures.iter().map(|(target, why)| format!("{target}: {why}")).collect();
+            anyhow::bail!("{}", lines.join("\n"))
+        }
+    }
+}
+
+fn stats(target: &str, reset: bool, format: Format) -> anyhow::Result<Answer> {
+    report(format, &client::stats(target, reset)?, stats_table)
+}
+
+fn stats_table(stats: &Stats) -> String {
+    let mut table = new_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    let times = |times: foreseek_emulate::Distribution| {
+        format!(
+            "mean {:.0}, p50 {:.0}, p90 {:.0}, p99 {:.0}, max {:.0} us",
+            times.mean_us, times.p50_us, times.p90_us, times.p99_us, times.max_us
+        )
+    };
+    row("disk", format!("{} ({}, {})", stats.name, stats.profile, Bytes(stats.size_bytes)));
+    row("delays", format!("{}, time scale {}", if stats.delays { "on" } else { "off" }, stats.time_scale));
+    row("counted for", format!("{:.1} s", stats.seconds));
+    row(
+        "requests",
+        format!(
+            "{} ({} reads, {} writes, {} flushes, {} discards; {} failed)",
+            stats.requests, stats.reads, stats.writes, stats.flushes, stats.discards, stats.failed
+        ),
+    );
+    row("bytes", format!("{} read, {} written", Bytes(stats.read_bytes), Bytes(stats.written_bytes)));
+    row("seeks", format!("{}, mean distance {}", stats.seeks, Bytes(stats.mean_seek_distance_bytes)));
+    row("buffer hits", stats.buffer_hits.to_string());
+    row("busy", format!("{:.3} s of modelled time", stats.busy_seconds));
+    row(
+        "in flight",
+        format!("{} now, mean {:.1}, most {}", stats.in_flight, stats.in_flight_mean, stats.in_flight_most),
+    );
+    row("latency", times(stats.latency));
+    for step in &stats.latency_histogram {
+        row("", format!("up to {:>9} us: {}", step.up_to_us, step.count));
+    }
+    row("lateness", times(stats.lateness));
+    row(
+        "spinning",
+        format!("{:.1} % of a core, refused {} times", stats.spin_share * 100.0, stats.spins_refused),
+    );
+    row("path", format!("{:.0} us and {:.0} us a MiB", stats.path.base_us, stats.path.per_mib_us));
+    row("path's share", format!("{:.2} % of the requests' time", stats.path_share * 100.0));
+    table.to_string()
+}
+
+fn set(args: &Change) -> anyhow::Result<Answer> {
+    let change = Set {
+        delays: args.delays.map(|switch| switch == Switch::On),
+        time_scale: args.time_scale,
+        fail_lba: match args.fail_lba.as_slice() {
+            [] => args.fail_none.then(Vec::new),
+            ranges => Some(ranges.to_vec()),
+        },
+    };
+    client::set(&args.target, &change)?;
+    Ok(Answer::Done)
+}
+
+fn new_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+/// Prints `what` as a JSON value, or as `table` shows it.
+#[allow(clippy::print_stdout, reason = "this is where the program answers its user")]
+fn report<T: Serialize>(format: Format, what: &T, table: impl Fn(&T) -> String) -> anyhow::Result<Answer> {
+    match format {
+        Format::Json => println!("{}", serde_json::to_string(what)?),
+        Format::Table => println!("{}", table(what)),
+    }
+    Ok(Answer::Done)
 }

@@ -69,3 +69,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
 pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("foreseek: {error:#}");
 }
+
+/// Says on standard error what was done with less than was wished for.
+#[allow(clippy::print_stderr, reason = "this is where the program speaks to its user")]
+pub(crate) fn remark(remark: &str) {
+    eprintln!("foreseek: note: {remark}");
+}

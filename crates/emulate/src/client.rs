@@ -1,0 +1,295 @@
+//! Attaching emulated disks and talking to their servers.
+//!
+//! Every call is bounded in time. A target is a disk's name or its `/dev/loopN`.
+
+use crate::error::Context;
+use crate::protocol::{Ask, Reply, Started, hear, say};
+use crate::state::{Health, Place, Record};
+use crate::teardown::{wait_for_end, wreck};
+use crate::usage::Users;
+use crate::{AttachOptions, Error, LogEntry, Set, Stats};
+use foreseek_storage::loop_device::LoopDevice;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::syncfs;
+use rustix::mount::{UnmountFlags, unmount};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Longest wait for a server to attach its disk: measuring the path takes half a second, a busy
+/// machine may make it ten times that.
+const ATTACH_LIMIT: Duration = Duration::from_secs(60);
+/// Longest wait for a word from a server.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Longest wait for a server to write back, free its device and end.
+const DETACH_LIMIT: Duration = Duration::from_secs(60);
+/// Requests that a log holds unless told otherwise.
+pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
+
+/// An attached disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its name.
+    pub name: String,
+    /// The block device, `/dev/loopN`.
+    pub device: PathBuf,
+    /// What could not be had on this machine, one line each; the disk works without.
+    pub remarks: Vec<String>,
+}
+
+/// A disk in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The block device, where it has come so far.
+    pub device: Option<PathBuf>,
+    /// How its server is.
+    pub health: Health,
+    /// The server's process.
+    pub pid: Option<u32>,
+    /// The profile.
+    pub profile: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Where its data lie.
+    pub backing: PathBuf,
+    /// Where it is mounted.
+    pub mount_points: Vec<PathBuf>,
+}
+
+/// A request log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The requests, in order of completion.
+    pub entries: Vec<LogEntry>,
+    /// Requests that found the log full.
+    pub missed: u64,
+}
+
+/// Attaches a disk: starts its server, which outlives the caller.
+///
+/// # Errors
+/// Whatever kept the disk from being attached; nothing is left behind then.
+pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
+    let program = options.server.clone().unwrap_or_else(|| "/proc/self/exe".into());
+    let mut launcher = Command::new(&program)
+        .args(["disk", "serve"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("run", &program)?;
+    // Both were asked for above.
+    let (Some(mut to), Some(from)) = (launcher.stdin.take(), launcher.stdout.take()) else {
+        return Err(Error::Died("it has no standard input or output".to_owned()));
+    };
+    let said = say(&mut to, options);
+    drop(to);
+    // The launcher only starts the server proper in a session of its own, and ends.
+    let ended = launcher.wait().context("wait for", &program)?;
+    if !ended.success() || said.is_err() {
+        return Err(Error::Died(format!("{} could not start it ({ended})", program.display())));
+    }
+    let limit = Timespec::try_from(ATTACH_LIMIT).ok();
+    let ready = poll(&mut [PollFd::new(&from, PollFlags::IN)], limit.as_ref());
+    if ready.context("wait for", &program)? == 0 {
+        return Err(Error::Died(format!("no word from it within {} s", ATTACH_LIMIT.as_secs())));
+    }
+    match hear(&mut BufReader::new(from)) {
+        Ok(Started::Ready { name, device, remarks }) => Ok(Attached { name, device, remarks }),
+        Ok(Started::Failed(why)) => Err(Error::Refused(why)),
+        Err(error) => Err(Error::Died(error.to_string())),
+    }
+}
+
+/// All emulated disks, dead ones included.
+///
+/// # Errors
+/// When their directory cannot be read.
+pub fn list() -> Result<Vec<Listed>, Error> {
+    Ok(Place::all()?.iter().map(listed).collect())
+}
+
+/// The disk of this name or device.
+///
+/// # Errors
+/// [`Error::Unknown`].
+pub fn find(target: &str) -> Result<Listed, Error> {
+    Ok(listed(&Place::find(target)?))
+}
+
+/// Detaches a disk and removes every trace of it but a kept backing file. A dead or silent server
+/// is cleaned up after. `force` takes the device away from its users: file systems on it are
+/// written back as far as possible and unmounted lazily.
+///
+/// # Errors
+/// [`Error::Busy`] while someone uses it and `force` is not set; nothing is changed then.
+pub fn detach(target: &str, force: bool) -> Result<(), Error> {
+    let place = Place::find(target)?;
+    let device = device_of(&place);
+    let users = || device.as_ref().map(Users::of).unwrap_or_default();
+    let Some(record) = place.record().ok().flatten().filter(Record::alive) else {
+        // Nothing can be lost by taking a dead disk away from its users.
+        return wreck(&place, &users());
+    };
+    let refuse_if_used = || match users() {
+        users if force || users.is_empty() => Ok(()),
+        users => Err(Error::Busy {
+            device: device.as_ref().map(LoopDevice::path).unwrap_or_default(),
+            users: users.describe(),
+        }),
+    };
+    refuse_if_used()?;
+    if !matches!(exchange(&place, &Ask::Ping), Ok(Reply::Done)) {
+        return wreck(&place, &users());
+    }
+    if force {
+        write_back(target, &users());
+    }
+    if users().is_empty() && exchange(&place, &Ask::Detach).is_ok() && wait_for_end(&record, DETACH_LIMIT) {
+        return if place.directory().exists() { wreck(&place, &users()) } else { Ok(()) };
+    }
+    refuse_if_used()?;
+    wreck(&place, &users())
+}
+
+/// What a disk has done; `reset` starts counting anew.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Dead`], [`Error::Silent`].
+pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
+    let place = Place::find(target)?;
+    match exchange(&place, &Ask::Stats { reset })? {
+        Reply::Stats(stats) => Ok(*stats),
+        other => Err(unexpected(&place, &other)),
+    }
+}
+
+/// Changes a running disk; requests in flight are answered by the new rule.
+///
+/// # Errors
+/// [`Error::Refused`] for values that make no sense; nothing is changed then. Otherwise as
+/// [`stats`].
+pub fn set(target: &str, set: &Set) -> Result<(), Error> {
+    done(&Place::find(target)?, &Ask::Set(set.clone()))
+}
+
+/// Starts logging requests, at most `capacity` of them; an earlier log is dropped.
+///
+/// # Errors
+/// As [`set`].
+pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
+    done(&Place::find(target)?, &Ask::LogStart { capacity })
+}
+
+/// Stops logging and takes the log.
+///
+/// # Errors
+/// As [`stats`]; [`Error::Refused`] where no log was started.
+pub fn log_stop(target: &str) -> Result<Log, Error> {
+    let place = Place::find(target)?;
+    let mut stream = connect(&place)?;
+    let silent = |source| silent(&place, source);
+    say(&mut stream, &Ask::LogStop).map_err(silent)?;
+    let mut from = BufReader::new(stream);
+    match hear(&mut from).map_err(silent)? {
+        Reply::Log { entries, missed } => {
+            let entries = (0..entries).map(|_| hear(&mut from)).collect::<io::Result<_>>().map_err(silent)?;
+            Ok(Log { entries, missed })
+        }
+        other => Err(unexpected(&place, &other)),
+    }
+}
+
+fn done(place: &Place, ask: &Ask) -> Result<(), Error> {
+    match exchange(place, ask)? {
+        Reply::Done => Ok(()),
+        other => Err(unexpected(place, &other)),
+    }
+}
+
+fn exchange(place: &Place, ask: &Ask) -> Result<Reply, Error> {
+    let mut stream = connect(place)?;
+    let silent = |source| silent(place, source);
+    say(&mut stream, ask).map_err(silent)?;
+    hear(&mut BufReader::new(stream)).map_err(silent)
+}
+
+fn connect(place: &Place) -> Result<UnixStream, Error> {
+    if !place.record()?.is_some_and(|record| record.alive()) {
+        return Err(Error::Dead(place.name()));
+    }
+    let silent = |source| silent(place, source);
+    let stream = UnixStream::connect(place.control()).map_err(silent)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(silent)?;
+    stream.set_write_timeout(Some(ANSWER_LIMIT)).map_err(silent)?;
+    Ok(stream)
+}
+
+fn silent(place: &Place, source: io::Error) -> Error {
+    Error::Silent { name: place.name(), log: place.log(), source }
+}
+
+fn unexpected(place: &Place, reply: &Reply) -> Error {
+    match reply {
+        Reply::Refused(why) => Error::Refused(why.clone()),
+        other => silent(place, io::Error::other(format!("it said {other:?}"))),
+    }
+}
+
+fn listed(place: &Place) -> Listed {
+    let record = place.record().ok().flatten();
+    let health = match &record {
+        Some(record) if !record.alive() => Health::Dead,
+        None => Health::Dead,
+        Some(record) if !record.ready => Health::Starting,
+        Some(_) => match exchange(place, &Ask::Ping) {
+            Ok(_) => Health::Ready,
+            Err(_) => Health::Silent,
+        },
+    };
+    let device = device_of(place);
+    Listed {
+        name: place.name(),
+        health,
+        pid: record.as_ref().map(|record| record.pid),
+        profile: record.as_ref().map(|record| record.profile.clone()).unwrap_or_default(),
+        size_bytes: record.as_ref().map_or(0, |record| record.size_bytes),
+        backing: record.as_ref().map(|record| record.backing.clone()).unwrap_or_default(),
+        mount_points: device.as_ref().map(|device| Users::of(device).mount_points).unwrap_or_default(),
+        device: device.map(|device| device.path()),
+    }
+}
+
+/// The loop device over the disk's file: what the kernel says, not what the record hopes.
+fn device_of(place: &Place) -> Option<LoopDevice> {
+    let mount_point = place.mount_point();
+    LoopDevice::over(|file| file.starts_with(&mount_point)).into_iter().next()
+}
+
+/// Unmounts what can be unmounted, and writes back what cannot, within a limit for each.
+fn write_back(target: &str, users: &Users) {
+    // At full speed: nobody measures this disk any more.
+    if let Err(error) = set(target, &Set { delays: Some(false), ..Set::default() }) {
+        tracing::debug!("delays stay on: {error}");
+    }
+    for point in users.mount_points.iter().rev() {
+        let (done, ended) = std::sync::mpsc::sync_channel(1);
+        let mounted = point.clone();
+        // A thread of its own: writing back to a disk that hangs cannot be interrupted.
+        std::thread::spawn(move || {
+            let unmounted = unmount(&mounted, UnmountFlags::empty());
+            let written = unmounted.or_else(|_| syncfs(&File::open(&mounted)?).map_err(io::Error::from));
+            let _ = done.send(written);
+        });
+        match ended.recv_timeout(DETACH_LIMIT) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("cannot write back {}: {error}", point.display()),
+            Err(_) => tracing::warn!("writing back {} did not end in time", point.display()),
+        }
+    }
+}

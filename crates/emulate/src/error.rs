@@ -1,0 +1,100 @@
+//! What can go wrong with an emulated disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be done to an emulated disk.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option's value makes no sense.
+    #[error("{option} {value}: {reason}")]
+    Invalid {
+        /// The option, as on the command line.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it and what to give instead.
+        reason: String,
+    },
+    /// No disk has this name or device.
+    #[error("no emulated disk is named or attached as '{0}': see 'foreseek disk list'")]
+    Unknown(String),
+    /// A disk of this name exists.
+    #[error("a disk named '{0}' exists: choose another --name, or detach it first")]
+    Exists(String),
+    /// Someone uses the device.
+    #[error("{device} is busy: {users}; end that first, or give --force (what is unwritten is lost)")]
+    Busy {
+        /// The device.
+        device: PathBuf,
+        /// Mount points, processes, swap areas or devices that use it.
+        users: String,
+    },
+    /// Something that the emulator needs is missing.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What is needed.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// The file system of the backing file is too full.
+    #[error(
+        "no space: {path} needs {needed}, but its file system has {free} free; give another place, or --thin to let writes fail when it is full"
+    )]
+    NoSpace {
+        /// The backing file.
+        path: PathBuf,
+        /// What the disk needs beyond what it has.
+        needed: foreseek_units::Bytes,
+        /// What there is.
+        free: foreseek_units::Bytes,
+    },
+    /// The server said why it could not.
+    #[error("{0}")]
+    Refused(String),
+    /// The server is dead.
+    #[error("the server of {0} is dead: 'foreseek disk detach {0}' frees what it left behind")]
+    Dead(String),
+    /// The server does not answer.
+    #[error(
+        "the server of {name} does not answer ({source}): see {log}; 'foreseek disk detach --force {name}' ends it"
+    )]
+    Silent {
+        /// The disk.
+        name: String,
+        /// The server's log.
+        log: PathBuf,
+        /// How the exchange with it failed.
+        source: io::Error,
+    },
+    /// The server ended before the disk was ready.
+    #[error("the server ended before the disk was ready: {0}")]
+    Died(String),
+    /// An operating-system call failed.
+    #[error("cannot {operation} {object}: {source}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        object: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Names what was tried on what when an I/O result is an error.
+pub(crate) trait Context<T> {
+    /// Adds the operation and the path to an error.
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error> {
+        self.map_err(|source| Error::Io {
+            operation,
+            object: object.as_ref().display().to_string(),
+            source: source.into(),
+        })
+    }
+}

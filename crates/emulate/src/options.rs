@@ -1,0 +1,184 @@
+//! What a caller asks for: how to attach a disk and what to change while it runs.
+
+use foreseek_units::{Bytes, Lba, SectorSpan, Span};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The name that stands for no model at all: requests are answered as fast as possible.
+pub const NO_PROFILE: &str = "none";
+
+/// Requests that the modelled device's own queue holds: what SATA's native command queuing has.
+pub const DEFAULT_QUEUE_DEPTH: usize = 32;
+
+/// How to attach a disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttachOptions {
+    /// A built-in profile's name, a profile file's path, or [`NO_PROFILE`].
+    pub profile: String,
+    /// The device's size. May be left out where the backing file stands: then it is the file's.
+    #[serde(with = "optional_bytes")]
+    pub size: Option<Bytes>,
+    /// Where the data lie.
+    pub backing: Backing,
+    /// Go on though the backing's file system has less free space than the size: a write that
+    /// finds none fails with ENOSPC.
+    pub thin: bool,
+    /// Stretch the device's full stroke over the size, so that a small disk seeks like the large
+    /// one; otherwise the size is the outer part of the device's own geometry.
+    pub fit: bool,
+    /// How the device chooses among the requests in its queue.
+    pub queue: Queue,
+    /// Requests that the device's queue holds; further ones wait in order of arrival.
+    pub queue_depth: usize,
+    /// The factor on all modelled time: 0.1 makes the device ten times faster.
+    pub time_scale: f64,
+    /// Whether requests take the modelled time (can be changed later).
+    pub delays: bool,
+    /// Sectors whose every request fails with EIO (can be changed later).
+    pub fail_lba: Vec<LbaRange>,
+    /// The disk's name; the first free `diskN` where not given.
+    pub name: Option<String>,
+    /// The program to run as server, with the arguments `disk serve`; this very program where not
+    /// given. It must call `serve::run` then.
+    pub server: Option<PathBuf>,
+}
+
+impl AttachOptions {
+    /// A disk of this profile with a temporary sparse file behind it.
+    #[must_use]
+    pub fn new(profile: &str, size: Bytes) -> Self {
+        Self {
+            profile: profile.to_owned(),
+            size: Some(size),
+            backing: Backing::Sparse { directory: None },
+            thin: false,
+            fit: false,
+            queue: Queue::Sptf,
+            queue_depth: DEFAULT_QUEUE_DEPTH,
+            time_scale: 1.0,
+            delays: true,
+            fail_lba: Vec::new(),
+            name: None,
+            server: None,
+        }
+    }
+}
+
+/// Where a disk's data lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backing {
+    /// In this file, which is kept; it is made if it does not exist.
+    File(PathBuf),
+    /// In a sparse file that is removed at detach.
+    Sparse {
+        /// Where; `/var/tmp` where not given.
+        directory: Option<PathBuf>,
+    },
+}
+
+/// How the device chooses the next request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Queue {
+    /// The one that it can reach soonest, rotation included.
+    #[default]
+    Sptf,
+    /// The one that came first.
+    Fifo,
+}
+
+/// What to change on a running disk; `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// Whether requests take the modelled time.
+    pub delays: Option<bool>,
+    /// The factor on all modelled time.
+    pub time_scale: Option<f64>,
+    /// The sectors that fail, in place of those before; empty: none.
+    pub fail_lba: Option<Vec<LbaRange>>,
+}
+
+/// Sectors of a device, as written on a command line: `A..B`, half-open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LbaRange {
+    /// The first sector.
+    pub start_lba: u64,
+    /// The first sector past the end.
+    pub end_lba: u64,
+}
+
+impl LbaRange {
+    /// As a span.
+    #[must_use]
+    pub const fn span(self) -> SectorSpan {
+        Span { start: Lba(self.start_lba), end: Lba(self.end_lba) }
+    }
+}
+
+impl FromStr for LbaRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once("..").and_then(|(start, end)| {
+            Some(Self { start_lba: start.trim().parse().ok()?, end_lba: end.trim().parse().ok()? })
+        });
+        match parsed {
+            Some(range) if range.start_lba < range.end_lba => Ok(range),
+            _ => Err(format!(
+                "'{text}' is not a range of sectors: give A..B with A below B (B is not part of it)"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for LbaRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start_lba, self.end_lba)
+    }
+}
+
+mod optional_bytes {
+    use foreseek_units::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Bytes>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.map(Bytes::get).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bytes>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_sectors_is_read_as_written() {
+        assert_eq!("8..16".parse(), Ok(LbaRange { start_lba: 8, end_lba: 16 }));
+        assert_eq!("8..16".parse::<LbaRange>().map(|range| range.to_string()), Ok("8..16".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused_with_what_was_given() {
+        for text in ["", "8", "8..", "..8", "8..8", "9..8", "-1..8", "a..b", "1..2..3"] {
+            let error = text.parse::<LbaRange>().expect_err(text);
+            assert!(error.contains(&format!("'{text}'")), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_survive_the_way_to_the_server() {
+        let mut options = AttachOptions::new("barracuda-500g", Bytes::gib(8));
+        options.fail_lba.push(LbaRange { start_lba: 1, end_lba: 2 });
+        options.backing = Backing::File("/some/file".into());
+        let text = serde_json::to_string(&options).expect("options are plain data");
+        assert_eq!(serde_json::from_str::<AttachOptions>(&text).expect("as written"), options);
+    }
+}

@@ -1,0 +1,260 @@
+//! What is known of a disk outside its server: a directory under `/run/foreseek/disks`.
+//!
+//! ```text
+//! /run/foreseek/disks/NAME/   mode 0700
+//!     record.json             what the server has made so far, replaced as a whole
+//!     control                 the control socket
+//!     mount/                  the FUSE mount point; mount/disk is the file under the loop device
+//!     log                     what the server had to say
+//! ```
+//! The server writes the record *before* it makes something that would outlive it, so that after
+//! a crash at any point `list` sees the disk and `detach` knows what to free.
+
+use crate::Error;
+use crate::error::Context;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Where everything is kept unless the environment variable `FORESEEK_RUN` names another place.
+const RUN: &str = "/run/foreseek";
+/// The longest name: with it the control socket's path stays below the 108 bytes of `sockaddr_un`.
+const NAME_LIMIT: usize = 32;
+/// Disks at a time; a name is looked for among so many.
+const DISKS: usize = 256;
+
+/// A disk's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    directory: PathBuf,
+}
+
+/// What a server says of itself and its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) pid: u32,
+    /// The process's start in clock ticks since boot: with the pid it names one process for good.
+    pub(crate) pid_started: u64,
+    pub(crate) ready: bool,
+    pub(crate) profile: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) backing: PathBuf,
+    /// Whether the backing file goes with the disk.
+    pub(crate) remove_backing: bool,
+    /// The FUSE connection's number, once mounted.
+    pub(crate) connection: Option<u32>,
+    /// The loop device, once attached.
+    pub(crate) device: Option<PathBuf>,
+}
+
+/// How a disk's server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// It serves.
+    Ready,
+    /// It is being attached or detached.
+    Starting,
+    /// It runs but does not answer.
+    Silent,
+    /// It has ended without cleaning up.
+    Dead,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ready => "ready",
+            Self::Starting => "starting",
+            Self::Silent => "silent",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+/// Where everything is kept.
+pub(crate) fn run_directory() -> PathBuf {
+    std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
+}
+
+fn disks_directory() -> PathBuf {
+    run_directory().join("disks")
+}
+
+impl Place {
+    /// Makes the directory of a disk of this name, or of the first free `diskN`.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], or what `mkdir` says.
+    pub(crate) fn make(name: Option<&str>) -> Result<Self, Error> {
+        let disks = disks_directory();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&disks).context("make", &disks)?;
+        let Some(name) = name else {
+            for number in 0..DISKS {
+                match Self::make_named(&disks, &format!("disk{number}")) {
+                    Err(Error::Exists(_)) => {}
+                    made => return made,
+                }
+            }
+            return Err(Error::Exists(format!("disk0 to disk{}", DISKS - 1)));
+        };
+        let fits = (1..=NAME_LIMIT).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        if !fits {
+            return Err(Error::Invalid {
+                option: "--name",
+                value: format!("'{name}'"),
+                reason: format!("give 1 to {NAME_LIMIT} letters, digits, '-' and '_'"),
+            });
+        }
+        Self::make_named(&disks, name)
+    }
+
+    fn make_named(disks: &Path, name: &str) -> Result<Self, Error> {
+        let directory = disks.join(name);
+        match fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => Ok(Self { directory }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(name.to_owned())),
+            Err(error) => Err(error).context("make", &directory),
+        }
+    }
+
+    /// Every disk's directory, in order of name.
+    pub(crate) fn all() -> Result<Vec<Self>, Error> {
+        let disks = disks_directory();
+        let entries = match fs::read_dir(&disks) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.context("list", &disks)?,
+        };
+        let mut places = Vec::new();
+        for entry in entries {
+            places.push(Self { directory: entry.context("list", &disks)?.path() });
+        }
+        places.sort_by(|a, b| a.directory.cmp(&b.directory));
+        Ok(places)
+    }
+
+    /// The disk of this name or block device.
+    pub(crate) fn find(target: &str) -> Result<Self, Error> {
+        let device = Path::new(target);
+        for place in Self::all()? {
+            let is_device =
+                || place.record().ok().flatten().and_then(|record| record.device).as_deref() == Some(device);
+            if place.name() == target || is_device() {
+                return Ok(place);
+            }
+        }
+        Err(Error::Unknown(target.to_owned()))
+    }
+
+    /// Names a directory that [`Place::make`] made.
+    pub(crate) fn at(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// The disk's name.
+    pub(crate) fn name(&self) -> String {
+        self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.directory.join("control")
+    }
+
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.directory.join("mount")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.directory.join("record.json")
+    }
+
+    /// What the server wrote; `None` where it has not come so far.
+    pub(crate) fn record(&self) -> Result<Option<Record>, Error> {
+        let path = self.record_path();
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context("read", &path),
+        }
+    }
+
+    /// Replaces the record.
+    pub(crate) fn set_record(&self, record: &Record) -> Result<(), Error> {
+        let path = self.record_path();
+        let next = self.directory.join("record.next");
+        let text = serde_json::to_vec(record).context("write", &path)?;
+        fs::write(&next, text).context("write", &next)?;
+        fs::rename(&next, &path).context("replace", &path)
+    }
+
+    /// Removes the directory and what is in it; never descends into a mount.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        for path in [self.control(), self.record_path(), self.directory.join("record.next"), self.log()] {
+            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
+        }
+        ignore_missing(fs::remove_dir(self.mount_point())).context("remove", self.mount_point())?;
+        ignore_missing(fs::remove_dir(&self.directory)).context("remove", &self.directory)
+    }
+}
+
+impl Record {
+    /// Whether the server's process still runs.
+    pub(crate) fn alive(&self) -> bool {
+        process_start(self.pid) == Some(self.pid_started)
+    }
+}
+
+/// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
+pub(crate) fn process_start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything: fields are counted from behind it.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(start)
+}
+
+/// An error that says that the thing is not there is none.
+pub(crate) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_start_does_not_change() {
+        let pid = std::process::id();
+        let start = process_start(pid).expect("this process runs");
+        assert_eq!(process_start(pid), Some(start));
+    }
+
+    #[test]
+    fn an_ended_process_is_not_alive_even_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("true").spawn().expect("'true' exists");
+        let pid = child.id();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while process_start(pid).is_some() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(process_start(pid), None, "a zombie");
+        child.wait().expect("it ended");
+        assert_eq!(process_start(pid), None, "gone");
+    }
+}

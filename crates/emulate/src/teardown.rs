@@ -1,0 +1,108 @@
+//! Freeing what a dead or wedged server left behind.
+//!
+//! In this order, so that no step waits for an answer that cannot come: abort the FUSE connection
+//! (every request that hangs fails now), end the server, unmount what is mounted on the device, free
+//! the loop device, take the FUSE mount away, remove the temporary backing file and the disk's directory. Each step is fine with
+//! finding its work done, so a teardown that was itself interrupted can be repeated.
+
+use crate::Error;
+use crate::error::Context;
+use crate::state::{Place, Record, ignore_missing};
+use crate::usage::{Users, mounts};
+use foreseek_storage::loop_device::LoopDevice;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a killed process to be gone and for a device to be free.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Between looks.
+const POLL: Duration = Duration::from_millis(5);
+/// Where the kernel lists FUSE connections, when someone mounted it.
+const CONNECTIONS: &str = "/sys/fs/fuse/connections";
+/// Mounts one over the other on a mount point that are taken away; there is at most one.
+const LAYERS: usize = 8;
+
+/// Frees everything of the disk, whatever state its server is in; `users` are unmounted lazily.
+pub(crate) fn wreck(place: &Place, users: &Users) -> Result<(), Error> {
+    let record = place.record().unwrap_or_default();
+    if let Err(error) = abort_connection(&place.mount_point()) {
+        tracing::warn!("{error}");
+    }
+    if let Some(record) = &record {
+        kill(record)?;
+    }
+    for point in users.mount_points.iter().rev() {
+        unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
+    }
+    let mount_point = place.mount_point();
+    let devices = LoopDevice::over(|file| file.starts_with(&mount_point));
+    for device in &devices {
+        device.begin_clear().map_err(|error| Error::Refused(error.to_string()))?;
+    }
+    detach_mount(&mount_point)?;
+    for device in devices {
+        device.clear(LIMIT).map_err(|error| Error::Refused(error.to_string()))?;
+    }
+    remove_files(place, record.as_ref())
+}
+
+/// Removes a temporary backing file and the disk's directory.
+pub(crate) fn remove_files(place: &Place, record: Option<&Record>) -> Result<(), Error> {
+    if let Some(record) = record.filter(|record| record.remove_backing) {
+        ignore_missing(fs::remove_file(&record.backing)).context("remove", &record.backing)?;
+    }
+    place.remove()
+}
+
+/// Waits until the server's process has ended.
+pub(crate) fn wait_for_end(record: &Record, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    while record.alive() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
+}
+
+/// Makes every request of the FUSE file system mounted there fail, now and from now on.
+fn abort_connection(mount_point: &Path) -> Result<(), Error> {
+    let Some(line) = mounts().into_iter().find(|line| line.point == mount_point) else { return Ok(()) };
+    let Some((_, minor)) = line.device.split_once(':') else { return Ok(()) };
+    if !Path::new(CONNECTIONS).join(minor).exists() {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("fusectl", CONNECTIONS, "fusectl", flags, None).context("mount fusectl on", CONNECTIONS)?;
+    }
+    let abort = Path::new(CONNECTIONS).join(minor).join("abort");
+    ignore_missing(fs::write(&abort, "1")).context("write to", &abort)
+}
+
+/// Ends the server, if it is still the process that wrote the record.
+fn kill(record: &Record) -> Result<(), Error> {
+    let Some(pid) = Pid::from_raw(record.pid.cast_signed()) else { return Ok(()) };
+    // The descriptor names the process for good; only then is its start looked at.
+    if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
+        && record.alive()
+    {
+        pidfd_send_signal(&process, Signal::KILL).context("end", format!("process {}", record.pid))?;
+    }
+    if wait_for_end(record, LIMIT) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!("process {} does not end though it was killed", record.pid)))
+}
+
+/// Takes away what is mounted there, though it be in use.
+fn detach_mount(mount_point: &Path) -> Result<(), Error> {
+    for _ in 0..LAYERS {
+        if !mounts().iter().any(|line| line.point == mount_point) {
+            break;
+        }
+        unmount(mount_point, UnmountFlags::DETACH).context("unmount", mount_point)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Who uses a block device: mounts, swap areas, stacked devices and open descriptors.
+
+use foreseek_storage::loop_device::LoopDevice;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Users named in a message; more are only counted.
+const NAMED: usize = 5;
+
+/// Who uses a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Users {
+    /// Where a file system on it is mounted.
+    pub(crate) mount_points: Vec<PathBuf>,
+    /// The others, each in words.
+    pub(crate) others: Vec<String>,
+}
+
+impl Users {
+    /// Who uses `device` now, as far as this process can see.
+    pub(crate) fn of(device: &LoopDevice) -> Self {
+        let numbers = device_numbers(device);
+        let node = device.path();
+        let mut users = Self {
+            mount_points: mounts()
+                .into_iter()
+                .filter(|mount| numbers.contains(&mount.device) || mount.source == node)
+                .map(|mount| mount.point)
+                .collect(),
+            others: Vec::new(),
+        };
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        if swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(&node)) {
+            users.others.push("used for swap".to_owned());
+        }
+        for holder in fs::read_dir(device.sysfs().join("holders")).into_iter().flatten().flatten() {
+            users.others.push(format!("part of /dev/{}", holder.file_name().to_string_lossy()));
+        }
+        users.others.extend(openers(&node));
+        users
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mount_points.is_empty() && self.others.is_empty()
+    }
+
+    /// All of it in words.
+    pub(crate) fn describe(&self) -> String {
+        let mounted = self.mount_points.iter().map(|point| format!("mounted on {}", point.display()));
+        let mut words: Vec<String> = mounted.chain(self.others.iter().cloned()).collect();
+        if words.len() > NAMED {
+            let more = words.len() - NAMED;
+            words.truncate(NAMED);
+            words.push(format!("{more} more"));
+        }
+        words.join(", ")
+    }
+}
+
+/// A line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountLine {
+    /// `major:minor`.
+    pub(crate) device: String,
+    pub(crate) point: PathBuf,
+    pub(crate) source: PathBuf,
+}
+
+/// What is mounted in this process's mount namespace.
+pub(crate) fn mounts() -> Vec<MountLine> {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(mount_line).collect()
+}
+
+fn mount_line(line: &str) -> Option<MountLine> {
+    let mut fields = line.split(' ');
+    let device = fields.nth(2)?.to_owned();
+    let point = unescape(fields.nth(1)?);
+    // A variable number of optional fields ends with a dash; then come type and source.
+    let source = unescape(fields.skip_while(|field| *field != "-").nth(2)?);
+    Some(MountLine { device, point, source })
+}
+
+/// Undoes the kernel's `\040` for a blank and the like.
+fn unescape(field: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = (first == b'\\').then(|| std::str::from_utf8(after.get(..3)?).ok()).flatten();
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+/// `major:minor` of the device and its partitions.
+fn device_numbers(device: &LoopDevice) -> BTreeSet<String> {
+    let sysfs = device.sysfs();
+    let parts = fs::read_dir(&sysfs).into_iter().flatten().flatten().map(|entry| entry.path());
+    std::iter::once(sysfs.clone())
+        .chain(parts.filter(|path| path.join("partition").exists()))
+        .filter_map(|path| fs::read_to_string(path.join("dev")).ok())
+        .map(|number| number.trim().to_owned())
+        .collect()
+}
+
+/// Processes that have the node open.
+fn openers(node: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let is_process = process.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit());
+        if !is_process {
+            continue;
+        }
+        let mut descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        if descriptors.any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == node)) {
+            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            let pid = process.file_name();
+            found.push(format!("opened by {} (process {})", command.trim(), pid.to_string_lossy()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_line_is_read_with_and_without_optional_fields() {
+        let plain = "36 35 7:3 / /mnt/a\\040b rw,noatime - ext4 /dev/loop3 rw";
+        let shared = "36 35 7:3 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/loop3 rw,errors=continue";
+        for line in [plain, shared] {
+            let mount = mount_line(line).expect(line);
+            assert_eq!(mount.device, "7:3");
+            assert_eq!(mount.point, Path::new("/mnt/a b"));
+            assert_eq!(mount.source, Path::new("/dev/loop3"));
+        }
+        assert_eq!(mount_line("36 35 7:3 /"), None);
+    }
+
+    #[test]
+    fn a_backslash_that_begins_no_number_stays() {
+        assert_eq!(unescape("a\\b"), Path::new("a\\b"));
+        assert_eq!(unescape("a\\"), Path::new("a\\"));
+        assert_eq!(unescape("\\134\\011"), Path::new("\\\t"));
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let users = Users { mount_points: vec!["/a".into()], others: vec!["x".to_owned(); 9] };
+        assert_eq!(users.describe(), "mounted on /a, x, x, x, x, 5 more");
+    }
+}

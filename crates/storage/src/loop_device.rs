@@ -1,0 +1,259 @@
+//! Loop devices: a block device `/dev/loopN` over a file, with direct I/O.
+//!
+//! A free device is found and configured without a race: the kernel names a free one, and
+//! `LOOP_CONFIGURE` (Linux 5.8) sets file, flags and block size in one step or fails with `EBUSY`
+//! when another process was faster; then the next one is tried. Direct I/O is part of that step:
+//! without it a loop device cuts requests to 128 KiB and its file is cached twice.
+//!
+//! Queue settings survive from an earlier attachment of the same number, so all that matter are
+//! set anew. Clearing takes effect when the last user closes the device; [`LoopDevice::clear`]
+//! waits for that, within a limit.
+#![allow(unsafe_code)]
+
+use foreseek_units::{Bytes, SECTOR_SIZE};
+use linux_raw_sys::loop_device as raw;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Tries to win a free device before giving up: each lost race is one by another process, and
+/// more than this many at once does not happen by chance.
+const TRIES: usize = 64;
+/// Between looks at whether a device is free yet.
+const POLL: Duration = Duration::from_millis(5);
+/// The kernel's own default for `read_ahead_kb`.
+pub const DEFAULT_READ_AHEAD: Bytes = Bytes::kib(128);
+
+/// Why a loop device could not be set up, changed or freed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoopError {
+    /// The kernel has no loop driver, or this process may not use it.
+    #[error("cannot open {path}: {source}; loop devices need root and the 'loop' kernel module")]
+    Unavailable {
+        /// The device node.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Others took each free device first.
+    #[error("no loop device could be had in {TRIES} tries: others took each of them first")]
+    Contended,
+    /// A step failed.
+    #[error("cannot {operation} {path}: {source}")]
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// On which device or file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The device stays in use.
+    #[error("{path} is still in use after {seconds} s; it becomes free when its last user closes it")]
+    InUse {
+        /// The device.
+        path: PathBuf,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The path names something else.
+    #[error("{0} is not a loop device")]
+    NotALoop(PathBuf),
+}
+
+/// How a loop device shall behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopOptions {
+    /// Whether the kernel shall take it for a disk with a head.
+    pub rotational: bool,
+    /// The read-ahead that files on it start with.
+    pub read_ahead: Bytes,
+}
+
+/// A loop device, attached or not. Dropping it changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopDevice {
+    number: u32,
+}
+
+impl LoopDevice {
+    /// Attaches a free loop device over `file`, which must be open for reading and writing; `name`
+    /// is shown by `losetup`. The file may be closed afterwards.
+    ///
+    /// # Errors
+    /// [`LoopError`]; nothing stays attached then.
+    pub fn attach(file: &File, name: &Path, options: LoopOptions) -> Result<Self, LoopError> {
+        let control = open(Path::new("/dev/loop-control"))?;
+        for _ in 0..TRIES {
+            // SAFETY: LOOP_CTL_GET_FREE takes no argument and touches no memory of ours.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), raw::LOOP_CTL_GET_FREE as _) };
+            let number = u32::try_from(number).map_err(|_| LoopError::Failed {
+                operation: "find a free loop device by",
+                path: "/dev/loop-control".into(),
+                source: io::Error::last_os_error(),
+            })?;
+            let device = Self { number };
+            if !device.configure(file, name)? {
+                continue;
+            }
+            return match device.set_queue(options) {
+                Ok(()) => Ok(device),
+                Err(error) => {
+                    let _ = device.clear(Duration::from_secs(1));
+                    Err(error)
+                }
+            };
+        }
+        Err(LoopError::Contended)
+    }
+
+    /// The loop device at `path`, such as `/dev/loop3`.
+    ///
+    /// # Errors
+    /// [`LoopError::NotALoop`].
+    pub fn at(path: &Path) -> Result<Self, LoopError> {
+        let number = path.strip_prefix("/dev").ok().and_then(Path::to_str);
+        let number = number.and_then(|name| name.strip_prefix("loop")?.parse().ok());
+        let is_block = || fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device());
+        match number {
+            Some(number) if is_block() => Ok(Self { number }),
+            _ => Err(LoopError::NotALoop(path.to_owned())),
+        }
+    }
+
+    /// The loop devices whose file's path satisfies `wanted`.
+    pub fn over(mut wanted: impl FnMut(&Path) -> bool) -> Vec<Self> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("loop")?.parse().ok());
+            let Some(device) = number.map(|number| Self { number }) else { continue };
+            if device.file().is_some_and(|file| wanted(&file)) {
+                found.push(device);
+            }
+        }
+        found
+    }
+
+    /// The device node.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/loop{}", self.number).into()
+    }
+
+    /// Its directory in sysfs.
+    #[must_use]
+    pub fn sysfs(&self) -> PathBuf {
+        format!("/sys/block/loop{}", self.number).into()
+    }
+
+    /// The file under it, as the kernel names it; `None` where it is not attached.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
+        Some(text.trim_end_matches('\n').into())
+    }
+
+    /// Frees the device: at once, or when its last user closes it, waiting no longer than `limit`.
+    /// Freeing what is free already is fine.
+    ///
+    /// # Errors
+    /// [`LoopError::InUse`] when the limit passed; the device still frees itself later.
+    pub fn clear(&self, limit: Duration) -> Result<(), LoopError> {
+        let deadline = Instant::now() + limit;
+        self.begin_clear()?;
+        while self.file().is_some() {
+            if Instant::now() >= deadline {
+                return Err(LoopError::InUse { path: self.path(), seconds: limit.as_secs() });
+            }
+            sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel to free the device as soon as nobody uses it; returns at once.
+    ///
+    /// # Errors
+    /// [`LoopError::Failed`].
+    pub fn begin_clear(&self) -> Result<(), LoopError> {
+        if self.file().is_none() {
+            return Ok(());
+        }
+        // Opened for reading: closing a descriptor that may write makes udev look at the device.
+        let device = File::open(self.path()).map_err(|source| self.failed("open", source))?;
+        // SAFETY: LOOP_CLR_FD takes no argument and touches no memory of ours.
+        if unsafe { libc::ioctl(device.as_raw_fd(), raw::LOOP_CLR_FD as _) } < 0 {
+            let error = io::Error::last_os_error();
+            // ENXIO: another process freed it meanwhile.
+            if error.raw_os_error() != Some(libc::ENXIO) {
+                return Err(self.failed("free", error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Configures this device over `file`; `false` where another process took it first.
+    fn configure(&self, file: &File, name: &Path) -> Result<bool, LoopError> {
+        let node = open(&self.path())?;
+        // SAFETY: loop_config is plain numbers and arrays of them, for which zero is a value.
+        let mut config: raw::loop_config = unsafe { std::mem::zeroed() };
+        config.fd = file.as_fd().as_raw_fd() as u32;
+        config.block_size = SECTOR_SIZE as u32;
+        config.info.lo_flags = raw::LO_FLAGS_DIRECT_IO as u32;
+        let shown = name.as_os_str().as_encoded_bytes();
+        // One byte stays zero: the kernel wants the name terminated.
+        let room = config.info.lo_file_name.len() - 1;
+        for (to, from) in config.info.lo_file_name[..room].iter_mut().zip(shown) {
+            *to = *from as _;
+        }
+        // SAFETY: LOOP_CONFIGURE reads one loop_config, which lives until the call returns.
+        if unsafe { libc::ioctl(node.as_raw_fd(), raw::LOOP_CONFIGURE as _, &raw const config) } == 0 {
+            return Ok(true);
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EBUSY) => Ok(false),
+            error => Err(self.failed("configure", error)),
+        }
+    }
+
+    fn set_queue(&self, options: LoopOptions) -> Result<(), LoopError> {
+        let queue = self.sysfs().join("queue");
+        let set = |name: &str, value: String| {
+            let path = queue.join(name);
+            fs::write(&path, value).map_err(|source| LoopError::Failed { operation: "set", path, source })
+        };
+        set("rotational", u8::from(options.rotational).to_string())?;
+        set("read_ahead_kb", (options.read_ahead.get() >> 10).to_string())?;
+        // An elevator that an earlier user of this number chose is not this disk's.
+        set("scheduler", "none".to_owned())
+    }
+
+    fn failed(&self, operation: &'static str, source: io::Error) -> LoopError {
+        LoopError::Failed { operation, path: self.path(), source }
+    }
+}
+
+fn open(path: &Path) -> Result<File, LoopError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)
+        .map_err(|source| LoopError::Unavailable { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_loop_device_is_taken_for_one() {
+        for path in ["/dev/null", "/dev/loop-control", "/dev/loopy", "loop0", "/dev/loop99999", ""] {
+            assert!(matches!(LoopDevice::at(Path::new(path)), Err(LoopError::NotALoop(_))), "{path}");
+        }
+    }
+}
