@@ -1,0 +1,291 @@
+//! The schema: which tables and indexes there are, where their trees begin, and how an index entry
+//! leads to its row (SQLite file format, sections 2.4 to 2.6).
+//!
+//! An index on a rowid table ends each entry with the rowid. An index on a WITHOUT ROWID table ends
+//! it with those columns of the primary key that it does not hold already (under the same
+//! collation), so its declaration must be read to know where in the entry the key lies.
+
+use crate::error::{Error, Result};
+use crate::header::Header;
+use crate::page::{Kind, Page, PageNo};
+use crate::record::{Collation, Order, Value, columns, utf8};
+use crate::source::{ReadPage, whole_payload};
+use crate::sql::{self, KeyColumn, TableSql};
+
+/// Pages of the schema's own tree that are read. A schema of a thousand tables takes some hundred
+/// pages; one that is larger is not worth reading inside somebody's query.
+const SCHEMA_PAGES_LIMIT: usize = 1024;
+/// Tables and indexes that are kept, for the same reason.
+const SCHEMA_ENTRIES_LIMIT: usize = 8192;
+/// Overflow pages of one statement: SQLite's limit of a million bytes in pages of 512.
+const STATEMENT_PAGES_LIMIT: usize = 2048;
+
+/// How the rows of a table are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// By rowid, in a table b-tree.
+    Rowid,
+    /// By primary key, in an index b-tree; the order of each key column.
+    Key(Vec<Order>),
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Root of its tree.
+    pub root: PageNo,
+    /// How its rows are found.
+    pub kind: TableKind,
+}
+
+/// A secondary index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// Its table, by position in [`Schema::tables`].
+    pub table: usize,
+    /// Root of its tree.
+    pub root: PageNo,
+    /// Order of its declared columns; further ones of an entry are plain.
+    pub orders: Vec<Order>,
+    /// Where in an entry the columns of the primary key lie; empty for a rowid table.
+    pub key_at: Vec<usize>,
+}
+
+impl Index {
+    /// The order of the column at `position` of an entry.
+    #[must_use]
+    pub fn order(&self, position: usize) -> Order {
+        self.orders
+            .get(position)
+            .copied()
+            .unwrap_or(Order { collation: Collation::Binary, descending: false })
+    }
+}
+
+/// Tables and their secondary indexes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    /// Tables that have rows.
+    pub tables: Vec<Table>,
+    /// Indexes on them.
+    pub indexes: Vec<Index>,
+}
+
+/// A row of `sqlite_schema`.
+struct Entry {
+    kind: String,
+    name: String,
+    table: String,
+    root: PageNo,
+    sql: String,
+}
+
+impl Schema {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Where its tree is damaged, can't be read or is too large.
+    pub fn read<R: ReadPage>(source: &mut R, header: &Header) -> Result<Self> {
+        Ok(Self::from_entries(&entries(source, header)?))
+    }
+
+    /// The index of this name, in any case.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] where there is none that can be followed.
+    pub fn index(&self, name: &str) -> Result<&Index> {
+        let missing =
+            || Error::Schema { what: "no index that can be followed is named", name: name.to_owned() };
+        self.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name)).ok_or_else(missing)
+    }
+
+    /// The table that an index is on.
+    #[must_use]
+    pub fn table_of(&self, index: &Index) -> &Table {
+        &self.tables[index.table]
+    }
+
+    fn from_entries(entries: &[Entry]) -> Self {
+        let mut schema = Self::default();
+        let mut declared = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.kind == "table") {
+            let sql = sql::table(&entry.sql);
+            let primary = distinct(&sql, &sql.primary);
+            let kind = if sql.without_rowid {
+                TableKind::Key(primary.iter().map(|column| sql.order_of(column)).collect())
+            } else {
+                TableKind::Rowid
+            };
+            schema.tables.push(Table { name: entry.name.clone(), root: entry.root, kind });
+            declared.push((sql, primary));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == "index") {
+            let table = schema.tables.iter().position(|table| table.name.eq_ignore_ascii_case(&entry.table));
+            let Some(table) = table else { continue };
+            let (sql, primary) = &declared[table];
+            schema.indexes.extend(index(entry, table, sql, primary));
+        }
+        schema
+    }
+}
+
+/// Works out where an index keeps its table's key. Nothing where that can't be known.
+fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> Option<Index> {
+    let columns = if entry.sql.is_empty() {
+        let number: usize = entry.name.rsplit('_').next()?.parse().ok()?;
+        sql.keys.get(number.checked_sub(1)?).cloned().unwrap_or_default()
+    } else {
+        sql::index_columns(&entry.sql)
+    };
+    if sql.without_rowid && columns.is_empty() {
+        return None;
+    }
+    let orders: Vec<Order> = columns.iter().map(|column| sql.order_of(column)).collect();
+    let mut key_at = Vec::new();
+    if sql.without_rowid {
+        let mut appended = columns.len();
+        for key in primary {
+            let collation = sql.order_of(key).collation;
+            let held = columns
+                .iter()
+                .zip(&orders)
+                .position(|(column, order)| column.name == key.name && order.collation == collation);
+            key_at.push(held.unwrap_or_else(|| {
+                appended += 1;
+                appended - 1
+            }));
+        }
+    }
+    Some(Index { name: entry.name.clone(), table, root: entry.root, orders, key_at })
+}
+
+/// A primary key without columns that are named again under the same collation: SQLite drops those.
+fn distinct(sql: &TableSql, columns: &[KeyColumn]) -> Vec<KeyColumn> {
+    let same = |a: &KeyColumn, b: &KeyColumn| {
+        a.name == b.name && sql.order_of(a).collation == sql.order_of(b).collation
+    };
+    let mut kept: Vec<KeyColumn> = Vec::new();
+    for column in columns {
+        if !kept.iter().any(|earlier| same(earlier, column)) {
+            kept.push(column.clone());
+        }
+    }
+    kept
+}
+
+fn entries<R: ReadPage>(source: &mut R, header: &Header) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut waiting = vec![PageNo::FIRST];
+    let mut pages = 0;
+    let mut bytes = Vec::new();
+    while let Some(number) = waiting.pop() {
+        pages += 1;
+        if pages > SCHEMA_PAGES_LIMIT {
+            return Err(Error::TooMuch { what: "pages of the schema table", limit: SCHEMA_PAGES_LIMIT });
+        }
+        source.read(number, &mut bytes)?;
+        let page = Page::parse(number, &bytes, header.usable())?;
+        match page.kind() {
+            Kind::TableInterior => {
+                for index in (0..=page.cells()).rev() {
+                    waiting.push(page.child(index)?);
+                }
+                if waiting.len() > SCHEMA_PAGES_LIMIT {
+                    return Err(Error::TooMuch {
+                        what: "pages of the schema table",
+                        limit: SCHEMA_PAGES_LIMIT,
+                    });
+                }
+            }
+            Kind::TableLeaf => {
+                for index in 0..page.cells() {
+                    let Some(payload) = page.cell(index)?.payload else { continue };
+                    let whole = whole_payload(source, payload, header.usable(), STATEMENT_PAGES_LIMIT)?;
+                    entries.extend(entry(&whole.bytes, header));
+                    if entries.len() > SCHEMA_ENTRIES_LIMIT {
+                        let limit = SCHEMA_ENTRIES_LIMIT;
+                        return Err(Error::TooMuch { what: "entries of the schema table", limit });
+                    }
+                }
+            }
+            Kind::IndexInterior | Kind::IndexLeaf => {
+                return Err(Error::Damaged {
+                    page: number,
+                    at: 0,
+                    what: "an index page in the schema table",
+                });
+            }
+        }
+    }
+    Ok(entries)
+}
+
+/// A row of the schema table; nothing for one without a tree (views, triggers, virtual tables).
+fn entry(payload: &[u8], header: &Header) -> Option<Entry> {
+    let text = |value| match value {
+        Value::Text(text) => Some(String::from_utf8_lossy(&utf8(text, header.encoding)).into_owned()),
+        Value::Null => Some(String::new()),
+        _ => None,
+    };
+    let mut columns = columns(payload)?;
+    let kind = text(columns.next()?)?;
+    let name = text(columns.next()?)?;
+    let table = text(columns.next()?)?;
+    let Value::Integer(root) = columns.next()? else { return None };
+    let root = PageNo(u32::try_from(root).ok().filter(|&root| root > 0)?);
+    let sql = text(columns.next()?)?;
+    Some(Entry { kind, name, table, root, sql })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(of: &[(&str, &str, &str, &str)]) -> Schema {
+        let entries: Vec<Entry> = of
+            .iter()
+            .zip(2..)
+            .map(|(&(kind, name, table, sql), root)| Entry {
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+                table: table.to_owned(),
+                root: PageNo(root),
+                sql: sql.to_owned(),
+            })
+            .collect();
+        Schema::from_entries(&entries)
+    }
+
+    #[test]
+    fn keys_of_a_table_without_rowid_are_found_in_its_indexes() {
+        let schema = schema(&[
+            (
+                "table",
+                "t",
+                "t",
+                "create table t(a, b, c text collate nocase, d unique, primary key(c, a desc, c)) without rowid",
+            ),
+            ("index", "sqlite_autoindex_t_1", "t", ""),
+            ("index", "i", "T", "create index i on t(b, a)"),
+            ("index", "j", "t", "create index j on t(c collate binary)"),
+        ]);
+        assert_eq!(schema.tables.len(), 1);
+        let TableKind::Key(orders) = &schema.tables[0].kind else { panic!("has a rowid") };
+        assert_eq!(orders.len(), 2, "a repeated key column is dropped");
+        assert!(orders[1].descending && orders[0].collation == Collation::NoCase);
+        let key_at = |name| schema.index(name).expect("is there").key_at.clone();
+        assert_eq!(key_at("sqlite_autoindex_t_1"), [1, 2]);
+        assert_eq!(key_at("i"), [2, 1]);
+        assert_eq!(key_at("j"), [1, 2], "another collation does not count as held");
+        assert!(schema.index("k").is_err());
+    }
+
+    #[test]
+    fn an_index_of_an_unknown_table_is_left_out() {
+        assert_eq!(schema(&[("index", "i", "gone", "create index i on gone(a)")]), Schema::default());
+    }
+}

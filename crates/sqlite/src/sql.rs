@@ -1,0 +1,356 @@
+//! As much of SQL as is needed to read `CREATE TABLE` and `CREATE INDEX` out of a schema: tokens, the
+//! columns of a table with their collations, its keys, and the columns of an index.
+//!
+//! SQLite has accepted these statements before it stored them, so nothing is validated. What can't be
+//! understood is left out, and a wrong reading can only lead to a wrong prediction.
+
+use crate::record::{Collation, Order};
+
+/// A column of a key or an index, as declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Its name, folded to lower case; nothing for an expression.
+    pub name: Option<String>,
+    /// How it is ordered; no collation where none is written.
+    pub collation: Option<Collation>,
+    /// Whether `DESC` is written.
+    pub descending: bool,
+}
+
+/// What a `CREATE TABLE` statement declares, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableSql {
+    /// Columns, folded to lower case, with their declared collation.
+    pub columns: Vec<(String, Option<Collation>)>,
+    /// The primary key, in its order.
+    pub primary: Vec<KeyColumn>,
+    /// The keys for which SQLite makes automatic indexes, in the order in which it numbers them; the
+    /// primary key among them.
+    pub keys: Vec<Vec<KeyColumn>>,
+    /// Whether it is declared WITHOUT ROWID.
+    pub without_rowid: bool,
+}
+
+impl TableSql {
+    /// The order of a key column: what it says itself, else what its table column says.
+    #[must_use]
+    pub fn order_of(&self, column: &KeyColumn) -> Order {
+        let declared = || {
+            let name = column.name.as_ref()?;
+            self.columns.iter().find(|(candidate, _)| candidate == name)?.1
+        };
+        Order {
+            collation: column.collation.or_else(declared).unwrap_or(Collation::Binary),
+            descending: column.descending,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    /// A name or keyword, folded to lower case; `true` where it was quoted and so is no keyword.
+    Word(String, bool),
+    Open,
+    Close,
+    Comma,
+    Other,
+}
+
+impl Token {
+    fn is(&self, keyword: &str) -> bool {
+        matches!(self, Self::Word(word, false) if word == keyword)
+    }
+
+    fn word(&self) -> Option<&str> {
+        match self {
+            Self::Word(word, _) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+/// Statements longer than this are not read: SQLite's own default limit for a statement.
+const SQL_LIMIT: usize = 1_000_000;
+
+fn tokens(sql: &str) -> Vec<Token> {
+    let sql = &sql.as_bytes()[..sql.len().min(SQL_LIMIT)];
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < sql.len() {
+        let rest = &sql[at..];
+        let (token, length) = match rest[0] {
+            b if b.is_ascii_whitespace() => (None, 1),
+            b'-' if rest.get(1) == Some(&b'-') => (None, until(rest, b"\n")),
+            b'/' if rest.get(1) == Some(&b'*') => (None, 2 + until(&rest[2..], b"*/")),
+            b'(' => (Some(Token::Open), 1),
+            b')' => (Some(Token::Close), 1),
+            b',' => (Some(Token::Comma), 1),
+            quote @ (b'"' | b'\'' | b'`') => {
+                let (word, length) = quoted(rest, quote);
+                (Some(Token::Word(word, true)), length)
+            }
+            b'[' => {
+                let length = until(rest, b"]");
+                let word = fold(rest[1..length].strip_suffix(b"]").unwrap_or(&rest[1..length]));
+                (Some(Token::Word(word, true)), length)
+            }
+            b if is_word(b) => {
+                let length = rest.iter().position(|&b| !is_word(b)).unwrap_or(rest.len());
+                (Some(Token::Word(fold(&rest[..length]), false)), length)
+            }
+            _ => (Some(Token::Other), 1),
+        };
+        tokens.extend(token);
+        at += length;
+    }
+    tokens
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+fn fold(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).to_ascii_lowercase()
+}
+
+/// Length up to and with `end`, or all of it.
+fn until(bytes: &[u8], end: &[u8]) -> usize {
+    bytes.windows(end.len()).position(|window| window == end).map_or(bytes.len(), |at| at + end.len())
+}
+
+/// A quoted name, in which a doubled quote stands for one; and its length.
+fn quoted(bytes: &[u8], quote: u8) -> (String, usize) {
+    let mut word = Vec::new();
+    let mut at = 1;
+    while at < bytes.len() {
+        if bytes[at] == quote {
+            if bytes.get(at + 1) != Some(&quote) {
+                return (fold(&word), at + 1);
+            }
+            at += 1;
+        }
+        word.push(bytes[at]);
+        at += 1;
+    }
+    (fold(&word), at)
+}
+
+/// The items of the first parenthesis in `tokens`, split at its own commas, and what follows it.
+fn items(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
+    let Some(open) = tokens.iter().position(|token| *token == Token::Open) else {
+        return (Vec::new(), &[]);
+    };
+    let inner = &tokens[open + 1..];
+    let (mut items, mut depth, mut start) = (Vec::new(), 0usize, 0);
+    for (at, token) in inner.iter().enumerate() {
+        match token {
+            Token::Open => depth += 1,
+            Token::Close if depth == 0 => {
+                items.push(&inner[start..at]);
+                return (items, &inner[at + 1..]);
+            }
+            Token::Close => depth -= 1,
+            Token::Comma if depth == 0 => {
+                items.push(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    (items, &[])
+}
+
+/// The collation that a name written after COLLATE means.
+fn collation(name: &str) -> Collation {
+    match name {
+        "binary" => Collation::Binary,
+        "nocase" => Collation::NoCase,
+        "rtrim" => Collation::RTrim,
+        _ => Collation::Unknown,
+    }
+}
+
+/// A column of an index or key: a name or expression, `COLLATE` and `DESC` at its end.
+fn key_column(item: &[Token]) -> KeyColumn {
+    let mut rest = item;
+    let mut descending = false;
+    if let Some((last, before)) = rest.split_last()
+        && (last.is("asc") || last.is("desc"))
+    {
+        descending = last.is("desc");
+        rest = before;
+    }
+    let mut found = None;
+    if let [before @ .., keyword, Token::Word(name, _)] = rest
+        && keyword.is("collate")
+    {
+        found = Some(collation(name));
+        rest = before;
+    }
+    let name = match rest {
+        [Token::Word(name, _)] => Some(name.clone()),
+        _ => None,
+    };
+    KeyColumn { name, collation: found, descending }
+}
+
+/// The columns of a `CREATE INDEX` statement.
+#[must_use]
+pub fn index_columns(sql: &str) -> Vec<KeyColumn> {
+    let tokens = tokens(sql);
+    let on = tokens.iter().position(|token| token.is("on")).unwrap_or(0);
+    items(&tokens[on..]).0.into_iter().map(key_column).collect()
+}
+
+/// Reads a `CREATE TABLE` statement.
+#[must_use]
+pub fn table(sql: &str) -> TableSql {
+    let tokens = tokens(sql);
+    let (items, options) = items(&tokens);
+    let mut table = TableSql {
+        without_rowid: options.windows(2).any(|pair| pair[0].is("without") && pair[1].is("rowid")),
+        ..TableSql::default()
+    };
+    let mut integer_key = None;
+    for item in items {
+        let first = item.first().map_or("", |token| match token {
+            Token::Word(word, false) => word,
+            _ => "",
+        });
+        if matches!(first, "constraint" | "primary" | "unique" | "check" | "foreign") {
+            constraint(item, &mut table);
+        } else {
+            column(item, &mut table, &mut integer_key);
+        }
+    }
+    // An INTEGER PRIMARY KEY gets its index last, and only where the table has no rowid.
+    if table.without_rowid {
+        table.keys.extend(integer_key);
+    }
+    table
+}
+
+fn constraint(item: &[Token], table: &mut TableSql) {
+    let primary = item.iter().position(|token| token.is("primary"));
+    let unique = item.iter().position(|token| token.is("unique"));
+    let check = item.iter().position(|token| token.is("check") || token.is("foreign"));
+    let Some(at) = primary.into_iter().chain(unique).min() else { return };
+    if check.is_some_and(|check| check < at) {
+        return;
+    }
+    let columns: Vec<KeyColumn> = items(&item[at..]).0.into_iter().map(key_column).collect();
+    if primary == Some(at) {
+        table.primary.clone_from(&columns);
+    }
+    table.keys.push(columns);
+}
+
+fn column(item: &[Token], table: &mut TableSql, integer_key: &mut Option<Vec<KeyColumn>>) {
+    let Some(name) = item.first().and_then(Token::word) else { return };
+    let key = |descending| vec![KeyColumn { name: Some(name.to_owned()), collation: None, descending }];
+    let mut declared = None;
+    let mut depth = 0usize;
+    for (at, token) in item.iter().enumerate().skip(1) {
+        match token {
+            Token::Open => depth += 1,
+            Token::Close => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            token if token.is("collate") => {
+                declared = item.get(at + 1).and_then(Token::word).map(collation);
+            }
+            token if token.is("primary") => {
+                table.primary = key(item.get(at + 2).is_some_and(|token| token.is("desc")));
+                let integer = matches!(item.get(1..at), Some([only]) if only.is("integer"));
+                if integer && !table.primary[0].descending {
+                    *integer_key = Some(table.primary.clone());
+                } else {
+                    table.keys.push(table.primary.clone());
+                }
+            }
+            token if token.is("unique") => table.keys.push(key(false)),
+            _ => {}
+        }
+    }
+    table.columns.push((name.to_owned(), declared));
+}
+
+/// Whether a statement's text holds `LIMIT` as a word of its own: its scans may end early.
+#[must_use]
+pub fn has_limit(sql: &str) -> bool {
+    tokens(sql).iter().any(|token| token.is("limit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn named(name: &str) -> KeyColumn {
+        KeyColumn { name: Some(name.to_owned()), collation: None, descending: false }
+    }
+
+    #[test]
+    fn a_table_without_rowid_is_read() {
+        let sql = "CREATE TABLE \"the t\"\"able\" (-- a comment, with (\n\
+            a TEXT COLLATE NoCase DEFAULT ('x,y)') UNIQUE, [b c] NUMERIC(10, 2) CHECK (a > 'primary'), \n\
+            /* , */ D int, FOREIGN KEY(a) REFERENCES x(unique_col), UNIQUE (d, a COLLATE rtrim),\n\
+            CONSTRAINT k PRIMARY KEY (D DESC, `b c`)) STRICT, Without RowID";
+        let table = table(sql);
+        assert!(table.without_rowid);
+        let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "b c", "d"]);
+        assert_eq!(table.columns[0].1, Some(Collation::NoCase));
+        let primary = vec![KeyColumn { descending: true, ..named("d") }, named("b c")];
+        assert_eq!(table.primary, primary);
+        let unique = vec![named("d"), KeyColumn { collation: Some(Collation::RTrim), ..named("a") }];
+        assert_eq!(table.keys, [vec![named("a")], unique, primary]);
+        assert_eq!(table.order_of(&named("a")).collation, Collation::NoCase);
+        assert_eq!(table.order_of(&named("d")).collation, Collation::Binary);
+    }
+
+    #[test]
+    fn an_integer_primary_key_has_no_index_but_without_rowid() {
+        let plain = table("create table t(a integer primary key, b text unique)");
+        assert_eq!(plain.keys, [vec![named("b")]]);
+        let without = table("create table t(a integer primary key, b text unique) without rowid");
+        assert_eq!(without.keys, [vec![named("b")], vec![named("a")]]);
+        let text = table("create table t(a text primary key)");
+        assert_eq!(text.keys, [vec![named("a")]]);
+    }
+
+    #[test]
+    fn an_index_is_read_with_its_orders_and_expressions() {
+        let columns = index_columns(
+            "CREATE UNIQUE INDEX IF NOT EXISTS main.i ON \"t\"(a desc, lower(b) ASC, c COLLATE NOCASE DESC, \"d\") WHERE a > 3",
+        );
+        let expected = [
+            KeyColumn { descending: true, ..named("a") },
+            KeyColumn { name: None, ..named("") },
+            KeyColumn { collation: Some(Collation::NoCase), descending: true, ..named("c") },
+            named("d"),
+        ];
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn a_limit_is_a_word_of_its_own() {
+        assert!(has_limit("select * from t order by a limit 10"));
+        assert!(has_limit("SELECT * FROM (SELECT 1 LIMIT\n:n)"));
+        assert!(!has_limit("select \"limit\", 'limit 3' from limits -- limit"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_harm(sql in ".{0,200}") {
+            let _ = (table(&sql), index_columns(&sql), has_limit(&sql));
+        }
+
+        #[test]
+        fn any_jumble_of_sql_is_read_without_harm(words in proptest::collection::vec(
+            proptest::sample::select(vec!["create", "table", "(", ")", ",", "primary", "key", "unique", "\"", "[", "'", "/*", "--", "a", "collate", "desc", "on"]), 0..40)) {
+            let sql = words.join(" ");
+            let _ = (table(&sql), index_columns(&sql), has_limit(&sql));
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The leaves of an index in key order, forward or backward, with the interior entries between them.
+//!
+//! An index is a b-tree, not a b+tree: each interior cell is an entry too, and a scan meets it after
+//! the last entry of the leaf to its left. A walk holds a path from the root; it can begin at either
+//! end or at any leaf, and bounds what a damaged tree could do to it.
+
+use crate::error::{Error, Result};
+use crate::header::Header;
+use crate::page::{Kind, Page, PageNo};
+use crate::record::{Value, columns, compare};
+use crate::schema::{Index, Table, TableKind};
+use crate::source::{CHAIN_LIMIT, ReadPage, whole_payload};
+use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey};
+use std::cmp::Ordering;
+
+/// Interior pages looked at for the parent of a leaf when its keys can't be compared. Enough for an
+/// index of 25,000 leaves of 4 KiB; beyond it the search would cost more than a small scan gains.
+const SEARCH_LIMIT: usize = 64;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// In the index's own order.
+    Forward,
+    /// Against it (`ORDER BY ... DESC` on an ascending index).
+    Backward,
+}
+
+/// A place in an interior page: a child, numbered as [`Page::child`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    page: PageNo,
+    child: usize,
+    cells: usize,
+}
+
+/// A walk over the leaves of one index.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    direction: Direction,
+    /// From the root down to the parent of the current leaf; empty where the root is the leaf.
+    path: Vec<Step>,
+    leaf: PageNo,
+    /// Leaves that may still come before the tree must have a cycle.
+    left: u32,
+    /// Children of the current parent announced so far, in walking order.
+    announced: usize,
+}
+
+/// What comes next in a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The interior entry that lies between the leaf before and this one: page and cell.
+    pub between: Option<(PageNo, usize)>,
+    /// The leaf.
+    pub leaf: PageNo,
+}
+
+impl Walk {
+    /// A walk that begins at the first leaf in its direction. `pages` bounds it: the pages that the
+    /// file has.
+    ///
+    /// # Errors
+    /// Where the path to it can't be followed.
+    pub fn from_end<R: ReadPage>(
+        interior: &mut Interior,
+        source: &mut R,
+        root: PageNo,
+        direction: Direction,
+        pages: u32,
+    ) -> Result<Self> {
+        let mut walk = Self { direction, path: Vec::new(), leaf: root, left: pages, announced: 0 };
+        let height = interior.height(source, root)?;
+        walk.descend(interior, source, root, height)?;
+        Ok(walk)
+    }
+
+    /// A walk that stands at `leaf`, given the bytes of it.
+    ///
+    /// # Errors
+    /// Where the index has no such leaf, or it can't be found with bounded effort.
+    pub fn at_leaf<R: ReadPage>(
+        interior: &mut Interior,
+        source: &mut R,
+        index: &Index,
+        leaf: &Page<'_>,
+        direction: Direction,
+        pages: u32,
+    ) -> Result<Self> {
+        let height = interior.height(source, index.root)?;
+        let path = match path_by_key(interior, source, index, leaf, height) {
+            Ok(path) => path,
+            Err(_) => path_by_search(interior, source, index.root, leaf.number(), height)?,
+        };
+        Ok(Self { direction, path, leaf: leaf.number(), left: pages, announced: 0 })
+    }
+
+    /// The leaf at which it stands.
+    #[must_use]
+    pub fn leaf(&self) -> PageNo {
+        self.leaf
+    }
+
+    /// Which way it goes.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Whether it stands at the leaf where a full scan begins.
+    #[must_use]
+    pub fn at_beginning(&self) -> bool {
+        self.path.iter().all(|step| match self.direction {
+            Direction::Forward => step.child == 0,
+            Direction::Backward => step.child == step.cells,
+        })
+    }
+
+    /// Goes on to the next leaf; nothing at the end. The leaf itself is not read.
+    ///
+    /// # Errors
+    /// Where an interior page can't be read or is damaged, or the tree has a cycle.
+    pub fn next<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R) -> Result<Option<Stop>> {
+        self.left = self.left.checked_sub(1).ok_or(Error::TooMuch {
+            what: "leaves of an index: its tree has a cycle",
+            limit: u32::MAX as usize,
+        })?;
+        let depth = self.path.len();
+        while let Some(step) = self.path.last_mut() {
+            let between = match self.direction {
+                Direction::Forward if step.child < step.cells => {
+                    step.child += 1;
+                    step.child - 1
+                }
+                Direction::Backward if step.child > 0 => {
+                    step.child -= 1;
+                    step.child
+                }
+                _ => {
+                    self.path.pop();
+                    continue;
+                }
+            };
+            let step = *step;
+            let bytes = interior.get(source, step.page)?;
+            let child = Page::parse(step.page, &bytes, interior.header().usable())?.child(step.child)?;
+            let height = depth - self.path.len();
+            if height > 0 {
+                self.announced = 0;
+            }
+            self.descend(interior, source, child, height)?;
+            return Ok(Some(Stop { between: Some((step.page, between)), leaf: self.leaf }));
+        }
+        Ok(None)
+    }
+
+    /// Announces the next `count` leaves under the current parent, in ascending order of pages.
+    ///
+    /// # Errors
+    /// Where the parent is damaged or can't be read.
+    pub fn announce<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        count: usize,
+    ) -> Result<()> {
+        let Some(&step) = self.path.last() else { return Ok(()) };
+        let (passed, last) = match self.direction {
+            Direction::Forward => (step.child, step.cells),
+            Direction::Backward => (step.cells - step.child, step.cells),
+        };
+        // Announce again only when less than half of the last batch is left: the batches stay large.
+        if self.announced > passed + count / 2 || self.announced > last {
+            return Ok(());
+        }
+        let from = self.announced.max(passed + 1);
+        let until = (passed + 1 + count).min(last + 1);
+        let bytes = interior.get(source, step.page)?;
+        let page = Page::parse(step.page, &bytes, interior.header().usable())?;
+        let mut leaves = Vec::with_capacity(until.saturating_sub(from));
+        for ordinal in from..until {
+            leaves.push(page.child(match self.direction {
+                Direction::Forward => ordinal,
+                Direction::Backward => step.cells - ordinal,
+            })?);
+        }
+        self.announced = until.max(from);
+        leaves.sort_unstable();
+        leaves.dedup();
+        if !leaves.is_empty() {
+            source.soon(&leaves);
+        }
+        Ok(())
+    }
+
+    /// Goes down to the first leaf under `page`, `height` levels of interior pages above it.
+    fn descend<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        page: PageNo,
+        height: usize,
+    ) -> Result<()> {
+        let mut at = page;
+        for _ in 0..height {
+            let bytes = interior.get(source, at)?;
+            let page = index_interior(at, &bytes, interior.header())?;
+            let child = match self.direction {
+                Direction::Forward => 0,
+                Direction::Backward => page.cells(),
+            };
+            self.path.push(Step { page: at, child, cells: page.cells() });
+            at = page.child(child)?;
+        }
+        self.leaf = at;
+        Ok(())
+    }
+}
+
+fn index_interior<'a>(number: PageNo, bytes: &'a [u8], header: &Header) -> Result<Page<'a>> {
+    let page = Page::parse(number, bytes, header.usable())?;
+    if page.kind() != Kind::IndexInterior {
+        return Err(Error::Damaged { page: number, at: 0, what: "not an interior index page" });
+    }
+    Ok(page)
+}
+
+/// The path to a leaf by its first key.
+fn path_by_key<R: ReadPage>(
+    interior: &mut Interior,
+    source: &mut R,
+    index: &Index,
+    leaf: &Page<'_>,
+    height: usize,
+) -> Result<Vec<Step>> {
+    let damaged = |page, what| Error::Damaged { page, at: 0, what };
+    let number = leaf.number();
+    let first = leaf.cell(0)?.payload.ok_or(damaged(number, "a leaf without keys"))?;
+    let key: Vec<Value<'_>> = columns(first.local).ok_or(damaged(number, "no record"))?.collect();
+    let header = *interior.header();
+    let mut path = Vec::with_capacity(height);
+    let mut at = index.root;
+    for _ in 0..height {
+        let bytes = interior.get(source, at)?;
+        let page = index_interior(at, &bytes, &header)?;
+        let (child, _) = crate::tree::lower_bound(page.cells(), |cell| {
+            let payload = page.cell(cell)?.payload.ok_or(damaged(at, "no key"))?;
+            let mut columns = columns(payload.local).ok_or(damaged(at, "no record"))?;
+            for (position, &wanted) in key.iter().enumerate() {
+                let held = columns.next().ok_or(damaged(at, "a key on overflow pages"))?;
+                match compare(held, wanted, index.order(position), header.encoding) {
+                    Some(Ordering::Equal) => {}
+                    Some(ordering) => return Ok(ordering),
+                    None => return Err(damaged(at, "an unknown collation")),
+                }
+            }
+            Ok(Ordering::Equal)
+        })?;
+        path.push(Step { page: at, child, cells: page.cells() });
+        at = page.child(child)?;
+    }
+    if at == number { Ok(path) } else { Err(damaged(number, "not where its key says")) }
+}
+
+/// The path to a leaf by looking for it among the children of the lowest interior pages.
+fn path_by_search<R: ReadPage>(
+    interior: &mut Interior,
+    source: &mut R,
+    root: PageNo,
+    leaf: PageNo,
+    height: usize,
+) -> Result<Vec<Step>> {
+    let missing = Error::Damaged { page: leaf, at: 0, what: "no leaf of this index" };
+    if height == 0 {
+        return if root == leaf { Ok(Vec::new()) } else { Err(missing) };
+    }
+    let mut looked = 0;
+    let mut waiting = vec![(root, Vec::<Step>::new())];
+    while let Some((number, path)) = waiting.pop() {
+        looked += 1;
+        if looked > SEARCH_LIMIT || path.len() >= DEPTH_LIMIT {
+            return Err(Error::TooMuch { what: "interior pages searched for a leaf", limit: SEARCH_LIMIT });
+        }
+        let bytes = interior.get(source, number)?;
+        let page = index_interior(number, &bytes, interior.header())?;
+        for child in 0..=page.cells() {
+            let below = page.child(child)?;
+            let mut path = path.clone();
+            path.push(Step { page: number, child, cells: page.cells() });
+            if path.len() == height {
+                if below == leaf {
+                    return Ok(path);
+                }
+            } else if waiting.len() < SEARCH_LIMIT {
+                waiting.push((below, path));
+            }
+        }
+    }
+    Err(missing)
+}
+
+/// How an index entry leads to its row, and the overflow pages that had to be read to know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// The row.
+    pub key: RowKey,
+    /// Overflow pages of the entry itself: SQLite reads them too before it finds the row.
+    pub chain: Vec<PageNo>,
+}
+
+/// The row that the entry in cell `cell` of an index page leads to.
+///
+/// # Errors
+/// Where the entry is damaged or its overflow chain too long or unreadable.
+pub fn target<R: ReadPage>(
+    source: &mut R,
+    page: &Page<'_>,
+    cell: usize,
+    index: &Index,
+    table: &Table,
+    usable: usize,
+) -> Result<Target> {
+    let damaged = |what| Error::Damaged { page: page.number(), at: 0, what };
+    let payload = page.cell(cell)?.payload.ok_or(damaged("no index entry"))?;
+    let row_key = |record: &[u8]| match &table.kind {
+        TableKind::Rowid => crate::record::last_integer(record).map(RowKey::Rowid),
+        TableKind::Key(_) => {
+            let values: Vec<Value<'_>> = columns(record)?.collect();
+            let owned = |&at: &usize| values.get(at).map(|&value| Owned::of(value));
+            index.key_at.iter().map(owned).collect::<Option<Vec<Owned>>>().map(RowKey::Columns)
+        }
+    };
+    if payload.overflow.is_none() {
+        let key = row_key(payload.local).ok_or(damaged("an index entry without its row's key"))?;
+        return Ok(Target { key, chain: Vec::new() });
+    }
+    let whole = whole_payload(source, payload, usable, CHAIN_LIMIT)?;
+    let key = row_key(&whole.bytes).ok_or(damaged("an index entry without its row's key"))?;
+    Ok(Target { key, chain: whole.chain })
+}
