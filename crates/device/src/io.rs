@@ -64,7 +64,7 @@ pub struct Counters {
     pub read: Bytes,
     /// Bytes transferred for writes.
     pub written: Bytes,
-    /// Media accesses that did not start where the head's previous access ended.
+    /// Requests that went to the media and did not start where the request before ended.
     pub seeks: u64,
     /// Sum over those of the distance in logical sectors between that end and this start.
     pub seek_distance: Sectors,
@@ -72,6 +72,12 @@ pub struct Counters {
     pub buffer_hits: u64,
     /// Time during which at least one request was in service, summed over the members of an array.
     pub busy: Nanos,
+    /// Of the media accesses: time in which the arm moved or heads were switched.
+    pub seek_time: Nanos,
+    /// Of the media accesses: time in which the head waited for the first sector.
+    pub rotation_time: Nanos,
+    /// Of the media accesses: time in which sectors passed under the head.
+    pub transfer_time: Nanos,
 }
 
 /// A disk, a whole array or a remote volume, its queue inside.

@@ -3,8 +3,24 @@
 //! A [`Device`] takes requests into its own queue, decides in which order to serve them and says
 //! when each is finished. It reads no clock: the driver hands it the time. The simulator and the
 //! emulator drive the same object, so a modelled disk and an emulated disk cannot differ.
+//!
+//! A [`Profile`] describes a device and makes one: `Profile::builtin("barracuda-500g")`, then
+//! [`Profile::build`].
 #![forbid(unsafe_code)]
 
+mod build;
+mod disk;
+mod geometry;
 mod io;
+mod mechanics;
+mod profile;
+mod queue;
+mod random;
+mod seek;
+mod segments;
 
+pub use build::{Build, BuildError, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT};
+pub use disk::RECOVERY_TURNS;
 pub use io::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome};
+pub use profile::{Kind, Profile, ProfileError};
+pub use queue::{AGE_LIMIT, Queue};

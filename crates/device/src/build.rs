@@ -1,0 +1,243 @@
+//! Makes a device of a profile.
+
+use crate::disk::{Disk, Parts};
+use crate::geometry::{Geometry, ZoneShape};
+use crate::io::Device;
+use crate::mechanics::Mechanics;
+use crate::profile::{DiskModel, DiskSpec, Profile, Spec};
+use crate::queue::Queue;
+use crate::segments::Buffer;
+use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, SectorSpan, Sectors};
+
+/// Most requests that one disk's queue may hold: the tags of a Serial Attached SCSI disk are the
+/// most that was sold, and nearest-access choice looks through all of them.
+pub const QUEUE_DEPTH_LIMIT: usize = 256;
+/// Most ranges of unreadable sectors: a list for tests, searched at each read.
+pub const UNREADABLE_LIMIT: usize = 4096;
+/// The smallest size of a device: less than a track of most disks.
+pub const SIZE_LEAST: Bytes = Bytes::mib(1);
+
+/// What is to be decided when a device is made of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// How much of the device there is; `None` for all. Without `fit` it is the outer part.
+    pub size: Option<Bytes>,
+    /// Stretch the full stroke over `size`, so that a small disk seeks like the whole one.
+    pub fit: bool,
+    /// How a disk chooses among its waiting requests.
+    pub queue: Queue,
+    /// How many requests a disk holds.
+    pub queue_depth: usize,
+    /// Where random parts of the model start: the angles of platters, the latencies of a network.
+    pub seed: u64,
+    /// Sectors of the device that cannot be read.
+    pub unreadable: Vec<SectorSpan>,
+    /// The member of an array that has failed, counted from zero.
+    pub failed_member: Option<usize>,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self {
+            size: None,
+            fit: false,
+            queue: Queue::Sptf,
+            queue_depth: 32,
+            seed: 0,
+            unreadable: Vec::new(),
+            failed_member: None,
+        }
+    }
+}
+
+/// Why no device can be made of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// More than there is.
+    #[error("device profile {profile}: the device holds {capacity}, {size} were asked for")]
+    TooLarge {
+        /// Of which profile.
+        profile: String,
+        /// What was asked for.
+        size: Bytes,
+        /// What there is.
+        capacity: Bytes,
+    },
+    /// Less than a device can have.
+    #[error("device profile {profile}: a size of {size} is too small, it must be at least {least}")]
+    TooSmall {
+        /// Of which profile.
+        profile: String,
+        /// What was asked for.
+        size: Bytes,
+        /// The least that is possible.
+        least: Bytes,
+    },
+    /// Not a whole number of sectors.
+    #[error("device profile {profile}: a size of {} bytes is no multiple of {SECTOR_SIZE}", size.get())]
+    NotSectors {
+        /// Of which profile.
+        profile: String,
+        /// What was asked for.
+        size: Bytes,
+    },
+    /// A queue that holds nothing, or too much.
+    #[error("device profile {profile}: a queue depth of {depth} is not from 1 to {}", QUEUE_DEPTH_LIMIT)]
+    QueueDepth {
+        /// Of which profile.
+        profile: String,
+        /// What was asked for.
+        depth: usize,
+    },
+    /// Unreadable sectors that the device does not have, or too many ranges of them.
+    #[error("device profile {profile}: unreadable sectors {}..{}: {reason}", range.start.get(), range.end.get())]
+    Unreadable {
+        /// Of which profile.
+        profile: String,
+        /// The range.
+        range: SectorSpan,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A failed member that the device does not have.
+    #[error("device profile {profile}: member {member} cannot have failed: {reason}")]
+    Member {
+        /// Of which profile.
+        profile: String,
+        /// The member.
+        member: usize,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Profile {
+    /// Makes the device.
+    ///
+    /// # Errors
+    /// A size that the device cannot have, an impossible queue depth, unreadable sectors or a
+    /// failed member that it does not have.
+    pub fn build(&self, options: &Build) -> Result<Box<dyn Device>, BuildError> {
+        let capacity = self.size_of(options)?;
+        if !(1..=QUEUE_DEPTH_LIMIT).contains(&options.queue_depth) {
+            let depth = options.queue_depth;
+            return Err(BuildError::QueueDepth { profile: self.name().to_owned(), depth });
+        }
+        let unreadable = self.unreadable_of(options, capacity)?;
+        match self.spec() {
+            Spec::Disk(spec, model) => {
+                if let Some(member) = options.failed_member {
+                    let reason = "a single disk has no members".to_owned();
+                    return Err(BuildError::Member { profile: self.name().to_owned(), member, reason });
+                }
+                Ok(Box::new(Disk::new(disk_parts(spec, model, capacity, options, unreadable, 0))))
+            }
+        }
+    }
+
+    fn size_of(&self, options: &Build) -> Result<Sectors, BuildError> {
+        let profile = || self.name().to_owned();
+        let size = options.size.unwrap_or(self.capacity());
+        match () {
+            () if size > self.capacity() => {
+                Err(BuildError::TooLarge { profile: profile(), size, capacity: self.capacity() })
+            }
+            () if size < SIZE_LEAST => {
+                Err(BuildError::TooSmall { profile: profile(), size, least: SIZE_LEAST })
+            }
+            () if !size.get().is_multiple_of(SECTOR_SIZE) => {
+                Err(BuildError::NotSectors { profile: profile(), size })
+            }
+            () => Ok(size.sectors_floor()),
+        }
+    }
+
+    /// The unreadable sectors, sorted and joined.
+    fn unreadable_of(&self, options: &Build, capacity: Sectors) -> Result<Vec<SectorSpan>, BuildError> {
+        let wrong = |range: SectorSpan, reason: String| BuildError::Unreadable {
+            profile: self.name().to_owned(),
+            range,
+            reason,
+        };
+        let mut spans = options.unreadable.clone();
+        if let Some(&range) = spans.get(UNREADABLE_LIMIT) {
+            return Err(wrong(range, format!("there may be {UNREADABLE_LIMIT} ranges")));
+        }
+        if let Some(&range) = spans.iter().find(|span| span.is_empty()) {
+            return Err(wrong(range, "holds no sector: give first..past the last".to_owned()));
+        }
+        if let Some(&range) = spans.iter().find(|span| span.end > Lba(capacity.get())) {
+            return Err(wrong(range, format!("the device has {} sectors", capacity.get())));
+        }
+        spans.sort_unstable();
+        let mut joined: Vec<SectorSpan> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match joined.last_mut().filter(|last| last.end >= span.start) {
+                Some(last) => last.end = last.end.max(span.end),
+                None => joined.push(span),
+            }
+        }
+        Ok(joined)
+    }
+}
+
+/// The parts of one disk of `capacity`; `member` counts the disks of one device, so that their
+/// platters do not turn in step.
+fn disk_parts(
+    spec: &DiskSpec,
+    model: &DiskModel,
+    capacity: Sectors,
+    options: &Build,
+    unreadable: Vec<SectorSpan>,
+    member: u64,
+) -> Parts {
+    let (geometry, stretch) =
+        if options.fit { fitted(spec, model, capacity) } else { (model.geometry.clone(), 1.0) };
+    let angle = Nanos(crate::random::mix(options.seed, member) % model.turn.get());
+    Parts {
+        mechanics: Mechanics {
+            geometry,
+            seek: model.curve.clone(),
+            head_switch: model.switch.head,
+            stretch,
+            angle,
+        },
+        buffer: Buffer::new(spec.segments as usize, Bytes::kib(spec.segment_kib).sectors_floor()),
+        overhead: Nanos::from_millis_f64(spec.command_overhead_ms),
+        skip: Nanos::from_millis_f64(spec.skip_overhead_ms),
+        bus: Rate::mb_per_second(spec.bus_rate_mb_per_s),
+        queue: options.queue,
+        depth: options.queue_depth,
+        capacity,
+        unreadable,
+    }
+}
+
+/// The layout of a smaller disk whose outermost and innermost cylinders are as far apart as the
+/// whole disk's, and by how much each cylinder counts for more.
+fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f64) {
+    let share = capacity.get() as f64 / spec.sectors().get() as f64;
+    let scaled = |shape: &ZoneShape| ZoneShape {
+        cylinders: (f64::from(shape.cylinders) * share).round() as u32,
+        sectors_per_track: shape.sectors_per_track,
+    };
+    let mut shapes: Vec<ZoneShape> =
+        model.shapes.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
+    if shapes.is_empty() {
+        // Less than half a cylinder of each zone: the outermost serves.
+        shapes.extend(model.shapes.first().map(|shape| ZoneShape { cylinders: 1, ..*shape }));
+    }
+    let held = |shape: &ZoneShape| {
+        u64::from(shape.cylinders) * u64::from(shape.sectors_per_track) * u64::from(spec.heads)
+    };
+    let missing = capacity.get().saturating_sub(shapes.iter().map(held).sum());
+    if let Some(last) = shapes.last_mut() {
+        let cylinder = u64::from(last.sectors_per_track) * u64::from(spec.heads);
+        last.cylinders += missing.div_ceil(cylinder) as u32;
+    }
+    let geometry = Geometry::new(spec.heads, model.turn, model.switch, &shapes);
+    let steps = |cylinders: u32| f64::from(cylinders.saturating_sub(2).max(1));
+    let stretch = steps(model.geometry.cylinders()) / steps(geometry.cylinders());
+    (geometry, stretch)
+}

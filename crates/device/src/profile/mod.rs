@@ -1,0 +1,226 @@
+//! The device profile: what a device costs, as a TOML file with units in the key names.
+//!
+//! A profile is checked as a whole when it is read: every key by type and range, then the model is
+//! made of it, so that a profile that was read can be built. Complaints name the file, the key and
+//! the reason. The text may come from anywhere: nothing in it makes reading panic or allocate more
+//! than in proportion to its length and the limits of this module.
+//!
+//! The figures that the papers reckon with follow from it: `switch_time` (average seek and half a
+//! turn), `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
+
+mod builtin;
+mod disk;
+mod error;
+mod keys;
+mod seek;
+mod write;
+
+pub(crate) use disk::{DiskModel, DiskSpec};
+pub use error::ProfileError;
+
+use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
+use keys::Keys;
+use write::Writer;
+
+/// Longest text of a profile. One with the most zones and seek points has half of it.
+const TEXT_LIMIT: usize = 1 << 18;
+/// Longest name of a profile.
+const NAME_LIMIT: usize = 64;
+
+/// What sort of device a profile describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One disk.
+    Disk,
+    /// Several disks behind one address space.
+    Array,
+    /// A network volume or object store: latency and rate, no head.
+    Remote,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Disk => "disk",
+            Self::Array => "array",
+            Self::Remote => "remote",
+        })
+    }
+}
+
+/// A device as its profile describes it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    name: String,
+    description: String,
+    source: String,
+    spec: Spec,
+}
+
+/// The description by kind, with the model that was made of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Spec {
+    Disk(DiskSpec, DiskModel),
+}
+
+impl Profile {
+    /// Reads a profile. `file` names the text in complaints.
+    ///
+    /// # Errors
+    /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range, or
+    /// numbers that make no device together.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        if text.len() > TEXT_LIMIT {
+            let (length, limit) = (Bytes(text.len() as u64), Bytes(TEXT_LIMIT as u64));
+            return Err(ProfileError::TooLong { file: file.to_owned(), length, limit });
+        }
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            ProfileError::Syntax { file: file.to_owned(), line, reason: error.message().to_owned() }
+        })?;
+        let mut keys = Keys::new(file, &table);
+        let name = keys.text("name")?.to_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > NAME_LIMIT || !name.chars().all(plain) {
+            let reason = format!("must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'");
+            return Err(keys.wrong("name", reason));
+        }
+        let description = keys.text_or("description", "")?.to_owned();
+        let source = keys.text_or("source", "")?.to_owned();
+        let spec = match keys.text("kind")? {
+            "disk" => {
+                let disk = DiskSpec::read(&mut keys)?;
+                let model = disk.model(&keys)?;
+                Spec::Disk(disk, model)
+            }
+            other => {
+                let reason = format!("is '{other}', must be 'disk', 'array' or 'remote'");
+                return Err(keys.wrong("kind", reason));
+            }
+        };
+        keys.finish()?;
+        Ok(Self { name, description, source, spec })
+    }
+
+    /// The profile as TOML: reads back as the same profile. Comments of the text that it was read
+    /// from are not kept; see [`Profile::builtin_text`].
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut to = Writer::default();
+        to.text("name", &self.name);
+        to.text("kind", &self.kind().to_string());
+        to.text("description", &self.description);
+        to.text("source", &self.source);
+        match &self.spec {
+            Spec::Disk(disk, _) => disk.write(&mut to),
+        }
+        to.finish()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Where its numbers come from.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What sort of device it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match &self.spec {
+            Spec::Disk(..) => Kind::Disk,
+        }
+    }
+
+    /// What the whole device holds.
+    #[must_use]
+    pub fn capacity(&self) -> Bytes {
+        match &self.spec {
+            Spec::Disk(disk, _) => disk.capacity(),
+        }
+    }
+
+    /// Revolutions a minute; `None` where nothing turns.
+    #[must_use]
+    pub fn rotation_rpm(&self) -> Option<f64> {
+        match &self.spec {
+            Spec::Disk(disk, _) => Some(disk.rotation_rpm),
+        }
+    }
+
+    /// The average seek as the device's source states it; `None` where no arm moves.
+    #[must_use]
+    pub fn average_seek(&self) -> Option<Nanos> {
+        match &self.spec {
+            Spec::Disk(disk, _) => Some(Nanos::from_millis_f64(disk.average_seek_ms)),
+        }
+    }
+
+    /// The mean seek between random sectors in the model, which for the calibrated seek curve is the
+    /// stated average; `None` where no arm moves.
+    #[must_use]
+    pub fn modelled_seek(&self) -> Option<Nanos> {
+        match &self.spec {
+            Spec::Disk(_, model) => Some(model.mean_seek),
+        }
+    }
+
+    /// What it costs to go elsewhere: the average seek and half a turn.
+    #[must_use]
+    pub fn switch_time(&self) -> Nanos {
+        match &self.spec {
+            Spec::Disk(disk, _) => {
+                Nanos::from_millis_f64(disk.average_seek_ms + 30_000.0 / disk.rotation_rpm)
+            }
+        }
+    }
+
+    /// The rate of sequential reading, averaged over the device.
+    #[must_use]
+    pub fn sequential_rate(&self) -> Rate {
+        match &self.spec {
+            Spec::Disk(disk, model) => {
+                disk.sequential_rate_mb_per_s.map_or(model.sequential, Rate::mb_per_second)
+            }
+        }
+    }
+
+    /// What could have been transferred in the time of a switch (TR-840 section 3).
+    #[must_use]
+    pub fn competitive_depth(&self) -> Bytes {
+        self.sequential_rate().in_time(self.switch_time())
+    }
+
+    /// The largest gap between two wanted ranges that is cheaper read than skipped (ATC'09 section
+    /// 3.3), in whole pages: what passes at the outer edge in the time that a command of its own
+    /// would cost. A profile can state it instead.
+    #[must_use]
+    pub fn infill(&self) -> Bytes {
+        let cheaper = match &self.spec {
+            Spec::Disk(disk, model) => disk.infill_kib.map_or_else(
+                || {
+                    let cost = disk.command_overhead_ms.max(disk.skip_overhead_ms);
+                    model.outer.in_time(Nanos::from_millis_f64(cost))
+                },
+                Bytes::kib,
+            ),
+        };
+        Bytes(cheaper.get() / PAGE_SIZE * PAGE_SIZE)
+    }
+
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+}

@@ -1,0 +1,199 @@
+//! The buffer of a disk: segments that hold what was read, and the stream that reads on.
+//!
+//! After a read the disk reads on behind it until the segment is full, as long as the head is not
+//! needed elsewhere. The *stream* is that reading: it began at a time at a place of the sequential
+//! pass, so that where it has got to is a function of time and costs nothing to keep. A hit does not
+//! disturb it; it moves the stream's limit on, since a segment is a ring that keeps the data behind
+//! the reader only while there is room. This is what lets a reader of small requests run at the
+//! media's rate.
+//!
+//! A full segment stops the stream with the head on its track. The stream resumes when half of the
+//! segment has been consumed, so that it does not lose a turn for each request.
+//!
+//! Source: Ruemmler and Wilkes 1994 (read-ahead cache); the ring and the half are choices.
+
+use crate::geometry::Geometry;
+use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
+
+/// One segment: a range of sectors in the buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    held: SectorSpan,
+    used: u64,
+}
+
+/// Reading that goes on: the head passes over sectors one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    segment: usize,
+    /// When the sector at which it began started to pass; may lie ahead by a rotational wait.
+    began: Instant,
+    /// The time of that sector in the sequential pass.
+    origin: Nanos,
+    /// Where it stops.
+    limit: Lba,
+    /// The end of the last request that it answered.
+    consumed: Lba,
+}
+
+/// What the buffer knows of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Nothing of its start.
+    Nothing,
+    /// The sectors before this one; the rest has to be read.
+    UpTo(Lba),
+    /// All of it.
+    All,
+}
+
+/// The segments and the stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    segments: Vec<Segment>,
+    size: Sectors,
+    stream: Option<Stream>,
+    uses: u64,
+}
+
+impl Stream {
+    /// When the last sector before `end` has been read, if the stream goes on that far.
+    pub(crate) fn passed_at(&self, geometry: &Geometry, end: Lba) -> Instant {
+        self.began + (geometry.passed_at(end) - self.origin)
+    }
+
+    /// When the sector that passes at `passes` of the sequential pass comes, if the stream goes on
+    /// that far.
+    pub(crate) fn comes_at(&self, passes: Nanos) -> Instant {
+        self.began + (passes - self.origin)
+    }
+
+    /// The first sector that is not yet read at `now`.
+    pub(crate) fn reached(&self, geometry: &Geometry, now: Instant) -> Lba {
+        geometry.reached_at(self.origin + (now - self.began)).min(self.limit)
+    }
+
+    /// Where it stops unless it is consumed further.
+    pub(crate) fn limit(&self) -> Lba {
+        self.limit
+    }
+
+    /// The end of the last request that it answered.
+    pub(crate) fn consumed(&self) -> Lba {
+        self.consumed
+    }
+}
+
+impl Buffer {
+    /// `segments` of `size` each; none of either switches buffering and read-ahead off.
+    pub(crate) fn new(segments: usize, size: Sectors) -> Self {
+        let segments = if size.is_zero() { 0 } else { segments };
+        Self { segments: vec![Segment::default(); segments], size, stream: None, uses: 0 }
+    }
+
+    /// The reading that goes on, if any.
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
+    /// What the stream's segment holds at `now`.
+    pub(crate) fn streamed(&self, geometry: &Geometry, now: Instant) -> SectorSpan {
+        self.stream.as_ref().map_or(Span::default(), |stream| {
+            let end = stream.reached(geometry, now);
+            let held = self.segments[stream.segment].held;
+            Span::new(held.start.max(end - self.size).min(end), end)
+        })
+    }
+
+    /// What the segments hold of a range at `now`, and whether it is the stream's that does.
+    pub(crate) fn held(&self, geometry: &Geometry, now: Instant, range: SectorSpan) -> (Held, bool) {
+        let of = |held: SectorSpan| match () {
+            () if held.covers(range) => Held::All,
+            () if held.contains(range.start) => Held::UpTo(held.end),
+            () => Held::Nothing,
+        };
+        if self.stream.is_some() {
+            let held = of(self.streamed(geometry, now));
+            if held != Held::Nothing {
+                return (held, true);
+            }
+        }
+        let streaming = self.stream.map(|stream| stream.segment);
+        let others = self.segments.iter().enumerate().filter(|(at, _)| Some(*at) != streaming);
+        let mut best = Held::Nothing;
+        for (_, segment) in others {
+            match (of(segment.held), best) {
+                (Held::All, _) => return (Held::All, false),
+                (Held::UpTo(end), Held::UpTo(other)) if end <= other => {}
+                (Held::UpTo(end), _) => best = Held::UpTo(end),
+                _ => {}
+            }
+        }
+        (best, false)
+    }
+
+    /// Begins to read at `from`: the first sector passes at `began`. The stream goes on to `limit`.
+    pub(crate) fn begin(&mut self, geometry: &Geometry, began: Instant, from: Lba, end: Lba, limit: Lba) {
+        debug_assert!(self.stream.is_none(), "a stream begins where the one before was ended");
+        if self.segments.is_empty() {
+            return;
+        }
+        let joins = |segment: &Segment| !segment.held.is_empty() && segment.held.end == from;
+        let segment = self.segments.iter().position(joins).unwrap_or_else(|| self.take_oldest(from));
+        let origin = geometry.passes_at(from);
+        self.stream = Some(Stream { segment, began, origin, limit, consumed: end });
+        self.touch(segment);
+    }
+
+    fn take_oldest(&mut self, from: Lba) -> usize {
+        let oldest = self.segments.iter().enumerate().min_by_key(|(_, segment)| segment.used);
+        let at = oldest.map_or(0, |(at, _)| at);
+        self.segments[at].held = Span::new(from, from);
+        at
+    }
+
+    fn touch(&mut self, segment: usize) {
+        self.uses += 1;
+        self.segments[segment].used = self.uses;
+    }
+
+    /// Tells that a request up to `end` was answered by the stream, which may go on to `limit`.
+    pub(crate) fn consume(&mut self, end: Lba, limit: Lba) {
+        if let Some(stream) = &mut self.stream {
+            stream.consumed = end;
+            stream.limit = stream.limit.max(limit);
+            let segment = stream.segment;
+            self.touch(segment);
+        }
+    }
+
+    /// Ends the stream at `now`; answers the first sector that it did not read.
+    pub(crate) fn end(&mut self, geometry: &Geometry, now: Instant) -> Option<Lba> {
+        let held = self.streamed(geometry, now);
+        let stream = self.stream.take()?;
+        self.segments[stream.segment].held = held;
+        Some(held.end)
+    }
+
+    /// How far reading may go when requests up to `end` are consumed.
+    pub(crate) fn reach(&self, end: Lba) -> Lba {
+        end + self.size
+    }
+
+    /// Whether `more` sectors are enough for a stopped stream to resume.
+    pub(crate) fn worth_resuming(&self, more: Sectors) -> bool {
+        more * 2 >= self.size
+    }
+
+    /// Forgets what a write changes. The stream must have ended.
+    pub(crate) fn forget(&mut self, range: SectorSpan) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.held.overlaps(range)) {
+            let before = Span::new(segment.held.start, range.start);
+            let after = Span::new(range.end, segment.held.end);
+            segment.held = if before.is_empty() { after } else { before };
+            if segment.held.is_empty() {
+                segment.held = Span::default();
+            }
+        }
+    }
+}
