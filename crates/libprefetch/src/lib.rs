@@ -7,21 +7,38 @@
 //! then has the kernel fetch as much of the list as memory holds, in disk order, and lets the read
 //! go on. What a program reads never changes; only when it waits.
 //!
-//! The library is a guest in another program's process: it closes no descriptor, starts no thread,
-//! is off with `FORESEEK_DISABLE=1`, does nothing in a forked child, and steps aside for good, with
-//! one line on standard error, if something inside fails.
+//! The library is a guest in another program's process: it closes no descriptor of the host, starts
+//! no thread, is off with `FORESEEK_DISABLE=1`, does nothing in a forked child, and steps aside for
+//! good, with one line on standard error, if something inside fails.
 //!
 //! Limits: reads through memory maps and through descriptors opened with `O_DIRECT` are not seen.
+//! Advice goes out on a descriptor that was found to be the file's an instant before; a host that
+//! closes and reuses the number in that instant has another file of its own advised, which costs
+//! time and changes no data. Calls may allocate and lock, so that none is fit for a signal handler.
 
+mod aside;
+mod claims;
 mod client;
+mod descriptors;
 mod entry;
 mod error;
+mod report;
 mod settings;
+mod sink;
+mod state;
 mod stats;
+mod thread;
 
 pub use client::Client;
 pub use entry::{Entry, Region, Want};
 pub use error::Error;
 pub use foreseek_prefetch::engine::HintMode;
-pub use settings::{Order, Settings};
+pub use foreseek_prefetch::{Order, Share};
+pub use settings::Settings;
 pub use stats::Stats;
+
+/// What an ABI edge around this API needs to behave as a guest.
+pub mod guest {
+    pub use crate::aside::{is_aside, say, step_aside};
+    pub use crate::thread::{Inside, is_inside};
+}

@@ -1,19 +1,11 @@
 //! How a client works, from the program or from the environment.
 
 use crate::Error;
+use foreseek_prefetch::Order;
 use foreseek_units::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-/// In which order a buffer is fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// By place on the device, across files (FIEMAP); file order where the place is unknown.
-    #[default]
-    Disk,
-    /// By file and offset, as the paper did.
-    File,
-}
+use std::sync::OnceLock;
 
 /// How a client works.
 #[derive(Clone, Debug, Default)]
@@ -21,24 +13,23 @@ pub enum Order {
 pub struct Settings {
     /// `FORESEEK_DISABLE=1`: every call of the client does nothing and succeeds.
     pub disabled: bool,
-    /// `FORESEEK_MEMORY=512M`: at most this much page cache, below what the machine and the control
-    /// group allow.
-    pub memory: Option<Bytes>,
-    /// `FORESEEK_ORDER=disk|file`.
-    pub order: Order,
-    /// The largest gap between two pages that is read rather than skipped, from
-    /// `FORESEEK_PROFILE=name|path`; without one, what suits the device under the first file.
+    /// The policy's choices. `FORESEEK_MEMORY=512M` sets `memory`: at most this much page cache, below
+    /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`. Its
+    /// `infill` is overridden by [`Settings::infill`].
+    pub policy: foreseek_prefetch::Settings,
+    /// The largest gap between two pages that is read rather than skipped. `None`: none on a device
+    /// that does not seek, the policy's own on others.
     pub infill: Option<Bytes>,
-    /// `FORESEEK_STATS=path`: where the process's counters go as JSON when it ends.
+    /// `FORESEEK_STATS=path`: where the process's counters go as JSON when it ends. `%p` in it
+    /// becomes the process id.
     pub stats: Option<PathBuf>,
-    /// `FORESEEK_RECORD=path`: where the engine's events and commands go, for a replay.
+    /// `FORESEEK_RECORD=path`: where the engine's events and commands go, for a replay. `%p` becomes
+    /// the process id; the second client and later ones of a process append `.2` and so on.
     pub record: Option<PathBuf>,
-    /// `FORESEEK_QUIET=1`: nothing on standard error.
-    pub quiet: bool,
 }
 
 impl Settings {
-    /// The defaults, overridden by the environment.
+    /// The defaults, overridden by the environment. An empty variable counts as none.
     ///
     /// # Errors
     /// A variable that holds something else than its documentation says.
@@ -52,39 +43,112 @@ impl Settings {
     /// As [`Settings::from_env`].
     pub fn from_variables(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self, Error> {
         let get = |name| lookup(name).filter(|value| !value.is_empty());
-        let flag = |name| get(name).is_some_and(|value| value != "0");
-        let mut settings = Self {
-            disabled: flag("FORESEEK_DISABLE"),
-            quiet: flag("FORESEEK_QUIET"),
-            stats: get("FORESEEK_STATS").map(PathBuf::from),
-            record: get("FORESEEK_RECORD").map(PathBuf::from),
-            ..Self::default()
-        };
+        let path = |name| get(name).map(|value| with_process_id(&value));
+        let mut settings = Self { disabled: is_set(get("FORESEEK_DISABLE")), ..Self::default() };
         if settings.disabled {
             return Ok(settings);
         }
+        settings.stats = path("FORESEEK_STATS");
+        settings.record = path("FORESEEK_RECORD");
         if let Some(value) = get("FORESEEK_MEMORY") {
-            let text = value.to_string_lossy().into_owned();
-            let size = text.parse().map_err(|error: foreseek_units::ParseSizeError| Error::Setting {
-                variable: "FORESEEK_MEMORY",
-                value: text,
-                reason: error.to_string(),
-            })?;
-            settings.memory = Some(size);
+            settings.policy.memory = Some(memory(&value)?.pages_floor());
         }
         if let Some(value) = get("FORESEEK_ORDER") {
-            settings.order = match value.to_str() {
-                Some("disk") => Order::Disk,
-                Some("file") => Order::File,
-                _ => {
-                    return Err(Error::Setting {
-                        variable: "FORESEEK_ORDER",
-                        value: value.to_string_lossy().into_owned(),
-                        reason: "give disk or file".to_owned(),
-                    });
-                }
-            };
+            settings.policy.order = order(&value)?;
         }
         Ok(settings)
+    }
+}
+
+fn is_set(flag: Option<OsString>) -> bool {
+    flag.is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Whether `FORESEEK_QUIET` is set; looked up once.
+pub(crate) fn is_quiet() -> bool {
+    static QUIET: OnceLock<bool> = OnceLock::new();
+    *QUIET.get_or_init(|| is_set(std::env::var_os("FORESEEK_QUIET")))
+}
+
+fn wrong(variable: &'static str, value: &OsString, reason: impl Into<String>) -> Error {
+    Error::Setting { variable, value: value.to_string_lossy().into_owned(), reason: reason.into() }
+}
+
+fn memory(value: &OsString) -> Result<Bytes, Error> {
+    let wrong = |reason: String| wrong("FORESEEK_MEMORY", value, reason);
+    let size: Bytes = value
+        .to_str()
+        .ok_or_else(|| wrong("it is no text".to_owned()))?
+        .parse()
+        .map_err(|error: foreseek_units::ParseSizeError| wrong(error.to_string()))?;
+    if size.pages_floor().is_zero() {
+        return Err(wrong(
+            "it holds not even one page of 4 KiB: give more, or FORESEEK_DISABLE=1".to_owned(),
+        ));
+    }
+    Ok(size)
+}
+
+fn order(value: &OsString) -> Result<Order, Error> {
+    match value.to_str() {
+        Some("disk") => Ok(Order::Disk),
+        Some("file") => Ok(Order::File),
+        _ => Err(wrong("FORESEEK_ORDER", value, "give disk or file")),
+    }
+}
+
+/// The path with `%p` replaced by the process id.
+fn with_process_id(path: &OsString) -> PathBuf {
+    match path.to_str() {
+        Some(text) => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
+        None => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::Pages;
+
+    fn from(variables: &[(&str, &str)]) -> Result<Settings, Error> {
+        Settings::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn the_environment_overrides_the_defaults() {
+        let settings = from(&[
+            ("FORESEEK_MEMORY", "512M"),
+            ("FORESEEK_ORDER", "file"),
+            ("FORESEEK_STATS", "/tmp/stats-%p.json"),
+            ("FORESEEK_RECORD", ""),
+        ])
+        .unwrap();
+        assert_eq!(settings.policy.memory, Some(Pages(131_072)));
+        assert_eq!(settings.policy.order, Order::File);
+        let stats = format!("/tmp/stats-{}.json", std::process::id());
+        assert_eq!(settings.stats, Some(PathBuf::from(stats)));
+        assert_eq!(settings.record, None);
+        assert!(!settings.disabled);
+    }
+
+    #[test]
+    fn being_disabled_reads_nothing_else() {
+        assert!(from(&[("FORESEEK_DISABLE", "1"), ("FORESEEK_MEMORY", "much")]).unwrap().disabled);
+        assert!(!from(&[("FORESEEK_DISABLE", "0")]).unwrap().disabled);
+        assert!(!from(&[("FORESEEK_DISABLE", "")]).unwrap().disabled);
+    }
+
+    #[test]
+    fn what_cannot_be_used_names_the_variable_and_what_would_do() {
+        for (name, value, hint) in [
+            ("FORESEEK_MEMORY", "much", "KiB"),
+            ("FORESEEK_MEMORY", "100", "4 KiB"),
+            ("FORESEEK_ORDER", "random", "disk or file"),
+        ] {
+            let error = from(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(value) && error.contains(hint), "{error}");
+        }
     }
 }

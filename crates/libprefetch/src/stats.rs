@@ -1,13 +1,48 @@
 //! What a client did.
 
+use std::fmt::Write;
+
 /// Counters of one client since it was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Reads of watched regions that were seen.
-    pub reads: u64,
-    /// Questions put to the application.
-    pub questions: u64,
-    /// Entries that the application gave and that were taken.
-    pub hinted: u64,
+    /// The engine's own.
+    pub engine: foreseek_prefetch::Stats,
+    /// Reads of watched regions that passed unseen because the application was being asked at the
+    /// time.
+    pub unseen: u64,
+    /// Reads of watched regions that this thread or another had asked to ignore.
+    pub ignored: u64,
+    /// Entries of hints that lay beyond the end of their file and were left out.
+    pub beyond_end: u64,
+    /// Files of which a region was ever watched.
+    pub files: u64,
+}
+
+impl Stats {
+    /// Every counter with its name, for reports.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(&'static str, u64)> {
+        let mut entries = self.engine.entries().to_vec();
+        entries.extend([
+            ("unseen", self.unseen),
+            ("ignored", self.ignored),
+            ("beyond_end", self.beyond_end),
+            ("files", self.files),
+        ]);
+        entries
+    }
+
+    /// As one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{");
+        for (index, (name, value)) in self.entries().into_iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            // Writing to a string does not fail; names are plain words.
+            let _ = write!(json, "{comma}\"{name}\":{value}");
+        }
+        json.push('}');
+        json
+    }
 }

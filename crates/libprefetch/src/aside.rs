@@ -1,0 +1,49 @@
+//! Stepping aside: after an internal failure every call does nothing for the rest of the process,
+//! and the host reads on as without the library.
+
+use crate::settings;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// How often a lock that is held for microseconds is tried, a millisecond apart, before whoever
+/// holds it is taken to be gone (a thread that a fork did not copy).
+const LOCK_TRIES: u32 = 1000;
+
+/// Whether the library has stepped aside.
+#[must_use]
+pub fn is_aside() -> bool {
+    ASIDE.load(Ordering::Relaxed)
+}
+
+/// Does nothing from now on, and says why, once.
+pub fn step_aside(why: &str) {
+    if !ASIDE.swap(true, Ordering::Relaxed) {
+        say(&format!("{why}; prefetching is off for the rest of this process"));
+    }
+}
+
+/// Says one line on standard error, unless `FORESEEK_QUIET` forbids it.
+pub fn say(line: &str) {
+    if !settings::is_quiet() {
+        // In one write, so that lines of several threads don't mix. A closed standard error is the
+        // host's choice.
+        let _ = std::io::stderr().write_all(format!("libprefetch: {line}\n").as_bytes());
+    }
+}
+
+/// Takes a lock that is only ever held briefly; `None`, and steps aside, where it can't be had.
+pub(crate) fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOCK_TRIES {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(_)) => break,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    step_aside("an internal lock is lost");
+    None
+}

@@ -1,0 +1,57 @@
+//! Where a recording goes: a file that is opened only to append to it. A descriptor kept open in
+//! another program's process would not be ours for long: hosts close and reuse numbers wholesale.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much is collected before it is appended: some thousand events a time.
+const PIECE: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Buffer {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    process: u32,
+}
+
+/// A file that is appended to in pieces; clones write to the same.
+#[derive(Clone, Debug)]
+pub(crate) struct AppendFile {
+    buffer: Arc<Mutex<Buffer>>,
+}
+
+impl AppendFile {
+    /// Empties the file at `path`, or makes it.
+    pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
+        std::fs::File::create(&path)?;
+        let buffer = Buffer { path, bytes: Vec::new(), process: std::process::id() };
+        Ok(Self { buffer: Arc::new(Mutex::new(buffer)) })
+    }
+}
+
+impl Buffer {
+    fn append(&mut self) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.is_empty() || std::process::id() != self.process {
+            return Ok(());
+        }
+        OpenOptions::new().append(true).open(&self.path)?.write_all(&bytes)
+    }
+}
+
+impl Write for AppendFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer.bytes.extend_from_slice(bytes);
+        if buffer.bytes.len() >= PIECE {
+            buffer.append()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner).append()
+    }
+}
