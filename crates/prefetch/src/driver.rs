@@ -59,6 +59,8 @@ pub struct Driver {
     epochs: FxHashMap<ObjectId, Epoch>,
     next_request: u64,
     budget_told: Option<Instant>,
+    /// Accesses were refused since the list was last replaced or the application last asked.
+    refused: bool,
 }
 
 impl Driver {
@@ -74,6 +76,7 @@ impl Driver {
             epochs: FxHashMap::default(),
             next_request: 0,
             budget_told: None,
+            refused: false,
         }
     }
 
@@ -123,6 +126,8 @@ impl Driver {
 
     /// The application tells what it will read. Answers how many of `accesses` were accepted: fewer
     /// than were given once the list is full. `done`: the application has no more to tell for now.
+    /// If something was refused before, it is asked again when the list has room, as in the paper's
+    /// figure 7: a callback ends with `done` whether all was taken or not.
     pub fn hint(
         &mut self,
         cache: &mut dyn PageCache,
@@ -132,8 +137,9 @@ impl Driver {
     ) -> usize {
         let now = cache.now();
         let accepted = accesses.len().min(self.engine.room(mode));
-        // Refusing is what the engine must know: it makes "done" mean "done for now".
-        let done = done && accepted == accesses.len();
+        self.refused &= mode == HintMode::Append;
+        self.refused |= accepted < accesses.len();
+        let done = done && !self.refused;
         self.tell(now, Event::Hint { mode, accesses: &accesses[..accepted], done });
         self.carry_out(cache, None);
         accepted

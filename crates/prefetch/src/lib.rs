@@ -9,14 +9,27 @@
 #![forbid(unsafe_code)]
 
 mod access_engine;
+mod access_list;
+mod contention;
 pub mod driver;
 pub mod engine;
+mod held;
+mod infill;
+mod lookahead;
+mod objects;
+mod order;
 pub mod page_cache;
+mod patience;
+mod plan;
 pub mod record;
+mod regions;
+mod round;
 mod settings;
 mod stats;
+mod trust;
 
 pub use access_engine::AccessListEngine;
+pub use contention::Contention;
 pub use driver::{Driver, Step, Want};
 pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;

@@ -1,0 +1,134 @@
+//! How large the reorder buffer may be (ATC'09 section 4.6): additive increase, multiplicative
+//! decrease.
+//!
+//! Other programs use the page cache too, and nobody tells how much is left. A page that was
+//! fetched and is gone when it is read is the signal that the buffer was too large: it is halved. A
+//! round that was consumed to its end, without such a page, is the signal that there is more room:
+//! it grows by a tenth of the largest cache there could be. There is no slow start, as that largest
+//! cache is known: a client begins with its whole share.
+
+use crate::settings::Share;
+use foreseek_units::{Bytes, Pages};
+
+/// The increase, as a part of the maximum: the paper's 10 %.
+const INCREASE: f64 = 0.1;
+
+/// Below this reordering gains nothing: the left edge of the region in which ATC'09 figure 2 shows
+/// a gain, 384 KB.
+pub(crate) const FLOOR: Pages = Bytes::kib(384).pages_floor();
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Contention {
+    share: Share,
+    maximum: Option<Pages>,
+    buffer: Pages,
+}
+
+impl Contention {
+    /// A controller that knows of no memory yet: its buffer is empty.
+    #[must_use]
+    pub fn new(share: Share) -> Self {
+        Self { share, maximum: None, buffer: Pages::ZERO }
+    }
+
+    /// There may be this much page cache in all.
+    pub fn set_maximum(&mut self, maximum: Pages) {
+        let begins = self.maximum.is_none_or(Pages::is_zero);
+        self.maximum = Some(maximum);
+        self.buffer = if begins { self.ceiling() } else { self.buffer.min(self.ceiling()).max(self.floor()) };
+    }
+
+    /// How many unique pages a round may hold, infill included.
+    #[must_use]
+    pub fn buffer(&self) -> Pages {
+        self.buffer
+    }
+
+    /// Whether it cannot become smaller.
+    #[must_use]
+    pub fn is_at_floor(&self) -> bool {
+        self.buffer <= self.floor()
+    }
+
+    /// A fetched page was evicted before it was read. To be told once a round.
+    pub fn evicted(&mut self) {
+        self.buffer = (self.buffer / 2).max(self.floor());
+    }
+
+    /// A whole round was consumed, and nothing of it was evicted early.
+    pub fn consumed(&mut self) {
+        let step = self.maximum.unwrap_or_default().scale(INCREASE);
+        self.buffer = (self.buffer + step).min(self.ceiling());
+    }
+
+    fn ceiling(&self) -> Pages {
+        self.maximum.unwrap_or_default().scale(self.share.fraction())
+    }
+
+    fn floor(&self) -> Pages {
+        FLOOR.min(self.ceiling())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn it_starts_with_its_share_halves_and_grows_by_a_tenth_of_the_maximum() {
+        let mut paper = Contention::new(Share::Paper);
+        assert_eq!(paper.buffer(), Pages::ZERO);
+        paper.set_maximum(Pages(10_000));
+        assert_eq!(paper.buffer(), Pages(9_000));
+        paper.evicted();
+        assert_eq!(paper.buffer(), Pages(4_500));
+        paper.consumed();
+        assert_eq!(paper.buffer(), Pages(5_500));
+        for _ in 0..10 {
+            paper.consumed();
+        }
+        assert_eq!(paper.buffer(), Pages(9_000));
+        let mut stock = Contention::new(Share::Stock);
+        stock.set_maximum(Pages(10_000));
+        assert_eq!(stock.buffer(), Pages(6_000));
+        stock.consumed();
+        assert_eq!(stock.buffer(), Pages(6_000));
+    }
+
+    #[test]
+    fn a_smaller_maximum_cuts_at_once_and_a_larger_one_only_lets_grow() {
+        let mut controller = Contention::new(Share::Stock);
+        controller.set_maximum(Pages(10_000));
+        controller.set_maximum(Pages(5_000));
+        assert_eq!(controller.buffer(), Pages(3_000));
+        controller.set_maximum(Pages(10_000));
+        assert_eq!(controller.buffer(), Pages(3_000));
+        controller.consumed();
+        assert_eq!(controller.buffer(), Pages(4_000));
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_between_floor_and_ceiling(
+            steps in proptest::collection::vec((0..3u8, 0..1_000_000u64), 0..50),
+        ) {
+            let mut controller = Contention::new(Share::Stock);
+            let mut maximum = 0;
+            for (step, pages) in steps {
+                match step {
+                    0 => controller.evicted(),
+                    1 => controller.consumed(),
+                    _ => {
+                        maximum = pages;
+                        controller.set_maximum(Pages(pages));
+                    }
+                }
+                let ceiling = Pages(maximum).scale(0.6);
+                prop_assert!(controller.buffer() <= ceiling);
+                prop_assert!(controller.buffer() >= ceiling.min(FLOOR));
+            }
+        }
+    }
+}

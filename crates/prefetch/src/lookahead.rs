@@ -1,0 +1,143 @@
+//! An index of the part of an access list around its place: page -> nearest entry behind, chain of
+//! entries ahead.
+//!
+//! It lags behind the list and catches up when it is asked, entry by entry; each entry enters the
+//! window once and leaves it once, so that a look-up takes constant time amortised over the
+//! entries, and a list that is read exactly in order pays nothing. After a jump longer than the
+//! window it is built anew, which costs no more than the entries that were jumped over.
+
+use crate::access_list::{Entry, Place, Reach};
+use crate::objects::PageKey;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// The first and last entries for one page ahead; those between are linked through `next`.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    first: Place,
+    last: Place,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lookahead {
+    reach: Reach,
+    valid: bool,
+    /// Entries from `start` up to `here` are behind, from `here` up to `end` ahead.
+    start: Place,
+    here: Place,
+    end: Place,
+    behind: FxHashMap<PageKey, Place>,
+    ahead: FxHashMap<PageKey, Chain>,
+    /// For each entry ahead, the next entry for the same page.
+    next: VecDeque<Option<Place>>,
+}
+
+impl Lookahead {
+    pub(crate) fn new(reach: Reach) -> Self {
+        Self {
+            reach,
+            valid: false,
+            start: Place::default(),
+            here: Place::default(),
+            end: Place::default(),
+            behind: FxHashMap::default(),
+            ahead: FxHashMap::default(),
+            next: VecDeque::new(),
+        }
+    }
+
+    /// The list was replaced.
+    pub(crate) fn invalidate(&mut self) {
+        self.valid = false;
+    }
+
+    /// The last entry for a page before the place.
+    pub(crate) fn behind(&self, page: PageKey) -> Option<Place> {
+        self.behind.get(&page).copied()
+    }
+
+    /// The first entry for a page at or after the place.
+    pub(crate) fn ahead(&self, page: PageKey) -> Option<Place> {
+        self.ahead.get(&page).map(|chain| chain.first)
+    }
+
+    /// The first entry for a page at or after `from`. It gives up after a few links: a page that
+    /// occurs so often shows nothing about where the application is.
+    pub(crate) fn ahead_from(&self, page: PageKey, from: Place) -> Option<Place> {
+        let mut at = self.ahead(page)?;
+        for _ in 0..self.reach.near {
+            if at >= from {
+                return Some(at);
+            }
+            at = self.next.get(at.since(self.here)).copied().flatten()?;
+        }
+        None
+    }
+
+    /// Catches up with a list whose kept entries begin at `first` and whose place is `place`.
+    pub(crate) fn follow(&mut self, entries: &VecDeque<Entry>, first: Place, place: Place) {
+        let list_end = first.plus(entries.len());
+        if !self.valid || self.start < first || place.since(self.end) > self.reach.ahead {
+            self.begin(place.minus(self.reach.behind).max(first));
+        }
+        let page = |at: Place| entries[at.since(first)].page();
+        while self.here < place {
+            self.pass(page(self.here));
+        }
+        let oldest = place.minus(self.reach.behind);
+        while self.start < oldest {
+            let leaving = page(self.start);
+            if self.behind.get(&leaving) == Some(&self.start) {
+                self.behind.remove(&leaving);
+            }
+            self.start = self.start.next();
+        }
+        let end = place.plus(self.reach.ahead).min(list_end);
+        while self.end < end {
+            self.append(page(self.end));
+        }
+    }
+
+    fn begin(&mut self, start: Place) {
+        self.behind.clear();
+        self.ahead.clear();
+        self.next.clear();
+        self.start = start;
+        self.here = start;
+        self.end = start;
+        self.valid = true;
+    }
+
+    /// The entry at `here` is behind from now on.
+    fn pass(&mut self, page: PageKey) {
+        if self.here == self.end {
+            self.end = self.end.next();
+        } else {
+            match self.next.pop_front().flatten() {
+                Some(next) => {
+                    if let Some(chain) = self.ahead.get_mut(&page) {
+                        chain.first = next;
+                    }
+                }
+                None => {
+                    self.ahead.remove(&page);
+                }
+            }
+        }
+        self.behind.insert(page, self.here);
+        self.here = self.here.next();
+    }
+
+    /// The entry at `end` is within the window from now on.
+    fn append(&mut self, page: PageKey) {
+        let at = self.end;
+        self.next.push_back(None);
+        if let Some(chain) = self.ahead.get_mut(&page) {
+            self.next[chain.last.since(self.here)] = Some(at);
+            chain.last = at;
+        } else {
+            self.ahead.insert(page, Chain { first: at, last: at });
+        }
+        self.end = at.next();
+    }
+}

@@ -1,0 +1,113 @@
+//! What one round fetches: from the list to runs in fetch order.
+
+use crate::access_list::{AccessList, Place};
+use crate::infill::{self, Pass};
+use crate::objects::{Objects, PageKey, Slot};
+use crate::order::{Spot, Stop, c_look};
+use crate::settings::Order;
+use foreseek_units::{Bytes, PageSpan, Pages, Span};
+use rustc_hash::FxHashSet;
+
+/// The longest run in one fetch. A stock kernel reads at most this much for one call of advice on
+/// the usual block device (its `max_sectors_kb` of 1280) and drops the rest without a word.
+pub(crate) const FETCH_LIMIT: Pages = Bytes::kib(1280).pages_floor();
+
+/// Pages of one object that are fetched by one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) slot: Slot,
+    pub(crate) span: PageSpan,
+    /// How many of them are wanted; the rest is infill.
+    pub(crate) wanted: Pages,
+    /// Where the head is afterwards.
+    pub(crate) end: Spot,
+}
+
+impl Run {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = PageKey> {
+        let slot = self.slot;
+        self.span.iter().filter_map(move |page| PageKey::new(slot, page))
+    }
+}
+
+/// The pages that a round could want, in order of first use.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Each page with the place of its first entry.
+    pub(crate) pages: Vec<(PageKey, Place)>,
+    /// The first entry that none of them answers.
+    pub(crate) end: Place,
+    /// The list ended before there were enough.
+    pub(crate) ended: bool,
+}
+
+/// Walks the list from a place on until `target` unique pages were seen that can be fetched.
+pub(crate) fn walk(list: &AccessList, objects: &Objects, from: Place, target: Pages) -> Walk {
+    let mut walk = Walk { pages: Vec::new(), end: list.end(), ended: true };
+    let mut seen = FxHashSet::default();
+    for (place, page) in list.from(from) {
+        if seen.contains(&page) || !objects.get(page.slot()).can_fetch(page.page()) {
+            continue;
+        }
+        if walk.pages.len() as u64 >= target.get() {
+            walk.end = place;
+            walk.ended = false;
+            break;
+        }
+        seen.insert(page);
+        walk.pages.push((page, place));
+    }
+    // A buffer filled by the last entry is full, not ended early.
+    walk.ended &= (walk.pages.len() as u64) < target.get();
+    walk
+}
+
+/// A round: what is fetched and how much of the list it answers.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) runs: Vec<Run>,
+    /// How many pages of the walk, in its order, are wanted.
+    pub(crate) wanted: usize,
+    /// The first entry that it does not answer.
+    pub(crate) end: Place,
+}
+
+/// Orders a walk's pages, reads over gaps where that is cheaper, and cuts it to the buffer.
+pub(crate) fn plan(
+    objects: &Objects,
+    order: Order,
+    widest_gap: Pages,
+    head: Option<Spot>,
+    walk: &Walk,
+    buffer: Pages,
+) -> Plan {
+    let stops = c_look(objects, order, head, walk.pages.iter().map(|(page, _)| *page));
+    let pass = infill::choose(&stops, widest_gap, buffer);
+    let end = walk.pages.get(pass.wanted).map_or(walk.end, |(_, place)| *place);
+    Plan { runs: runs(&stops, pass), wanted: pass.wanted, end }
+}
+
+/// Joins the stops of a pass into runs.
+fn runs(stops: &[Stop], pass: Pass) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut last: Option<Stop> = None;
+    for stop in stops.iter().filter(|stop| (stop.rank as usize) < pass.wanted) {
+        let bridged = last.and_then(|last| infill::gap(last, *stop)).filter(|gap| *gap <= pass.gap);
+        let page = Span::at(stop.page.page(), Pages(1));
+        match runs.last_mut() {
+            Some(run) if bridged.is_some() && page.end - run.span.start <= FETCH_LIMIT => {
+                run.span.end = page.end;
+                run.wanted += Pages(1);
+                run.end = stop.spot.after(Pages(1));
+            }
+            _ => runs.push(Run {
+                slot: stop.page.slot(),
+                span: page,
+                wanted: Pages(1),
+                end: stop.spot.after(Pages(1)),
+            }),
+        }
+        last = Some(*stop);
+    }
+    runs
+}

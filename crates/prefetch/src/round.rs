@@ -1,0 +1,187 @@
+//! One round of the access-list engine: asking, judging the last, planning, and the commands.
+
+use crate::access_engine::{AccessListEngine, Asked, Look};
+use crate::access_list::Place;
+use crate::engine::{Command, Commands, FetchId, HintMode, Into, RequestId, Urgency};
+use crate::objects::{PageKey, Slot};
+use crate::plan::{self, Run, Walk};
+use crate::trust::Verdict;
+use foreseek_units::{PageSpan, Pages, Span};
+use std::collections::VecDeque;
+
+/// A consumed round lets the buffer grow only when at least one wanted page in this many was read:
+/// the rest was passed over on the list, as what an application's own cache answers is.
+const READ_AT_LEAST: u64 = 2;
+
+/// The present round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// The first entry of the list that it does not answer.
+    pub(crate) end: Place,
+}
+
+/// Commands that are still to be given, as one event takes a bounded number.
+#[derive(Debug)]
+pub(crate) struct Work {
+    forget: VecDeque<(Slot, PageSpan)>,
+    fetch: VecDeque<Run>,
+    /// The read that waits for them.
+    request: RequestId,
+}
+
+impl Work {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.forget.iter().map(|(slot, _)| *slot).chain(self.fetch.iter().map(|run| run.slot))
+    }
+}
+
+impl AccessListEngine {
+    /// A page of the present round was evicted early, and the round is over.
+    pub(crate) fn shrink(&mut self) {
+        let at_floor = self.contention.is_at_floor();
+        self.contention.evicted();
+        self.stats.buffer = self.contention.buffer();
+        // What is still there goes on being of use in the next round, so this says nothing about
+        // the list, unless not even the smallest buffer survives.
+        if at_floor {
+            self.judge_list();
+        }
+    }
+
+    /// The present round is over, for a reason other than eviction.
+    pub(crate) fn judge(&mut self) {
+        let Some(round) = self.round.take() else { return };
+        let account = self.held.account();
+        let consumed = self.list.place() >= round.end && account.used * READ_AT_LEAST >= account.wanted;
+        if consumed && account.evicted.is_zero() {
+            self.contention.consumed();
+            self.stats.buffer = self.contention.buffer();
+        }
+        self.judge_list();
+    }
+
+    fn judge_list(&mut self) {
+        let account = self.held.account();
+        let verdict = self.trust.judge(account.wanted, account.used, self.contention.buffer());
+        if verdict == Verdict::Wasted {
+            self.stats.wasted_rounds += 1;
+        }
+    }
+
+    /// Asks the application what it will read.
+    pub(crate) fn ask(&mut self, look: Look, page: PageKey, at: Option<Place>, out: &mut Commands) {
+        let list = (self.list.place(), self.list.end());
+        self.asked = Some(Asked { look, page, at, list });
+        self.stats.wants += 1;
+        let name = |key: PageKey| (self.objects.id(key.slot()), key.page());
+        out.push(Command::Want {
+            request: look.request,
+            marked: self.list.marked().map(name),
+            requested: name(page),
+        });
+    }
+
+    /// The application has answered.
+    pub(crate) fn answered(&mut self, request: RequestId, out: &mut Commands) {
+        let Some(asked) = self.asked.take_if(|asked| asked.look.request == request) else {
+            out.push(Command::Pass { request });
+            return;
+        };
+        let gained = self.list.end() != asked.list.1;
+        let replaced = self.list.place() != asked.list.0;
+        let from = match asked.at.filter(|_| !replaced) {
+            Some(at) => Some(at),
+            None => self.find_again(asked),
+        };
+        self.patience.answered(gained && from.is_some());
+        match from.or(replaced.then(|| self.list.place())) {
+            Some(from) if self.work.is_none() => {
+                self.judge();
+                let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
+                self.fetch_all(asked.look, asked.page, &walk, out);
+            }
+            _ => self.pass(request, Some(asked.page), out),
+        }
+    }
+
+    /// Looks a waiting read up on the list as it is now, and notes its pages there.
+    fn find_again(&mut self, asked: Asked) -> Option<Place> {
+        let found = self.list.locate(asked.page)?;
+        self.list.go_to(found);
+        for page in Span::new(asked.page.page(), asked.look.span.end).iter() {
+            PageKey::new(asked.look.slot, page).map(|key| self.list.read(key));
+        }
+        Some(found)
+    }
+
+    /// Begins a round at an entry, after a question where the list is short of a buffer-full.
+    pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: Place, out: &mut Commands) {
+        let walk = plan::walk(&self.list, &self.objects, at, self.round_size());
+        let more = !self.list.is_complete() && self.list.room(HintMode::Append) > 0;
+        if walk.ended && more && self.patience.may_ask() {
+            return self.ask(look, page, Some(at), out);
+        }
+        self.fetch_all(look, page, &walk, out);
+    }
+
+    fn round_size(&self) -> Pages {
+        self.trust.limit(self.contention.buffer())
+    }
+
+    /// Plans a round out of a walk and starts to fetch it.
+    fn fetch_all(&mut self, look: Look, page: PageKey, walk: &Walk, out: &mut Commands) {
+        let order = self.settings.order;
+        let plan = plan::plan(&self.objects, order, self.settings.infill, self.head, walk, self.round_size());
+        if plan.runs.is_empty() {
+            return self.pass(look.request, Some(page), out);
+        }
+        self.held.begin(&plan.runs, walk.pages[..plan.wanted].iter().map(|(page, _)| *page));
+        let forget = self.held.release(self.contention.buffer());
+        self.round = Some(Round { end: plan.end });
+        self.stats.rounds += 1;
+        self.work = Some(Work { forget: forget.into(), fetch: plan.runs.into(), request: look.request });
+        self.work_on(out);
+    }
+
+    /// Gives as many commands as there is room for: first what is given back, then what is fetched,
+    /// at last the read.
+    pub(crate) fn work_on(&mut self, out: &mut Commands) {
+        let Some(mut work) = self.work.take() else { return };
+        while out.room() > 1 {
+            if let Some((slot, range)) = work.forget.pop_front() {
+                self.stats.forgotten += range.len();
+                out.push(Command::Forget { object: self.objects.id(slot), range });
+            } else if let Some(run) = work.fetch.pop_front() {
+                self.fetch(run, out);
+            } else {
+                out.push(Command::Pass { request: work.request });
+                return;
+            }
+        }
+        self.work = Some(work);
+    }
+
+    fn fetch(&mut self, run: Run, out: &mut Commands) {
+        let object = self.objects.get(run.slot);
+        if object.unfetchable {
+            // Refused while this round was being given out.
+            self.held.disown(run.slot, run.span);
+            return;
+        }
+        let fetch = FetchId(self.next_fetch);
+        self.next_fetch += 1;
+        out.push(Command::Fetch {
+            fetch,
+            object: object.id,
+            range: run.span,
+            epoch: object.epoch,
+            into: Into::PageCache,
+            urgency: Urgency::Prefetch,
+        });
+        self.stats.fetches += 1;
+        self.stats.fetched += run.span.len();
+        self.stats.infill += run.span.len() - run.wanted;
+        self.head = Some(run.end);
+        self.under_way.push_back((fetch, run));
+    }
+}
