@@ -9,7 +9,8 @@
 //! - [`header`], [`page`], [`record`], [`sql`], [`schema`]: the file format, decoded defensively;
 //! - [`source`]: where pages come from;
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
-//! - [`sequence`]: the reads of a scan, in order.
+//! - [`sequence`]: the reads of a scan, in order;
+//! - [`recognise`], [`planner`]: which reads are a scan, and what it will read next.
 //!
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
@@ -17,6 +18,8 @@
 pub mod error;
 pub mod header;
 pub mod page;
+pub mod planner;
+pub mod recognise;
 pub mod record;
 pub mod schema;
 pub mod sequence;

@@ -124,6 +124,12 @@ impl Interior {
         self.kept.contains_key(&page)
     }
 
+    /// A page's bytes, where it is kept.
+    #[must_use]
+    pub fn kept(&self, page: PageNo) -> Option<Arc<[u8]>> {
+        self.kept.get(&page).map(|kept| Arc::clone(&kept.bytes))
+    }
+
     /// Keeps a copy of an interior page that somebody else has read.
     pub fn put(&mut self, page: PageNo, bytes: &[u8]) {
         while self.held + bytes.len() > CACHE_LIMIT && !self.kept.is_empty() {
@@ -184,6 +190,39 @@ impl Interior {
             at = page.child(0)?;
         }
         Err(Error::TooMuch { what: "levels of a b-tree", limit: DEPTH_LIMIT })
+    }
+
+    /// Checks that a row of `table` lies on `page`, which somebody has read, and so learns how deep
+    /// the tree is without reading its left-most path.
+    ///
+    /// # Errors
+    /// Where the row is not there.
+    pub fn confirm<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        table: &Table,
+        key: &RowKey,
+        page: PageNo,
+    ) -> Result<()> {
+        let mut at = table.root;
+        for height in 0..DEPTH_LIMIT {
+            if at == page {
+                self.heights.entry(table.root).or_insert(height);
+                return Ok(());
+            }
+            let bytes = self.get(source, at)?;
+            let interior = Page::parse(at, &bytes, self.header.usable())?;
+            match self.down(&interior, &table.kind, key)? {
+                Down::Child(child) => at = child,
+                Down::Here => break,
+            }
+        }
+        Err(Error::Damaged { page, at: 0, what: "not the page that holds the row" })
+    }
+
+    /// The height of a tree, from a path that was followed to one of its leaves.
+    pub fn learn(&mut self, root: PageNo, height: usize) {
+        self.heights.insert(root, height);
     }
 
     /// The pages of a table that hold these rows, in their order. A row that can't be found because

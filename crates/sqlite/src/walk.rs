@@ -10,8 +10,9 @@ use crate::page::{Kind, Page, PageNo};
 use crate::record::{Value, columns, compare};
 use crate::schema::{Index, Table, TableKind};
 use crate::source::{CHAIN_LIMIT, ReadPage, whole_payload};
-use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey};
+use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey, lower_bound};
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 /// Interior pages looked at for the parent of a leaf when its keys can't be compared. Enough for an
 /// index of 25,000 leaves of 4 KiB; beyond it the search would cost more than a small scan gains.
@@ -87,11 +88,11 @@ impl Walk {
         direction: Direction,
         pages: u32,
     ) -> Result<Self> {
-        let height = interior.height(source, index.root)?;
-        let path = match path_by_key(interior, source, index, leaf, height) {
+        let path = match path_by_key(interior, source, index, leaf) {
             Ok(path) => path,
-            Err(_) => path_by_search(interior, source, index.root, leaf.number(), height)?,
+            Err(_) => path_by_search(interior, source, index.root, leaf.number())?,
         };
+        interior.learn(index.root, path.len());
         Ok(Self { direction, path, leaf: leaf.number(), left: pages, announced: 0 })
     }
 
@@ -107,13 +108,16 @@ impl Walk {
         self.direction
     }
 
-    /// Whether it stands at the leaf where a full scan begins.
+    /// How many leaves come before the one at which it stands, where they are under the same parent:
+    /// none at the leaf where a full scan begins.
     #[must_use]
-    pub fn at_beginning(&self) -> bool {
-        self.path.iter().all(|step| match self.direction {
-            Direction::Forward => step.child == 0,
-            Direction::Backward => step.child == step.cells,
-        })
+    pub fn leaves_before(&self) -> Option<usize> {
+        let before = |step: &Step| match self.direction {
+            Direction::Forward => step.child,
+            Direction::Backward => step.cells - step.child,
+        };
+        let Some((parent, above)) = self.path.split_last() else { return Some(0) };
+        above.iter().all(|step| before(step) == 0).then(|| before(parent))
     }
 
     /// Goes on to the next leaf; nothing at the end. The leaf itself is not read.
@@ -225,25 +229,27 @@ fn index_interior<'a>(number: PageNo, bytes: &'a [u8], header: &Header) -> Resul
     Ok(page)
 }
 
-/// The path to a leaf by its first key.
+/// The path to a leaf by its first key. Ends at the leaf itself, so that no other leaf is read.
 fn path_by_key<R: ReadPage>(
     interior: &mut Interior,
     source: &mut R,
     index: &Index,
     leaf: &Page<'_>,
-    height: usize,
 ) -> Result<Vec<Step>> {
     let damaged = |page, what| Error::Damaged { page, at: 0, what };
     let number = leaf.number();
     let first = leaf.cell(0)?.payload.ok_or(damaged(number, "a leaf without keys"))?;
     let key: Vec<Value<'_>> = columns(first.local).ok_or(damaged(number, "no record"))?.collect();
     let header = *interior.header();
-    let mut path = Vec::with_capacity(height);
+    let mut path = Vec::new();
     let mut at = index.root;
-    for _ in 0..height {
+    while at != number {
+        if path.len() == DEPTH_LIMIT {
+            return Err(Error::TooMuch { what: "levels of a b-tree", limit: DEPTH_LIMIT });
+        }
         let bytes = interior.get(source, at)?;
         let page = index_interior(at, &bytes, &header)?;
-        let (child, _) = crate::tree::lower_bound(page.cells(), |cell| {
+        let (child, _) = lower_bound(page.cells(), |cell| {
             let payload = page.cell(cell)?.payload.ok_or(damaged(at, "no key"))?;
             let mut columns = columns(payload.local).ok_or(damaged(at, "no record"))?;
             for (position, &wanted) in key.iter().enumerate() {
@@ -259,44 +265,40 @@ fn path_by_key<R: ReadPage>(
         path.push(Step { page: at, child, cells: page.cells() });
         at = page.child(child)?;
     }
-    if at == number { Ok(path) } else { Err(damaged(number, "not where its key says")) }
+    Ok(path)
 }
 
-/// The path to a leaf by looking for it among the children of the lowest interior pages.
+/// The path to a leaf by looking for it among the children of interior pages, breadth first.
 fn path_by_search<R: ReadPage>(
     interior: &mut Interior,
     source: &mut R,
     root: PageNo,
     leaf: PageNo,
-    height: usize,
 ) -> Result<Vec<Step>> {
-    let missing = Error::Damaged { page: leaf, at: 0, what: "no leaf of this index" };
-    if height == 0 {
-        return if root == leaf { Ok(Vec::new()) } else { Err(missing) };
-    }
-    let mut looked = 0;
-    let mut waiting = vec![(root, Vec::<Step>::new())];
-    while let Some((number, path)) = waiting.pop() {
-        looked += 1;
-        if looked > SEARCH_LIMIT || path.len() >= DEPTH_LIMIT {
-            return Err(Error::TooMuch { what: "interior pages searched for a leaf", limit: SEARCH_LIMIT });
+    let mut waiting = VecDeque::from([(root, Vec::<Step>::new())]);
+    for _ in 0..SEARCH_LIMIT {
+        let Some((number, path)) = waiting.pop_front() else { break };
+        if number == leaf {
+            return Ok(path);
         }
         let bytes = interior.get(source, number)?;
         let page = index_interior(number, &bytes, interior.header())?;
         for child in 0..=page.cells() {
             let below = page.child(child)?;
+            if below != leaf && waiting.len() >= SEARCH_LIMIT {
+                continue;
+            }
             let mut path = path.clone();
             path.push(Step { page: number, child, cells: page.cells() });
-            if path.len() == height {
-                if below == leaf {
-                    return Ok(path);
-                }
-            } else if waiting.len() < SEARCH_LIMIT {
-                waiting.push((below, path));
+            if below == leaf {
+                return Ok(path);
+            }
+            if path.len() < DEPTH_LIMIT {
+                waiting.push_back((below, path));
             }
         }
     }
-    Err(missing)
+    Err(Error::Damaged { page: leaf, at: 0, what: "no leaf of this index, as far as was searched" })
 }
 
 /// How an index entry leads to its row, and the overflow pages that had to be read to know it.

@@ -1,0 +1,254 @@
+//! The planner against scans as SQLite makes them: pages go by, some answered by a cache in front.
+
+mod common;
+
+use common::{SCHEMAS, Shape};
+use foreseek_sqlite::Error;
+use foreseek_sqlite::header::Header;
+use foreseek_sqlite::page::PageNo;
+use foreseek_sqlite::planner::{Counters, Planner};
+use foreseek_sqlite::sequence::{PageAccess, Scan};
+use foreseek_sqlite::source::{Image, ReadPage};
+use foreseek_sqlite::walk::Direction;
+use foreseek_units::Bytes;
+use std::collections::{HashSet, VecDeque};
+
+/// What the source was asked to read: none of it may be wasted.
+struct Counted<'a> {
+    image: Image<'a>,
+    read: Vec<PageNo>,
+}
+
+impl ReadPage for Counted<'_> {
+    fn read(&mut self, page: PageNo, into: &mut Vec<u8>) -> Result<(), Error> {
+        self.read.push(page);
+        self.image.read(page, into)
+    }
+}
+
+/// A program that reads a database through a cache of its own, with the planner beside it.
+struct Reader<'a> {
+    source: Counted<'a>,
+    planner: Planner,
+    cache: VecDeque<PageNo>,
+    cache_pages: usize,
+    reads: usize,
+    told: HashSet<PageNo>,
+    hits: usize,
+    /// Distinct pages a plan may hold.
+    buffer: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a [u8], cache_pages: usize) -> Self {
+        let header = Header::parse(file).expect("a database");
+        let image = Image::new(file, header.page_size().get() as usize);
+        Self {
+            source: Counted { image, read: Vec::new() },
+            planner: Planner::new(header, header.pages_in(Bytes(file.len() as u64))),
+            cache: VecDeque::new(),
+            cache_pages,
+            reads: 0,
+            told: HashSet::new(),
+            hits: 0,
+            buffer: 300,
+        }
+    }
+
+    fn read(&mut self, stream: u64, page: PageNo) {
+        if self.cache.contains(&page) {
+            return;
+        }
+        if self.cache.len() >= self.cache_pages {
+            self.cache.pop_front();
+        }
+        self.cache.push_back(page);
+        self.reads += 1;
+        if let Some(scan) = self.planner.expects(stream, page) {
+            if !self.told.contains(&page) {
+                let plan = self.planner.plan(&mut self.source, scan, self.buffer).expect("goes on");
+                assert_eq!(plan.accesses.first().map(|access| access.page), Some(page));
+                self.told = plan.accesses.iter().map(|access| access.page).collect();
+                assert!(self.told.len() <= self.buffer);
+            } else {
+                self.hits += 1;
+            }
+        }
+        let mut bytes = Vec::new();
+        self.source.image.read(page, &mut bytes).expect("is there");
+        self.planner.observe(&mut self.source, stream, page, &bytes);
+    }
+
+    /// The interior pages, as a first descent reads them.
+    fn read_interior(&mut self, file: &[u8]) {
+        let size = self.planner.header().page_size().get() as usize;
+        for number in 1..=(file.len() / size) as u32 {
+            let at = (number as usize - 1) * size + if number == 1 { 100 } else { 0 };
+            if matches!(file[at], 2 | 5) {
+                self.read(1, PageNo(number));
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.planner.counters()
+    }
+}
+
+fn sequence(file: &[u8], shape: &Shape, direction: Direction) -> Vec<PageAccess> {
+    let header = Header::parse(file).expect("a database");
+    let image = Image::new(file, header.page_size().get() as usize);
+    let pages = header.pages_in(Bytes(file.len() as u64));
+    Scan::new(image, shape.schema().index_name, direction, pages).expect("can be followed").collect()
+}
+
+#[test]
+fn full_scans_are_found_at_once_and_predicted_to_their_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for schema in 0..SCHEMAS.len() {
+        let shape = Shape {
+            schema,
+            page_size: 1024,
+            rows: 3000,
+            longest_key: 20,
+            longest_row: 200,
+            deleted: false,
+            ..Shape::random(schema as u64)
+        };
+        let path = shape.build(directory.path(), &format!("db{schema}"));
+        let file = std::fs::read(path).expect("is readable");
+        for direction in [Direction::Forward, Direction::Backward] {
+            for cache in [10, 100] {
+                let mut reader = Reader::new(&file, cache);
+                reader.read_interior(&file);
+                let before = reader.reads;
+                for access in sequence(&file, &shape, direction) {
+                    reader.read(1, access.page);
+                }
+                let counters = reader.counters();
+                let case = format!("{} {direction:?} cache {cache}: {counters:?}", shape.schema().name);
+                assert_eq!((counters.scans, counters.full_scans), (1, 1), "{case}");
+                let reads = reader.reads - before;
+                assert!(counters.predicted as usize >= reads - 8, "{reads} reads, {case}");
+                assert!(reader.hits * 10 >= reads * 9, "{} of {reads} told in time, {case}", reader.hits);
+                assert_eq!(counters.failed, 0, "{case}");
+            }
+        }
+    }
+}
+
+fn one_database(rows: u64) -> (Shape, Vec<u8>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shape = Shape {
+        schema: 0,
+        page_size: 1024,
+        rows,
+        longest_key: 20,
+        longest_row: 200,
+        deleted: false,
+        journal: "delete",
+        encoding: "UTF-8",
+        seed: 8,
+        vacuumed: false,
+        auto_vacuum: 0,
+    };
+    let path = shape.build(directory.path(), "db");
+    (shape, std::fs::read(path).expect("is readable"))
+}
+
+#[test]
+fn a_range_scan_is_ramped_up() {
+    let (shape, file) = one_database(4000);
+    let all = sequence(&file, &shape, Direction::Forward);
+    let from = all.iter().rposition(|access| access.mark).expect("has leaves") / 2;
+    let from = from + all[from..].iter().position(|access| access.mark).expect("has leaves");
+    let mut reader = Reader::new(&file, 10);
+    reader.read_interior(&file);
+    reader.source.read.clear();
+    let mut told = Vec::new();
+    for access in &all[from..] {
+        reader.read(1, access.page);
+        if told.last() != Some(&reader.told.len()) {
+            told.push(reader.told.len());
+        }
+    }
+    assert_eq!(told[..5], [0, 4, 16, 64, 256], "rounds of the ramp");
+    assert_eq!(reader.counters().full_scans, 0);
+}
+
+#[test]
+fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
+    let (shape, file) = one_database(4000);
+    let all = sequence(&file, &shape, Direction::Forward);
+    let mut random = common::Random::new(5);
+    let mut reader = Reader::new(&file, 10);
+    reader.read_interior(&file);
+    reader.source.read.clear();
+    let marks: Vec<usize> = (0..all.len()).filter(|&at| all[at].mark).collect();
+    for _ in 0..2000 {
+        reader.planner.transaction(1);
+        let mark = marks[random.below(marks.len() as u64 - 1) as usize];
+        reader.read(1, all[mark].page);
+        // Up to three rows of one leaf: less than the evidence.
+        let row = mark + 1 + random.below(10) as usize;
+        for access in all[row..].iter().take(random.below(4) as usize) {
+            reader.read(1, access.page);
+        }
+    }
+    assert_eq!(reader.counters().scans, 0);
+    let schema: Vec<PageNo> = reader.source.read.iter().copied().filter(|page| page.get() != 1).collect();
+    assert_eq!(schema, [], "only the schema was read");
+}
+
+#[test]
+fn a_scan_is_over_with_its_transaction() {
+    let (shape, file) = one_database(3000);
+    let all = sequence(&file, &shape, Direction::Forward);
+    let mut reader = Reader::new(&file, 10);
+    reader.read_interior(&file);
+    for access in &all[..40] {
+        reader.read(1, access.page);
+    }
+    assert_eq!(reader.planner.scans().count(), 1);
+    reader.planner.transaction(2);
+    assert_eq!(reader.planner.scans().count(), 1, "another connection's");
+    reader.planner.transaction(1);
+    assert_eq!(reader.planner.scans().count(), 0);
+    assert_eq!(reader.planner.expects(1, all[45].page), None);
+}
+
+#[test]
+fn two_connections_scan_the_same_index_each_at_its_place() {
+    let (shape, file) = one_database(3000);
+    let all = sequence(&file, &shape, Direction::Forward);
+    let mut reader = Reader::new(&file, 10);
+    reader.read_interior(&file);
+    for (first, second) in all.iter().zip(all.iter().rev()) {
+        reader.read(1, first.page);
+        reader.read(2, second.page);
+    }
+    assert!(reader.counters().predicted as usize * 10 > reader.reads * 8, "{:?}", reader.counters());
+}
+
+#[test]
+fn any_image_is_watched_without_harm() {
+    let mut random = common::Random::new(3);
+    let (_, sound) = one_database(600);
+    for _ in 0..200 {
+        let mut file = sound.clone();
+        for _ in 0..random.below(400) {
+            let at = 100 + random.below(file.len() as u64 - 100) as usize;
+            file[at] = random.next() as u8;
+        }
+        for page in 0..file.len() / 1024 {
+            if random.below(4) == 0 {
+                file[page * 1024 + if page == 0 { 100 } else { 0 }] =
+                    [2, 5, 10, 13][random.below(4) as usize];
+            }
+        }
+        let mut reader = Reader::new(&file, 10);
+        for _ in 0..300 {
+            reader.read(1, PageNo(1 + random.below(file.len() as u64 / 1024) as u32));
+        }
+    }
+}
