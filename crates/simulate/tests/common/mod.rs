@@ -56,11 +56,13 @@ pub(crate) fn stock(kernel: &mut VirtualKernel, reads: &[ByteSpan]) -> Nanos {
     kernel.elapsed()
 }
 
-/// An application: what it reads, and what it says when it is asked for the `nth` time at a page.
+/// How an application gives hints.
+pub(crate) type Hint<'a> = dyn FnMut(HintMode, &[Access], bool) -> usize + 'a;
+
+/// An application: what it reads, and what it says when it is asked before its `nth` read, of a page.
 pub(crate) struct Application<'a> {
     pub(crate) reads: &'a [ByteSpan],
-    pub(crate) answer:
-        &'a mut dyn FnMut(&mut dyn FnMut(HintMode, &[Access], bool) -> usize, usize, PageIndex),
+    pub(crate) answer: &'a mut dyn FnMut(&mut Hint<'_>, usize, PageIndex),
 }
 
 pub(crate) fn access(at: PageIndex) -> Access {
