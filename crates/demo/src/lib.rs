@@ -9,6 +9,7 @@ pub mod database;
 mod error;
 mod interrupt;
 mod process;
+pub mod report;
 
 pub use customer::QUERY;
 pub use error::{Error, Result};
