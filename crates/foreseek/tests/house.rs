@@ -1,0 +1,135 @@
+//! The rules of the house that a compiler does not check: who may use whom, what the pure crates
+//! must not touch, what every source file begins with.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates, from the ground up: each uses only crates above it in this list.
+const ORDER: [&str; 12] = [
+    "units",
+    "device",
+    "prefetch",
+    "simulate",
+    "storage",
+    "export",
+    "emulate",
+    "libprefetch",
+    "libprefetch-c",
+    "sqlite",
+    "demo",
+    "foreseek",
+];
+/// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
+const PURE: [&str; 4] = ["units", "device", "prefetch", "simulate"];
+/// What a pure crate's own code must not name.
+const IMPURE: [&str; 8] = [
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "std::time::Instant",
+    "SystemTime",
+    "RandomState",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/foreseek lies two below").into()
+}
+
+fn manifest(name: &str) -> toml::Table {
+    let path = root().join("crates").join(name).join("Cargo.toml");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All Rust sources below a folder, without build output.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The part of a source that ships: without its tests, which may do as they like.
+fn shipped(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+#[test]
+fn the_list_of_crates_is_complete() {
+    let listed: BTreeSet<String> = ORDER.iter().map(|name| (*name).to_owned()).collect();
+    let present: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .expect("the crates")
+        .map(|entry| entry.expect("a crate").file_name().into_string().expect("a plain name"))
+        .collect();
+    assert_eq!(listed, present);
+}
+
+#[test]
+fn a_crate_uses_only_crates_above_it() {
+    for (at, name) in ORDER.iter().enumerate() {
+        let manifest = manifest(name);
+        let Some(dependencies) = manifest.get("dependencies").and_then(|value| value.as_table()) else {
+            continue;
+        };
+        for used in dependencies.keys().filter_map(|key| key.strip_prefix("foreseek-")) {
+            let above = ORDER[..at].contains(&used);
+            assert!(above, "crates/{name} uses foreseek-{used}, which is not above it");
+        }
+    }
+}
+
+#[test]
+fn every_crate_keeps_the_lints_of_the_house() {
+    for name in ORDER {
+        let lints = manifest(name).get("lints").and_then(|lints| lints.get("workspace")?.as_bool());
+        assert_eq!(lints, Some(true), "crates/{name}/Cargo.toml lacks [lints] workspace = true");
+    }
+}
+
+#[test]
+fn the_pure_crates_are_pure() {
+    for name in PURE {
+        let folder = root().join("crates").join(name).join("src");
+        let lib = fs::read_to_string(folder.join("lib.rs")).expect("lib.rs");
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
+        for source in sources(&folder) {
+            let text = fs::read_to_string(&source).expect("a source");
+            for word in IMPURE {
+                assert!(!shipped(&text).contains(word), "{} names {word}", source.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_source_says_what_it_is() {
+    for name in ORDER {
+        for source in sources(&root().join("crates").join(name)) {
+            let text = fs::read_to_string(&source).expect("a source");
+            assert!(
+                text.starts_with("//!") || text.starts_with("#!/"),
+                "{} has no module doc",
+                source.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_readme_and_the_architecture_name_every_crate() {
+    for document in ["README.md", "docs/architecture.md"] {
+        let text = fs::read_to_string(root().join(document)).expect(document);
+        for name in ORDER {
+            assert!(text.contains(&format!("`{name}`")), "{document} does not name `{name}`");
+        }
+    }
+}
