@@ -1,11 +1,13 @@
 //! Makes a device of a profile.
 
-use crate::disk::{Disk, Parts};
+use crate::array::{self, Array, Members};
+use crate::disk::{self, Disk};
 use crate::geometry::{Geometry, ZoneShape};
 use crate::io::Device;
 use crate::mechanics::Mechanics;
-use crate::profile::{DiskModel, DiskSpec, Profile, Spec};
+use crate::profile::{ArraySpec, DiskModel, DiskSpec, Profile, Spec};
 use crate::queue::Queue;
+use crate::remote::{self, Remote};
 use crate::segments::Buffer;
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, SectorSpan, Sectors};
 
@@ -26,11 +28,13 @@ pub struct Build {
     pub fit: bool,
     /// How a disk chooses among its waiting requests.
     pub queue: Queue,
-    /// How many requests a disk holds.
+    /// How many requests a disk holds; an array holds as many for each of its members, a remote
+    /// volume at least as many as it works on at a time.
     pub queue_depth: usize,
     /// Where random parts of the model start: the angles of platters, the latencies of a network.
     pub seed: u64,
-    /// Sectors of the device that cannot be read.
+    /// Sectors of the device that cannot be read. Of an array they lie on the members that hold
+    /// them, so that RAID-5 reads around them where a row has lost no more than one strip.
     pub unreadable: Vec<SectorSpan>,
     /// The member of an array that has failed, counted from zero.
     pub failed_member: Option<usize>,
@@ -125,14 +129,34 @@ impl Profile {
             return Err(BuildError::QueueDepth { profile: self.name().to_owned(), depth });
         }
         let unreadable = self.unreadable_of(options, capacity)?;
-        match self.spec() {
+        if let Some(member) = options.failed_member {
+            self.check_member(member)?;
+        }
+        Ok(match self.spec() {
             Spec::Disk(spec, model) => {
-                if let Some(member) = options.failed_member {
-                    let reason = "a single disk has no members".to_owned();
-                    return Err(BuildError::Member { profile: self.name().to_owned(), member, reason });
-                }
-                Ok(Box::new(Disk::new(disk_parts(spec, model, capacity, options, unreadable, 0))))
+                Box::new(Disk::new(disk_parts(spec, model, capacity, options, unreadable, 0)))
             }
+            Spec::Array(spec) => Box::new(Array::new(array_parts(spec, capacity, options, &unreadable))),
+            Spec::Remote(spec) => Box::new(Remote::new(remote::Parts {
+                latency: spec.latency(),
+                link: spec.link(),
+                spacing: spec.spacing(),
+                parallel: spec.parallel(),
+                depth: options.queue_depth.max(spec.parallel()),
+                capacity,
+                seed: options.seed,
+                unreadable,
+            })),
+        })
+    }
+
+    fn check_member(&self, member: usize) -> Result<(), BuildError> {
+        let wrong =
+            |reason: String| Err(BuildError::Member { profile: self.name().to_owned(), member, reason });
+        match self.spec() {
+            Spec::Array(spec) if (member as u64) < spec.stripes().members => Ok(()),
+            Spec::Array(spec) => wrong(format!("the array has {}, counted from 0", spec.stripes().members)),
+            _ => wrong(format!("a {} has no members", self.kind())),
         }
     }
 
@@ -191,11 +215,11 @@ fn disk_parts(
     options: &Build,
     unreadable: Vec<SectorSpan>,
     member: u64,
-) -> Parts {
+) -> disk::Parts {
     let (geometry, stretch) =
         if options.fit { fitted(spec, model, capacity) } else { (model.geometry.clone(), 1.0) };
     let angle = Nanos(crate::random::mix(options.seed, member) % model.turn.get());
-    Parts {
+    disk::Parts {
         mechanics: Mechanics {
             geometry,
             seek: model.curve.clone(),
@@ -240,4 +264,29 @@ fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f
     let steps = |cylinders: u32| f64::from(cylinders.saturating_sub(2).max(1));
     let stretch = steps(model.geometry.cylinders()) / steps(geometry.cylinders());
     (geometry, stretch)
+}
+
+/// The parts of an array of `capacity`.
+fn array_parts(
+    spec: &ArraySpec,
+    capacity: Sectors,
+    options: &Build,
+    unreadable: &[SectorSpan],
+) -> array::Parts {
+    let stripes = spec.stripes();
+    let each = stripes.strip * stripes.rows_for(capacity);
+    let disk = |member: u64| {
+        let unreadable = stripes.unreadable_on(unreadable, member);
+        Disk::new(disk_parts(&spec.disk, &spec.model, each, options, unreadable, member))
+    };
+    let failed = options.failed_member.map_or(Members::default(), |member| Members::one(member as u64));
+    array::Parts {
+        stripes,
+        disks: (0..stripes.members).map(disk).collect(),
+        failed,
+        link: Rate::mb_per_second(spec.link_rate_mb_per_s),
+        overhead: spec.overhead(),
+        depth: options.queue_depth * stripes.members as usize,
+        capacity,
+    }
 }

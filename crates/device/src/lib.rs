@@ -8,6 +8,7 @@
 //! [`Profile::build`].
 #![forbid(unsafe_code)]
 
+mod array;
 mod build;
 mod disk;
 mod geometry;
@@ -16,6 +17,7 @@ mod mechanics;
 mod profile;
 mod queue;
 mod random;
+mod remote;
 mod seek;
 mod segments;
 

@@ -10,7 +10,20 @@ macro_rules! builtin {
     };
 }
 
-builtin!["barracuda-500g"];
+builtin![
+    "ibm-36g-51",
+    "ibm-36g-37",
+    "seagate-146g",
+    "raid0-2x-seagate",
+    "raid5-5x-15k",
+    "barracuda-500g",
+    "barracuda-500g-oldfw",
+    "wd-500g",
+    "seagate-320g",
+    "exos-18t",
+    "network-volume",
+    "object-store",
+];
 
 impl Profile {
     /// The built-in profile of a name.
@@ -29,5 +42,79 @@ impl Profile {
     /// The names of the built-in profiles.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|(name, _)| *name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(name: &str) -> Profile {
+        let text = Profile::builtin_text(name).expect("a built-in name");
+        Profile::parse(name, text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn each_is_read_and_bears_its_name() {
+        for name in Profile::builtin_names() {
+            let profile = profile(name);
+            assert_eq!(profile.name(), name);
+            assert!(!profile.description().is_empty() && !profile.source().is_empty(), "{name}");
+        }
+        assert!(Profile::builtin("none-such").is_none());
+    }
+
+    /// TR-840 section 3: 540 KB; EuroSys'07 section 5: 393, 446 and 646 KB. A KB has 1000 bytes.
+    #[test]
+    fn the_papers_competitive_depths() {
+        for (name, kilobytes) in [
+            ("ibm-36g-51", 540.0),
+            ("ibm-36g-37", 393.0),
+            ("seagate-146g", 446.0),
+            ("raid0-2x-seagate", 646.0),
+        ] {
+            let depth = profile(name).competitive_depth().get() as f64 / 1000.0;
+            assert!((depth - kilobytes).abs() <= 1.0, "{name}: {depth} KB");
+        }
+    }
+
+    #[test]
+    fn the_modelled_seek_is_the_stated_average() {
+        for name in Profile::builtin_names() {
+            let profile = profile(name);
+            let (Some(modelled), Some(stated)) = (profile.modelled_seek(), profile.average_seek()) else {
+                continue;
+            };
+            let ratio = modelled.as_millis_f64() / stated.as_millis_f64();
+            assert!((ratio - 1.0).abs() < 0.01, "{name}: {modelled} instead of {stated}");
+        }
+    }
+
+    #[test]
+    fn each_number_has_its_source_beside_it() {
+        for (name, text) in BUILTIN {
+            for line in text.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
+                let named = ["name", "kind", "description", "source"];
+                let key = line.split(" =").next().unwrap_or_default();
+                assert!(named.contains(&key) || line.contains(" # "), "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        for name in Profile::builtin_names() {
+            let text = profile(name).to_toml();
+            let again = Profile::parse("written", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(again.to_toml(), text);
+            assert_eq!(again.competitive_depth(), profile(name).competitive_depth());
+            assert_eq!(again.capacity(), profile(name).capacity());
+        }
+    }
+
+    #[test]
+    fn infill_pays_up_to_32_kib_on_the_old_firmware_and_hardly_on_the_new() {
+        assert_eq!(profile("barracuda-500g-oldfw").infill().get(), 32 << 10);
+        assert_eq!(profile("barracuda-500g").infill().get(), 8 << 10);
     }
 }

@@ -4,6 +4,7 @@
 //! which equal zones are derived: the rate falls linearly over the cylinders, and there are as many
 //! cylinders as the capacity needs.
 
+use super::Figures;
 use super::error::ProfileError;
 use super::keys::{Keys, limits};
 use super::seek::SeekSpec;
@@ -27,7 +28,7 @@ const ROTATION_RPM: (f64, f64) = (360.0, 150_000.0);
 /// Longest time that a profile may give for anything mechanical: ten times a slow full stroke.
 pub(super) const LONGEST_MS: f64 = 250.0;
 /// Largest disk: fifty times today's.
-const CAPACITY_LIMIT: u64 = 1 << 50;
+pub(super) const CAPACITY_LIMIT: u64 = 1 << 50;
 /// Rates, from a floppy disk to a hundred times today's disks.
 pub(super) const RATE_MB_PER_S: (f64, f64) = (0.01, 100_000.0);
 /// Most segments of the buffer; looked through at each request.
@@ -142,6 +143,20 @@ impl DiskSpec {
         }
     }
 
+    pub(super) fn figures(&self, model: &DiskModel) -> Figures {
+        let command = Nanos::from_millis_f64(self.command_overhead_ms.max(self.skip_overhead_ms));
+        let infill = self.infill_kib.map_or_else(|| model.outer.in_time(command), Bytes::kib);
+        Figures {
+            capacity: self.capacity(),
+            rotation_rpm: Some(self.rotation_rpm),
+            average_seek: Some(Nanos::from_millis_f64(self.average_seek_ms)),
+            modelled_seek: Some(model.mean_seek),
+            switch_time: Nanos::from_millis_f64(self.average_seek_ms + 30_000.0 / self.rotation_rpm),
+            sequential_rate: self.sequential_rate_mb_per_s.map_or(model.sequential, Rate::mb_per_second),
+            infill,
+        }
+    }
+
     /// One revolution.
     pub(crate) fn turn(&self) -> Nanos {
         Nanos::from_secs_f64(60.0 / self.rotation_rpm)
@@ -169,24 +184,14 @@ impl DiskSpec {
         let outer = slower(geometry.rate_at(Lba::ZERO));
         let mean_seek = Nanos(mean_seek as u64);
         let model = DiskModel { turn, switch, shapes, geometry, curve, sequential, outer, mean_seek };
-        self.check_rate(&model, keys)?;
+        if let Some(stated) = self.sequential_rate_mb_per_s {
+            check_rate(stated, model.sequential, keys)?;
+        }
         Ok(model)
     }
 
     pub(crate) fn capacity(&self) -> Bytes {
         Bytes(self.capacity_bytes)
-    }
-
-    fn check_rate(&self, model: &DiskModel, keys: &Keys<'_>) -> Result<(), ProfileError> {
-        let Some(stated) = self.sequential_rate_mb_per_s else { return Ok(()) };
-        let modelled = model.sequential.as_mb_per_second();
-        if (modelled / stated - 1.0).abs() <= RATE_TOLERANCE {
-            return Ok(());
-        }
-        let reason = format!(
-            "is {stated}, but layout and bus give {modelled:.1} on average: change one of them, or leave this out"
-        );
-        Err(keys.wrong("sequential_rate_mb_per_s", reason))
     }
 
     fn shapes(
@@ -284,6 +289,18 @@ impl DiskSpec {
     pub(crate) fn sectors(&self) -> Sectors {
         self.capacity().sectors_floor()
     }
+}
+
+/// Complains about a stated rate that the model contradicts.
+pub(super) fn check_rate(stated: f64, modelled: Rate, keys: &Keys<'_>) -> Result<(), ProfileError> {
+    let modelled = modelled.as_mb_per_second();
+    if (modelled / stated - 1.0).abs() <= RATE_TOLERANCE {
+        return Ok(());
+    }
+    let reason = format!(
+        "is {stated}, but the rest of the profile gives {modelled:.1} on average: change one of them, or leave this out"
+    );
+    Err(keys.wrong("sequential_rate_mb_per_s", reason))
 }
 
 impl LayoutSpec {

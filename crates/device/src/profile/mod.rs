@@ -8,15 +8,19 @@
 //! The figures that the papers reckon with follow from it: `switch_time` (average seek and half a
 //! turn), `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
 
+mod array;
 mod builtin;
 mod disk;
 mod error;
 mod keys;
+mod remote;
 mod seek;
 mod write;
 
+pub(crate) use array::ArraySpec;
 pub(crate) use disk::{DiskModel, DiskSpec};
 pub use error::ProfileError;
+pub(crate) use remote::RemoteSpec;
 
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
 use keys::Keys;
@@ -55,12 +59,27 @@ pub struct Profile {
     description: String,
     source: String,
     spec: Spec,
+    figures: Figures,
 }
 
 /// The description by kind, with the model that was made of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Spec {
-    Disk(DiskSpec, DiskModel),
+    Disk(Box<DiskSpec>, Box<DiskModel>),
+    Array(Box<ArraySpec>),
+    Remote(RemoteSpec),
+}
+
+/// What the papers reckon with.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    capacity: Bytes,
+    rotation_rpm: Option<f64>,
+    average_seek: Option<Nanos>,
+    modelled_seek: Option<Nanos>,
+    switch_time: Nanos,
+    sequential_rate: Rate,
+    infill: Bytes,
 }
 
 impl Profile {
@@ -92,15 +111,22 @@ impl Profile {
             "disk" => {
                 let disk = DiskSpec::read(&mut keys)?;
                 let model = disk.model(&keys)?;
-                Spec::Disk(disk, model)
+                Spec::Disk(Box::new(disk), Box::new(model))
             }
+            "array" => Spec::Array(Box::new(ArraySpec::read(&mut keys)?)),
+            "remote" => Spec::Remote(RemoteSpec::read(&mut keys)?),
             other => {
                 let reason = format!("is '{other}', must be 'disk', 'array' or 'remote'");
                 return Err(keys.wrong("kind", reason));
             }
         };
         keys.finish()?;
-        Ok(Self { name, description, source, spec })
+        let figures = match &spec {
+            Spec::Disk(disk, model) => disk.figures(model),
+            Spec::Array(array) => array.figures(),
+            Spec::Remote(remote) => remote.figures(),
+        };
+        Ok(Self { name, description, source, spec, figures })
     }
 
     /// The profile as TOML: reads back as the same profile. Comments of the text that it was read
@@ -114,6 +140,8 @@ impl Profile {
         to.text("source", &self.source);
         match &self.spec {
             Spec::Disk(disk, _) => disk.write(&mut to),
+            Spec::Array(array) => array.write(&mut to),
+            Spec::Remote(remote) => remote.write(&mut to),
         }
         to.finish()
     }
@@ -141,60 +169,48 @@ impl Profile {
     pub fn kind(&self) -> Kind {
         match &self.spec {
             Spec::Disk(..) => Kind::Disk,
+            Spec::Array(_) => Kind::Array,
+            Spec::Remote(_) => Kind::Remote,
         }
     }
 
     /// What the whole device holds.
     #[must_use]
     pub fn capacity(&self) -> Bytes {
-        match &self.spec {
-            Spec::Disk(disk, _) => disk.capacity(),
-        }
+        self.figures.capacity
     }
 
-    /// Revolutions a minute; `None` where nothing turns.
+    /// Revolutions a minute; of an array those of its members, `None` where nothing turns.
     #[must_use]
     pub fn rotation_rpm(&self) -> Option<f64> {
-        match &self.spec {
-            Spec::Disk(disk, _) => Some(disk.rotation_rpm),
-        }
+        self.figures.rotation_rpm
     }
 
-    /// The average seek as the device's source states it; `None` where no arm moves.
+    /// The average seek as the device's source states it; of an array that of its members, `None`
+    /// where no arm moves.
     #[must_use]
     pub fn average_seek(&self) -> Option<Nanos> {
-        match &self.spec {
-            Spec::Disk(disk, _) => Some(Nanos::from_millis_f64(disk.average_seek_ms)),
-        }
+        self.figures.average_seek
     }
 
     /// The mean seek between random sectors in the model, which for the calibrated seek curve is the
     /// stated average; `None` where no arm moves.
     #[must_use]
     pub fn modelled_seek(&self) -> Option<Nanos> {
-        match &self.spec {
-            Spec::Disk(_, model) => Some(model.mean_seek),
-        }
+        self.figures.modelled_seek
     }
 
-    /// What it costs to go elsewhere: the average seek and half a turn.
+    /// What it costs to go elsewhere: the average seek and half a turn; of an array those of one
+    /// member (EuroSys'07 section 5), of a remote volume the mean latency.
     #[must_use]
     pub fn switch_time(&self) -> Nanos {
-        match &self.spec {
-            Spec::Disk(disk, _) => {
-                Nanos::from_millis_f64(disk.average_seek_ms + 30_000.0 / disk.rotation_rpm)
-            }
-        }
+        self.figures.switch_time
     }
 
     /// The rate of sequential reading, averaged over the device.
     #[must_use]
     pub fn sequential_rate(&self) -> Rate {
-        match &self.spec {
-            Spec::Disk(disk, model) => {
-                disk.sequential_rate_mb_per_s.map_or(model.sequential, Rate::mb_per_second)
-            }
-        }
+        self.figures.sequential_rate
     }
 
     /// What could have been transferred in the time of a switch (TR-840 section 3).
@@ -204,20 +220,12 @@ impl Profile {
     }
 
     /// The largest gap between two wanted ranges that is cheaper read than skipped (ATC'09 section
-    /// 3.3), in whole pages: what passes at the outer edge in the time that a command of its own
-    /// would cost. A profile can state it instead.
+    /// 3.3), in whole pages. Of a disk: what passes at the outer edge in the time that a command of
+    /// its own would cost, unless the profile states it; of an array: that of a member; of a remote
+    /// volume: what passes while one more request would be worked on.
     #[must_use]
     pub fn infill(&self) -> Bytes {
-        let cheaper = match &self.spec {
-            Spec::Disk(disk, model) => disk.infill_kib.map_or_else(
-                || {
-                    let cost = disk.command_overhead_ms.max(disk.skip_overhead_ms);
-                    model.outer.in_time(Nanos::from_millis_f64(cost))
-                },
-                Bytes::kib,
-            ),
-        };
-        Bytes(cheaper.get() / PAGE_SIZE * PAGE_SIZE)
+        Bytes(self.figures.infill.get() / PAGE_SIZE * PAGE_SIZE)
     }
 
     pub(crate) fn spec(&self) -> &Spec {

@@ -1,0 +1,180 @@
+//! Where an array keeps its sectors: strips, rows, and the parity between them.
+//!
+//! A strip is contiguous on one member. A *row* (stripe) is the strips at one place of all members.
+//! RAID-0 deals the strips of a row out in the order of the members. RAID-5 left-symmetric (the
+//! default of Linux md) keeps the parity of row `r` on member `n - 1 - r mod n`, and deals the data
+//! strips out from the member after it on, around: consecutive strips lie on consecutive members
+//! throughout, so that any `n` of them use all members.
+
+use foreseek_units::{Lba, SectorSpan, Sectors};
+
+/// The redundancy of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Striping alone.
+    Raid0,
+    /// Striping with rotating parity, left-symmetric.
+    Raid5,
+}
+
+/// The layout of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stripes {
+    pub(crate) level: Level,
+    pub(crate) members: u64,
+    pub(crate) strip: Sectors,
+}
+
+/// Where a sector lies within the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub(crate) row: u64,
+    /// Which of the row's data strips.
+    pub(crate) slot: u64,
+    /// How far into the strip.
+    pub(crate) offset: Sectors,
+}
+
+impl Stripes {
+    /// Data strips of a row.
+    pub(crate) fn data_strips(&self) -> u64 {
+        match self.level {
+            Level::Raid0 => self.members,
+            Level::Raid5 => self.members - 1,
+        }
+    }
+
+    /// Data sectors of a row.
+    pub(crate) fn row_sectors(&self) -> Sectors {
+        self.strip * self.data_strips()
+    }
+
+    /// Where a sector of the array lies.
+    pub(crate) fn locate(&self, lba: Lba) -> Located {
+        let strip = lba.get() / self.strip.get();
+        let slots = self.data_strips();
+        Located { row: strip / slots, slot: strip % slots, offset: Sectors(lba.get() % self.strip.get()) }
+    }
+
+    /// The member that holds the parity of a row.
+    pub(crate) fn parity(&self, row: u64) -> Option<u64> {
+        (self.level == Level::Raid5).then(|| self.members - 1 - row % self.members)
+    }
+
+    /// The member that holds a data strip of a row.
+    pub(crate) fn member(&self, row: u64, slot: u64) -> u64 {
+        match self.parity(row) {
+            None => slot,
+            Some(parity) => (parity + 1 + slot) % self.members,
+        }
+    }
+
+    /// A range of offsets of a row, on any member.
+    pub(crate) fn on_member(&self, row: u64, from: Sectors, to: Sectors) -> SectorSpan {
+        let start = Lba(row * self.strip.get());
+        SectorSpan::new(start + from, start + to)
+    }
+
+    /// Rows that hold so many data sectors.
+    pub(crate) fn rows_for(&self, sectors: Sectors) -> u64 {
+        sectors.get().div_ceil(self.row_sectors().get())
+    }
+
+    /// The part of a range that lies in the row of its first sector.
+    pub(crate) fn first_row_of(&self, range: SectorSpan) -> SectorSpan {
+        let row = range.start.get() / self.row_sectors().get();
+        let end = Lba((row + 1) * self.row_sectors().get());
+        SectorSpan::new(range.start, range.end.min(end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn stripes() -> impl Strategy<Value = Stripes> {
+        (prop_oneof![Just(Level::Raid0), Just(Level::Raid5)], 3..9u64, 1..9u64)
+            .prop_map(|(level, members, strip)| Stripes { level, members, strip: Sectors(strip) })
+    }
+
+    fn on_disk(stripes: &Stripes, lba: u64) -> (u64, u64) {
+        let Located { row, slot, offset } = stripes.locate(Lba(lba));
+        let span = stripes.on_member(row, offset, offset + Sectors(1));
+        (stripes.member(row, slot), span.start.get())
+    }
+
+    /// Linux md's left-symmetric layout by deal: parity walks from the last member to the first, and
+    /// each data strip goes to the member after the one that got the strip before.
+    fn dealt(members: u64, rows: u64) -> (Vec<(u64, u64)>, Vec<u64>) {
+        let (mut data, mut parities, mut parity) = (Vec::new(), Vec::new(), members - 1);
+        for row in 0..rows {
+            let mut member = parity;
+            for _ in 0..members - 1 {
+                member = if member + 1 == members { 0 } else { member + 1 };
+                data.push((member, row));
+            }
+            parities.push(parity);
+            parity = if parity == 0 { members - 1 } else { parity - 1 };
+        }
+        (data, parities)
+    }
+
+    #[test]
+    fn four_members_left_symmetric_as_md_draws_it() {
+        let stripes = Stripes { level: Level::Raid5, members: 4, strip: Sectors(1) };
+        // Row by row, member by member; 99 is the parity.
+        let drawn = [[0, 1, 2, 99], [4, 5, 99, 3], [8, 99, 6, 7], [99, 9, 10, 11], [12, 13, 14, 99]];
+        for (row, members) in (0u64..).zip(drawn) {
+            for (member, strip) in (0u64..).zip(members) {
+                if strip == 99 {
+                    assert_eq!(stripes.parity(row), Some(member));
+                } else {
+                    assert_eq!(on_disk(&stripes, strip), (member, row), "strip {strip}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_sector_has_a_place_of_its_own_and_none_is_the_paritys(stripes in stripes(), rows in 1..40u64) {
+            let sectors = rows * stripes.row_sectors().get();
+            let mut owner = HashMap::new();
+            for lba in 0..sectors {
+                let place = on_disk(&stripes, lba);
+                prop_assert!(place.0 < stripes.members);
+                prop_assert_eq!(owner.insert(place, lba), None, "two sectors at {:?}", place);
+                let row = place.1 / stripes.strip.get();
+                prop_assert_ne!(stripes.parity(row), Some(place.0));
+            }
+            // All that is left over is the parity: the members are full.
+            let parity = if stripes.level == Level::Raid5 { rows * stripes.strip.get() } else { 0 };
+            prop_assert_eq!(sectors + parity, stripes.members * rows * stripes.strip.get());
+            prop_assert_eq!(stripes.rows_for(Sectors(sectors)), rows);
+            prop_assert_eq!(stripes.rows_for(Sectors(sectors + 1)), rows + 1);
+        }
+
+        #[test]
+        fn raid_5_is_dealt_as_md_deals(members in 3..9u64, strip in 1..5u64, rows in 1..40u64) {
+            let stripes = Stripes { level: Level::Raid5, members, strip: Sectors(strip) };
+            let (data, parities) = dealt(members, rows);
+            for (number, (member, row)) in (0u64..).zip(data) {
+                prop_assert_eq!(on_disk(&stripes, number * strip), (member, row * strip));
+            }
+            for (row, parity) in (0u64..).zip(parities) {
+                prop_assert_eq!(stripes.parity(row), Some(parity));
+            }
+        }
+
+        #[test]
+        fn parity_is_spread_evenly(members in 3..9u64, turns in 1..5u64) {
+            let stripes = Stripes { level: Level::Raid5, members, strip: Sectors(1) };
+            for member in 0..members {
+                let rows = (0..members * turns).filter(|row| stripes.parity(*row) == Some(member));
+                prop_assert_eq!(rows.count() as u64, turns);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A network volume or object store: latency, rate, parallel requests; no head.
+//!
+//! A request takes a latency that is drawn from a lognormal distribution, then its data go over a
+//! link that all share. So many requests are worked on at a time, the others wait in order; where
+//! the service caps operations a second, requests start at least so far apart. What is near on such
+//! a device is not faster: only fewer, larger requests and more of them at a time help.
+//!
+//! Limits: one latency distribution for reads and writes, no burst credits, no cache. The drawn
+//! latencies go through `ln` and `exp` of the platform, so that another platform may differ in the
+//! last nanosecond.
+
+use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::random::{mix, normal};
+use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
+use std::collections::VecDeque;
+
+/// A latency distribution: lognormal, by its median and its 99th percentile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Latency {
+    /// Nanoseconds.
+    median: f64,
+    /// Standard deviation of the logarithm.
+    sigma: f64,
+}
+
+/// The 99 % quantile of the standard normal distribution.
+const NORMAL_99: f64 = 2.326_347_874_040_841;
+
+impl Latency {
+    /// `p99` must not be below `median`.
+    pub(crate) fn new(median: Nanos, p99: Nanos) -> Self {
+        let (median, p99) = (median.get() as f64, p99.get() as f64);
+        Self { median, sigma: (p99 / median).ln() / NORMAL_99 }
+    }
+
+    /// The latency for 64 random bits.
+    fn draw(&self, bits: u64) -> Nanos {
+        Nanos((self.median * (self.sigma * normal(bits)).exp()) as u64)
+    }
+
+    /// The mean over all draws.
+    pub(crate) fn mean(&self) -> Nanos {
+        Nanos((self.median * (self.sigma * self.sigma / 2.0).exp()) as u64)
+    }
+}
+
+/// Everything that makes a remote volume.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) latency: Latency,
+    pub(crate) link: Rate,
+    /// Least time between the starts of two requests; none where operations are not capped.
+    pub(crate) spacing: Nanos,
+    pub(crate) parallel: usize,
+    pub(crate) depth: usize,
+    pub(crate) capacity: Sectors,
+    pub(crate) seed: u64,
+    /// Sorted, apart from one another.
+    pub(crate) unreadable: Vec<SectorSpan>,
+}
+
+/// A network volume.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    parts: Parts,
+    clock: Instant,
+    drawn: u64,
+    /// Requests that have not started, with their arrival.
+    waiting: VecDeque<(Instant, Io)>,
+    /// Requests under way, with the end of their latency.
+    working: Vec<(Instant, u64, Io)>,
+    /// Requests whose data are on the link, in the order in which they leave it.
+    leaving: VecDeque<(Instant, Io, Outcome)>,
+    may_start: Instant,
+    link_free: Instant,
+    busy_since: Instant,
+    counters: Counters,
+}
+
+impl Remote {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            clock: Instant::ZERO,
+            drawn: 0,
+            waiting: VecDeque::with_capacity(parts.depth),
+            working: Vec::with_capacity(parts.parallel),
+            leaving: VecDeque::with_capacity(parts.depth),
+            may_start: Instant::ZERO,
+            link_free: Instant::ZERO,
+            busy_since: Instant::ZERO,
+            counters: Counters::default(),
+            parts,
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len() + self.working.len() + self.leaving.len()
+    }
+
+    /// Requests that occupy the service: those on the link still do.
+    fn occupied(&self) -> usize {
+        self.working.len() + self.leaving.len()
+    }
+
+    /// When the first waiting request may start, unless a completion has to come first: a place
+    /// among the parallel ones, or for a flush the end of the writes before it.
+    fn next_start(&self) -> Option<Instant> {
+        let (arrived, io) = self.waiting.front()?;
+        let writes = || {
+            let leaving = self.leaving.iter().map(|(_, io, _)| io.op);
+            self.working.iter().map(|(_, _, io)| io.op).chain(leaving).any(|op| op == Op::Write)
+        };
+        let blocked = self.occupied() >= self.parts.parallel || (io.op == Op::Flush && writes());
+        (!blocked).then_some(self.may_start.max(*arrived).max(self.clock))
+    }
+
+    fn start_waiting(&mut self, now: Instant) {
+        while self.next_start().is_some_and(|at| at <= now) {
+            let Some((_, io)) = self.waiting.pop_front() else { return };
+            self.may_start = now + self.parts.spacing;
+            self.drawn += 1;
+            let latency = self.parts.latency.draw(mix(self.parts.seed, self.drawn));
+            self.working.push((now + latency, self.drawn, io));
+        }
+    }
+
+    /// The latency of a request is over: its data go over the link.
+    fn answer(&mut self, now: Instant) {
+        loop {
+            let due = self.working.iter().enumerate().filter(|(_, (at, ..))| *at <= now);
+            let Some((index, _)) = due.min_by_key(|(_, (at, order, _))| (*at, *order)) else { return };
+            let (at, _, io) = self.working.swap_remove(index);
+            let outcome = self.outcome(io);
+            let bytes = io.range.len().bytes();
+            if outcome == Outcome::Done && io.op != Op::Flush {
+                self.link_free = self.link_free.max(at) + self.parts.link.time_for(bytes);
+            }
+            // A reply does not overtake data that are on the link already.
+            self.link_free = self.link_free.max(at);
+            self.leaving.push_back((self.link_free, io, outcome));
+        }
+    }
+
+    fn outcome(&self, io: Io) -> Outcome {
+        let next = self.parts.unreadable.partition_point(|span| span.end <= io.range.start);
+        let bad = self.parts.unreadable.get(next).is_some_and(|span| span.overlaps(io.range));
+        let beyond = !io.range.is_empty() && io.range.end > Lba(self.parts.capacity.get());
+        match io.op {
+            Op::Read if bad => Outcome::Failed,
+            Op::Read | Op::Write if beyond => Outcome::Failed,
+            _ => Outcome::Done,
+        }
+    }
+
+    fn complete(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        while let Some((at, io, outcome)) = self.leaving.front().copied().filter(|(at, ..)| *at <= now) {
+            self.leaving.pop_front();
+            self.counters.requests += 1;
+            match (outcome, io.op) {
+                (Outcome::Failed, _) => self.counters.failed += 1,
+                (Outcome::Done, Op::Read) => self.counters.read += io.range.len().bytes(),
+                (Outcome::Done, Op::Write) => self.counters.written += io.range.len().bytes(),
+                (Outcome::Done, Op::Flush) => {}
+            }
+            done.push(Finished { id: io.id, at, outcome });
+            if self.occupied() == 0 && self.waiting.is_empty() {
+                self.counters.busy += at - self.busy_since;
+            }
+        }
+    }
+}
+
+impl Device for Remote {
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
+        if self.held() >= self.parts.depth {
+            return Err(Full);
+        }
+        let now = now.max(self.clock);
+        if self.held() == 0 {
+            self.busy_since = now;
+        }
+        self.waiting.push_back((now, io));
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let working = self.working.iter().map(|(at, ..)| *at);
+        let leaving = self.leaving.front().map(|(at, ..)| *at);
+        working.chain(leaving).chain(self.next_start()).min()
+    }
+
+    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        while let Some(at) = self.next().filter(|at| *at <= now) {
+            self.clock = self.clock.max(at);
+            self.answer(self.clock);
+            self.complete(self.clock, done);
+            self.start_waiting(self.clock);
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.parts.capacity
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        if self.held() > 0 {
+            counters.busy += self.clock - self.busy_since;
+        }
+        counters
+    }
+}
