@@ -17,7 +17,8 @@ pub struct Settings {
     /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`. Its
     /// `infill` is overridden by [`Settings::infill`].
     pub policy: foreseek_prefetch::Settings,
-    /// The largest gap between two pages that is read rather than skipped. `None`: none on a device
+    /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path`
+    /// sets it to what that device profile says. `None`: none on a device
     /// that does not seek, the policy's own on others.
     pub infill: Option<Bytes>,
     /// `FORESEEK_STATS=path`: where the process's counters go as JSON when it ends. `%p` in it
@@ -55,6 +56,9 @@ impl Settings {
         }
         if let Some(value) = get("FORESEEK_ORDER") {
             settings.policy.order = order(&value)?;
+        }
+        if let Some(value) = get("FORESEEK_PROFILE") {
+            settings.infill = Some(infill(&value)?);
         }
         Ok(settings)
     }
@@ -97,6 +101,14 @@ fn order(value: &OsString) -> Result<Order, Error> {
     }
 }
 
+/// What the device profile of that name or in that file says.
+fn infill(value: &OsString) -> Result<Bytes, Error> {
+    let wrong = |reason: String| wrong("FORESEEK_PROFILE", value, reason);
+    let name = value.to_str().ok_or_else(|| wrong("it is no text".to_owned()))?;
+    let profile = foreseek_storage::profile::load(name).map_err(|error| wrong(error.to_string()))?;
+    Ok(profile.infill())
+}
+
 /// The path with `%p` replaced by the process id.
 fn with_process_id(path: &OsString) -> PathBuf {
     match path.to_str() {
@@ -134,6 +146,14 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_sets_the_infill() {
+        let profile = foreseek_storage::profile::load("barracuda-500g").unwrap();
+        let settings = from(&[("FORESEEK_PROFILE", "barracuda-500g")]).unwrap();
+        assert_eq!(settings.infill, Some(profile.infill()));
+        assert_eq!(from(&[]).unwrap().infill, None);
+    }
+
+    #[test]
     fn being_disabled_reads_nothing_else() {
         assert!(from(&[("FORESEEK_DISABLE", "1"), ("FORESEEK_MEMORY", "much")]).unwrap().disabled);
         assert!(!from(&[("FORESEEK_DISABLE", "0")]).unwrap().disabled);
@@ -146,6 +166,7 @@ mod tests {
             ("FORESEEK_MEMORY", "much", "KiB"),
             ("FORESEEK_MEMORY", "100", "4 KiB"),
             ("FORESEEK_ORDER", "random", "disk or file"),
+            ("FORESEEK_PROFILE", "no-such-disk", "barracuda-500g"),
         ] {
             let error = from(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(value) && error.contains(hint), "{error}");

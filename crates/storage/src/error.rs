@@ -7,6 +7,17 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Neither the name of a built-in profile nor a file.
+    #[error("'{given}' is neither a built-in device profile nor a file; built in are: {known}")]
+    UnknownProfile {
+        /// What was given.
+        given: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A file that is no valid profile.
+    #[error(transparent)]
+    Profile(#[from] foreseek_device::ProfileError),
     /// A system call on a file failed.
     #[error("{operation} {}: {source}", .path.display())]
     File {

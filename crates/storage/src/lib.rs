@@ -1,4 +1,5 @@
-//! Real I/O: descriptors, advice, residency, physical layout, memory limits, loop devices.
+//! Real I/O: descriptors, advice, residency, physical layout, memory limits, loop devices,
+//! device profiles.
 //!
 //! Everything here works on descriptors that belong to somebody else ([`HostFd`]): none is opened,
 //! duplicated or closed on the caller's behalf, since closing a descriptor of a file drops the
@@ -14,6 +15,7 @@ pub mod loop_device;
 mod memory;
 mod page_cache;
 mod proc_file;
+pub mod profile;
 mod residency;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
