@@ -269,6 +269,15 @@ impl Client {
         }
     }
 
+    /// The same before a range of descriptors is closed (`close_range`).
+    pub fn closed_range(&self, first: RawFd, last: RawFd) {
+        let shared = &*self.shared;
+        if shared.has_regions() && !thread::is_inside() && shared.is_on() {
+            let _inside = Inside::enter();
+            shared.descriptors.close_range(first, last);
+        }
+    }
+
     /// Whether any region is watched; without one, every read passes at once.
     #[must_use]
     pub fn is_watching(&self) -> bool {

@@ -58,6 +58,13 @@ impl Descriptors {
         }
     }
 
+    /// The same for those from `first` to `last`. Numbers without a bit of their own are left to be
+    /// found out when they are next looked at.
+    pub(crate) fn close_range(&self, first: RawFd, last: RawFd) {
+        let last = last.min(TRACKED as RawFd - 1);
+        (first.max(0)..=last).for_each(|fd| self.close(fd));
+    }
+
     /// Takes out what was closed since the last time.
     pub(crate) fn take_closing(&self) -> Vec<RawFd> {
         if !self.any_closing.swap(false, Ordering::Acquire) {
@@ -82,8 +89,10 @@ mod tests {
         }
         assert_eq!(descriptors.take_closing(), [3, 64, 5000]);
         assert_eq!(descriptors.take_closing(), []);
-        descriptors.note(3);
-        descriptors.close(3);
+        [3, 7, 9, 4095].into_iter().for_each(|fd| descriptors.note(fd));
+        descriptors.close_range(7, RawFd::MAX);
+        assert_eq!(descriptors.take_closing(), [7, 9, 4095]);
+        descriptors.close_range(-5, 4);
         assert_eq!(descriptors.take_closing(), [3]);
     }
 }

@@ -18,6 +18,20 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Region(pub(crate) u64);
 
+impl Region {
+    /// Its number within its client, from 1 on and never used again: for an ABI.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The region of a number; one that the client does not have is refused where it is used.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// The question to the application: what will you read (section 4.1)?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {

@@ -41,4 +41,14 @@ pub use stats::Stats;
 pub mod guest {
     pub use crate::aside::{is_aside, say, step_aside};
     pub use crate::thread::{Inside, is_inside};
+    use foreseek_storage::HostFd;
+    use foreseek_units::ByteOffset;
+    use std::os::fd::RawFd;
+
+    /// Where the next `read` of a descriptor starts; `None` for a pipe or socket. It goes past the C
+    /// library and leaves errno alone.
+    #[must_use]
+    pub fn position(fd: RawFd) -> Option<ByteOffset> {
+        HostFd::new(fd)?.position()
+    }
 }

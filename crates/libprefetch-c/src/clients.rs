@@ -1,0 +1,179 @@
+//! The clients of this process, as the C interface and the replaced functions find them.
+
+use foreseek_libprefetch::guest::{self, Inside};
+use foreseek_libprefetch::{Client, Settings, Want};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, OnceLock, RwLock, RwLockWriteGuard, TryLockError};
+use std::time::Duration;
+
+/// Clients in one process: each is looked at on every read, and a program has one for each of its
+/// threads at most.
+pub(crate) const CLIENTS_LIMIT: usize = 256;
+
+/// How often the list is tried, a millisecond apart, before its holder is taken to be gone.
+const LOCK_TRIES: u32 = 1000;
+
+/// What asks the application on behalf of a client.
+pub(crate) type Ask = Box<dyn Fn(Want) + Send + Sync>;
+
+/// A registered client.
+pub(crate) struct Registered {
+    pub(crate) number: usize,
+    pub(crate) client: Client,
+    ask: Option<Ask>,
+}
+
+static CLIENTS: RwLock<Vec<Arc<Registered>>> = RwLock::new(Vec::new());
+/// How many there are, for the fast way out.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Whose they are: a forked child's they are not.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(1);
+
+/// Whether there is any client at all.
+#[inline]
+pub(crate) fn any() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
+/// Whether the replaced functions of this thread have anything to do: there is a client, it belongs
+/// to this process, and the thread is not within the library.
+fn is_seen() -> bool {
+    !guest::is_inside() && !guest::is_aside() && PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Why there is no client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unregistered {
+    TooMany,
+    Lost,
+}
+
+/// Makes a client.
+pub(crate) fn register(ask: Option<Ask>) -> Result<usize, Unregistered> {
+    static HOOK: Once = Once::new();
+    // This is the panic hook of the library's own copy of the standard library, not of a host in
+    // Rust. A panic is told in the one line of stepping aside.
+    HOOK.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+    let mut clients = write().ok_or(Unregistered::Lost)?;
+    let process = std::process::id();
+    if PROCESS.swap(process, Ordering::Relaxed) != process {
+        // What a forked child inherited is not its own.
+        clients.clear();
+    }
+    if clients.len() >= CLIENTS_LIMIT {
+        return Err(Unregistered::TooMany);
+    }
+    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+    clients.push(Arc::new(Registered { number, client: Client::new(settings()), ask }));
+    COUNT.store(clients.len(), Ordering::Relaxed);
+    Ok(number)
+}
+
+/// Ends a client; whether there was one.
+pub(crate) fn unregister(number: usize) -> bool {
+    let Some(mut clients) = write() else { return true };
+    let Some(at) = clients.iter().position(|known| known.number == number) else { return false };
+    let gone = clients.swap_remove(at);
+    COUNT.store(clients.len(), Ordering::Relaxed);
+    drop(clients);
+    // Its last holder drops it; that may be a read that is under way.
+    drop(gone);
+    true
+}
+
+/// The client of a number.
+pub(crate) fn find(number: usize) -> Option<Arc<Registered>> {
+    let clients = CLIENTS.read().ok()?;
+    clients.iter().find(|known| known.number == number).cloned()
+}
+
+/// The list, to be changed. A fork may have left it locked by a thread that the child does not have.
+fn write() -> Option<RwLockWriteGuard<'static, Vec<Arc<Registered>>>> {
+    for _ in 0..LOCK_TRIES {
+        match CLIENTS.try_write() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(_)) => break,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    guest::step_aside("an internal lock is lost");
+    None
+}
+
+/// The settings of every client, from the environment. What can't be used is said once, and the
+/// clients do nothing: the host is not to suffer for it.
+fn settings() -> Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS
+        .get_or_init(|| {
+            Settings::from_env().unwrap_or_else(|error| {
+                guest::say(&format!("{error}; prefetching is off"));
+                let mut off = Settings::default();
+                off.disabled = true;
+                off
+            })
+        })
+        .clone()
+}
+
+/// Where a read starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At {
+    /// Where the last one ended.
+    Position,
+    /// Here.
+    Offset(i64),
+}
+
+/// A read is about to be made.
+pub(crate) fn before_read(fd: RawFd, at: At, length: Bytes) {
+    if !is_seen() {
+        return;
+    }
+    let start = match at {
+        At::Offset(offset) => u64::try_from(offset).ok().map(ByteOffset),
+        // For a pipe or a socket, this is the end of it.
+        At::Position => guest::position(fd),
+    };
+    let Some(start) = start.filter(|start| start.get().checked_add(length.get()).is_some()) else { return };
+    let range = ByteSpan::at(start, length);
+    for_each(|registered| {
+        registered.client.before_read(fd, range, &mut |_, want| {
+            if let Some(ask) = &registered.ask {
+                ask(want);
+            }
+        });
+    });
+}
+
+/// Descriptors are about to be closed.
+pub(crate) fn before_close(first: RawFd, last: RawFd) {
+    if is_seen() {
+        for_each(|registered| {
+            if first == last {
+                registered.client.closed(first);
+            } else {
+                registered.client.closed_range(first, last);
+            }
+        });
+    }
+}
+
+/// Does something for each client, without holding the list meanwhile.
+fn for_each(mut work: impl FnMut(&Registered)) {
+    for index in 0..CLIENTS_LIMIT {
+        let next = {
+            // A signal handler that reads must not wait for this lock in vain.
+            let _inside = Inside::enter();
+            let Ok(clients) = CLIENTS.read() else { return };
+            clients.get(index).cloned()
+        };
+        match next {
+            Some(registered) => work(&registered),
+            None => return,
+        }
+    }
+}
