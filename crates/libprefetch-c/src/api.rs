@@ -1,5 +1,6 @@
-//! The interface of ATC'09 figure 6. `include/libprefetch.h` is generated from this file.
-#![allow(unsafe_code, non_camel_case_types, non_snake_case)]
+//! The interface of ATC'09 figure 6. `include/libprefetch.h` is generated from this file: its names
+//! are the paper's, its comments are for readers of C.
+#![allow(unsafe_code, non_camel_case_types, non_snake_case, clippy::missing_safety_doc)]
 
 use crate::clients::{self, Ask, Registered, Unregistered};
 use crate::edge::{fail, quietly, set_errno};
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn register_client(cb: callback_t, arg: *mut c_void) -> cl
 ///
 /// Returns 0, or -1 with errno EINVAL if there is no such client.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn unregister_client(c: client_t) -> c_int {
+pub extern "C" fn unregister_client(c: client_t) -> c_int {
     match api(|| clients::unregister(c.addr())) {
         Some(false) => fail(libc::EINVAL),
         Some(true) | None => 0,
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn unregister_client(c: client_t) -> c_int {
 /// regular file nor a block device, or opened with O_DIRECT), EBADF (not open for reading), EBUSY (it
 /// overlaps a region of another client) or ENOMEM (too many regions).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn register_region(c: client_t, fd: c_int, start: loff_t, end: loff_t) -> region_t {
+pub extern "C" fn register_region(c: client_t, fd: c_int, start: loff_t, end: loff_t) -> region_t {
     let answer = with_client(c, |registered| {
         let (start, end) = (offset(start)?, offset(end)?);
         registered.client.watch(fd, ByteSpan::new(start, end)).map_err(|error| errno_of(&error))
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn register_region(c: client_t, fd: c_int, start: loff_t, 
 ///
 /// Returns 0, or -1 with errno EINVAL if there is no such client or region.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn unregister_region(c: client_t, r: region_t) -> c_int {
+pub extern "C" fn unregister_region(c: client_t, r: region_t) -> c_int {
     let region = Region::from_number(r.addr() as u64);
     let answer =
         with_client(c, |registered| registered.client.unwatch(region).map_err(|error| errno_of(&error)));
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn request_prefetching(
 /// access list, until unignore_accesses; the two nest. Returns 0, or -1 with errno EINVAL if there is
 /// no such client.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ignore_accesses(c: client_t) -> c_int {
+pub extern "C" fn ignore_accesses(c: client_t) -> c_int {
     let answer = with_client(c, |registered| {
         registered.client.ignore();
         Ok(())
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn ignore_accesses(c: client_t) -> c_int {
 /// Ends ignore_accesses. Returns 0, or -1 with errno EINVAL if there is no such client or this thread
 /// ignores none of its reads.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn unignore_accesses(c: client_t) -> c_int {
+pub extern "C" fn unignore_accesses(c: client_t) -> c_int {
     let answer =
         with_client(c, |registered| if registered.client.unignore() { Ok(()) } else { Err(libc::EINVAL) });
     answer.map_or_else(fail, |()| 0)

@@ -66,8 +66,8 @@ impl State {
     }
 
     pub(crate) fn watch(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>, range: ByteSpan) {
-        let object = self.cache.learn(fd, identity, length);
-        self.name(object, fd);
+        let (object, was_gone) = self.learn(fd, identity, length);
+        self.name(object, fd, was_gone);
         self.driver.watch(&mut self.cache, object, range);
     }
 
@@ -77,24 +77,25 @@ impl State {
         }
     }
 
-    /// The application names a file by this descriptor: the engine learns of it, or of its length.
-    fn name(&mut self, object: ObjectId, fd: HostFd) {
+    /// The object behind a descriptor, and whether it had none before.
+    fn learn(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> (ObjectId, bool) {
+        let was_gone = self.cache.object(&identity).is_none_or(|object| self.cache.is_gone(object));
+        (self.cache.learn(fd, identity, length), was_gone)
+    }
+
+    /// The application names a file by this descriptor: the engine learns of it, of its length, or
+    /// that it can be reached again.
+    fn name(&mut self, object: ObjectId, fd: HostFd, was_gone: bool) {
         let length = self.cache.length(object);
-        match self.known.get_mut(&object) {
-            Some(known) => {
-                known.named = fd.raw();
-                if known.told != length {
-                    self.tell_length(object, length);
-                }
-            }
-            None => {
-                self.known.insert(object, Known { told: length, named: fd.raw() });
-                self.driver.open(&mut self.cache, stream_of(object), object, length, who());
-            }
+        let known = self.known.entry(object).or_insert(Known { told: length, named: fd.raw() });
+        known.named = fd.raw();
+        if was_gone || known.told != length {
+            self.open(object, length);
         }
     }
 
-    fn tell_length(&mut self, object: ObjectId, length: Bytes) {
+    /// Tells the engine about a file as it is now.
+    fn open(&mut self, object: ObjectId, length: Bytes) {
         let Some(known) = self.known.get_mut(&object) else { return };
         let before = std::mem::replace(&mut known.told, length);
         if length < before {
@@ -109,9 +110,9 @@ impl State {
         let not_watched = || Error::NotWatched { index, fd };
         let fd = HostFd::new(fd).ok_or_else(not_watched)?;
         let (identity, length) = fd.identify().ok_or_else(not_watched)?;
-        let object = self.cache.object(&identity).ok_or_else(not_watched)?;
-        self.cache.learn(fd, identity, length);
-        self.name(object, fd);
+        self.cache.object(&identity).ok_or_else(not_watched)?;
+        let (object, was_gone) = self.learn(fd, identity, length);
+        self.name(object, fd, was_gone);
         Ok(object)
     }
 
@@ -155,7 +156,7 @@ impl State {
         length: Option<Bytes>,
         range: ByteSpan,
     ) -> Next {
-        let object = self.cache.learn(fd, identity, length);
+        let (object, was_gone) = self.learn(fd, identity, length);
         let length = self.cache.length(object);
         let Some(told) = self.known.get(&object).map(|known| known.told) else { return Next::Go };
         let end = ByteOffset::ZERO + length;
@@ -164,8 +165,8 @@ impl State {
             return Next::Go;
         }
         // A file that grows is looked at anew when a read gets there, not at each append.
-        if length < told || range.end > ByteOffset::ZERO + told {
-            self.tell_length(object, length);
+        if was_gone || length < told || range.end > ByteOffset::ZERO + told {
+            self.open(object, length);
         }
         let step = self.driver.read(&mut self.cache, stream_of(object), range);
         self.next(step, fd, range)

@@ -178,6 +178,12 @@ impl KernelPageCache {
         self.objects.get(object.0 as usize).map_or(Bytes::ZERO, |object| object.length)
     }
 
+    /// Whether no descriptor of an object is known any more.
+    #[must_use]
+    pub fn is_gone(&self, object: ObjectId) -> bool {
+        self.objects.get(object.0 as usize).is_none_or(|object| object.descriptors.is_empty())
+    }
+
     /// How many objects are known.
     #[must_use]
     pub fn objects(&self) -> usize {
@@ -290,7 +296,8 @@ impl PageCache for KernelPageCache {
         let fd = self.descriptor(object).ok_or(Refusal::Gone)?;
         let within = clip(range, self.entry(object).length);
         if within.is_empty() {
-            return Err(Refusal::Gone);
+            // The file has shrunk: these pages are not there, others may be.
+            return Ok(Pages::ZERO);
         }
         self.ask_for(object, fd, within)
     }
