@@ -8,6 +8,7 @@ mod customer;
 pub mod database;
 mod error;
 mod interrupt;
+pub mod outcome;
 mod process;
 pub mod report;
 
