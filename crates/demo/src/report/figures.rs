@@ -2,7 +2,6 @@
 
 use super::svg::grouped;
 use crate::outcome::{Measured, Outcome, Run};
-use foreseek_units::Bytes;
 
 /// A line of the table.
 pub(super) struct Row {
