@@ -7,7 +7,8 @@ use crate::protocol::{Ask, Reply, Started, hear, say};
 use crate::state::{Health, Place, Record};
 use crate::teardown::{wait_for_end, wreck};
 use crate::usage::Users;
-use crate::{AttachOptions, Error, LogEntry, Set, Stats};
+use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
+use foreseek_device::Profile;
 use foreseek_storage::loop_device::LoopDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::syncfs;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let (Some(mut to), Some(from)) = (launcher.stdin.take(), launcher.stdout.take()) else {
         return Err(Error::Died("it has no standard input or output".to_owned()));
     };
-    let said = say(&mut to, options);
+    let said = say(&mut to, &with_absolute_paths(options).context("find", "the working directory")?);
     drop(to);
     // The launcher only starts the server proper in a session of its own, and ends.
     let ended = launcher.wait().context("wait for", &program)?;
@@ -104,6 +105,23 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
         Ok(Started::Failed(why)) => Err(Error::Refused(why)),
         Err(error) => Err(Error::Died(error.to_string())),
     }
+}
+
+/// The same with paths that mean the same in the server's working directory.
+fn with_absolute_paths(options: &AttachOptions) -> io::Result<AttachOptions> {
+    let mut options = options.clone();
+    match &mut options.backing {
+        Backing::File(path) => *path = absolute(&path)?,
+        Backing::Sparse { directory } => *directory = directory.as_deref().map(absolute).transpose()?,
+    }
+    let is_name = options.profile == NO_PROFILE || Profile::builtin(&options.profile).is_some();
+    if !is_name
+        && Path::new(&options.profile).exists()
+        && let Some(path) = absolute(&options.profile)?.to_str()
+    {
+        options.profile = path.to_owned();
+    }
+    Ok(options)
 }
 
 /// All emulated disks, dead ones included.

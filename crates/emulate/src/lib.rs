@@ -11,15 +11,31 @@
 //!
 //! Limits: root and `/dev/fuse` are needed; timing is as good as the machine's wake-ups (the
 //! `lateness` in [`Stats`] says how good); discards cost no modelled time.
-#![allow(dead_code, reason = "the server, which uses the rest, comes next")]
-
+mod arena;
+mod backing;
+mod calibrate;
+mod cgroup;
 pub mod client;
+mod clock;
+mod disk;
 mod error;
+mod fixed_delay;
+mod flight;
+mod logbook;
+mod meter;
+mod model;
 mod options;
+mod path;
+mod process;
 mod protocol;
+mod running;
+mod schedule;
+pub mod serve;
+mod spin;
 mod state;
 mod stats;
 mod teardown;
+mod timer;
 mod usage;
 
 pub use error::Error;

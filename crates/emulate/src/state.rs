@@ -150,11 +150,6 @@ impl Place {
         Err(Error::Unknown(target.to_owned()))
     }
 
-    /// Names a directory that [`Place::make`] made.
-    pub(crate) fn at(directory: PathBuf) -> Self {
-        Self { directory }
-    }
-
     /// The disk's name.
     pub(crate) fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()

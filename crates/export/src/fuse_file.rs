@@ -6,7 +6,7 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, SECTOR_SIZE};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
-    ReplyWrite, WriteFlags,
+    ReplyWrite, ReplyXattr, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -106,6 +106,11 @@ impl Filesystem for FuseFile {
         // The loop driver takes the block size for the unit of discards.
         let blocks = self.size.get() / PAGE_SIZE;
         reply.statfs(blocks, 0, 0, 1, 0, PAGE_SIZE as u32, 255, PAGE_SIZE as u32);
+    }
+
+    /// The kernel asks once for security labels, and never again.
+    fn getxattr(&self, _: &fuser::Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
     }
 
     fn read(

@@ -148,14 +148,14 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::Detach(args) => detach(&args),
         Command::Stats { target, reset, format } => stats(&target, reset, format),
         Command::Set(args) => set(&args),
-        Command::Serve { .. } => anyhow::bail!("not built yet"),
+        Command::Serve { detached } => serve(detached),
     }
 }
 
 fn attach(args: Attach) -> anyhow::Result<Answer> {
     let backing = match args.backing {
-        Some(file) => Backing::File(std::path::absolute(file)?),
-        None => Backing::Sparse { directory: args.dir.map(std::path::absolute).transpose()? },
+        Some(file) => Backing::File(file),
+        None => Backing::Sparse { directory: args.dir },
     };
     let attached = client::attach(&AttachOptions {
         profile: args.profile,
@@ -280,6 +280,14 @@ fn set(args: &Change) -> anyhow::Result<Answer> {
     };
     client::set(&args.target, &change)?;
     Ok(Answer::Done)
+}
+
+/// The server says to whoever attached the disk how it went; this only passes its status on.
+fn serve(detached: bool) -> anyhow::Result<Answer> {
+    if foreseek_emulate::serve::run(detached) == std::process::ExitCode::SUCCESS {
+        return Ok(Answer::Done);
+    }
+    std::process::exit(2)
 }
 
 fn new_table() -> Table {

@@ -1,0 +1,225 @@
+//! Memory for data on their way: one aligned region, allocated and touched beforehand.
+//!
+//! A server of a block device must not wait for memory: freeing memory may wait for that very
+//! device to write. So all data buffers come from a region of fixed size; when it is used up,
+//! whoever needs a buffer waits, in order of arrival, until an answered request gives its own
+//! back. That ends: a request with a buffer is answered when its time comes, whatever others do.
+//!
+//! First fit over a list of free runs sorted by address, merged when a run comes back. The list is
+//! as short as there are gaps between a few dozen buffers.
+#![allow(unsafe_code)]
+
+use foreseek_units::{Bytes, PAGE_SIZE};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+const PAGE: usize = PAGE_SIZE as usize;
+
+/// A region of page-aligned buffers.
+pub(crate) struct Arena {
+    start: NonNull<u8>,
+    pages: usize,
+    free: Mutex<Free>,
+    returned: Condvar,
+}
+
+#[derive(Debug)]
+struct Free {
+    runs: Vec<Run>,
+    /// Who may take next, and the next number in line.
+    serving: u64,
+    next_in_line: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    page: usize,
+    pages: usize,
+}
+
+/// A buffer, given back when dropped. It holds what an earlier user left in it.
+pub(crate) struct Buffer {
+    arena: Arc<Arena>,
+    run: Run,
+    length: usize,
+}
+
+// SAFETY: the region is plain memory owned by the arena; who may touch which part of it is decided
+// under the lock, and a part belongs to one Buffer at a time.
+unsafe impl Send for Arena {}
+// SAFETY: as above; all shared state besides the region itself is behind the lock.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// A region of this size, touched so that its pages exist. `None` where there is no memory.
+    pub(crate) fn new(size: Bytes) -> Option<Arc<Self>> {
+        let pages = usize::try_from(size.pages_ceil().get()).ok()?.max(1);
+        let layout = Self::layout(pages)?;
+        // SAFETY: the layout's size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        for page in 0..pages {
+            // SAFETY: within the region, which nobody else knows yet. Volatile, lest the compiler
+            // take a zero written over a zero for nothing: this is what makes the page exist.
+            unsafe { start.add(page * PAGE).write_volatile(0) };
+        }
+        let free = Free { runs: vec![Run { page: 0, pages }], serving: 0, next_in_line: 0 };
+        Some(Arc::new(Self { start, pages, free: Mutex::new(free), returned: Condvar::new() }))
+    }
+
+    fn layout(pages: usize) -> Option<Layout> {
+        Layout::from_size_align(pages.checked_mul(PAGE)?, PAGE).ok()
+    }
+
+    /// Takes a buffer of `length` bytes, waiting for one if need be. `None` where the region could
+    /// never hold it.
+    pub(crate) fn take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
+        let pages = length.div_ceil(PAGE).max(1);
+        if pages > self.pages {
+            return None;
+        }
+        let mut free = self.lock();
+        let number = free.next_in_line;
+        free.next_in_line += 1;
+        loop {
+            if free.serving == number
+                && let Some(run) = free.take(pages)
+            {
+                free.serving += 1;
+                if free.serving < free.next_in_line {
+                    self.returned.notify_all();
+                }
+                return Some(Buffer { arena: Arc::clone(self), run, length });
+            }
+            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give_back(&self, run: Run) {
+        let mut free = self.lock();
+        free.give_back(run);
+        if free.serving < free.next_in_line {
+            self.returned.notify_all();
+        }
+    }
+
+    /// The list is whole after every step, so a panic elsewhere while it was locked harms nothing.
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Free {
+    fn take(&mut self, pages: usize) -> Option<Run> {
+        let index = self.runs.iter().position(|run| run.pages >= pages)?;
+        let run = &mut self.runs[index];
+        let taken = Run { page: run.page, pages };
+        run.page += pages;
+        run.pages -= pages;
+        if run.pages == 0 {
+            self.runs.remove(index);
+        }
+        Some(taken)
+    }
+
+    fn give_back(&mut self, run: Run) {
+        let index = self.runs.partition_point(|other| other.page < run.page);
+        self.runs.insert(index, run);
+        if self.runs.get(index + 1).is_some_and(|next| next.page == run.page + run.pages) {
+            self.runs[index].pages += self.runs.remove(index + 1).pages;
+        }
+        if index > 0 && self.runs[index - 1].page + self.runs[index - 1].pages == run.page {
+            self.runs[index - 1].pages += self.runs.remove(index).pages;
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if let Some(layout) = Self::layout(self.pages) {
+            // SAFETY: allocated in `new` with this layout; every Buffer held an Arc, so none lives.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the run lies within the region, was zeroed at first, and is this Buffer's alone.
+        unsafe {
+            std::slice::from_raw_parts(self.arena.start.add(self.run.page * PAGE).as_ptr(), self.length)
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the Buffer is borrowed exclusively.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.arena.start.add(self.run.page * PAGE).as_ptr(), self.length)
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.arena.give_back(self.run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn buffers_do_not_overlap_and_all_comes_back(
+            steps in prop::collection::vec((any::<bool>(), 1..40_000usize, any::<prop::sample::Index>()), 1..80)
+        ) {
+            let arena = Arena::new(Bytes::mib(4)).expect("memory");
+            let mut held: Vec<(Buffer, u8)> = Vec::new();
+            for (mark, (give_back, length, which)) in steps.into_iter().enumerate() {
+                if give_back && !held.is_empty() {
+                    let (buffer, mark) = held.swap_remove(which.index(held.len()));
+                    prop_assert!(buffer.iter().all(|byte| *byte == mark), "someone else wrote into it");
+                } else {
+                    let mut buffer = arena.take(length).expect("80 buffers of 10 pages fit");
+                    prop_assert_eq!(buffer.len(), length);
+                    prop_assert_eq!(buffer.as_ptr() as usize % PAGE, 0);
+                    buffer.fill(mark as u8);
+                    held.push((buffer, mark as u8));
+                }
+            }
+            for (buffer, mark) in &held {
+                prop_assert!(buffer.iter().all(|byte| byte == mark));
+            }
+            drop(held);
+            prop_assert_eq!(&arena.lock().runs, &[Run { page: 0, pages: arena.pages }]);
+        }
+    }
+
+    #[test]
+    fn who_finds_none_waits_until_one_comes_back() {
+        let arena = Arena::new(Bytes::kib(8)).expect("memory");
+        let held = arena.take(5000).expect("it fits");
+        let taker = std::thread::spawn({
+            let arena = Arc::clone(&arena);
+            move || arena.take(1).map(|buffer| buffer.len())
+        });
+        while arena.lock().next_in_line < 2 {
+            std::thread::yield_now();
+        }
+        drop(held);
+        assert_eq!(taker.join().expect("no panic"), Some(1));
+    }
+
+    #[test]
+    fn what_can_never_fit_is_refused_at_once() {
+        let arena = Arena::new(Bytes::kib(8)).expect("memory");
+        assert!(arena.take(8193).is_none());
+    }
+}

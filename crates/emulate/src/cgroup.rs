@@ -1,0 +1,183 @@
+//! Leaving a limited memory cgroup.
+//!
+//! A server inside the limited memory cgroup of its disk's users deadlocks: they fill the memory
+//! with what the disk must write, and the server, asking for memory, waits for just that writing.
+//! So it moves to the nearest ancestor that has no limit up to the root, and stays under every
+//! other rule that its starter is under. Only where a limit lies on the root of what this process
+//! can see, as in a container, can it not leave; then it says so.
+
+use crate::Error;
+use crate::error::Context;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// At and above this a version 1 limit is none: the kernel shows "no limit" as the largest
+/// multiple of the page size.
+const NO_LIMIT: u64 = 1 << 62;
+/// The group made below a target that hands memory on to its children.
+const CHILD: &str = "foreseek-disks";
+
+/// A memory cgroup hierarchy: where it is mounted and where this process is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hierarchy {
+    mount: PathBuf,
+    /// Relative to the mount.
+    own: PathBuf,
+    limits: &'static [&'static str],
+}
+
+const V1_LIMITS: &[&str] = &["memory.limit_in_bytes"];
+const V2_LIMITS: &[&str] = &["memory.max", "memory.high"];
+
+/// Moves this process out of limited memory cgroups. Gives a remark where a limit stays.
+///
+/// # Errors
+/// Where it is in a limited group that it could leave but may not.
+pub(crate) fn leave_limited() -> Result<Option<String>, Error> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut remark = None;
+    for hierarchy in hierarchies(&own, &mounts) {
+        remark = remark.or(hierarchy.leave()?);
+    }
+    Ok(remark)
+}
+
+/// The hierarchies that can limit memory.
+fn hierarchies(own: &str, mounts: &str) -> Vec<Hierarchy> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
+        let (kind, limits) = match controllers {
+            "" => ("cgroup2", V2_LIMITS),
+            list if list.split(',').any(|controller| controller == "memory") => ("cgroup", V1_LIMITS),
+            _ => continue,
+        };
+        let is_it = |line: &&str| {
+            let Some((_, after)) = line.split_once(" - ") else { return false };
+            let mut after = after.split(' ');
+            let is_kind = after.next() == Some(kind);
+            let options = after.nth(1).unwrap_or_default();
+            is_kind && (kind == "cgroup2" || options.split(',').any(|option| option == "memory"))
+        };
+        if let Some(mount) = mounts.lines().find(is_it) {
+            let mut fields = mount.split(' ').skip(3);
+            let (Some(root), Some(point)) = (fields.next(), fields.next()) else { continue };
+            // The mount may show a part of the hierarchy only; a group outside of it is not seen.
+            let path = Path::new(path);
+            let below = path.strip_prefix(root).or_else(|_| path.strip_prefix("/")).unwrap_or(Path::new(""));
+            let seen = below.components().all(|part| part != Component::ParentDir);
+            let own = if seen { below } else { Path::new("") };
+            found.push(Hierarchy { mount: point.into(), own: own.to_owned(), limits });
+        }
+    }
+    found
+}
+
+impl Hierarchy {
+    fn leave(&self) -> Result<Option<String>, Error> {
+        let limited = |group: &Path| self.limits.iter().any(|limit| has_limit(&group.join(limit)));
+        let own = self.mount.join(&self.own);
+        let up_to_root = own.ancestors().take_while(|group| group.starts_with(&self.mount));
+        let Some(highest) = up_to_root.filter(|group| limited(group)).last() else { return Ok(None) };
+        let Some(target) = highest.parent().filter(|parent| parent.starts_with(&self.mount)) else {
+            return Ok(Some(format!(
+                "the memory of everything here is limited as a whole ({}), the server's included: give the \
+                 disk's users a lower limit of their own, or they may lock up together",
+                highest.display()
+            )));
+        };
+        let pid = std::process::id().to_string();
+        let mut moved = fs::write(target.join("cgroup.procs"), &pid);
+        if moved.is_err() && target != self.mount {
+            // A group of the unified hierarchy that hands memory on to its children holds no
+            // processes itself.
+            let child = target.join(CHILD);
+            let made = fs::create_dir(&child);
+            if made.is_ok() || child.is_dir() {
+                moved = fs::write(child.join("cgroup.procs"), &pid);
+            }
+        }
+        moved.context("leave the limited memory of its users for", target)?;
+        tracing::info!("left the limited memory of {} for {}", own.display(), target.display());
+        Ok(None)
+    }
+}
+
+fn has_limit(file: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse::<u64>().is_ok_and(|limit| limit < NO_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+31 21 0:28 / /sys/fs/cgroup rw - tmpfs cgroup rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+36 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+40 31 0:37 /docker /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn the_memory_hierarchies_are_found() {
+        let own = "9:name=systemd:/\n4:memory:/a/b\n1:cpu:/x\n0::/docker/c\n";
+        let found = hierarchies(own, MOUNTS);
+        assert_eq!(
+            found,
+            [
+                Hierarchy { mount: "/sys/fs/cgroup/memory".into(), own: "a/b".into(), limits: V1_LIMITS },
+                Hierarchy { mount: "/sys/fs/cgroup/unified".into(), own: "c".into(), limits: V2_LIMITS },
+            ]
+        );
+        assert_eq!(hierarchies("", MOUNTS), []);
+        assert_eq!(hierarchies("4:memory:/\n", ""), []);
+    }
+
+    /// A hierarchy of directories: each with its limit.
+    fn tree(groups: &[(&str, &str)]) -> (tempfile::TempDir, impl Fn(&str) -> Hierarchy) {
+        let root = tempfile::tempdir().expect("a directory");
+        for (group, limit) in groups {
+            let group = root.path().join(group);
+            fs::create_dir_all(&group).expect("made");
+            fs::write(group.join("memory.max"), limit).expect("written");
+            fs::write(group.join("cgroup.procs"), "").expect("written");
+        }
+        let mount = root.path().to_owned();
+        (root, move |own: &str| Hierarchy { mount: mount.clone(), own: own.into(), limits: V2_LIMITS })
+    }
+
+    #[test]
+    fn the_nearest_group_above_all_limits_is_taken() {
+        let (root, at) =
+            tree(&[("", "max"), ("a", "max"), ("a/b", "1000"), ("a/b/c", "max"), ("a/b/c/d", "5")]);
+        assert_eq!(at("a/b/c/d").leave().expect("moves"), None);
+        let pid = std::process::id().to_string();
+        assert_eq!(fs::read_to_string(root.path().join("a/cgroup.procs")).expect("there"), pid);
+        for stays in ["cgroup.procs", "a/b/cgroup.procs", "a/b/c/cgroup.procs"] {
+            assert_eq!(fs::read_to_string(root.path().join(stays)).expect("there"), "", "{stays}");
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nothing_moves_and_with_one_on_the_root_it_is_said() {
+        let (root, at) = tree(&[("", "max"), ("a", "9223372036854771712")]);
+        assert_eq!(at("a").leave().expect("stays"), None);
+        assert_eq!(fs::read_to_string(root.path().join("cgroup.procs")).expect("there"), "");
+        let (_root, at) = tree(&[("", "1000"), ("a", "max")]);
+        let remark = at("a").leave().expect("stays").expect("says so");
+        assert!(remark.contains("limited as a whole"), "{remark}");
+    }
+
+    #[test]
+    fn a_group_that_may_not_be_left_is_an_error() {
+        let (root, at) = tree(&[("", "max"), ("a", "1000")]);
+        fs::remove_file(root.path().join("cgroup.procs")).expect("removed");
+        fs::create_dir(root.path().join("cgroup.procs")).expect("in the way");
+        let error = at("a").leave().expect_err("cannot move").to_string();
+        assert!(error.contains("leave the limited memory"), "{error}");
+    }
+}

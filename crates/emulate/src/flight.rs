@@ -1,0 +1,135 @@
+//! A request under way: its data and its time, whichever comes later lets it be answered.
+
+use crate::arena::Buffer;
+use crate::schedule::Due;
+use foreseek_device::Io;
+use foreseek_export::{DataReply, DoneReply, Failure};
+use foreseek_units::Instant;
+use std::sync::{Mutex, PoisonError};
+
+/// A request between its arrival and its answer.
+pub(crate) struct Flight {
+    /// What the model sees of it.
+    pub(crate) io: Io,
+    /// When it reached the server.
+    pub(crate) arrival: Instant,
+    stage: Mutex<Stage>,
+}
+
+enum Stage {
+    /// Neither.
+    Moving,
+    /// The data are where they belong, or could not be brought there.
+    Moved(Answer),
+    /// Its time has come.
+    Due(Due),
+    /// It was answered.
+    Ended,
+}
+
+/// All that is needed to answer.
+pub(crate) enum Answer {
+    /// A read, and what was read.
+    Data(DataReply, Result<Buffer, Failure>),
+    /// A write, flush or discard, and how it went.
+    Done(DoneReply, Result<(), Failure>),
+}
+
+impl Answer {
+    /// Answers; `failed` says that the modelled device failed the request.
+    pub(crate) fn send(self, failed: bool) -> Result<(), Failure> {
+        let failure = failed.then_some(Failure::Io);
+        match self {
+            Self::Data(reply, Ok(buffer)) if !failed => {
+                reply.data(&buffer);
+                Ok(())
+            }
+            Self::Data(reply, result) => {
+                let failure = failure.or(result.err()).unwrap_or(Failure::Io);
+                reply.fail(failure);
+                Err(failure)
+            }
+            Self::Done(reply, result) => {
+                let result = failure.map_or(result, Err);
+                reply.end(result);
+                result
+            }
+        }
+    }
+}
+
+impl Flight {
+    pub(crate) fn new(io: Io, arrival: Instant) -> Self {
+        Self { io, arrival, stage: Mutex::new(Stage::Moving) }
+    }
+
+    /// The data are there; gives the answer back where its time has come already.
+    pub(crate) fn moved(&self, answer: Answer) -> Option<(Answer, Due)> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match *stage {
+            Stage::Due(due) => {
+                *stage = Stage::Ended;
+                Some((answer, due))
+            }
+            _ => {
+                *stage = Stage::Moved(answer);
+                None
+            }
+        }
+    }
+
+    /// Its time has come; gives the answer where the data are there already.
+    pub(crate) fn due(&self, due: Due) -> Option<Answer> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *stage, Stage::Ended) {
+            Stage::Moved(answer) => Some(answer),
+            Stage::Moving => {
+                *stage = Stage::Due(due);
+                None
+            }
+            Stage::Due(_) | Stage::Ended => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_device::{IoId, Op};
+    use foreseek_units::Nanos;
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn due(failed: bool) -> Due {
+        Due { id: IoId(1), at: Instant(5), modelled: Nanos(5), path: Nanos(0), failed }
+    }
+
+    fn write() -> (Flight, Answer, Receiver<Result<(), Failure>>) {
+        let io = Io { id: IoId(1), op: Op::Write, range: Default::default() };
+        let (to, from) = channel();
+        let reply = DoneReply::call(move |result| to.send(result).expect("heard"));
+        (Flight::new(io, Instant(0)), Answer::Done(reply, Ok(())), from)
+    }
+
+    #[test]
+    fn the_later_of_data_and_time_gets_the_answer() {
+        let (flight, answer, from) = write();
+        assert!(flight.moved(answer).is_none());
+        assert_eq!(flight.due(due(false)).expect("both are there").send(false), Ok(()));
+        assert_eq!(from.recv(), Ok(Ok(())));
+
+        let (flight, answer, from) = write();
+        assert!(flight.due(due(true)).is_none());
+        let (answer, due) = flight.moved(answer).expect("both are there");
+        assert_eq!(answer.send(due.failed), Err(Failure::Io));
+        assert_eq!(from.recv(), Ok(Err(Failure::Io)));
+    }
+
+    #[test]
+    fn a_time_that_comes_twice_answers_once() {
+        let (flight, answer, from) = write();
+        assert!(flight.moved(answer).is_none());
+        flight.due(due(false)).map(|answer| answer.send(false)).expect("both are there").expect("done");
+        assert!(flight.due(due(false)).is_none());
+        assert_eq!(from.iter().count(), 1);
+    }
+}

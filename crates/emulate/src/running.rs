@@ -1,0 +1,289 @@
+//! A disk that is being served: all its parts, made in order and freed in order.
+
+use crate::arena::Arena;
+use crate::backing::Backing;
+use crate::calibrate::{fixed_schedule, measure, measure_without_delays, modelled_schedule};
+use crate::disk::Disk;
+use crate::error::Context;
+use crate::logbook::{CAPACITY_MOST, Log, Logbook};
+use crate::meter::{Gauge, Meter, share};
+use crate::model::{build, check_scale};
+use crate::state::{Place, Record, process_start};
+use crate::teardown::remove_files;
+use crate::timer::{Tell, Timer, ToTimer, now};
+use crate::{AttachOptions, Error, LbaRange, Set, Stats, cgroup, process};
+use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopOptions};
+use foreseek_units::{Bytes, Instant, Lba, Nanos};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// Memory for data on their way: a queue full of 1 MiB requests.
+const DATA_MEMORY: Bytes = Bytes::mib(32);
+/// Threads that take requests and move their data: with fewer, a slow backing file holds up the
+/// arrival of requests; more only compete for the processors.
+const THREADS: usize = 4;
+/// Failing ranges at a time: the list is searched at each request.
+const FAILING_MOST: usize = 4096;
+
+/// See the module's documentation. Dropping it frees what can be freed without waiting long.
+pub(crate) struct Running {
+    // In the order in which they are to be dropped.
+    export: Option<Export>,
+    disk: Arc<Disk>,
+    place: GuardedPlace,
+    record: Record,
+    device: PathBuf,
+    has_model: bool,
+    remarks: Vec<String>,
+    counting_since: Instant,
+}
+
+/// A place that is removed when dropped.
+struct GuardedPlace(Place);
+
+impl Drop for GuardedPlace {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.remove() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+impl Running {
+    /// Attaches the disk that the options ask for, in `place`.
+    pub(crate) fn start(options: &AttachOptions, place: Place) -> Result<Self, Error> {
+        let place = GuardedPlace(place);
+        let mut remarks = Vec::from_iter(cgroup::leave_limited()?);
+        let scale = check_scale(options.time_scale)?;
+        let backing = Backing::open(options, &place.0.name())?;
+        let size = backing.size();
+        check_failing(&options.fail_lba, size)?;
+        let model = build(options, size)?;
+        let mut record = first_record(options, &backing);
+        place.0.set_record(&record)?;
+
+        remarks.extend(backing.remark());
+        remarks.extend([process::io_flusher(), process::spare_from_oom()].into_iter().flatten());
+        let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
+        let timer = start_timer(&logbook, &gauge, &mut remarks)?;
+        let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
+            what: format!("{DATA_MEMORY} of memory for data on their way"),
+            remedy: "end something else first".to_owned(),
+        })?;
+        let has_model = model.is_some();
+        let disk = Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model));
+        remarks.extend(process::lock_memory());
+
+        let mut export = mount(&place.0, Arc::clone(&disk), size)?;
+        remarks.extend(export.remark().map(str::to_owned));
+        record.connection = Some(export.connection());
+        place.0.set_record(&record)?;
+        let device = export.attach().map_err(export_error)?.path();
+        record.device = Some(device.clone());
+        place.0.set_record(&record)?;
+
+        match model {
+            Some(model) => {
+                let path = measure(&device, &disk, size)?;
+                disk.timer().tell(Tell::Schedule(Box::new(modelled_schedule(model, scale, path))));
+                disk.set_delays(options.delays);
+            }
+            None => {
+                let path = measure_without_delays(&device, size)?;
+                disk.timer().tell(Tell::Path(path));
+            }
+        }
+        disk.set_failing(options.fail_lba.clone());
+        *disk.meter() = Meter::new();
+        disk.gauge().read(true);
+        record.ready = true;
+        place.0.set_record(&record)?;
+        disk.backing().keep();
+        let export = Some(export);
+        Ok(Self { export, disk, place, record, device, has_model, remarks, counting_since: now() })
+    }
+
+    pub(crate) fn device(&self) -> &Path {
+        &self.device
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place.0
+    }
+
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// What was done since the last reset.
+    pub(crate) fn stats(&mut self, reset: bool) -> Result<Stats, Error> {
+        let report = self.disk.timer().report(reset);
+        let report = report.ok_or_else(|| Error::Died("its timer has ended".to_owned()))?;
+        let mut meter = report.meter;
+        {
+            let mut shared = self.disk.meter();
+            meter.add(&shared);
+            if reset {
+                *shared = Meter::new();
+            }
+        }
+        let until = now();
+        let time = until - self.counting_since;
+        let (in_flight, in_flight_most) = self.disk.gauge().read(reset);
+        let counters = report.counters;
+        let seek_distance = counters.seek_distance.bytes();
+        let mut stats = Stats {
+            name: self.place.0.name(),
+            profile: self.record.profile.clone(),
+            size_bytes: self.record.size_bytes,
+            delays: self.disk.delays(),
+            time_scale: report.scale,
+            seeks: counters.seeks,
+            seek_distance_bytes: seek_distance.get(),
+            mean_seek_distance_bytes: seek_distance.get().checked_div(counters.seeks).unwrap_or(0),
+            buffer_hits: counters.buffer_hits,
+            busy_seconds: counters.busy.as_secs_f64(),
+            in_flight,
+            in_flight_most,
+            spin_share: share(report.spun, time),
+            spins_refused: report.spins_refused,
+            path: report.path.into(),
+            ..Stats::default()
+        };
+        meter.report(time, &mut stats);
+        if reset {
+            self.counting_since = until;
+        }
+        Ok(stats)
+    }
+
+    /// Changes what can be changed; all of it or nothing.
+    pub(crate) fn set(&self, set: &Set) -> Result<(), Error> {
+        let scale = set.time_scale.map(check_scale).transpose()?;
+        if let Some(ranges) = &set.fail_lba {
+            check_failing(ranges, self.disk.backing().size())?;
+        }
+        if (set.delays == Some(true) || scale.is_some()) && !self.has_model {
+            return Err(Error::Invalid {
+                option: if scale.is_some() { "--time-scale" } else { "--delays" },
+                value: "on a disk without a profile".to_owned(),
+                reason: "there is no modelled time; attach it with a profile and --no-delays".to_owned(),
+            });
+        }
+        if let Some(scale) = scale {
+            self.disk.timer().tell(Tell::Scale(scale));
+        }
+        if let Some(on) = set.delays {
+            self.disk.set_delays(on);
+        }
+        if let Some(ranges) = &set.fail_lba {
+            self.disk.set_failing(ranges.clone());
+        }
+        Ok(())
+    }
+
+    /// Logs requests from now on.
+    pub(crate) fn log_start(&self, capacity: usize) -> Result<(), Error> {
+        if !(1..=CAPACITY_MOST).contains(&capacity) {
+            return Err(Error::Invalid {
+                option: "a log's capacity of",
+                value: capacity.to_string(),
+                reason: format!("give a number from 1 to {CAPACITY_MOST}"),
+            });
+        }
+        if self.disk.logbook().start(now(), capacity) {
+            return Ok(());
+        }
+        Err(Error::Missing { what: "memory for the log".to_owned(), remedy: "log fewer requests".to_owned() })
+    }
+
+    /// Stops logging and gives the log.
+    pub(crate) fn log_stop(&self) -> Result<Log, Error> {
+        self.disk.logbook().stop().ok_or_else(|| Error::Refused("no log was started".to_owned()))
+    }
+
+    /// Asks for the device back; returns at once. What is still to be written goes at full speed.
+    pub(crate) fn begin_detach(&self) -> Result<(), Error> {
+        self.disk.set_delays(false);
+        self.export.as_ref().map_or(Ok(()), Export::begin_detach).map_err(export_error)
+    }
+
+    /// Whether nobody uses the device any more.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.export.as_ref().is_none_or(Export::is_detached)
+    }
+
+    /// Frees everything, once the device is detached.
+    pub(crate) fn end(mut self) -> Result<(), Error> {
+        if let Some(export) = self.export.take() {
+            export.end(Duration::ZERO).map_err(export_error)?;
+        }
+        remove_files(&self.place.0, Some(&self.record))
+    }
+}
+
+fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
+    let pid = std::process::id();
+    Record {
+        pid,
+        pid_started: process_start(pid).unwrap_or_default(),
+        ready: false,
+        profile: options.profile.clone(),
+        size_bytes: backing.size().get(),
+        backing: backing.path().to_owned(),
+        remove_backing: backing.is_temporary(),
+        connection: None,
+        device: None,
+    }
+}
+
+fn start_timer(
+    logbook: &Arc<Logbook>,
+    gauge: &Arc<Gauge>,
+    remarks: &mut Vec<String>,
+) -> Result<ToTimer, Error> {
+    let schedule = fixed_schedule(Nanos::ZERO);
+    let (timer, to_timer) = Timer::new(schedule, true, Arc::clone(logbook), Arc::clone(gauge));
+    let (to, from) = sync_channel(1);
+    let run = move || {
+        let _ = to.send(process::real_time());
+        timer.run();
+    };
+    let spawned = std::thread::Builder::new().name("foreseek-timer".to_owned()).spawn(run);
+    spawned.context("start", "the timer's thread")?;
+    remarks.extend(from.recv().ok().flatten());
+    Ok(to_timer)
+}
+
+fn mount(place: &Place, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
+    let mount_point = place.mount_point();
+    fs::create_dir(&mount_point).context("make", &mount_point)?;
+    let options = ExportOptions {
+        mount_point,
+        size,
+        threads: THREADS,
+        device: LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD },
+        name: format!("foreseek:{}", place.name()),
+    };
+    Export::mount(disk, options).map_err(export_error)
+}
+
+fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {
+    let invalid = |value: String, reason| Err(Error::Invalid { option: "--fail-lba", value, reason });
+    if ranges.len() > FAILING_MOST {
+        return invalid(format!("with {} ranges", ranges.len()), format!("at most {FAILING_MOST} are kept"));
+    }
+    let end = Lba(size.sectors_floor().get());
+    match ranges.iter().find(|range| range.span().is_empty() || range.span().end > end) {
+        Some(bad) => invalid(bad.to_string(), format!("the disk's sectors are 0..{}", end.get())),
+        None => Ok(()),
+    }
+}
+
+fn export_error(error: ExportError) -> Error {
+    Error::Refused(error.to_string())
+}
