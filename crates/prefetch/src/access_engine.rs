@@ -40,12 +40,15 @@ use crate::plan::Run;
 use crate::round::{Round, Work};
 use crate::trust::Trust;
 use crate::{Settings, Stats};
-use foreseek_units::{ByteSpan, Instant, PageIndex, PageSpan, Pages, Position, Span};
+use foreseek_units::{ByteSpan, Bytes, Instant, PageIndex, PageSpan, Pages, Position, Span};
 use std::collections::VecDeque;
 
 /// How many reads may wait for the answer about their residency: a driver answers before it hands
 /// the next read over, so one is usual; more pass unseen.
 const LOOKS_LIMIT: usize = 64;
+
+/// The longest read that Linux makes at once: 2 GiB less a page. What is longer is followed so far.
+const READ_LIMIT: Pages = Bytes::gib(2).pages_floor();
 
 /// A read whose residency was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +219,9 @@ impl AccessListEngine {
         let slot = self.objects.of_stream(stream)?;
         let object = self.objects.get(slot);
         let end = PageIndex(object.length?.pages_ceil().get());
-        let span = object.regions.watched(range).intersection(Span::new(PageIndex::ZERO, end));
+        let watched = object.regions.watched(range);
+        let end = end.min(watched.start + READ_LIMIT);
+        let span = watched.intersection(Span::new(PageIndex::ZERO, end));
         (!span.is_empty()).then_some((slot, span))
     }
 
@@ -257,7 +262,8 @@ impl AccessListEngine {
             };
             let before = self.list.place();
             let progress = self.list.read(key);
-            let met = self.held.met(key, resident);
+            let listed = matches!(progress, Progress::On(_));
+            let met = self.held.met(key, resident, listed);
             self.last = Some(key);
             if met == Met::First {
                 self.stats.used += Pages(1);

@@ -44,7 +44,7 @@ pub(crate) enum Met {
     First,
     /// It was read before.
     Again,
-    /// It was wanted by the present round and is gone: contention.
+    /// It was fetched by the present round and is gone while it is needed: contention.
     Gone,
 }
 
@@ -132,13 +132,15 @@ impl Held {
         join(released)
     }
 
-    /// A page is being read, and is in the page cache or not.
-    pub(crate) fn met(&mut self, key: PageKey, resident: bool) -> Met {
+    /// A page is being read, and is in the page cache or not. `listed`: the list told of this read. A
+    /// page that was read before and is read once more without being listed had done its service.
+    pub(crate) fn met(&mut self, key: PageKey, resident: bool, listed: bool) -> Met {
         let Some(page) = self.pages.get_mut(&key) else { return Met::Nothing };
         let (present, kind) = (page.round == self.round, page.kind);
         if !resident {
             self.pages.remove(&key);
-            if !present || kind == Kind::Infill {
+            let needed = kind == Kind::Unread || (kind == Kind::Read && listed);
+            if !present || !needed {
                 return Met::Nothing;
             }
             self.account.evicted += Pages(1);
@@ -245,13 +247,13 @@ mod tests {
     fn a_round_keeps_account_of_its_pages() {
         let mut held = Held::default();
         held.begin(&[run(0, 5)], [0, 1, 4].map(key).into_iter());
-        assert_eq!(held.met(key(0), true), Met::First);
-        assert_eq!(held.met(key(0), true), Met::Again);
-        assert_eq!(held.met(key(2), true), Met::Nothing);
-        assert_eq!(held.met(key(3), false), Met::Nothing);
-        assert_eq!(held.met(key(0), false), Met::Gone);
-        assert_eq!(held.met(key(1), false), Met::Gone);
-        assert_eq!(held.met(key(1), false), Met::Nothing);
+        assert_eq!(held.met(key(0), true, true), Met::First);
+        assert_eq!(held.met(key(0), true, true), Met::Again);
+        assert_eq!(held.met(key(2), true, true), Met::Nothing);
+        assert_eq!(held.met(key(3), false, true), Met::Nothing);
+        assert_eq!(held.met(key(0), false, true), Met::Gone);
+        assert_eq!(held.met(key(1), false, false), Met::Gone);
+        assert_eq!(held.met(key(1), false, true), Met::Nothing);
         held.disown(slot(), Span::new(PageIndex(4), PageIndex(9)));
         let account = held.account();
         assert_eq!((account.wanted, account.used, account.evicted), (Pages(2), Pages(1), Pages(2)));
@@ -259,12 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_was_read_and_is_not_listed_again_may_go() {
+        let mut held = Held::default();
+        held.begin(&[run(0, 1)], [key(0)].into_iter());
+        held.met(key(0), true, true);
+        assert_eq!(held.met(key(0), false, false), Met::Nothing);
+    }
+
+    #[test]
     fn a_page_of_an_earlier_round_says_nothing_about_this_one() {
         let mut held = Held::default();
         held.begin(&[run(0, 2)], [0, 1].map(key).into_iter());
         held.begin(&[run(1, 2)], [1, 2].map(key).into_iter());
-        assert_eq!(held.met(key(0), false), Met::Nothing);
-        assert_eq!(held.met(key(1), true), Met::First);
+        assert_eq!(held.met(key(0), false, true), Met::Nothing);
+        assert_eq!(held.met(key(1), true, true), Met::First);
         assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1), evicted: Pages(0) });
     }
 
@@ -321,7 +331,7 @@ mod tests {
                         );
                     }
                     Op::Met(page, resident) => {
-                        held.met(key(page), resident);
+                        held.met(key(page), resident, true);
                         if !resident {
                             model.remove(&page);
                         }

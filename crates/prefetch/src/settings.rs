@@ -1,5 +1,6 @@
 //! What a client may choose about application-directed prefetching.
 
+use crate::plan::FETCH_LIMIT;
 use foreseek_units::{Bytes, Pages};
 
 /// How much of the budget a round may take (ATC'09 section 4.6).
@@ -39,6 +40,9 @@ pub const LIST_LIMIT: usize = 4 << 20;
 
 /// The smallest list that may be asked for: less than one floor-sized buffer could not feed a round.
 pub const LIST_FLOOR: usize = 1024;
+
+/// The largest list that may be asked for: 2 GiB of entries, for one pass over 1 TiB of pages.
+pub const LIST_CEILING: usize = 1 << 28;
 
 /// The growth of a ramp, per round that was used, unless told otherwise: from 64 pages to 1 GiB in
 /// six rounds, while the first, doubtful rounds stay cheap.
@@ -90,8 +94,10 @@ impl Settings {
     #[must_use]
     pub(crate) fn bounded(mut self) -> Self {
         self.growth = self.growth.max(2);
-        self.list_limit = self.list_limit.max(LIST_FLOOR);
+        self.list_limit = self.list_limit.clamp(LIST_FLOOR, LIST_CEILING);
         self.first_round = self.first_round.map(|pages| pages.max(Pages(1)));
+        // A gap longer than what is left of one fetch could not be read over.
+        self.infill = self.infill.min(FETCH_LIMIT - Pages(2));
         self
     }
 }

@@ -90,7 +90,8 @@ impl Trust {
             Verdict::Wasted
         } else if used * USED >= fetched {
             self.doubts = 0;
-            self.limit = self.limit.map(|limit| limit * self.growth).filter(|limit| *limit < buffer);
+            let grown = |limit: Pages| Pages(limit.get().saturating_mul(self.growth));
+            self.limit = self.limit.map(grown).filter(|limit| *limit < buffer);
             Verdict::Used
         } else {
             Verdict::Fair

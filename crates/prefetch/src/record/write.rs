@@ -1,0 +1,169 @@
+//! Lines of a recording. Writing to a string cannot fail, so the results of `write!` are dropped.
+
+use super::{FORMAT, MAGIC};
+use crate::engine::{Command, Door, Event, FetchOutcome, FrameId, HintMode, Into, Refusal, Saw, Urgency};
+use crate::settings::{Order, Settings, Share};
+use foreseek_units::{Instant, Pages, Position, Span};
+use std::fmt::Write;
+
+pub(super) fn header(line: &mut String, settings: &Settings) {
+    let or_none = |pages: Option<Pages>| pages.map_or("-".to_owned(), |pages| pages.0.to_string());
+    let share = match settings.share {
+        Share::Paper => "paper",
+        Share::Stock => "stock",
+    };
+    let order = match settings.order {
+        Order::Disk => "disk",
+        Order::File => "file",
+    };
+    let _ = writeln!(line, "{MAGIC} {FORMAT}");
+    let _ = writeln!(
+        line,
+        "settings share={share} memory={} infill={} order={order} first_round={} growth={} list_limit={}",
+        or_none(settings.memory),
+        settings.infill.0,
+        or_none(settings.first_round),
+        settings.growth,
+        settings.list_limit,
+    );
+}
+
+/// An event with its time, and the end of the line.
+pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
+    let _ = write!(line, "{} ", now.0);
+    let _ = match event {
+        Event::Opened { stream, object, length, who, door } => {
+            write!(line, "opened {} {} {} {} {}", stream.0, object.0, length.0, who.0, door_name(*door))
+        }
+        Event::Closed { stream } => write!(line, "closed {}", stream.0),
+        Event::Placed { object, extents } => {
+            let _ = write!(line, "placed {}", object.0);
+            extents.iter().try_for_each(|one| write!(line, " {}+{}@{}", one.page.0, one.pages.0, one.lba.0))
+        }
+        Event::Watched { object, range } => write!(line, "watched {} {}", object.0, span(*range)),
+        Event::Unwatched { object, range } => write!(line, "unwatched {} {}", object.0, span(*range)),
+        Event::Read { request, stream, range, saw } => {
+            let saw = match saw {
+                Saw::All => "all",
+                Saw::Misses => "misses",
+                Saw::Sampled => "sampled",
+            };
+            write!(line, "read {} {} {} {saw}", request.0, stream.0, span(*range))
+        }
+        Event::Hint { mode, accesses, done } => {
+            let _ = write!(line, "hint {} {}", mode_name(*mode), if *done { "done" } else { "more" });
+            let mut last = None;
+            accesses.iter().try_for_each(|access| {
+                line.push(' ');
+                if last != Some(access.object) {
+                    let _ = write!(line, "{}:", access.object.0);
+                }
+                last = Some(access.object);
+                write!(line, "{}{}", access.page.0, if access.mark { "*" } else { "" })
+            })
+        }
+        Event::Answered { request } => write!(line, "answered {}", request.0),
+        Event::Done { fetch, epoch, got, outcome, in_flight } => {
+            let outcome = match outcome {
+                FetchOutcome::Arrived => "arrived",
+                FetchOutcome::Issued => "issued",
+                FetchOutcome::Failed => "failed",
+            };
+            write!(line, "done {} {} {} {outcome} {in_flight}", fetch.0, epoch.0, got.0)
+        }
+        Event::Refused { fetch, why } => {
+            let why = match why {
+                Refusal::Busy => "busy",
+                Refusal::Unsupported => "unsupported",
+                Refusal::Gone => "gone",
+            };
+            write!(line, "refused {} {why}", fetch.0)
+        }
+        Event::Changed { object, range, epoch } => {
+            write!(line, "changed {} {} {}", object.0, span(*range), epoch.0)
+        }
+        Event::Resident { query, runs: None } => write!(line, "resident {} unknown", query.0),
+        Event::Resident { query, runs: Some(runs) } => {
+            let _ = write!(line, "resident {}", query.0);
+            runs.iter().try_for_each(|run| write!(line, " {}", span(*run)))
+        }
+        Event::Unpinned { frames } => write!(line, "unpinned{}", list(frames)),
+        Event::Budget { pages } => write!(line, "budget {}", pages.0),
+        Event::Ran { who } => write!(line, "ran {}", who.0),
+        Event::Exited { who } => write!(line, "exited {}", who.0),
+        Event::Tick => write!(line, "tick"),
+    };
+    line.push('\n');
+}
+
+/// A command, without the end of the line.
+pub(super) fn command(line: &mut String, command: &Command) {
+    let _ = match command {
+        Command::Fetch { fetch, object, range, epoch, into, urgency } => {
+            let into = match into {
+                Into::PageCache => "cache".to_owned(),
+                Into::Frames(first) => format!("frames:{}", first.0),
+            };
+            let urgency = match urgency {
+                Urgency::Demand => "demand",
+                Urgency::Prefetch => "prefetch",
+            };
+            write!(line, "fetch {} {} {} {} {into} {urgency}", fetch.0, object.0, span(*range), epoch.0)
+        }
+        Command::Cancel { fetch } => write!(line, "cancel {}", fetch.0),
+        Command::Serve { request, frames } => write!(line, "serve {}{}", request.0, list(frames)),
+        Command::Join { request, fetch } => write!(line, "join {} {}", request.0, fetch.0),
+        Command::Pass { request } => write!(line, "pass {}", request.0),
+        Command::Want { request, marked, requested } => {
+            let marked = marked.map_or("-".to_owned(), |(object, page)| format!("{}:{}", object.0, page.0));
+            write!(line, "want {} {marked} {}:{}", request.0, requested.0.0, requested.1.0)
+        }
+        Command::Drop { frames } => write!(line, "drop{}", list(frames)),
+        Command::Forget { object, range } => write!(line, "forget {} {}", object.0, span(*range)),
+        Command::AskResident { query, object, range } => {
+            write!(line, "ask {} {} {}", query.0, object.0, span(*range))
+        }
+    };
+}
+
+fn span<P: Position + Raw>(span: Span<P>) -> String {
+    format!("{}..{}", span.start.raw(), span.end.raw())
+}
+
+trait Raw {
+    fn raw(&self) -> u64;
+}
+
+impl Raw for foreseek_units::ByteOffset {
+    fn raw(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Raw for foreseek_units::PageIndex {
+    fn raw(&self) -> u64 {
+        self.0
+    }
+}
+
+fn list(frames: &[FrameId]) -> String {
+    frames.iter().map(|frame| format!(" {}", frame.0)).collect()
+}
+
+fn door_name(door: Door) -> &'static str {
+    match door {
+        Door::Kernel => "kernel",
+        Door::Fuse => "fuse",
+        Door::Fadvise => "fadvise",
+        Door::Block => "block",
+        Door::Tune => "tune",
+    }
+}
+
+fn mode_name(mode: HintMode) -> &'static str {
+    match mode {
+        HintMode::Set => "set",
+        HintMode::Append => "append",
+        HintMode::SetFromMark => "from-mark",
+    }
+}

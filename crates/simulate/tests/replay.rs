@@ -1,0 +1,104 @@
+//! What an engine did over the modelled kernel, it does again when it is told the same.
+
+mod common;
+
+use common::{Application, access, kernel, page, prefetched, random_pages};
+use foreseek_prefetch::engine::HintMode;
+use foreseek_prefetch::record::ReplayError;
+use foreseek_prefetch::{Recorder, Recording, Settings, replay};
+use foreseek_units::{ByteSpan, Bytes, Pages};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A run with questions, strays, several rounds and a little memory, recorded.
+fn recorded(limit: u64) -> String {
+    let file = Bytes::mib(32);
+    let pages = random_pages(3, 4000, file);
+    let reads: Vec<ByteSpan> = pages.iter().map(|at| page(*at)).collect();
+    let list: Vec<_> = pages.iter().map(|at| access(*at)).collect();
+    let sink = Sink::default();
+    let recorder = Recorder::new(Box::new(sink.clone())).with_limit(limit);
+    let settings = Settings { first_round: Some(Pages(64)), ..Settings::default() };
+    let mut told = 0;
+    let (_, stats) = prefetched(
+        &mut kernel(file, Bytes::mib(8).pages_floor()),
+        settings,
+        Some(recorder),
+        file,
+        Application {
+            reads: &reads,
+            answer: &mut |hint, nth, _| {
+                told = told.max(nth);
+                let more = (told + 500).min(list.len());
+                told += hint(HintMode::Append, &list[told..more], more == list.len());
+            },
+        },
+    );
+    assert!(stats.rounds > 3 && stats.wants > 3 && !stats.forgotten.is_zero(), "{stats:?}");
+    let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    String::from_utf8(bytes).expect("a recording is text")
+}
+
+#[test]
+fn a_recorded_run_replays_identically() {
+    let text = recorded(u64::MAX);
+    let recording = Recording::open(&text).expect("it was just written");
+    let replayed = replay(&mut recording.engine(), &recording).expect("identical");
+    assert!(replayed.events > 8000 && replayed.commands > 8000, "{replayed:?}");
+    assert!(!replayed.cut);
+}
+
+#[test]
+fn a_tampered_recording_is_found_out() {
+    let text = recorded(u64::MAX);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.starts_with("> fetch")).expect("it fetched");
+    // A changed command, a missing one, one too many, and a residency that changes what follows.
+    let resident = lines.iter().position(|line| line.contains(" resident ")).expect("it asked");
+    let told = lines[resident].split(' ').take(3).collect::<Vec<_>>().join(" ");
+    for (line, instead) in [
+        (at, lines[at].replace(" prefetch", " demand")),
+        (at, String::new()),
+        (at, format!("{0}\n{0}", lines[at])),
+        (resident, format!("{told} 0..100000")),
+    ] {
+        let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        changed[line] = instead;
+        changed.retain(|line| !line.is_empty());
+        let changed = changed.join("\n");
+        let recording = Recording::open(&changed).expect("the head is untouched");
+        let error = replay(&mut recording.engine(), &recording).expect_err("it differs");
+        let ReplayError::Mismatch { line: found, .. } = error else { panic!("{error}") };
+        assert!(found.abs_diff(line + 1) <= 1, "{error}: line {}", line + 1);
+    }
+}
+
+#[test]
+fn other_settings_are_found_out() {
+    let text = recorded(u64::MAX).replacen("first_round=64", "first_round=65", 1);
+    let recording = Recording::open(&text).expect("the head is right");
+    assert!(matches!(replay(&mut recording.engine(), &recording), Err(ReplayError::Mismatch { .. })));
+}
+
+#[test]
+fn a_recording_that_was_cut_replays_as_far_as_it_goes() {
+    let text = recorded(100_000);
+    assert!(text.len() < 101_000);
+    let recording = Recording::open(&text).expect("the head is right");
+    let replayed = replay(&mut recording.engine(), &recording).expect("identical");
+    assert!(replayed.cut && replayed.events > 100);
+}
