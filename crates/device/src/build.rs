@@ -19,6 +19,10 @@ pub const UNREADABLE_LIMIT: usize = 4096;
 /// The smallest size of a device: less than a track of most disks.
 pub const SIZE_LEAST: Bytes = Bytes::mib(1);
 
+/// The fewest cylinders over which a full stroke can be stretched: with fewer there are hardly any
+/// distances to tell apart.
+pub const FIT_CYLINDERS_LEAST: u64 = 8;
+
 /// What is to be decided when a device is made of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
@@ -163,18 +167,29 @@ impl Profile {
     fn size_of(&self, options: &Build) -> Result<Sectors, BuildError> {
         let profile = || self.name().to_owned();
         let size = options.size.unwrap_or(self.capacity());
+        let least = if options.fit { self.least_fit() } else { SIZE_LEAST };
         match () {
             () if size > self.capacity() => {
                 Err(BuildError::TooLarge { profile: profile(), size, capacity: self.capacity() })
             }
-            () if size < SIZE_LEAST => {
-                Err(BuildError::TooSmall { profile: profile(), size, least: SIZE_LEAST })
-            }
+            () if size < least => Err(BuildError::TooSmall { profile: profile(), size, least }),
             () if !size.get().is_multiple_of(SECTOR_SIZE) => {
                 Err(BuildError::NotSectors { profile: profile(), size })
             }
             () => Ok(size.sectors_floor()),
         }
+    }
+
+    /// The smallest size over which a full stroke can be stretched.
+    fn least_fit(&self) -> Bytes {
+        let (model, spec, members) = match self.spec() {
+            Spec::Disk(spec, model) => (&**model, &**spec, 1),
+            Spec::Array(array) => (&array.model, &array.disk, array.stripes().data_strips()),
+            Spec::Remote(_) => return SIZE_LEAST,
+        };
+        let tracks = u64::from(spec.heads) * FIT_CYLINDERS_LEAST * members;
+        let sectors = model.shapes.first().map_or(0, |shape| u64::from(shape.sectors_per_track));
+        Sectors(tracks * sectors).bytes().max(SIZE_LEAST).min(self.capacity())
     }
 
     /// The unreadable sectors, sorted and joined.
@@ -242,14 +257,19 @@ fn disk_parts(
 /// whole disk's, and by how much each cylinder counts for more.
 fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f64) {
     let share = capacity.get() as f64 / spec.sectors().get() as f64;
-    let scaled = |shape: &ZoneShape| ZoneShape {
-        cylinders: (f64::from(shape.cylinders) * share).round() as u32,
-        sectors_per_track: shape.sectors_per_track,
+    // Rounding where zones end, not their lengths, keeps their shares however few cylinders there are.
+    let mut whole = 0u64;
+    let mut before = 0u32;
+    let scaled = |shape: &ZoneShape| {
+        whole += u64::from(shape.cylinders);
+        let until = (whole as f64 * share).round() as u32;
+        let cylinders = until - std::mem::replace(&mut before, until);
+        ZoneShape { cylinders, sectors_per_track: shape.sectors_per_track }
     };
     let mut shapes: Vec<ZoneShape> =
         model.shapes.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
     if shapes.is_empty() {
-        // Less than half a cylinder of each zone: the outermost serves.
+        // Less than half a cylinder in all: the outermost zone serves.
         shapes.extend(model.shapes.first().map(|shape| ZoneShape { cylinders: 1, ..*shape }));
     }
     let held = |shape: &ZoneShape| {

@@ -20,7 +20,7 @@
 use crate::geometry::Place;
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
 use crate::mechanics::{Mechanics, Positioning};
-use crate::queue::{Queue, Waiting, choose};
+use crate::queue::{Choice, PASSED_OVER_LIMIT, Queue, Waiting, choose};
 use crate::segments::{Buffer, Held};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 
@@ -51,6 +51,8 @@ pub(crate) struct Disk {
     parts: Parts,
     clock: Instant,
     sequence: u64,
+    /// Requests that the head has begun to serve.
+    served: u64,
     waiting: Vec<Waiting>,
     leaving: Vec<Leaving>,
     next: Option<Instant>,
@@ -95,6 +97,7 @@ impl Disk {
             parts,
             clock: Instant::ZERO,
             sequence: 0,
+            served: 0,
             waiting: Vec::with_capacity(depth),
             leaving: Vec::with_capacity(depth),
             next: None,
@@ -218,7 +221,13 @@ impl Disk {
     /// Whether a read that the stream answers leaves a gap over which the firmware takes its time.
     fn skips(&self, range: SectorSpan) -> bool {
         !self.parts.skip.is_zero()
-            && self.parts.buffer.stream().is_some_and(|stream| range.start > stream.consumed())
+            && self.parts.buffer.stream().is_some_and(|stream| range.start != stream.consumed())
+    }
+
+    /// When the firmware is done with a read across a gap: it works on one at a time, from the end of
+    /// the request before on.
+    fn skipped_at(&self, one: &Waiting) -> Instant {
+        one.arrived.max(self.head_free) + self.parts.skip
     }
 
     /// Moves the stream's limit on, and lets it resume if it had stopped.
@@ -253,8 +262,17 @@ impl Disk {
     fn serve_next(&mut self, now: Instant) -> bool {
         let head = self.head_at(now);
         let streamed = self.parts.buffer.streamed(&self.parts.mechanics.geometry, now);
-        let chosen = choose(self.parts.queue, &self.waiting, now, |one| self.cost(head, streamed, now, one));
+        let geometry = &self.parts.mechanics.geometry;
+        let choice = Choice {
+            queue: self.parts.queue,
+            served: self.served,
+            pass_over: PASSED_OVER_LIMIT * self.parts.depth as u64,
+            behind: geometry.passed_at(self.last_end),
+            turn: geometry.turn(),
+        };
+        let chosen = choose(choice, &self.waiting, |one| self.cost(head, streamed, now, one));
         let Some(at) = chosen else { return false };
+        self.served += 1;
         let one = self.waiting.swap_remove(at);
         match one.io.op {
             Op::Write => self.write(&one, head, now),
@@ -290,7 +308,7 @@ impl Disk {
         } else if streamed.end >= stream.limit() {
             direct()
         } else {
-            (stream.comes_at(one.passes) - now).max(skip).min(direct())
+            (stream.comes_at(one.passes) - now).min(direct()).max(skip)
         }
     }
 
@@ -315,9 +333,9 @@ impl Disk {
         let skipping = self.skips(range);
         let (held, streamed) = self.parts.buffer.held(&self.parts.mechanics.geometry, now, range);
         if held == Held::All {
-            let slow = if streamed && skipping { self.parts.skip } else { Nanos::ZERO };
-            self.hit(one, now, now + slow, streamed);
-            self.head_free = now + slow;
+            let answered = if streamed && skipping { self.skipped_at(one).max(now) } else { now };
+            self.hit(one, now, answered, streamed);
+            self.head_free = answered;
             return;
         }
         let from = if let Held::UpTo(end) = held { end } else { range.start };
@@ -325,7 +343,7 @@ impl Disk {
         let bad = self.first_unreadable(range);
         let media = match bad {
             Some(bad) => self.fail_at(bad, head, now),
-            None => self.read_media(range, from, skipping, head, now),
+            None => self.read_media(one, from, head, now),
         };
         self.head_free = media.end;
         let at = match media.outcome {
@@ -335,15 +353,10 @@ impl Disk {
         self.leave(one, at, media.outcome);
     }
 
-    /// Reads from `from` to the end of `range`: by letting the stream go on, or by moving the head.
-    fn read_media(
-        &mut self,
-        range: SectorSpan,
-        from: Lba,
-        skipping: bool,
-        head: Place,
-        now: Instant,
-    ) -> MediaRead {
+    /// Reads from `from` to the end of a request: by letting the stream go on, or by moving the head.
+    fn read_media(&mut self, one: &Waiting, from: Lba, head: Place, now: Instant) -> MediaRead {
+        let range = one.io.range;
+        let skipping = self.skips(range);
         let limit = self.read_ahead_limit(range.end);
         let moving = self.position(head, now, from);
         let mechanics = &self.parts.mechanics;
@@ -354,8 +367,8 @@ impl Disk {
                 self.parts.buffer.streamed(geometry, now).start <= range.start && from <= stream.limit();
             let comes = stream.comes_at(geometry.passes_at(from)).max(now);
             if within && reached < stream.limit() && comes <= now + moving.total() {
-                let skip = if skipping { self.parts.skip } else { Nanos::ZERO };
-                let end = stream.passed_at(geometry, range.end).max(now + skip);
+                let answered = if skipping { self.skipped_at(one) } else { now };
+                let end = stream.passed_at(geometry, range.end).max(answered).max(now);
                 let wait = Positioning { movement: Nanos::ZERO, rotation: comes - now };
                 self.parts.buffer.consume(range.end, limit);
                 self.note_times(wait, end - comes);
@@ -456,7 +469,16 @@ impl Device for Disk {
         let (place, passes) = (geometry.place(start), geometry.passes_at(start));
         self.sequence += 1;
         let sequence = self.sequence;
-        self.waiting.push(Waiting { io, sequence, arrived: now, ready, seen: false, place, passes });
+        self.waiting.push(Waiting {
+            io,
+            sequence,
+            arrived: now,
+            served_before: self.served,
+            ready,
+            seen: false,
+            place,
+            passes,
+        });
         self.next = Some(self.next.map_or(ready, |next| next.min(ready)));
         Ok(())
     }

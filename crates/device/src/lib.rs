@@ -21,8 +21,8 @@ mod remote;
 mod seek;
 mod segments;
 
-pub use build::{Build, BuildError, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT};
+pub use build::{Build, BuildError, FIT_CYLINDERS_LEAST, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT};
 pub use disk::RECOVERY_TURNS;
 pub use io::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome};
 pub use profile::{Kind, Profile, ProfileError};
-pub use queue::{AGE_LIMIT, Queue};
+pub use queue::{PASSED_OVER_LIMIT, Queue};

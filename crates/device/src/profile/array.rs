@@ -102,6 +102,7 @@ impl ArraySpec {
         Figures {
             capacity: self.stripes().row_sectors().bytes() * self.member_rows(),
             sequential_rate: stated.unwrap_or(self.modelled_rate()),
+            command_overhead: member.command_overhead + self.overhead(),
             ..member
         }
     }

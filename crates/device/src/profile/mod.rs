@@ -79,6 +79,7 @@ struct Figures {
     modelled_seek: Option<Nanos>,
     switch_time: Nanos,
     sequential_rate: Rate,
+    command_overhead: Nanos,
     infill: Bytes,
 }
 
@@ -198,6 +199,13 @@ impl Profile {
     #[must_use]
     pub fn modelled_seek(&self) -> Option<Nanos> {
         self.figures.modelled_seek
+    }
+
+    /// What each command costs a lone reader beside the access itself; hidden behind the access
+    /// before where requests are queued.
+    #[must_use]
+    pub fn command_overhead(&self) -> Nanos {
+        self.figures.command_overhead
     }
 
     /// What it costs to go elsewhere: the average seek and half a turn; of an array those of one

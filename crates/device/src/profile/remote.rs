@@ -1,7 +1,7 @@
 //! The description of a network volume or object store.
 
 use super::Figures;
-use super::disk::{CAPACITY_LIMIT, RATE_MB_PER_S};
+use super::disk::CAPACITY_LIMIT;
 use super::error::ProfileError;
 use super::keys::{Keys, limits};
 use super::write::Writer;
@@ -10,6 +10,9 @@ use foreseek_units::{Bytes, Nanos, Rate, SECTOR_SIZE};
 
 /// Latencies, from a memory across the rack to a tape robot.
 const LATENCY_MS: (f64, f64) = (0.001, 100_000.0);
+/// Rates, from a slow home line to a hundred times today's links: with the shortest latency
+/// there is still a byte on its way.
+const LINK_MB_PER_S: (f64, f64) = (1.0, 1e6);
 /// Operations a second, from a few to more than any volume sells.
 const OPERATIONS_PER_S: (f64, f64) = (0.1, 1e8);
 /// Most requests at a time.
@@ -33,7 +36,7 @@ impl RemoteSpec {
             capacity_bytes: keys.whole("capacity_bytes", limits(1 << 20, CAPACITY_LIMIT))?,
             latency_median_ms: keys.number("latency_median_ms", latencies)?,
             latency_p99_ms: keys.number("latency_p99_ms", latencies)?,
-            rate_mb_per_s: keys.number("rate_mb_per_s", limits(RATE_MB_PER_S.0, RATE_MB_PER_S.1))?,
+            rate_mb_per_s: keys.number("rate_mb_per_s", limits(LINK_MB_PER_S.0, LINK_MB_PER_S.1))?,
             parallel_requests: keys.whole("parallel_requests", limits(1, PARALLEL_LIMIT))?,
             operations_per_s: keys
                 .number_if("operations_per_s", limits(OPERATIONS_PER_S.0, OPERATIONS_PER_S.1))?,
@@ -73,6 +76,7 @@ impl RemoteSpec {
             modelled_seek: None,
             switch_time: switch,
             sequential_rate: self.link(),
+            command_overhead: self.spacing(),
             infill: self.link().in_time(request),
         }
     }
