@@ -85,6 +85,24 @@ impl HostFd {
         user.is_root() || rustix::fs::fstat(self.borrow()).is_ok_and(|stat| stat.st_uid == user.as_raw())
     }
 
+    /// Reads at an offset, without moving the place where the next `read` starts. Answers how much
+    /// was read: less than the buffer holds at the end of the file.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn read_at(self, buffer: &mut [u8], offset: ByteOffset) -> Result<usize, Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pread(self.borrow(), &mut buffer[done..], offset.get() + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
     /// Where the next `read` starts; `None` where there is no such place (a pipe).
     #[must_use]
     pub fn position(self) -> Option<ByteOffset> {
