@@ -14,18 +14,41 @@
 //!
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
+//! The rest is the loadable extension around them: `watch` (one file, its planner and its client),
+//! `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
+//!
+//! # Use
+//!
+//! `.load ./libforeseek_sqlite` in the stock shell, `enable_load_extension(True)` and
+//! `load_extension(...)` in Python; from then on for every connection of the process, until it ends.
+//!
+//! # Limits
+//!
+//! - Reads through a memory map (`PRAGMA mmap_size`), through a VFS that is none of SQLite's own for
+//!   unix, or of an encrypted file are not seen; `foreseek_status()` says so.
+//! - In WAL mode pages that lie in the log are not prefetched, and where the log holds newer index
+//!   pages the predictions are those of the last checkpoint.
+//! - One scan a file is prefetched at a time.
+//! - Overflow pages of rows are read as ever; their leaves are prefetched.
+//! - The keys of a WITHOUT ROWID table are not followed where they reach overflow pages.
 
+mod api;
 pub mod error;
+mod functions;
 pub mod header;
+mod hook;
 pub mod page;
 pub mod planner;
 pub mod recognise;
 pub mod record;
 pub mod schema;
 pub mod sequence;
+mod settings;
 pub mod source;
 pub mod sql;
 pub mod tree;
 pub mod walk;
+mod watch;
 
 pub use error::Error;
+pub use functions::{sqlite3_extension_init, sqlite3_foreseeksqlite_init};

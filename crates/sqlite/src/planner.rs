@@ -65,13 +65,15 @@ pub struct ScanId(pub u64);
 pub struct Counters {
     /// Pages read by SQLite.
     pub pages: u64,
+    /// Among them leaves of tables and indexes: what can be predicted.
+    pub leaves: u64,
     /// Scans recognised.
     pub scans: u64,
     /// Among them those taken to be full scans.
     pub full_scans: u64,
     /// Scans that were read to their end.
     pub finished: u64,
-    /// Row pages read that a scan had predicted.
+    /// Pages read that a scan had predicted.
     pub predicted: u64,
     /// Row pages read on a scan's stream that no scan had predicted.
     pub strays: u64,
@@ -98,6 +100,8 @@ struct Scan {
     sequence: Sequence,
     /// Generated and not yet read.
     ahead: VecDeque<PageAccess>,
+    /// The last ones before those: read, or passed over, perhaps too soon.
+    behind: VecDeque<PageNo>,
     /// Distinct pages that the next round may hold; nothing: no limit.
     allowance: Option<usize>,
     /// How many of `ahead` were told.
@@ -113,18 +117,24 @@ struct Scan {
 }
 
 impl Scan {
-    /// Moves on to a page that is read, where it is ahead.
-    fn meets(&mut self, page: PageNo) -> bool {
+    /// Moves on to a page that is read, where it is ahead. An interior page (of a table WITHOUT ROWID)
+    /// moves nothing but from the very next place: it is mostly read on the way down.
+    fn meets(&mut self, page: PageNo, interior: bool) -> bool {
         let Some(at) = self.ahead.iter().take(REACH).position(|access| access.page == page) else {
             return false;
         };
         let place = self.passed + at as u64;
+        if interior && at > 1 {
+            return false;
+        }
         if at > NEAR && self.far.is_none_or(|far| far >= place) {
             self.far = Some(place);
             return false;
         }
         self.far = None;
-        self.ahead.drain(..at);
+        self.behind.extend(self.ahead.drain(..at).map(|access| access.page));
+        let old = self.behind.len().saturating_sub(NEAR);
+        self.behind.drain(..old);
         self.told = self.told.saturating_sub(at);
         self.passed = place;
         self.strays = 0;
@@ -217,8 +227,9 @@ impl Planner {
     /// Whether a scan of this stream has predicted that this page is read about now. It counts as
     /// progress: to be asked once for each read, before it is made.
     pub fn expects(&mut self, stream: u64, page: PageNo) -> Option<ScanId> {
+        let interior = self.interior.holds(page);
         let mut mine = self.scans.iter_mut().filter(|scan| scan.stream == stream);
-        let scan = mine.find_map(|scan| scan.meets(page).then_some(scan.id));
+        let scan = mine.find_map(|scan| scan.meets(page, interior).then_some(scan.id));
         self.counters.predicted += u64::from(scan.is_some());
         scan
     }
@@ -234,6 +245,7 @@ impl Planner {
         self.counters.pages += 1;
         let usable = self.header().usable();
         let page = Page::parse(number, bytes, usable).ok()?;
+        self.counters.leaves += u64::from(!page.kind().is_interior());
         match page.kind() {
             Kind::TableInterior => {
                 self.interior.put(number, bytes);
@@ -343,7 +355,7 @@ impl Planner {
                 if scan.ahead.len() < LOW {
                     self.extend(source, at, LOW, 1);
                 }
-            } else {
+            } else if !scan.behind.contains(&page.number()) {
                 scan.strays += 1;
                 if scan.strays > STRAYS_LIMIT {
                     self.end(at);
@@ -411,6 +423,7 @@ impl Planner {
             index: index.root,
             sequence,
             ahead: VecDeque::new(),
+            behind: VecDeque::new(),
             allowance: (!full).then_some(EVIDENCE),
             told: 0,
             passed: 0,

@@ -1,6 +1,8 @@
 //! Databases of many shapes, made by SQLite itself from a seed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod shell;
+
 use rusqlite::{Connection, params_from_iter, types::Value};
 use std::path::{Path, PathBuf};
 

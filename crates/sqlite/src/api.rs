@@ -1,0 +1,345 @@
+//! The few routines of SQLite that the extension calls, through the table that SQLite hands to it.
+//!
+//! The table (`sqlite3_api_routines` in `sqlite3ext.h`) is an array of function pointers to which
+//! SQLite only ever appends. The positions below are counted from that header; binding these few by
+//! hand keeps this crate free of a bundled SQLite, whose symbols would clash with the host's.
+#![allow(unsafe_code)]
+
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// `SQLITE_OK`.
+pub(crate) const OK: c_int = 0;
+/// `SQLITE_ERROR`.
+pub(crate) const ERROR: c_int = 1;
+/// `SQLITE_OK_LOAD_PERMANENTLY`: the library stays when the connection is closed.
+pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
+const UTF8: c_int = 1;
+/// `SQLITE_DIRECTONLY`: not from within a schema, since the functions look at and change the process.
+const DIRECT_ONLY: c_int = 0x0008_0000;
+const FCNTL_FILE_POINTER: c_int = 7;
+const FCNTL_MMAP_SIZE: c_int = 18;
+/// Statements of one connection that are looked at for a LIMIT.
+const STATEMENTS_LIMIT: usize = 256;
+/// The first version in whose table of routines all of those below are (`sqlite3_vfs_find` 3.5,
+/// `sqlite3_next_stmt` 3.6, `sqlite3_create_function_v2` 3.7.3, `sqlite3_stmt_busy` 3.7.10,
+/// `sqlite3_auto_extension` in the table since 3.8.7).
+const OLDEST: c_int = 3_008_007;
+
+/// A connection; opaque.
+pub(crate) type Db = *mut c_void;
+/// A function's context; opaque.
+pub(crate) type Context = *mut c_void;
+/// A function's argument; opaque.
+pub(crate) type Value = *mut c_void;
+/// An SQL function.
+pub(crate) type Function = unsafe extern "C" fn(Context, c_int, *mut Value);
+type SystemCall = *mut c_void;
+
+/// What begins `sqlite3_vfs`, version 3.
+#[repr(C)]
+struct Vfs {
+    version: c_int,
+    file_size: c_int,
+    longest_path: c_int,
+    next: *mut Vfs,
+    name: *const c_char,
+    data: *mut c_void,
+    methods: [*const c_void; 12],
+    current_time: *const c_void,
+    set_system_call: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, SystemCall) -> c_int>,
+    get_system_call: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> SystemCall>,
+}
+
+/// What begins `sqlite3_io_methods`.
+#[repr(C)]
+struct IoMethods {
+    version: c_int,
+    close: *const c_void,
+    read: Option<unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int>,
+}
+
+#[repr(C)]
+struct File {
+    methods: *const IoMethods,
+}
+
+/// Positions in the table of routines.
+mod at {
+    pub(super) const LIBVERSION_NUMBER: usize = 67;
+    pub(super) const MPRINTF: usize = 69;
+    pub(super) const RESULT_ERROR: usize = 80;
+    pub(super) const RESULT_TEXT: usize = 85;
+    pub(super) const VALUE_TEXT: usize = 109;
+    pub(super) const FILE_CONTROL: usize = 127;
+    pub(super) const VFS_FIND: usize = 141;
+    pub(super) const CONTEXT_DB_HANDLE: usize = 149;
+    pub(super) const NEXT_STMT: usize = 152;
+    pub(super) const SQL: usize = 153;
+    pub(super) const CREATE_FUNCTION_V2: usize = 162;
+    pub(super) const STMT_BUSY: usize = 184;
+    pub(super) const AUTO_EXTENSION: usize = 192;
+}
+
+static ROUTINES: AtomicPtr<*const c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// SQLite's routines.
+#[derive(Clone, Copy)]
+pub(crate) struct Api(*const *const c_void);
+
+impl Api {
+    /// Takes the table that SQLite hands to an extension. Nothing for a version that is too old, and
+    /// for a second SQLite in the process: their objects must not be mixed up.
+    ///
+    /// # Safety
+    /// `table` must be what SQLite gave.
+    pub(crate) unsafe fn new(table: *const *const c_void) -> Option<Self> {
+        let api = Self(table);
+        // SAFETY: the routine has been in the table since the first version of it.
+        let version = unsafe {
+            api.routine::<unsafe extern "C" fn() -> c_int>(at::LIBVERSION_NUMBER).map(|version| version())
+        };
+        if version? < OLDEST {
+            return None;
+        }
+        let held = ROUTINES.compare_exchange(
+            std::ptr::null_mut(),
+            table.cast_mut(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let is_first = held.is_ok() || held.is_err_and(|held| held == table.cast_mut());
+        is_first.then_some(api)
+    }
+
+    /// The table that was taken.
+    pub(crate) fn current() -> Option<Self> {
+        let table = ROUTINES.load(Ordering::Acquire);
+        (!table.is_null()).then_some(Self(table))
+    }
+
+    /// The routine at a position.
+    ///
+    /// # Safety
+    /// `F` must be the type of that routine as a function pointer.
+    unsafe fn routine<F: Copy>(self, position: usize) -> Option<F> {
+        // SAFETY: the table has this position in every version from `OLDEST` on, and a function
+        // pointer has the size of a pointer; a null one (omitted at compile time) is left out.
+        unsafe {
+            let routine = self.0.add(position).read();
+            (!routine.is_null()).then(|| std::mem::transmute_copy::<*const c_void, F>(&routine))
+        }
+    }
+
+    /// A message for SQLite to free.
+    pub(crate) fn message(self, text: &str) -> *mut c_char {
+        let Ok(text) = CString::new(text) else { return std::ptr::null_mut() };
+        type F = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
+        // SAFETY: `sqlite3_mprintf` with a format that takes one string.
+        unsafe {
+            self.routine::<F>(at::MPRINTF)
+                .map_or(std::ptr::null_mut(), |printf| printf(c"%s".as_ptr(), text.as_ptr()))
+        }
+    }
+
+    /// Registers an SQL function. `gone` is called with `data` when the connection ends.
+    pub(crate) fn create_function(
+        self,
+        db: Db,
+        name: &CStr,
+        arguments: c_int,
+        function: Function,
+        gone: Option<(unsafe extern "C" fn(*mut c_void), *mut c_void)>,
+    ) -> c_int {
+        type F = unsafe extern "C" fn(
+            Db,
+            *const c_char,
+            c_int,
+            c_int,
+            *mut c_void,
+            Option<Function>,
+            Option<Function>,
+            Option<unsafe extern "C" fn(Context)>,
+            Option<unsafe extern "C" fn(*mut c_void)>,
+        ) -> c_int;
+        let (gone, data) = gone.map_or((None, std::ptr::null_mut()), |(gone, data)| (Some(gone), data));
+        // SAFETY: `sqlite3_create_function_v2` with a live connection and functions that live as long
+        // as this library, which is never unloaded.
+        unsafe {
+            self.routine::<F>(at::CREATE_FUNCTION_V2).map_or(ERROR, |create| {
+                create(
+                    db,
+                    name.as_ptr(),
+                    arguments,
+                    UTF8 | DIRECT_ONLY,
+                    data,
+                    Some(function),
+                    None,
+                    None,
+                    gone,
+                )
+            })
+        }
+    }
+
+    /// The connection that calls a function.
+    ///
+    /// # Safety
+    /// `context` must be what SQLite gave to the function.
+    pub(crate) unsafe fn connection(self, context: Context) -> Option<Db> {
+        // SAFETY: `sqlite3_context_db_handle` of a live context.
+        unsafe {
+            self.routine::<unsafe extern "C" fn(Context) -> Db>(at::CONTEXT_DB_HANDLE).map(|db| db(context))
+        }
+    }
+
+    /// An argument as text; nothing for NULL.
+    ///
+    /// # Safety
+    /// `value` must be an argument that SQLite gave to the function that runs.
+    pub(crate) unsafe fn text(self, value: Value) -> Option<String> {
+        // SAFETY: `sqlite3_value_text` of a live value gives a string that ends in zero, or null.
+        unsafe {
+            let text = self.routine::<unsafe extern "C" fn(Value) -> *const c_char>(at::VALUE_TEXT)?(value);
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    }
+
+    /// Answers a function's call.
+    ///
+    /// # Safety
+    /// `context` must be what SQLite gave to the function.
+    pub(crate) unsafe fn answer(self, context: Context, answer: Result<&str, &str>) {
+        type Text = unsafe extern "C" fn(Context, *const c_char, c_int, isize);
+        type Failure = unsafe extern "C" fn(Context, *const c_char, c_int);
+        const TRANSIENT: isize = -1;
+        let length = |text: &str| c_int::try_from(text.len()).unwrap_or(0);
+        // SAFETY: SQLite copies the text, whose length is given.
+        unsafe {
+            match answer {
+                Ok(text) => {
+                    if let Some(result) = self.routine::<Text>(at::RESULT_TEXT) {
+                        result(context, text.as_ptr().cast(), length(text), TRANSIENT);
+                    }
+                }
+                Err(text) => {
+                    if let Some(result) = self.routine::<Failure>(at::RESULT_ERROR) {
+                        result(context, text.as_ptr().cast(), length(text));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has an entry point called for every connection opened from now on.
+    pub(crate) fn auto_extension(self, entry: unsafe extern "C" fn()) {
+        type F = unsafe extern "C" fn(unsafe extern "C" fn()) -> c_int;
+        // SAFETY: `sqlite3_auto_extension`; the library is never unloaded.
+        unsafe {
+            if let Some(auto_extension) = self.routine::<F>(at::AUTO_EXTENSION) {
+                auto_extension(entry);
+            }
+        }
+    }
+
+    /// Replaces a system call of the VFS `name` by `new`; answers the former. Nothing where there is
+    /// no such VFS, or it has no such call or no way to replace one.
+    ///
+    /// # Safety
+    /// `new` must be a function of the system call's type that lives as long as the process.
+    pub(crate) unsafe fn override_call(
+        self,
+        vfs: &CStr,
+        call: &CStr,
+        new: *mut c_void,
+    ) -> Option<*mut c_void> {
+        type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
+        // SAFETY: a VFS that is found lives on; the two methods exist from version 3 of it on.
+        unsafe {
+            let vfs = self.routine::<Find>(at::VFS_FIND)?(vfs.as_ptr());
+            if vfs.is_null() || (*vfs).version < 3 {
+                return None;
+            }
+            let former = (*vfs).get_system_call?(vfs, call.as_ptr());
+            if former.is_null() {
+                return None;
+            }
+            if former != new && (*vfs).set_system_call?(vfs, call.as_ptr(), new) != OK {
+                return None;
+            }
+            Some(former)
+        }
+    }
+
+    fn file_control(self, db: Db, control: c_int, argument: *mut c_void) -> Option<()> {
+        type F = unsafe extern "C" fn(Db, *const c_char, c_int, *mut c_void) -> c_int;
+        // SAFETY: `sqlite3_file_control` of a live connection's main database; the callers give what
+        // the control takes.
+        unsafe {
+            let code = self.routine::<F>(at::FILE_CONTROL)?(db, c"main".as_ptr(), control, argument);
+            (code == OK).then_some(())
+        }
+    }
+
+    /// How much of a connection's main database may be mapped into memory.
+    pub(crate) fn mmap_size(self, db: Db) -> i64 {
+        // A negative size asks without changing anything.
+        let mut size: i64 = -1;
+        self.file_control(db, FCNTL_MMAP_SIZE, (&raw mut size).cast()).map_or(0, |()| size.max(0))
+    }
+
+    /// Reads one byte of a connection's main database by SQLite's own means, so that a hooked system
+    /// call sees which descriptor it has.
+    pub(crate) fn touch(self, db: Db) {
+        let mut file: *mut File = std::ptr::null_mut();
+        if self.file_control(db, FCNTL_FILE_POINTER, (&raw mut file).cast()).is_none() || file.is_null() {
+            return;
+        }
+        let mut byte = 0u8;
+        // SAFETY: an open file's method table lives as long as it is open, which it is while the
+        // connection is being set up by this thread. `xRead` is in every version of the table.
+        unsafe {
+            if let Some(methods) = (*file).methods.as_ref()
+                && let Some(read) = methods.read
+            {
+                read(file, (&raw mut byte).cast(), 1, 0);
+            }
+        }
+    }
+
+    /// Whether a statement that the connection is running has a LIMIT.
+    ///
+    /// # Safety
+    /// `db` must be a live connection that this thread may use now.
+    pub(crate) unsafe fn runs_limited(self, db: Db) -> bool {
+        type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;
+        type Sql = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+        type Busy = unsafe extern "C" fn(*mut c_void) -> c_int;
+        // SAFETY: statements are walked while this thread is within the connection.
+        unsafe {
+            let (Some(next), Some(sql), Some(busy)) = (
+                self.routine::<Next>(at::NEXT_STMT),
+                self.routine::<Sql>(at::SQL),
+                self.routine::<Busy>(at::STMT_BUSY),
+            ) else {
+                return false;
+            };
+            let mut statement = next(db, std::ptr::null_mut());
+            for _ in 0..STATEMENTS_LIMIT {
+                if statement.is_null() {
+                    return false;
+                }
+                let text = sql(statement);
+                if busy(statement) != 0
+                    && !text.is_null()
+                    && crate::sql::has_limit(&CStr::from_ptr(text).to_string_lossy())
+                {
+                    return true;
+                }
+                statement = next(db, statement);
+            }
+            false
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The extension's entry points and its SQL functions.
+//!
+//! - `foreseek_status()`: a JSON object: what is hooked, what hides reads and its remedy, and the
+//!   counters of each database file;
+//! - `foreseek_set('prefetch', 'on' | 'off')`: for the whole process;
+//! - `foreseek_set('memory', '64M')`: at most this much page cache for each file.
+#![allow(unsafe_code)]
+
+use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Value};
+use crate::hook;
+use crate::settings;
+use crate::watch::Report;
+use foreseek_libprefetch::{Settings, guest};
+use foreseek_units::Bytes;
+use libc::{c_char, c_int, c_void};
+use std::fmt::Write;
+use std::panic::catch_unwind;
+use std::sync::OnceLock;
+
+/// What holds since the extension was loaded: the calls that are seen, or why none is.
+static STATE: OnceLock<State> = OnceLock::new();
+
+struct State {
+    disabled: bool,
+    hooked: Vec<&'static str>,
+}
+
+/// The entry point that `.load` and `sqlite3_load_extension` call.
+///
+/// # Safety
+/// To be called by SQLite only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_extension_init(
+    db: *mut c_void,
+    message: *mut *mut c_char,
+    routines: *const *const c_void,
+) -> c_int {
+    // SAFETY: the arguments are SQLite's.
+    unsafe { load(db, message, routines, OK_LOAD_PERMANENTLY) }
+}
+
+/// The same under the name that SQLite makes of the file's.
+///
+/// # Safety
+/// To be called by SQLite only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_foreseeksqlite_init(
+    db: *mut c_void,
+    message: *mut *mut c_char,
+    routines: *const *const c_void,
+) -> c_int {
+    // SAFETY: the arguments are SQLite's.
+    unsafe { load(db, message, routines, OK_LOAD_PERMANENTLY) }
+}
+
+/// Called by SQLite for each connection opened after the first.
+unsafe extern "C" fn connection_opened(
+    db: *mut c_void,
+    message: *mut *mut c_char,
+    routines: *const *const c_void,
+) -> c_int {
+    // SAFETY: the arguments are SQLite's.
+    unsafe { load(db, message, routines, OK) }
+}
+
+unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void, done: c_int) -> c_int {
+    // SAFETY: the table is SQLite's; `message` is where it wants a message, or null.
+    unsafe {
+        let Some(api) = Api::new(routines) else { return ERROR };
+        match catch_unwind(|| set_up(api, db)) {
+            Ok(Ok(())) => done,
+            Ok(Err(text)) => {
+                if !message.is_null() {
+                    *message = api.message(&text);
+                }
+                ERROR
+            }
+            Err(_) => ERROR,
+        }
+    }
+}
+
+/// Sets the hooks at the first connection, and makes this one known.
+fn set_up(api: Api, db: Db) -> Result<(), String> {
+    let settings = Settings::from_env().map_err(|error| format!("foreseek: {error}"))?;
+    let functions: [(_, _, crate::api::Function); 2] =
+        [(c"foreseek_status", 0, status), (c"foreseek_set", 2, set)];
+    for (index, (name, arguments, function)) in functions.into_iter().enumerate() {
+        // The first function's end tells that the connection ends.
+        let gone = (index == 0).then_some((gone as unsafe extern "C" fn(*mut c_void), db));
+        if api.create_function(db, name, arguments, function, gone) != OK {
+            return Err("foreseek: cannot register its SQL functions".to_owned());
+        }
+    }
+    let state = STATE.get_or_init(|| {
+        let hooked = if settings.disabled { Vec::new() } else { hook::install(api) };
+        if !settings.disabled && !is_seeing(&hooked) {
+            settings::say(NO_HOOKS);
+        }
+        if !settings.disabled {
+            let entry: unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const *const c_void) -> c_int =
+                connection_opened;
+            // SAFETY: SQLite takes entry points under a type without arguments and calls them with
+            // their own.
+            api.auto_extension(unsafe {
+                std::mem::transmute::<*const (), unsafe extern "C" fn()>(entry as *const ())
+            });
+        }
+        State { disabled: settings.disabled, hooked }
+    });
+    if !state.disabled {
+        hook::introduce(api, db);
+        let size = api.mmap_size(db);
+        if size > 0 {
+            settings::say(&mmap_remedy(size));
+        }
+    }
+    Ok(())
+}
+
+const NO_HOOKS: &str = "reads cannot be seen, since the database's VFS is none of SQLite's own for unix or lets no \
+                        system call be replaced: open the database with vfs=unix";
+
+fn mmap_remedy(size: i64) -> String {
+    format!("reads are hidden by memory mapping (PRAGMA mmap_size={size}): give PRAGMA mmap_size=0")
+}
+
+fn is_seeing(hooked: &[&str]) -> bool {
+    hooked.iter().any(|call| *call != "close")
+}
+
+unsafe extern "C" fn gone(db: *mut c_void) {
+    let _ = catch_unwind(|| hook::forget(db));
+}
+
+/// `foreseek_status()`.
+unsafe extern "C" fn status(context: Context, _: c_int, _: *mut Value) {
+    let Some(api) = Api::current() else { return };
+    // SAFETY: the context is SQLite's.
+    unsafe {
+        let mmap_size = api.connection(context).map_or(0, |db| api.mmap_size(db));
+        let answer = catch_unwind(|| status_json(mmap_size));
+        api.answer(context, answer.as_deref().map_err(|_| "foreseek_status: an internal failure"));
+    }
+}
+
+fn status_json(mmap_size: i64) -> String {
+    let (disabled, hooked) = STATE.get().map_or((true, &[][..]), |state| (state.disabled, &state.hooked));
+    let remedy = if disabled {
+        "switched off by FORESEEK_DISABLE: unset it and load again".to_owned()
+    } else if guest::is_aside() {
+        "an internal failure; see standard error".to_owned()
+    } else if !is_seeing(hooked) {
+        NO_HOOKS.to_owned()
+    } else if mmap_size > 0 {
+        mmap_remedy(mmap_size)
+    } else if !settings::is_enabled() {
+        "switched off: SELECT foreseek_set('prefetch', 'on')".to_owned()
+    } else {
+        String::new()
+    };
+    let hooked = hooked.iter().map(|call| format!("\"{call}\"")).collect::<Vec<_>>().join(",");
+    let files = hook::reports().iter().map(file_json).collect::<Vec<_>>().join(",");
+    let active = remedy.is_empty();
+    format!("{{\"active\":{active},\"remedy\":\"{remedy}\",\"hooked\":[{hooked}],\"files\":[{files}]}}")
+}
+
+fn file_json(report: &Report) -> String {
+    let planner = &report.planner;
+    let mut json =
+        format!("{{\"page_size\":{},\"wal\":{}", report.header.page_size().get(), report.header.wal);
+    for (name, value) in [
+        ("pages_read", planner.pages),
+        ("leaves_read", planner.leaves),
+        ("scans", planner.scans),
+        ("full_scans", planner.full_scans),
+        ("scans_finished", planner.finished),
+        ("predicted_reads", planner.predicted),
+        ("stray_reads", planner.strays),
+        ("planned_reads", planner.planned),
+        ("failed", planner.failed),
+        ("own_reads", report.own_reads),
+    ] {
+        // Writing to a string does not fail.
+        let _ = write!(json, ",\"{name}\":{value}");
+    }
+    if let Some(client) = &report.client {
+        let _ = write!(json, ",\"prefetch\":{}", client.to_json());
+    }
+    json.push('}');
+    json
+}
+
+/// `foreseek_set(name, value)`.
+unsafe extern "C" fn set(context: Context, _: c_int, arguments: *mut Value) {
+    let Some(api) = Api::current() else { return };
+    // SAFETY: SQLite gives two arguments, as registered.
+    unsafe {
+        let text = |position| api.text(*arguments.add(position)).unwrap_or_default();
+        let (name, value) = (text(0), text(1));
+        let answer = catch_unwind(|| change(&name, &value))
+            .unwrap_or_else(|_| Err("foreseek_set: an internal failure".to_owned()));
+        api.answer(context, answer.as_deref().map_err(String::as_str));
+    }
+}
+
+fn change(name: &str, value: &str) -> Result<String, String> {
+    match (name, value) {
+        ("prefetch", "on") => settings::enable(true),
+        ("prefetch", "off") => settings::enable(false),
+        ("memory", _) => {
+            let memory: Bytes = value.parse().map_err(|error| format!("foreseek_set: memory: {error}"))?;
+            if memory.pages_floor().is_zero() {
+                return Err("foreseek_set: memory: it holds not even one page of 4 KiB".to_owned());
+            }
+            settings::set_memory(memory);
+            hook::drop_clients();
+        }
+        ("prefetch", _) => return Err(format!("foreseek_set: prefetch: '{value}': give on or off")),
+        _ => return Err(format!("foreseek_set: '{name}' is unknown: give prefetch or memory")),
+    }
+    Ok(value.to_owned())
+}

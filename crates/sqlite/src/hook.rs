@@ -1,0 +1,312 @@
+//! The reads of SQLite's unix VFS, seen through its replaceable system calls (`xSetSystemCall`).
+//!
+//! One table of calls serves all unix VFSes and every connection of the process, those already open
+//! included, and no descriptor of our own is needed. A hook never fails and never waits for another
+//! thread: where a lock is taken, the read passes unseen. After a fork the child's reads pass.
+#![allow(unsafe_code)]
+
+use crate::api::{Api, Db};
+use crate::header::CHANGE_COUNTER_AT;
+use crate::page::PageNo;
+use crate::settings;
+use crate::watch::{Report, Watch, header_of};
+use foreseek_libprefetch::guest::{is_inside, step_aside};
+use foreseek_storage::{HostFd, Identity};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use libc::{c_int, c_void, off_t, size_t, ssize_t};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, RwLock};
+
+/// Descriptors that are remembered, databases or not. Beyond it they are looked at again.
+const DESCRIPTORS_LIMIT: usize = 4096;
+/// Database files at a time. A process with more has no memory to prefetch for each.
+const FILES_LIMIT: usize = 256;
+/// The VFSes of the unix family, all of which share the table of calls; the first one found is used.
+const VFSES: [&CStr; 4] = [c"unix", c"unix-excl", c"unix-dotfile", c"unix-none"];
+
+type Read = unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t;
+type Pread = unsafe extern "C" fn(c_int, *mut c_void, size_t, off_t) -> ssize_t;
+type Close = unsafe extern "C" fn(c_int) -> c_int;
+
+static REAL_READ: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static REAL_PREAD: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static REAL_PREAD64: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static REAL_CLOSE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The process in which the hooks were set.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// While armed, the next read of this thread tells its descriptor here.
+    static PROBE: Cell<Option<RawFd>> = const { Cell::new(None) };
+}
+/// What an armed probe holds before a read.
+const ARMED: RawFd = -1;
+
+#[derive(Clone)]
+enum Known {
+    Database { file: Arc<Mutex<Watch>>, connection: usize },
+    Other,
+}
+
+#[derive(Default)]
+struct Table {
+    descriptors: HashMap<RawFd, Known>,
+    files: HashMap<Identity, Arc<Mutex<Watch>>>,
+}
+
+static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+
+/// Sets the hooks; answers the names of the calls that are seen.
+pub(crate) fn install(api: Api) -> Vec<&'static str> {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    let calls: [(&CStr, &'static str, *mut c_void, &AtomicPtr<c_void>); 4] = [
+        (c"read", "read", read_hook as Read as *mut c_void, &REAL_READ),
+        (c"pread", "pread", pread_hook as Pread as *mut c_void, &REAL_PREAD),
+        (c"pread64", "pread64", pread64_hook as Pread as *mut c_void, &REAL_PREAD64),
+        (c"close", "close", close_hook as Close as *mut c_void, &REAL_CLOSE),
+    ];
+    let default: [*mut c_void; 4] = [
+        libc::read as Read as *mut c_void,
+        libc::pread as Pread as *mut c_void,
+        libc::pread64 as Pread as *mut c_void,
+        libc::close as Close as *mut c_void,
+    ];
+    let mut seen = Vec::new();
+    for ((call, name, hook, real), default) in calls.into_iter().zip(default) {
+        // A read may come between the hook's being set and the former call's being known.
+        let _ = real.compare_exchange(std::ptr::null_mut(), default, Ordering::AcqRel, Ordering::Acquire);
+        // SAFETY: the hook has the call's type; the library is never unloaded.
+        let former = VFSES.iter().find_map(|vfs| unsafe { api.override_call(vfs, call, hook) });
+        if let Some(former) = former {
+            if former != hook {
+                real.store(former, Ordering::Release);
+            }
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+/// Learns which descriptor a connection's main database has. To be called while it is set up.
+pub(crate) fn introduce(api: Api, db: Db) {
+    PROBE.set(Some(ARMED));
+    api.touch(db);
+    let Some(fd) = PROBE.take().and_then(HostFd::new) else { return };
+    let Some(Known::Database { .. }) = known(fd) else { return };
+    if let Ok(mut table) = TABLE.write()
+        && let Some(Known::Database { connection, .. }) = table.descriptors.get_mut(&fd.raw())
+    {
+        *connection = db as usize;
+    }
+}
+
+/// A connection is gone.
+pub(crate) fn forget(db: Db) {
+    if !is_own_process() {
+        return;
+    }
+    if let Ok(mut table) = TABLE.write() {
+        for known in table.descriptors.values_mut() {
+            if let Known::Database { connection, .. } = known
+                && *connection == db as usize
+            {
+                *connection = 0;
+            }
+        }
+    }
+}
+
+/// Counters of every file.
+pub(crate) fn reports() -> Vec<Report> {
+    let Ok(table) = TABLE.read() else { return Vec::new() };
+    table.files.values().filter_map(|file| Some(file.lock().ok()?.report())).collect()
+}
+
+/// Lets go of the clients, so that new ones are made with new settings.
+pub(crate) fn drop_clients() {
+    if let Ok(table) = TABLE.read() {
+        for file in table.files.values() {
+            if let Ok(mut file) = file.lock() {
+                file.drop_client();
+            }
+        }
+    }
+}
+
+fn is_own_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// What is known of a descriptor; it is looked at when it is new. Nothing where that must wait.
+fn known(fd: HostFd) -> Option<Known> {
+    if let Some(known) = TABLE.try_read().ok()?.descriptors.get(&fd.raw()) {
+        return Some(known.clone());
+    }
+    let (identity, length) = fd.identify()?;
+    // A file that is still empty may become a database: ask again.
+    if length.is_some_and(Bytes::is_zero) {
+        return None;
+    }
+    let header = header_of(fd).ok();
+    let mut table = TABLE.try_write().ok()?;
+    if table.descriptors.len() >= DESCRIPTORS_LIMIT {
+        table.descriptors.clear();
+    }
+    let known = match header.filter(|_| fd.obstacle().is_none()) {
+        None => Known::Other,
+        Some(header) => {
+            if table.files.len() >= FILES_LIMIT {
+                table.files.clear();
+            }
+            let new = || Arc::new(Mutex::new(Watch::new(header, &identity, length)));
+            let file = Arc::clone(table.files.entry(identity).or_insert_with(new));
+            if let Ok(mut watch) = file.try_lock() {
+                watch.adopt(fd, header, length);
+            }
+            Known::Database { file, connection: 0 }
+        }
+    };
+    table.descriptors.insert(fd.raw(), known.clone());
+    Some(known)
+}
+
+/// A read of a database that is to be looked at when it is done.
+struct Seen {
+    fd: HostFd,
+    file: Arc<Mutex<Watch>>,
+    connection: usize,
+    span: ByteSpan,
+    page: Option<PageNo>,
+}
+
+fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOffset>) -> Option<Seen> {
+    if PROBE.get() == Some(ARMED) {
+        PROBE.set(Some(fd));
+        return None;
+    }
+    if !settings::is_enabled() || is_inside() || !is_own_process() {
+        return None;
+    }
+    let fd = HostFd::new(fd)?;
+    let Known::Database { file, connection } = known(fd)? else { return None };
+    let span = ByteSpan::at(offset(fd)?, Bytes(count as u64));
+    let page = {
+        let mut watch = file.try_lock().ok()?;
+        let page = watch.header().page_at(span);
+        if let Some(page) = page {
+            watch.before(fd, page, span);
+        }
+        page
+    };
+    Some(Seen { fd, file, connection, span, page })
+}
+
+fn after(seen: &Seen, bytes: &[u8]) {
+    let Ok(mut watch) = seen.file.try_lock() else { return };
+    match seen.page {
+        Some(page) if bytes.len() as u64 == seen.span.len().get() => {
+            watch.after(seen.fd, page, bytes, || is_limited(seen.connection));
+        }
+        None if seen.span.start == ByteOffset(CHANGE_COUNTER_AT) => watch.transaction(seen.fd, bytes),
+        _ => {}
+    }
+}
+
+/// Whether the connection that is reading runs a statement with a LIMIT.
+fn is_limited(connection: usize) -> bool {
+    let Some(api) = Api::current().filter(|_| connection != 0) else { return false };
+    // SAFETY: the connection is known to have this descriptor and is taken out of the table before
+    // it ends; a read through the descriptor is made by the thread that is within the connection.
+    unsafe { api.runs_limited(connection as Db) }
+}
+
+/// Does our part; a panic ends it for good and never reaches SQLite. Keeps errno.
+fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    // SAFETY: the calling thread's errno.
+    let errno = unsafe { *libc::__errno_location() };
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        step_aside("an internal failure in the SQLite extension (a bug: please report it)");
+        None
+    });
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    outcome
+}
+
+/// A read as SQLite makes it, with our part before and after it.
+///
+/// # Safety
+/// `buffer` must hold what `real` says that it has read.
+unsafe fn hooked(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    offset: impl FnOnce(HostFd) -> Option<ByteOffset>,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let seen = guarded(|| before(fd, count, offset));
+    let got = real();
+    if let (Some(seen), Ok(length)) = (seen, usize::try_from(got))
+        && length <= count
+    {
+        guarded(|| {
+            // SAFETY: the call has just filled so much of the buffer.
+            let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), length) };
+            after(&seen, bytes);
+            Some(())
+        });
+    }
+    got
+}
+
+fn at(offset: off_t) -> impl FnOnce(HostFd) -> Option<ByteOffset> {
+    move |_| u64::try_from(offset).ok().map(ByteOffset)
+}
+
+unsafe extern "C" fn read_hook(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    // SAFETY: what is held is a `read`; the arguments are SQLite's own.
+    unsafe {
+        let real: Read = std::mem::transmute(REAL_READ.load(Ordering::Acquire));
+        hooked(fd, buffer, count, HostFd::position, || real(fd, buffer, count))
+    }
+}
+
+unsafe extern "C" fn pread_hook(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
+    // SAFETY: what is held is a `pread`; the arguments are SQLite's own.
+    unsafe {
+        let real: Pread = std::mem::transmute(REAL_PREAD.load(Ordering::Acquire));
+        hooked(fd, buffer, count, at(offset), || real(fd, buffer, count, offset))
+    }
+}
+
+unsafe extern "C" fn pread64_hook(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
+    // SAFETY: what is held is a `pread64`; the arguments are SQLite's own.
+    unsafe {
+        let real: Pread = std::mem::transmute(REAL_PREAD64.load(Ordering::Acquire));
+        hooked(fd, buffer, count, at(offset), || real(fd, buffer, count, offset))
+    }
+}
+
+unsafe extern "C" fn close_hook(fd: c_int) -> c_int {
+    guarded(|| {
+        if !is_inside() && is_own_process() {
+            let gone = TABLE.write().ok()?.descriptors.remove(&fd);
+            if let Some(Known::Database { file, .. }) = gone
+                && let Ok(mut watch) = file.try_lock()
+            {
+                watch.closed(fd);
+            }
+        }
+        Some(())
+    });
+    // SAFETY: what is held is a `close`; the argument is SQLite's own.
+    unsafe {
+        let real: Close = std::mem::transmute(REAL_CLOSE.load(Ordering::Acquire));
+        real(fd)
+    }
+}

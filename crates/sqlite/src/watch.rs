@@ -1,0 +1,278 @@
+//! One database file of this process: the planner, the client that fetches for it, and the borrowed
+//! descriptors through which both work.
+//!
+//! The client is made when the first scan is recognised. It holds one access list, so one scan at a
+//! time is its owner; another one of the same file runs as without us until the owner has ended or
+//! has not been heard of for [`IDLE_LIMIT`] reads of the others.
+
+use crate::error::{Error, Result};
+use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
+use crate::page::PageNo;
+use crate::planner::{Counters, Planner, ScanId};
+use crate::sequence::PageAccess;
+use crate::source::ReadPage;
+use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
+use foreseek_storage::{Backing, HostFd, Identity, Means, will_need};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Span};
+use std::os::fd::RawFd;
+
+/// Reads predicted by other scans after which a silent owner loses the client.
+const IDLE_LIMIT: u32 = 256;
+/// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
+const PLAN_DEFAULT: u64 = 16_384;
+
+/// Pages of a database through a descriptor of the host.
+struct Descriptor {
+    fd: HostFd,
+    header: Header,
+    /// How long one call of advice may be.
+    call: Bytes,
+    read: u64,
+}
+
+impl ReadPage for Descriptor {
+    fn read(&mut self, page: PageNo, into: &mut Vec<u8>) -> Result<()> {
+        let span = self.header.span_of(page);
+        into.resize(self.header.page_size().get() as usize, 0);
+        self.read += 1;
+        match self.fd.read_at(into, span.start) {
+            Ok(length) if length == into.len() => Ok(()),
+            _ => Err(Error::Unreadable { page }),
+        }
+    }
+
+    /// Advises the kernel of the pages, neighbours together. A failure costs nothing but time.
+    fn soon(&mut self, pages: &[PageNo]) {
+        let neighbours = |a: &PageNo, b: &PageNo| a.get() + 1 == b.get();
+        for run in pages.chunk_by(neighbours) {
+            let (first, last) = (self.header.span_of(run[0]), self.header.span_of(run[run.len() - 1]));
+            let _ = will_need(self.fd, Span::new(first.start, last.end), self.call, Means::Fadvise);
+        }
+    }
+}
+
+/// What is known of one file.
+pub(crate) struct Watch {
+    planner: Planner,
+    call: Bytes,
+    client: Option<Client>,
+    owner: Option<ScanId>,
+    idle: u32,
+    /// Pages that we read ourselves.
+    own_reads: u64,
+    /// Why no client could be had; said once.
+    refused: bool,
+}
+
+/// Counters of one file.
+pub(crate) struct Report {
+    pub(crate) header: Header,
+    pub(crate) planner: Counters,
+    pub(crate) own_reads: u64,
+    pub(crate) client: Option<Stats>,
+}
+
+/// Reads the header of the database behind a descriptor.
+pub(crate) fn header_of(fd: HostFd) -> Result<Header> {
+    let mut bytes = [0; HEADER_LEN];
+    let unreadable = Error::Unreadable { page: PageNo::FIRST };
+    let length = fd.read_at(&mut bytes, ByteOffset::ZERO).map_err(|_| unreadable)?;
+    Header::parse(&bytes[..length])
+}
+
+impl Watch {
+    pub(crate) fn new(header: Header, identity: &Identity, length: Option<Bytes>) -> Self {
+        Self {
+            planner: Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX)))),
+            call: Backing::of(identity.device).call_length(),
+            client: None,
+            owner: None,
+            idle: 0,
+            own_reads: 0,
+            refused: false,
+        }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.planner.header()
+    }
+
+    /// A descriptor was seen for the first time, and the header through it.
+    pub(crate) fn adopt(&mut self, fd: HostFd, header: Header, length: Option<Bytes>) {
+        self.planner.closed(stream(fd));
+        if *self.header() != header {
+            self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+        }
+    }
+
+    pub(crate) fn closed(&mut self, fd: RawFd) {
+        self.planner.closed(fd as u64);
+        if let Some(client) = &self.client {
+            client.closed(fd);
+        }
+    }
+
+    /// Forgets the client: another is made with other settings when it is needed.
+    pub(crate) fn drop_client(&mut self) {
+        self.client = None;
+        self.owner = None;
+        self.refused = false;
+    }
+
+    /// SQLite is about to read a page.
+    pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) {
+        let Some(scan) = self.planner.expects(stream(fd), page) else { return };
+        if !self.owns(scan) {
+            return;
+        }
+        let mut source = self.descriptor(fd);
+        let Some(client) = &self.client else { return };
+        let planner = &mut self.planner;
+        client.before_read(fd.raw(), span, &mut |client, _| {
+            let distinct = distinct_pages(client, planner.header());
+            if let Some(plan) = planner.plan(&mut source, scan, distinct) {
+                let entries = entries(fd.raw(), planner.header(), &plan.accesses);
+                // What is refused is not told, and will be asked for again.
+                let _ = client.hint(HintMode::Set, &entries, plan.done);
+            }
+        });
+        self.own_reads += source.read;
+    }
+
+    /// SQLite has read a page. `limited` tells whether a statement that may be the reader is to read
+    /// only a part; it is asked when a scan begins.
+    pub(crate) fn after(&mut self, fd: HostFd, page: PageNo, bytes: &[u8], limited: impl FnOnce() -> bool) {
+        if page == PageNo::FIRST {
+            self.counter_read(fd, &bytes[CHANGE_COUNTER_AT as usize..]);
+        }
+        let mut source = self.descriptor(fd);
+        let begun = self.planner.observe(&mut source, stream(fd), page, bytes);
+        self.own_reads += source.read;
+        if let Some(scan) = begun {
+            if limited() {
+                self.planner.restrict(scan);
+            }
+            self.provide_client(fd);
+        }
+    }
+
+    /// SQLite has read the bytes by which it learns whether the file was changed: a transaction
+    /// begins.
+    pub(crate) fn transaction(&mut self, fd: HostFd, bytes: &[u8]) {
+        self.planner.transaction(stream(fd));
+        self.counter_read(fd, bytes);
+    }
+
+    fn counter_read(&mut self, fd: HostFd, bytes: &[u8]) {
+        let Some(counter) = bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else { return };
+        if counter == self.header().change_counter {
+            return;
+        }
+        if let (Ok(header), Some((_, length))) = (header_of(fd), fd.identify()) {
+            self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        Report {
+            header: *self.header(),
+            planner: self.planner.counters(),
+            own_reads: self.own_reads,
+            client: self.client.as_ref().map(Client::stats),
+        }
+    }
+
+    fn descriptor(&self, fd: HostFd) -> Descriptor {
+        Descriptor { fd, header: *self.header(), call: self.call, read: 0 }
+    }
+
+    /// Whether the client works for this scan; a free client is taken.
+    fn owns(&mut self, scan: ScanId) -> bool {
+        if self.owner == Some(scan) {
+            self.idle = 0;
+            return true;
+        }
+        self.idle += 1;
+        let goes_on = self.owner.is_some_and(|owner| self.planner.scans().any(|scan| scan == owner));
+        if goes_on && self.idle < IDLE_LIMIT {
+            return false;
+        }
+        self.owner = Some(scan);
+        self.idle = 0;
+        true
+    }
+
+    fn provide_client(&mut self, fd: HostFd) {
+        if self.client.is_some() || self.refused {
+            return;
+        }
+        let made = crate::settings::current().and_then(|settings: Settings| {
+            let client = Client::new(settings);
+            let whole = Span::new(ByteOffset::ZERO, ByteOffset(i64::MAX as u64));
+            client.watch(fd.raw(), whole).map(|_| client)
+        });
+        match made {
+            Ok(client) => self.client = Some(client),
+            Err(error) => {
+                self.refused = true;
+                crate::settings::say(&format!("a database is read as without prefetching: {error}"));
+            }
+        }
+    }
+}
+
+fn stream(fd: HostFd) -> u64 {
+    fd.raw() as u64
+}
+
+/// How many database pages the client's buffer holds.
+fn distinct_pages(client: &Client, header: &Header) -> usize {
+    let buffer = client.stats().engine.buffer;
+    let bytes = if buffer.is_zero() { PLAN_DEFAULT * PAGE_SIZE } else { buffer.bytes().get() };
+    usize::try_from(bytes.div_ceil(header.page_size().get())).unwrap_or(usize::MAX)
+}
+
+/// Database pages as pages of the kernel: a large one is several, several small ones are one.
+fn entries(fd: RawFd, header: &Header, accesses: &[PageAccess]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::with_capacity(accesses.len());
+    for access in accesses {
+        let span = header.span_of(access.page);
+        for (at, page) in span.pages().iter().enumerate() {
+            let entry = Entry { fd, offset: page.offset(), mark: access.mark && at == 0 };
+            match entries.last_mut() {
+                Some(last) if last.offset == entry.offset => last.mark |= entry.mark,
+                _ => entries.push(entry),
+            }
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(page_size: u16) -> Header {
+        let mut bytes = [0u8; 100];
+        bytes[..16].copy_from_slice(b"SQLite format 3\0");
+        bytes[16..18].copy_from_slice(&page_size.to_be_bytes());
+        bytes[18..24].copy_from_slice(&[1, 1, 0, 64, 32, 32]);
+        Header::parse(&bytes).expect("sound")
+    }
+
+    fn offsets(page_size: u16, pages: &[(u32, bool)]) -> Vec<(u64, bool)> {
+        let accesses: Vec<_> =
+            pages.iter().map(|&(page, mark)| PageAccess { page: PageNo(page), mark }).collect();
+        entries(3, &header(page_size), &accesses)
+            .iter()
+            .map(|entry| (entry.offset.get(), entry.mark))
+            .collect()
+    }
+
+    #[test]
+    fn pages_of_any_size_become_pages_of_the_kernel() {
+        assert_eq!(offsets(4096, &[(1, true), (3, false)]), [(0, true), (8192, false)]);
+        assert_eq!(offsets(8192, &[(2, true)]), [(8192, true), (12_288, false)]);
+        assert_eq!(offsets(512, &[(1, false), (8, true), (9, false)]), [(0, true), (4096, false)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! The extension in the stock shell: the same rows as without it, and the reads that it predicted
+//! against those that SQLite made.
+
+mod common;
+
+use common::shell::{counter, drop_cache, fetched, has_shell, stock, with_extension};
+use common::{SCHEMAS, Shape};
+use std::path::{Path, PathBuf};
+
+/// A scan's rows with the extension are those without it; answers the status.
+fn same_rows(database: &Path, sql: &str) -> serde_json::Value {
+    let plain = stock(database, sql);
+    drop_cache(database);
+    let (ours, status) = with_extension(database, sql);
+    assert!(plain.status.success() && plain.err.is_empty(), "{sql}: {}", plain.err);
+    assert_eq!((ours.status, ours.err.as_str()), (plain.status, ""), "{sql}");
+    assert!(ours.out == plain.out, "{sql}: other rows: {} and {} bytes", ours.out.len(), plain.out.len());
+    assert_eq!(status["active"], true, "{status}");
+    status
+}
+
+/// With a cache of 10 pages nearly every row is a read, as in a table larger than the cache.
+fn scan(tail: &str) -> String {
+    format!("PRAGMA cache_size=10; SELECT * FROM t {tail};")
+}
+
+#[test]
+fn every_schema_gives_the_same_rows_and_its_reads_are_predicted() {
+    if !has_shell("every_schema_gives_the_same_rows_and_its_reads_are_predicted") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    for schema in 0..SCHEMAS.len() {
+        for shift in 0..8 {
+            let seed = (schema * 8 + shift) as u64;
+            let shape = Shape {
+                schema,
+                page_size: 512 << shift,
+                rows: 3000,
+                longest_key: 30,
+                longest_row: if shift < 2 { 40 } else { 200 },
+                deleted: false,
+                ..Shape::random(seed)
+            };
+            let path = shape.build(directory.path(), &format!("db{seed}"));
+            for tail in [shape.schema().scan, shape.schema().scan_desc] {
+                let status = same_rows(&path, &scan(tail));
+                let (pages, predicted) =
+                    (counter(&status, "leaves_read"), counter(&status, "predicted_reads"));
+                let case = format!("{} {tail} {shape:?}\n{status}", shape.schema().name);
+                // In a table of few pages the evidence fits many a place.
+                let file_pages = path.metadata().expect("is there").len() / u64::from(shape.page_size);
+                if file_pages > 100 {
+                    assert_eq!(counter(&status, "scans"), 1, "{case}");
+                    assert_eq!(counter(&status, "full_scans"), 1, "{case}");
+                    assert_eq!(counter(&status, "failed"), 0, "{case}");
+                    // The rest are the schema and the evidence.
+                    assert!(predicted + 20 >= pages, "{predicted} of {pages}: {case}");
+                }
+            }
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn random_databases_give_the_same_rows() {
+    if !has_shell("random_databases_give_the_same_rows") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    for seed in 2000..2030 {
+        let shape = Shape::random(seed);
+        let path = shape.build(directory.path(), &format!("db{seed}"));
+        for tail in [shape.schema().scan, shape.schema().scan_desc] {
+            same_rows(&path, &scan(tail));
+            same_rows(&path, &format!("SELECT count(*), sum(u), max(k) FROM t {tail};"));
+        }
+    }
+}
+
+fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shape = Shape {
+        schema: 0,
+        page_size: 4096,
+        rows,
+        longest_key: 20,
+        longest_row: 600,
+        deleted: false,
+        vacuumed: false,
+        journal: "delete",
+        encoding: "UTF-8",
+        auto_vacuum: 0,
+        seed: 4,
+    };
+    let path = shape.build(directory.path(), "db");
+    (directory, path)
+}
+
+#[test]
+fn a_whole_scan_is_fetched_once_and_found_in_the_cache() {
+    if !has_shell("a_whole_scan_is_fetched_once_and_found_in_the_cache") {
+        return;
+    }
+    let (_directory, path) = table(20_000);
+    let status = same_rows(&path, &scan("INDEXED BY i ORDER BY k"));
+    let reads = counter(&status, "predicted_reads");
+    assert!(reads > 15_000, "{status}");
+    assert!(fetched(&status, "hits") * 100 >= reads * 99, "{status}");
+    assert!(fetched(&status, "rounds") <= 2, "{status}");
+}
+
+#[test]
+fn point_queries_and_small_ranges_fetch_nothing() {
+    if !has_shell("point_queries_and_small_ranges_fetch_nothing") {
+        return;
+    }
+    let (_directory, path) = table(20_000);
+    let mut sql = String::from("PRAGMA cache_size=10;\n");
+    for key in 0..200 {
+        let letters = [key / 26, key % 26].map(|letter| char::from(b'a' + letter as u8));
+        let key = String::from_iter(letters);
+        sql += &format!("SELECT * FROM t INDEXED BY i WHERE k >= '{key}' ORDER BY k LIMIT 3;\n");
+        sql += &format!("SELECT * FROM t WHERE u = {};\n", key.len());
+    }
+    let status = same_rows(&path, &sql);
+    assert_eq!(counter(&status, "scans"), 0, "{status}");
+    assert_eq!(fetched(&status, "fetched_pages"), 0, "{status}");
+}
+
+#[test]
+fn a_scan_with_a_limit_fetches_little_more_than_it_reads() {
+    if !has_shell("a_scan_with_a_limit_fetches_little_more_than_it_reads") {
+        return;
+    }
+    let (_directory, path) = table(20_000);
+    for limit in [10, 100, 1000] {
+        let status = same_rows(&path, &scan(&format!("INDEXED BY i ORDER BY k LIMIT {limit}")));
+        let pages = fetched(&status, "fetched_pages") - fetched(&status, "infill_pages");
+        assert!(pages < limit * 4, "limit {limit}: {status}");
+    }
+}
+
+#[test]
+fn a_nested_loop_by_index_is_not_prefetched_beyond_its_rows() {
+    if !has_shell("a_nested_loop_by_index_is_not_prefetched_beyond_its_rows") {
+        return;
+    }
+    let (_directory, path) = table(20_000);
+    // For each of some rows, ten or twenty rows by the other index, in a place of their own.
+    let sql = "PRAGMA cache_size=10; CREATE INDEX IF NOT EXISTS j ON t(n);\n\
+        SELECT a.u, b.u, b.k FROM t a CROSS JOIN t b INDEXED BY j WHERE a.u % 97 = 1 AND b.n = (a.u * 7) % 600;";
+    let status = same_rows(&path, sql);
+    let reads = counter(&status, "pages_read");
+    let wasted = fetched(&status, "fetched_pages") - fetched(&status, "used_pages");
+    assert!(wasted * 4 < reads, "{wasted} wasted, {reads} read: {status}");
+}
+
+#[test]
+fn memory_mapping_and_being_switched_off_are_said_with_their_remedy() {
+    if !has_shell("memory_mapping_and_being_switched_off_are_said_with_their_remedy") {
+        return;
+    }
+    let (_directory, path) = table(500);
+    let (_, status) = with_extension(&path, "PRAGMA mmap_size=1000000;");
+    assert_eq!(status["active"], false);
+    assert!(status["remedy"].as_str().expect("text").contains("PRAGMA mmap_size=0"), "{status}");
+    let (_, status) = with_extension(&path, "SELECT foreseek_set('prefetch', 'off');");
+    assert!(status["remedy"].as_str().expect("text").contains("foreseek_set"), "{status}");
+    let (outcome, _) =
+        with_extension(&path, "SELECT foreseek_set('memory', '2 MiB'), foreseek_set('prefetch', 'on');");
+    assert_eq!(outcome.out, "2 MiB|on\n");
+    for (name, value) in [("memory", "much"), ("memory", "1"), ("prefetch", "perhaps"), ("colour", "blue")] {
+        let (outcome, _) = with_extension(&path, &format!("SELECT foreseek_set('{name}', '{value}');"));
+        assert!(outcome.err.contains("foreseek_set") && outcome.err.contains(name), "{}", outcome.err);
+    }
+}
