@@ -427,3 +427,49 @@ fn say_once(notice: Notice) {
         aside::say(&notice.to_string());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Stepping aside is for the rest of the process: the test runs itself in one of its own.
+    #[test]
+    fn an_internal_failure_steps_aside_for_good() {
+        let run = |quiet: &str| {
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "client::tests::fails_inside", "--ignored", "--nocapture"])
+                .env("FORESEEK_QUIET", quiet)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            let said = String::from_utf8(output.stderr).unwrap();
+            said.lines().filter(|line| line.starts_with("libprefetch:")).count()
+        };
+        assert_eq!(run(""), 1);
+        assert_eq!(run("1"), 0);
+    }
+
+    #[test]
+    #[ignore = "run by an_internal_failure_steps_aside_for_good"]
+    fn fails_inside() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file());
+        let range = ByteSpan::new(foreseek_units::ByteOffset(0), foreseek_units::ByteOffset(1 << 20));
+        let (client, other) = (Client::new(Settings::default()), Client::new(Settings::default()));
+        let region = client.watch(fd, range).unwrap();
+        let failed: Option<()> = client.shared.with_state(|_| panic!("a bug"));
+        assert_eq!(failed, None);
+        assert!(is_aside());
+        for client in [&client, &other] {
+            client.before_read(fd, range, &mut |_, _| panic!("asked after stepping aside"));
+            assert!(client.watch(fd, range).is_ok());
+            let entry = Entry { fd, offset: range.start, mark: false };
+            assert_eq!(client.hint(HintMode::Set, &[entry], true).unwrap(), 1);
+            client.closed(fd);
+            let _ = client.stats();
+        }
+        client.unwatch(region).unwrap();
+    }
+}
