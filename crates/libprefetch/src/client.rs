@@ -1,28 +1,19 @@
 //! A client: one access list, the regions whose reads it expects, and the driver that fetches.
 
-use crate::aside::{self, is_aside, step_aside};
 use crate::claims::{self, REGIONS_LIMIT, Refused};
-use crate::descriptors::Descriptors;
-use crate::sink::AppendFile;
+use crate::shared::{Shared, Watched};
 use crate::state::{Next, State};
 use crate::thread::{self, Inside};
 use crate::{Entry, Error, HintMode, Region, Settings, Stats, Want, report};
-use foreseek_storage::{HostFd, Identity, Notice};
+use foreseek_storage::HostFd;
 use foreseek_units::ByteSpan;
-use std::collections::HashSet;
-use std::io::Write;
-use std::mem::Discriminant;
 use std::os::fd::RawFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the application is asked about one read. An answer that leaves the read unexplained is
 /// worth one more try; after a few the read goes on without.
 const QUESTIONS_PER_READ: u32 = 4;
-
-static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
 
 /// One access list and its regions. `Send` and `Sync`; any number of threads may read through it,
 /// and while one of them fetches the next buffer, those that read the same client's regions wait.
@@ -36,68 +27,13 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// One watched region.
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    region: u64,
-    identity: Identity,
-    range: ByteSpan,
-}
-
-#[derive(Debug)]
-pub(crate) struct Shared {
-    id: u64,
-    /// Whose client it is: a forked child's it is not.
-    process: u32,
-    settings: Settings,
-    /// How many regions there are; without any, nothing else is looked at.
-    regions: AtomicUsize,
-    next_region: AtomicU64,
-    /// Held briefly, and never together with a wait.
-    watched: RwLock<Vec<Watched>>,
-    descriptors: Descriptors,
-    /// Threads that ignore their reads, with how many times each asked for it.
-    ignoring: Mutex<Vec<(u64, u32)>>,
-    any_ignoring: AtomicUsize,
-    /// The application is being asked: its answer decides about other reads too, and they don't wait
-    /// for it, since the application may hold a lock that they need.
-    asking: AtomicBool,
-    unseen: AtomicU64,
-    ignored: AtomicU64,
-    recording: Option<AppendFile>,
-    state: Mutex<Option<State>>,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").finish_non_exhaustive()
-    }
-}
-
 impl Client {
     /// A client with an empty access list and no regions.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let _inside = Inside::enter();
-        let id = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed);
-        let recording = settings.record.as_deref().and_then(|path| recording(path, id));
-        let shared = Arc::new(Shared {
-            id,
-            process: std::process::id(),
-            regions: AtomicUsize::new(0),
-            next_region: AtomicU64::new(1),
-            watched: RwLock::default(),
-            descriptors: Descriptors::default(),
-            ignoring: Mutex::default(),
-            any_ignoring: AtomicUsize::new(0),
-            asking: AtomicBool::new(false),
-            unseen: AtomicU64::new(0),
-            ignored: AtomicU64::new(0),
-            recording,
-            state: Mutex::new(None),
-            settings,
-        });
-        if shared.settings.stats.is_some() || shared.recording.is_some() {
+        let shared = Arc::new(Shared::new(settings));
+        if shared.is_reported() {
             report::register(&shared);
         }
         Self { shared }
@@ -139,10 +75,7 @@ impl Client {
                 .get_or_insert_with(|| State::new(&shared.settings, &identity, shared.recording.clone()))
                 .watch(host, identity, length, range);
         });
-        if let Ok(mut watched) = shared.watched.write() {
-            watched.push(Watched { region, identity, range });
-            shared.regions.store(watched.len(), Ordering::Release);
-        }
+        shared.add_region(Watched { region, identity, range });
         Ok(Region(region))
     }
 
@@ -156,11 +89,7 @@ impl Client {
         if !shared.is_on() {
             return Ok(());
         }
-        let Ok(mut watched) = shared.watched.write() else { return Ok(()) };
-        let at = watched.iter().position(|known| known.region == region.0).ok_or(Error::NoSuchRegion)?;
-        let gone = watched.swap_remove(at);
-        shared.regions.store(watched.len(), Ordering::Release);
-        drop(watched);
+        let gone = shared.remove_region(region.0).ok_or(Error::NoSuchRegion)?;
         claims::release(shared.id, Some(region.0));
         shared.with_state(|state| {
             if let Some(state) = state {
@@ -199,27 +128,13 @@ impl Client {
     /// [`Client::unignore`]; the two nest.
     pub fn ignore(&self) {
         let _inside = Inside::enter();
-        let Ok(mut ignoring) = self.shared.ignoring.lock() else { return };
-        let me = thread::token();
-        match ignoring.iter_mut().find(|(thread, _)| *thread == me) {
-            Some((_, depth)) => *depth = depth.saturating_add(1),
-            None => ignoring.push((me, 1)),
-        }
-        self.shared.any_ignoring.store(ignoring.len(), Ordering::Release);
+        self.shared.ignore();
     }
 
     /// Ends [`Client::ignore`]. Answers whether there was one to end.
     pub fn unignore(&self) -> bool {
         let _inside = Inside::enter();
-        let Ok(mut ignoring) = self.shared.ignoring.lock() else { return true };
-        let me = thread::token();
-        let Some(at) = ignoring.iter().position(|(thread, _)| *thread == me) else { return false };
-        ignoring[at].1 -= 1;
-        if ignoring[at].1 == 0 {
-            ignoring.swap_remove(at);
-        }
-        self.shared.any_ignoring.store(ignoring.len(), Ordering::Release);
-        true
+        self.shared.unignore()
     }
 
     /// To be called before each read: finds out whether the pages are there, fetches the next
@@ -291,7 +206,7 @@ impl Client {
         if !self.shared.is_own_process() {
             return Stats::default();
         }
-        self.shared.with_state(|state| self.shared.stats_of(state.as_ref())).unwrap_or_default()
+        self.shared.stats()
     }
 }
 
@@ -299,94 +214,8 @@ impl Drop for Client {
     fn drop(&mut self) {
         let _inside = Inside::enter();
         if self.shared.is_own_process() {
-            self.shared.regions.store(0, Ordering::Release);
             claims::release(self.shared.id, None);
-            self.shared.flush_recording();
-        }
-    }
-}
-
-impl Shared {
-    fn has_regions(&self) -> bool {
-        self.regions.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether the client works: it is not disabled, in its own process, and nothing has failed.
-    fn is_on(&self) -> bool {
-        !self.settings.disabled && !is_aside() && self.is_own_process()
-    }
-
-    pub(crate) fn is_own_process(&self) -> bool {
-        std::process::id() == self.process
-    }
-
-    fn is_watched(&self, identity: &Identity, range: ByteSpan) -> bool {
-        self.watched.read().is_ok_and(|watched| {
-            watched.iter().any(|known| known.identity == *identity && known.range.overlaps(range))
-        })
-    }
-
-    fn is_ignored_here(&self) -> bool {
-        self.any_ignoring.load(Ordering::Acquire) > 0
-            && self.ignoring.lock().is_ok_and(|ignoring| {
-                let me = thread::token();
-                ignoring.iter().any(|(thread, _)| *thread == me)
-            })
-    }
-
-    /// Works on the state under its lock. `None`, and steps aside, after an internal failure.
-    fn with_state<T>(&self, work: impl FnOnce(&mut Option<State>) -> T) -> Option<T> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut state = self.state.lock().ok()?;
-            if let Some(state) = state.as_mut() {
-                for fd in self.descriptors.take_closing().into_iter().filter_map(HostFd::new) {
-                    state.closed(fd);
-                }
-            }
-            let answer = work(&mut state);
-            let notices = state.as_mut().map(State::finish).unwrap_or_default();
-            Some((answer, notices))
-        }));
-        match outcome {
-            Ok(Some((answer, notices))) => {
-                notices.into_iter().for_each(say_once);
-                Some(answer)
-            }
-            Ok(None) => {
-                step_aside("an earlier failure left the library in doubt");
-                None
-            }
-            Err(_) => {
-                step_aside("an internal failure (a bug: please report it)");
-                None
-            }
-        }
-    }
-
-    fn stats_of(&self, state: Option<&State>) -> Stats {
-        Stats {
-            engine: state.map(State::stats).unwrap_or_default(),
-            unseen: self.unseen.load(Ordering::Relaxed),
-            ignored: self.ignored.load(Ordering::Relaxed),
-            beyond_end: state.map_or(0, |state| state.beyond_end),
-            files: state.map_or(0, State::files),
-        }
-    }
-
-    pub(crate) fn stats_path(&self) -> Option<&Path> {
-        self.settings.stats.as_deref()
-    }
-
-    /// The counters at the end of the process, when another thread may hold the state for good.
-    pub(crate) fn stats_at_exit(&self) -> Option<Stats> {
-        aside::lock_briefly(&self.state).map(|state| self.stats_of(state.as_ref()))
-    }
-
-    pub(crate) fn flush_recording(&self) {
-        if let Some(recording) = &self.recording
-            && let Err(error) = recording.clone().flush()
-        {
-            aside::say(&format!("cannot write the recording: {error}"));
+            self.shared.retire();
         }
     }
 }
@@ -407,30 +236,10 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// The recording of the client with this number in the process.
-fn recording(path: &Path, id: u64) -> Option<AppendFile> {
-    let mut name = path.as_os_str().to_owned();
-    if id > 1 {
-        name.push(format!(".{id}"));
-    }
-    let path = PathBuf::from(name);
-    AppendFile::create(path.clone())
-        .inspect_err(|error| aside::say(&format!("FORESEEK_RECORD: cannot make {}: {error}", path.display())))
-        .ok()
-}
-
-/// Says a notice unless its kind was said in this process.
-fn say_once(notice: Notice) {
-    static SAID: Mutex<Option<HashSet<Discriminant<Notice>>>> = Mutex::new(None);
-    let Some(mut said) = aside::lock_briefly(&SAID) else { return };
-    if said.get_or_insert_default().insert(std::mem::discriminant(&notice)) {
-        aside::say(&notice.to_string());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aside::is_aside;
     use std::process::Command;
 
     /// Stepping aside is for the rest of the process: the test runs itself in one of its own.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::aside::{lock_briefly, say};
-use crate::client::Shared;
+use crate::shared::Shared;
 use crate::thread::Inside;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once};

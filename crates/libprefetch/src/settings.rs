@@ -109,12 +109,13 @@ fn infill(value: &OsString) -> Result<Bytes, Error> {
     Ok(profile.infill())
 }
 
-/// The path with `%p` replaced by the process id.
+/// The path with `%p` replaced by the process id, made absolute: the host may change its directory.
 fn with_process_id(path: &OsString) -> PathBuf {
-    match path.to_str() {
+    let path = match path.to_str() {
         Some(text) => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
         None => PathBuf::from(path),
-    }
+    };
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 #[cfg(test)]

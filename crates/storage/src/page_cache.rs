@@ -100,6 +100,8 @@ pub struct KernelPageCache {
     forgetting: usize,
     /// An object and a descriptor of it that was looked at within this call.
     confirmed: Option<(ObjectId, HostFd)>,
+    /// The last budget that was read.
+    budget: Option<Pages>,
     said: HashSet<std::mem::Discriminant<Notice>>,
     notices: Vec<Notice>,
 }
@@ -116,6 +118,7 @@ impl KernelPageCache {
             disks: Vec::new(),
             forgetting: 0,
             confirmed: None,
+            budget: None,
             said: HashSet::new(),
             notices: Vec::new(),
         }
@@ -357,7 +360,13 @@ impl PageCache for KernelPageCache {
     fn budget(&mut self) -> Pages {
         let available = memory::available();
         if available.bound == Bound::Unknown {
+            // Out of descriptors, say: what was known last is better than a guess.
+            if let Some(last) = self.budget {
+                return last;
+            }
             self.notice(Notice::NoMemoryFigures);
+        } else {
+            self.budget = Some(available.bytes.pages_floor());
         }
         available.bytes.pages_floor()
     }

@@ -1,0 +1,251 @@
+//! What a client consists of, behind its public face: the regions whose reads it looks at, found out
+//! without waiting, and the state that its lock protects.
+
+use crate::aside::{self, is_aside, step_aside};
+use crate::descriptors::Descriptors;
+use crate::sink::AppendFile;
+use crate::state::State;
+use crate::{Settings, Stats, thread};
+use foreseek_storage::{HostFd, Identity, Notice};
+use foreseek_units::ByteSpan;
+use std::collections::HashSet;
+use std::io::Write;
+use std::mem::Discriminant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, RwLock};
+
+static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
+
+/// One watched region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    pub(crate) region: u64,
+    pub(crate) identity: Identity,
+    pub(crate) range: ByteSpan,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    /// Whose client it is: a forked child's it is not.
+    process: u32,
+    pub(crate) settings: Settings,
+    /// How many regions there are; without any, nothing else is looked at.
+    regions: AtomicUsize,
+    pub(crate) next_region: AtomicU64,
+    /// Held briefly, and never together with a wait.
+    watched: RwLock<Vec<Watched>>,
+    pub(crate) descriptors: Descriptors,
+    /// Threads that ignore their reads, with how many times each asked for it.
+    ignoring: Mutex<Vec<(u64, u32)>>,
+    any_ignoring: AtomicUsize,
+    /// The application is being asked: its answer decides about other reads too, and they don't wait
+    /// for it, since the application may hold a lock that they need.
+    pub(crate) asking: AtomicBool,
+    pub(crate) unseen: AtomicU64,
+    pub(crate) ignored: AtomicU64,
+    pub(crate) recording: Option<AppendFile>,
+    /// Made with the first region.
+    state: Mutex<Option<State>>,
+    /// The counters of a client that has ended.
+    last: OnceLock<Stats>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let id = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            id,
+            process: std::process::id(),
+            regions: AtomicUsize::new(0),
+            next_region: AtomicU64::new(1),
+            watched: RwLock::default(),
+            descriptors: Descriptors::default(),
+            ignoring: Mutex::default(),
+            any_ignoring: AtomicUsize::new(0),
+            asking: AtomicBool::new(false),
+            unseen: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
+            recording: settings.record.as_deref().and_then(|path| recording(path, id)),
+            state: Mutex::new(None),
+            last: OnceLock::new(),
+            settings,
+        }
+    }
+
+    pub(crate) fn has_regions(&self) -> bool {
+        self.regions.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the client works: it is not disabled, in its own process, and nothing has failed.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.settings.disabled && !is_aside() && self.is_own_process()
+    }
+
+    pub(crate) fn is_own_process(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    pub(crate) fn add_region(&self, region: Watched) {
+        if let Ok(mut watched) = self.watched.write() {
+            watched.push(region);
+            self.regions.store(watched.len(), Ordering::Release);
+        }
+    }
+
+    /// Takes a region out; `None` where there is none of that number.
+    pub(crate) fn remove_region(&self, region: u64) -> Option<Watched> {
+        let mut watched = self.watched.write().ok()?;
+        let at = watched.iter().position(|known| known.region == region)?;
+        let gone = watched.swap_remove(at);
+        self.regions.store(watched.len(), Ordering::Release);
+        Some(gone)
+    }
+
+    pub(crate) fn is_watched(&self, identity: &Identity, range: ByteSpan) -> bool {
+        self.watched.read().is_ok_and(|watched| {
+            watched.iter().any(|known| known.identity == *identity && known.range.overlaps(range))
+        })
+    }
+
+    pub(crate) fn ignore(&self) {
+        let Ok(mut ignoring) = self.ignoring.lock() else { return };
+        let me = thread::token();
+        match ignoring.iter_mut().find(|(thread, _)| *thread == me) {
+            Some((_, depth)) => *depth = depth.saturating_add(1),
+            None => ignoring.push((me, 1)),
+        }
+        self.any_ignoring.store(ignoring.len(), Ordering::Release);
+    }
+
+    /// Whether this thread ignored its reads.
+    pub(crate) fn unignore(&self) -> bool {
+        let Ok(mut ignoring) = self.ignoring.lock() else { return true };
+        let me = thread::token();
+        let Some(at) = ignoring.iter().position(|(thread, _)| *thread == me) else { return false };
+        ignoring[at].1 -= 1;
+        if ignoring[at].1 == 0 {
+            ignoring.swap_remove(at);
+        }
+        self.any_ignoring.store(ignoring.len(), Ordering::Release);
+        true
+    }
+
+    pub(crate) fn is_ignored_here(&self) -> bool {
+        self.any_ignoring.load(Ordering::Acquire) > 0
+            && self.ignoring.lock().is_ok_and(|ignoring| {
+                let me = thread::token();
+                ignoring.iter().any(|(thread, _)| *thread == me)
+            })
+    }
+
+    /// Works on the state under its lock. `None`, and steps aside, after an internal failure.
+    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut Option<State>) -> T) -> Option<T> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut state = self.state.lock().ok()?;
+            if let Some(state) = state.as_mut() {
+                for fd in self.descriptors.take_closing().into_iter().filter_map(HostFd::new) {
+                    state.closed(fd);
+                }
+            }
+            let answer = work(&mut state);
+            let notices = state.as_mut().map(State::finish).unwrap_or_default();
+            Some((answer, notices))
+        }));
+        match outcome {
+            Ok(Some((answer, notices))) => {
+                notices.into_iter().for_each(say_once);
+                Some(answer)
+            }
+            Ok(None) => {
+                step_aside("an earlier failure left the library in doubt");
+                None
+            }
+            Err(_) => {
+                step_aside("an internal failure (a bug: please report it)");
+                None
+            }
+        }
+    }
+
+    fn stats_of(&self, state: Option<&State>) -> Stats {
+        Stats {
+            engine: state.map(State::stats).unwrap_or_default(),
+            unseen: self.unseen.load(Ordering::Relaxed),
+            ignored: self.ignored.load(Ordering::Relaxed),
+            beyond_end: state.map_or(0, |state| state.beyond_end),
+            files: state.map_or(0, State::files),
+        }
+    }
+
+    /// The counters so far.
+    pub(crate) fn stats(&self) -> Stats {
+        self.with_state(|state| self.stats_of(state.as_ref())).unwrap_or_default()
+    }
+
+    /// Whether something is to be written when the process ends.
+    pub(crate) fn is_reported(&self) -> bool {
+        !self.settings.disabled && (self.settings.stats.is_some() || self.recording.is_some())
+    }
+
+    pub(crate) fn stats_path(&self) -> Option<&Path> {
+        self.settings.stats.as_deref()
+    }
+
+    /// The counters at the end of the process, when another thread may hold the state for good.
+    pub(crate) fn stats_at_exit(&self) -> Option<Stats> {
+        let last = self.last.get().copied();
+        last.or_else(|| aside::lock_briefly(&self.state).map(|state| self.stats_of(state.as_ref())))
+    }
+
+    /// The client has ended: only its counters stay, for the report.
+    pub(crate) fn retire(&self) {
+        self.regions.store(0, Ordering::Release);
+        let last = self.with_state(|state| {
+            let last = self.stats_of(state.as_ref());
+            *state = None;
+            last
+        });
+        if let Some(last) = last {
+            let _ = self.last.set(last);
+        }
+        self.flush_recording();
+    }
+
+    pub(crate) fn flush_recording(&self) {
+        if let Some(recording) = &self.recording
+            && let Err(error) = recording.clone().flush()
+        {
+            aside::say(&format!("cannot write the recording: {error}"));
+        }
+    }
+}
+
+/// The recording of the client with this number in the process.
+fn recording(path: &Path, id: u64) -> Option<AppendFile> {
+    let mut name = path.as_os_str().to_owned();
+    if id > 1 {
+        name.push(format!(".{id}"));
+    }
+    let path = PathBuf::from(name);
+    AppendFile::create(path.clone())
+        .inspect_err(|error| aside::say(&format!("FORESEEK_RECORD: cannot make {}: {error}", path.display())))
+        .ok()
+}
+
+/// Says a notice unless its kind was said in this process.
+fn say_once(notice: Notice) {
+    static SAID: Mutex<Option<HashSet<Discriminant<Notice>>>> = Mutex::new(None);
+    let Some(mut said) = aside::lock_briefly(&SAID) else { return };
+    if said.get_or_insert_default().insert(std::mem::discriminant(&notice)) {
+        aside::say(&notice.to_string());
+    }
+}
