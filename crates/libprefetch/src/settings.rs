@@ -25,7 +25,7 @@ pub struct Settings {
     /// becomes the process id.
     pub stats: Option<PathBuf>,
     /// `FORESEEK_RECORD=path`: where the engine's events and commands go, for a replay. `%p` becomes
-    /// the process id; the second client and later ones of a process append `.2` and so on.
+    /// the process id; the second client and later ones of a process, up to 64, append `.2` and so on.
     pub record: Option<PathBuf>,
 }
 

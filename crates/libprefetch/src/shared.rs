@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 
+/// Recordings of one process. Each is a file, and who looks for a fault finds it in the first few.
+const RECORDINGS_LIMIT: usize = 64;
+
 static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
 
 /// One watched region.
@@ -26,6 +29,7 @@ pub(crate) struct Watched {
     pub(crate) range: ByteSpan,
 }
 
+/// All of a client; shared with the report at the end of the process.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) id: u64,
@@ -61,9 +65,8 @@ impl std::fmt::Debug for State {
 
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Self {
-        let id = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed);
         Self {
-            id,
+            id: NEXT_CLIENT.fetch_add(1, Ordering::Relaxed),
             process: std::process::id(),
             regions: AtomicUsize::new(0),
             next_region: AtomicU64::new(1),
@@ -74,7 +77,7 @@ impl Shared {
             asking: AtomicBool::new(false),
             unseen: AtomicU64::new(0),
             ignored: AtomicU64::new(0),
-            recording: settings.record.as_deref().and_then(|path| recording(path, id)),
+            recording: settings.record.as_deref().and_then(recording),
             state: Mutex::new(None),
             last: OnceLock::new(),
             settings,
@@ -229,11 +232,20 @@ impl Shared {
     }
 }
 
-/// The recording of the client with this number in the process.
-fn recording(path: &Path, id: u64) -> Option<AppendFile> {
+/// A new recording at this path, or where this process has one there already, at the path with the
+/// next number. `None` where it can't be made, and after [`RECORDINGS_LIMIT`] of them.
+fn recording(path: &Path) -> Option<AppendFile> {
+    static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut paths = aside::lock_briefly(&PATHS)?;
+    if paths.len() >= RECORDINGS_LIMIT {
+        return None;
+    }
+    let earlier = paths.iter().filter(|known| *known == path).count();
+    paths.push(path.to_owned());
+    drop(paths);
     let mut name = path.as_os_str().to_owned();
-    if id > 1 {
-        name.push(format!(".{id}"));
+    if earlier > 0 {
+        name.push(format!(".{}", earlier + 1));
     }
     let path = PathBuf::from(name);
     AppendFile::create(path.clone())

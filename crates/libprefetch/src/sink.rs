@@ -1,6 +1,7 @@
 //! Where a recording goes: a file that is opened only to append to it. A descriptor kept open in
 //! another program's process would not be ours for long: hosts close and reuse numbers wholesale.
 
+use crate::aside::say;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -46,7 +47,10 @@ impl Write for AppendFile {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         buffer.bytes.extend_from_slice(bytes);
         if buffer.bytes.len() >= PIECE {
-            buffer.append()?;
+            // The recorder stops at the first failure, without a word of its own.
+            buffer.append().inspect_err(|error| {
+                say(&format!("cannot write the recording to {}: {error}", buffer.path.display()));
+            })?;
         }
         Ok(bytes.len())
     }

@@ -4,6 +4,7 @@
 
 use foreseek_prefetch::PageCache;
 use foreseek_prefetch::engine::{ObjectId, Refusal, lba_of};
+use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, KernelPageCache, Layout, Options, Residency, cachestat};
 use foreseek_units::{Bytes, PageIndex, PageSpan, Pages, Sectors};
 use rustix::io::Errno;
@@ -168,6 +169,50 @@ fn many_extents_are_read_in_batches() {
         assert!(lba_of(&layout.extents, PageIndex(2 * n)).is_some());
         assert_eq!(lba_of(&layout.extents, PageIndex(2 * n + 1)), None);
     }
+}
+
+/// Detaches the loop device, also when the test fails.
+struct Detach(LoopDevice);
+
+impl Drop for Detach {
+    fn drop(&mut self) {
+        let _ = self.0.clear(Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn objects_on_different_disks_sort_by_disk() {
+    let backing = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    backing.as_file().set_len(1 << 20).unwrap();
+    let options = LoopOptions { rotational: true, read_ahead: Bytes::kib(128) };
+    let device = match LoopDevice::attach(backing.as_file(), backing.path(), options) {
+        Ok(device) => Detach(device),
+        Err(error) => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+    };
+    let node = File::open(device.0.path()).unwrap();
+    let (first, last) = (file(10), file(10));
+    let mut cache = KernelPageCache::new(Options::default());
+    let mut place = |file: &File| {
+        let (identity, length) = host(file).identify().unwrap();
+        let object = cache.learn(host(file), identity, length);
+        cache.finish();
+        lba_of(&cache.extents(object), PageIndex(9))
+    };
+    let (first, on_loop, last) = (place(&first), place(&node), place(&last));
+    let (Some(first), Some(on_loop), Some(last)) = (first, on_loop, last) else {
+        println!("SKIPPED: the build folder's file system has no FIEMAP");
+        return;
+    };
+    // The loop device is the second disk that was seen: all of it lies beyond all of the first.
+    assert!(first < on_loop && last < on_loop, "{first:?} {on_loop:?} {last:?}");
+    assert_eq!(
+        on_loop.get() % (1 << 44),
+        72,
+        "within its disk, a block device's page lies where its number says"
+    );
 }
 
 #[test]
