@@ -11,7 +11,9 @@
 //!
 //! Limits: member disks of one kind; no journal or write-intent bitmap, no cache in the controller,
 //! no locking of a row between concurrent writes of it (timing would differ only for overlapping
-//! ones); an unreadable sector stays unreadable after it was reconstructed.
+//! ones); an unreadable sector stays unreadable after it was reconstructed, and two strips of a row
+//! with unreadable sectors count as lost together even where these lie at different offsets (md goes
+//! by blocks of 4 KiB).
 
 mod layout;
 mod plan;
