@@ -41,6 +41,11 @@ impl ModelClock {
         real
     }
 
+    /// The real time at which modelled time was zero, had it always run by today's factor.
+    pub(crate) fn epoch(&self) -> Instant {
+        self.real - self.model.distance(Instant::ZERO).scale(self.scale)
+    }
+
     /// From now on modelled time runs by another factor.
     pub(crate) fn set_scale(&mut self, now: Instant, scale: f64) {
         *self = Self { real: now.max(self.real), model: self.model_at(now), scale };

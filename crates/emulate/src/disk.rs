@@ -198,3 +198,150 @@ impl Server for Disk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::fixed_schedule;
+    use crate::timer::{Report, Timer};
+    use crate::{AttachOptions, Backing as Wanted};
+    use foreseek_units::{Bytes, Nanos};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    /// Longest wait for an answer: an answer that does not come is a failure, not a hang.
+    const LIMIT: Duration = Duration::from_secs(20);
+    const SIZE: Bytes = Bytes::mib(4);
+
+    struct Fixture {
+        disk: Arc<Disk>,
+        _directory: tempfile::TempDir,
+    }
+
+    /// A disk over a real file, whose every request takes `delay`, without FUSE.
+    fn fixture(delay: Nanos) -> Fixture {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = AttachOptions {
+            backing: Wanted::File(directory.path().join("disk")),
+            ..AttachOptions::new("none", SIZE)
+        };
+        let backing = Backing::open(&options, "t").expect("opens");
+        let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
+        let (timer, to) = Timer::new(fixed_schedule(delay), true, Arc::clone(&logbook), Arc::clone(&gauge));
+        std::thread::spawn(move || timer.run());
+        let arena = Arena::new(Bytes::mib(2)).expect("memory");
+        Fixture { disk: Arc::new(Disk::new(backing, arena, to, logbook, gauge, true)), _directory: directory }
+    }
+
+    impl Fixture {
+        fn read(&self, at: u64, length: u64) -> Receiver<Result<Vec<u8>, Failure>> {
+            let (to, from) = channel();
+            let reply = DataReply::call(move |answer| {
+                let _ = to.send(answer.map(<[u8]>::to_vec));
+            });
+            let range = ByteSpan::at(ByteOffset(at), Bytes(length));
+            self.disk.serve(Request::Read { range, reply });
+            from
+        }
+
+        fn write(&self, at: u64, data: &[u8]) -> Receiver<Result<(), Failure>> {
+            let (to, from) = channel();
+            let reply = DoneReply::call(move |answer| {
+                let _ = to.send(answer);
+            });
+            let range = ByteSpan::at(ByteOffset(at), Bytes(data.len() as u64));
+            self.disk.serve(Request::Write { range, data, reply });
+            from
+        }
+
+        fn report(&self) -> Report {
+            self.disk.timer().report(false).expect("the timer runs")
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_with_and_without_delays() {
+        let fixture = fixture(Nanos::from_millis(1));
+        for (delays, byte) in [(true, 3), (false, 5), (true, 7)] {
+            fixture.disk.set_delays(delays);
+            fixture.write(8192, &[byte; 8192]).recv_timeout(LIMIT).expect("an answer").expect("written");
+            let data = fixture.read(4096, 12288).recv_timeout(LIMIT).expect("an answer").expect("read");
+            assert!(data[..4096].iter().all(|zero| *zero == 0));
+            assert!(data[4096..].iter().all(|read| *read == byte));
+        }
+        let (mut meter, mut stats) = (fixture.report().meter, crate::Stats::default());
+        meter.add(&fixture.disk.meter());
+        meter.report(Nanos::from_secs(1), &mut stats);
+        assert_eq!((stats.reads, stats.writes, stats.failed), (3, 3, 0));
+        assert_eq!((stats.read_bytes, stats.written_bytes), (3 * 12288, 3 * 8192));
+        assert_eq!(fixture.disk.gauge().read(false).0, 0);
+    }
+
+    #[test]
+    fn switching_delays_off_answers_those_who_wait() {
+        let fixture = fixture(Nanos::from_secs(3600));
+        let waiting: Vec<_> = (0..40).map(|page| fixture.read(page * 4096, 4096)).collect();
+        assert_eq!(fixture.disk.gauge().read(false), (40, 40));
+        fixture.disk.set_delays(false);
+        for answer in waiting {
+            answer.recv_timeout(LIMIT).expect("an answer").expect("read");
+        }
+        assert_eq!(fixture.disk.gauge().read(true), (0, 40));
+    }
+
+    #[test]
+    fn a_failing_sector_fails_every_request_that_touches_it_and_keeps_what_it_held() {
+        let fixture = fixture(Nanos::ZERO);
+        fixture.write(4096, &[9; 4096]).recv_timeout(LIMIT).expect("an answer").expect("written");
+        fixture.disk.set_failing(vec![LbaRange { start_lba: 9, end_lba: 10 }]);
+        for delays in [true, false] {
+            fixture.disk.set_delays(delays);
+            let failed = fixture.read(0, 16384).recv_timeout(LIMIT).expect("an answer");
+            assert_eq!(failed, Err(Failure::Io));
+            let failed = fixture.write(4096, &[1; 4096]).recv_timeout(LIMIT).expect("an answer");
+            assert_eq!(failed, Err(Failure::Io));
+            fixture.read(4096 + 1024, 3072).recv_timeout(LIMIT).expect("an answer").expect("beside it");
+        }
+        fixture.disk.set_failing(Vec::new());
+        let data = fixture.read(4096, 4096).recv_timeout(LIMIT).expect("an answer").expect("read");
+        assert!(data.iter().all(|byte| *byte == 9));
+    }
+
+    #[test]
+    fn more_data_than_there_is_memory_for_waits_and_gets_through() {
+        let fixture = fixture(Nanos::from_millis(2));
+        let readers: Vec<_> = (0..8)
+            .map(|_| {
+                let disk = Arc::clone(&fixture.disk);
+                std::thread::spawn(move || {
+                    let (to, from) = channel();
+                    let reply = DataReply::call(move |answer| {
+                        let _ = to.send(answer.map(<[u8]>::len));
+                    });
+                    let range = ByteSpan::at(ByteOffset(0), Bytes::mib(1));
+                    disk.serve(Request::Read { range, reply });
+                    from.recv_timeout(LIMIT)
+                })
+            })
+            .collect();
+        for reader in readers {
+            assert_eq!(reader.join().expect("no panic"), Ok(Ok(1 << 20)));
+        }
+    }
+
+    #[test]
+    fn a_discard_reads_as_zero_and_is_counted() {
+        let fixture = fixture(Nanos::ZERO);
+        fixture.write(0, &[9; 8192]).recv_timeout(LIMIT).expect("an answer").expect("written");
+        let (to, from) = channel();
+        let reply = DoneReply::call(move |answer| {
+            let _ = to.send(answer);
+        });
+        fixture.disk.serve(Request::Discard { range: ByteSpan::at(ByteOffset(0), Bytes(4096)), reply });
+        if from.recv_timeout(LIMIT).expect("an answer") == Err(Failure::Unsupported) {
+            return;
+        }
+        let data = fixture.read(0, 8192).recv_timeout(LIMIT).expect("an answer").expect("read");
+        assert!(data[..4096].iter().all(|byte| *byte == 0) && data[4096..].iter().all(|byte| *byte == 9));
+    }
+}

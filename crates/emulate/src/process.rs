@@ -86,6 +86,13 @@ pub(crate) fn real_time() -> Option<String> {
     remark(done, "the timer has no real-time priority", "it needs CAP_SYS_NICE; delays are less exact")
 }
 
+/// Lets the calling thread and those that it starts run before ordinary work: a disk's hardware
+/// would not wait for a processor either. Not in real time: without delays it could use up a core.
+pub(crate) fn favour() -> Option<String> {
+    let done = rustix::process::setpriority_process(None, -20);
+    done.err().map(|error| format!("the server has no higher priority ({error}): it needs CAP_SYS_NICE"))
+}
+
 /// Asks not to be the one that is killed when memory runs out.
 pub(crate) fn spare_from_oom() -> Option<String> {
     let spared = fs::write("/proc/self/oom_score_adj", "-1000");

@@ -26,6 +26,8 @@ const DATA_MEMORY: Bytes = Bytes::mib(32);
 /// Threads that take requests and move their data: with fewer, a slow backing file holds up the
 /// arrival of requests; more only compete for the processors.
 const THREADS: usize = 4;
+/// Seconds after which the kernel gives up a disk that does not answer; for tests.
+const TIMEOUT_VARIABLE: &str = "FORESEEK_FUSE_TIMEOUT";
 /// Failing ranges at a time: the list is searched at each request.
 const FAILING_MOST: usize = 4096;
 
@@ -67,7 +69,9 @@ impl Running {
         place.0.set_record(&record)?;
 
         remarks.extend(backing.remark());
-        remarks.extend([process::io_flusher(), process::spare_from_oom()].into_iter().flatten());
+        remarks.extend(
+            [process::io_flusher(), process::spare_from_oom(), process::favour()].into_iter().flatten(),
+        );
         let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
         let timer = start_timer(&logbook, &gauge, &mut remarks)?;
         let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
@@ -79,7 +83,7 @@ impl Running {
         remarks.extend(process::lock_memory());
 
         let mut export = mount(&place.0, Arc::clone(&disk), size)?;
-        remarks.extend(export.remark().map(str::to_owned));
+        remarks.extend_from_slice(export.remarks());
         record.connection = Some(export.connection());
         place.0.set_record(&record)?;
         let device = export.attach().map_err(export_error)?.path();
@@ -141,7 +145,8 @@ impl Running {
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
             delays: self.disk.delays(),
-            time_scale: report.scale,
+            time_scale: report.clock.scale(),
+            model_epoch_ns: report.clock.epoch().get(),
             seeks: counters.seeks,
             seek_distance_bytes: seek_distance.get(),
             mean_seek_distance_bytes: seek_distance.get().checked_div(counters.seeks).unwrap_or(0),
@@ -268,8 +273,15 @@ fn mount(place: &Place, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
         threads: THREADS,
         device: LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD },
         name: format!("foreseek:{}", place.name()),
+        request_timeout: request_timeout(),
     };
     Export::mount(disk, options).map_err(export_error)
+}
+
+/// Off unless asked for: a slow modelled device with a full queue may take long and be well.
+fn request_timeout() -> Option<Duration> {
+    let seconds = std::env::var(TIMEOUT_VARIABLE).ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {

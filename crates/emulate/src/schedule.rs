@@ -130,8 +130,8 @@ impl Schedule {
         self.path
     }
 
-    pub(crate) fn scale(&self) -> f64 {
-        self.clock.scale()
+    pub(crate) fn clock(&self) -> &ModelClock {
+        &self.clock
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -190,4 +190,167 @@ impl Schedule {
 
 fn size(io: &Io) -> Bytes {
     io.range.len().bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_device::{Build, Op, Profile};
+    use foreseek_units::{Lba, Sectors, Span};
+    use proptest::prelude::*;
+
+    const SIZE: Bytes = Bytes::mib(256);
+
+    fn model() -> Box<dyn Device> {
+        let build = Build { size: Some(SIZE), queue_depth: 4, ..Build::default() };
+        Profile::builtin("barracuda-500g").expect("built in").build(&build).expect("sound")
+    }
+
+    fn io(id: usize, page: u64, op: Op) -> Io {
+        let page = page % SIZE.pages_floor().get();
+        Io { id: IoId(id as u64), op, range: Span::at(Lba(page * 8), Sectors(8)) }
+    }
+
+    fn path() -> PathModel {
+        let (small, large) = ((Bytes(4096), Nanos(100_000)), (Bytes::mib(1), Nanos(400_000)));
+        PathModel::from_measured(small, large)
+    }
+
+    /// Lets time pass to `until`, waking exactly when asked to.
+    fn wake_until(schedule: &mut Schedule, until: Instant, out: &mut Vec<Due>) {
+        while let Some(next) = schedule.next().filter(|next| *next <= until) {
+            schedule.act(next, out);
+        }
+    }
+
+    /// What the device itself says, driven straight: a queue before it, and no path.
+    fn naive(arrivals: &[(Instant, Io)]) -> Vec<(IoId, Instant)> {
+        let (mut device, mut waiting, mut ends) = (model(), VecDeque::new(), Vec::new());
+        let mut arrivals: VecDeque<_> = arrivals.iter().copied().collect();
+        loop {
+            let next = device.next().filter(|next| arrivals.front().is_none_or(|(at, _)| next <= at));
+            let now = match (next, arrivals.front().copied()) {
+                (Some(now), _) => {
+                    let mut done = Vec::new();
+                    device.advance(now, &mut done);
+                    ends.extend(done.into_iter().map(|end| (end.id, end.at)));
+                    now
+                }
+                (None, Some((now, io))) => {
+                    arrivals.pop_front();
+                    waiting.push_back(io);
+                    now
+                }
+                (None, None) => return ends,
+            };
+            while waiting.front().is_some_and(|io| device.submit(now, *io).is_ok()) {
+                waiting.pop_front();
+            }
+        }
+    }
+
+    fn arrivals() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
+        prop::collection::vec((0..20_000_000u64, 0..65_536u64, any::<bool>()), 1..40)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Without a path, and woken on time, the schedule is the device behind a queue, stretched
+        /// by the factor on time.
+        #[test]
+        fn answers_come_when_the_device_says(arrivals in arrivals(), scale in prop::sample::select(vec![1.0, 0.25, 2.0])) {
+            let origin = Instant(1_000_000_000);
+            let clock = ModelClock::new(origin, scale);
+            let mut schedule = Schedule::new(model(), clock, PathModel::default());
+            let (mut out, mut at, mut plain) = (Vec::new(), origin, Vec::new());
+            for (id, (gap, page, write)) in arrivals.into_iter().enumerate() {
+                at += Nanos(gap / 4 * 4);
+                wake_until(&mut schedule, at, &mut out);
+                let io = io(id, page, if write { Op::Write } else { Op::Read });
+                schedule.arrive(at, io);
+                plain.push((clock.model_at(at), io));
+            }
+            wake_until(&mut schedule, Instant(u64::MAX / 2), &mut out);
+            let mut expected: Vec<_> = naive(&plain).into_iter().map(|(id, end)| (id, clock.real_at(end))).collect();
+            expected.sort();
+            let mut answered: Vec<_> = out.iter().map(|due| (due.id, due.at)).collect();
+            answered.sort();
+            prop_assert_eq!(answered, expected);
+        }
+
+        /// The path is taken off: one request at a time takes for its caller what the model says.
+        #[test]
+        fn a_caller_sees_the_modelled_time(pages in prop::collection::vec((0..65_536u64, 0..9_000_000u64), 1..30)) {
+            let path = path();
+            let clock = ModelClock::new(Instant(0), 1.0);
+            let mut schedule = Schedule::new(model(), clock, path);
+            let mut alone = model();
+            let (mut now, mut out) = (Instant(1_000_000), Vec::new());
+            for (id, (page, think)) in pages.into_iter().enumerate() {
+                now += Nanos(think);
+                let io = io(id, page, Op::Read);
+                schedule.arrive(now + path.before(io.op, Bytes(4096)), io);
+                wake_until(&mut schedule, Instant(u64::MAX / 2), &mut out);
+                let due = out.pop().expect("answered");
+                let mut done = Vec::new();
+                // Earlier events first: the drive reads ahead by itself.
+                while let Some(next) = alone.next().filter(|next| *next <= clock.model_at(now)) {
+                    alone.advance(next, &mut done);
+                }
+                alone.submit(clock.model_at(now), io).expect("it is empty");
+                while done.is_empty() {
+                    let next = alone.next().expect("busy");
+                    alone.advance(next, &mut done);
+                }
+                let seen = due.at + path.after(io.op, Bytes(4096)) - now;
+                prop_assert_eq!(seen, done[0].at - clock.model_at(now));
+                prop_assert_eq!(due.modelled, seen);
+                now += seen;
+            }
+        }
+
+        /// Whatever is switched and however late the timer wakes, every request is answered once
+        /// and none before it arrived.
+        #[test]
+        fn each_request_is_answered_exactly_once(
+            steps in prop::collection::vec((0..5u8, 0..30_000_000u64, 0..65_536u64), 1..120)
+        ) {
+            let mut schedule = Schedule::new(model(), ModelClock::new(Instant(0), 1.0), path());
+            let (mut now, mut out, mut arrived) = (Instant(1_000_000), Vec::new(), Vec::new());
+            for (step, gap, page) in steps {
+                now += Nanos(gap);
+                match step {
+                    0 => schedule.release(now, &mut out),
+                    1 => schedule.set_scale(now, [0.1, 1.0, 3.0][page as usize % 3]),
+                    2 => schedule.act(now, &mut out),
+                    _ => {
+                        schedule.arrive(now, io(arrived.len(), page, Op::Read));
+                        arrived.push(now);
+                    }
+                }
+            }
+            wake_until(&mut schedule, Instant(u64::MAX / 2), &mut out);
+            prop_assert_eq!(schedule.next(), None);
+            let mut ids: Vec<_> = out.iter().map(|due| due.id.0 as usize).collect();
+            ids.sort_unstable();
+            prop_assert_eq!(ids, (0..arrived.len()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_failed_request_is_said_to_have_failed() {
+        let build =
+            Build { size: Some(SIZE), unreadable: vec![Span::at(Lba(80), Sectors(1))], ..Build::default() };
+        let device = Profile::builtin("wd-500g").expect("built in").build(&build).expect("sound");
+        let mut schedule = Schedule::new(device, ModelClock::new(Instant(0), 1.0), PathModel::default());
+        let mut out = Vec::new();
+        for (id, page) in [(0, 10), (1, 11)] {
+            schedule.arrive(Instant(5), io(id, page, Op::Read));
+        }
+        wake_until(&mut schedule, Instant(u64::MAX / 2), &mut out);
+        let mut failed: Vec<_> = out.iter().map(|due| (due.id.0, due.failed)).collect();
+        failed.sort_unstable();
+        assert_eq!(failed, [(0, true), (1, false)]);
+    }
 }

@@ -15,6 +15,9 @@ pub struct Stats {
     pub delays: bool,
     /// The factor on modelled time.
     pub time_scale: f64,
+    /// When modelled time was zero, by `CLOCK_MONOTONIC`, had it always run by this factor: with it
+    /// the model's own answers can be computed elsewhere.
+    pub model_epoch_ns: u64,
     /// Real time over which the counters ran.
     pub seconds: f64,
 

@@ -5,6 +5,7 @@
 //! runs with real-time priority where it may. Data are moved by other threads meanwhile; a request
 //! whose data come later than its time is answered by the thread that moved them.
 
+use crate::clock::ModelClock;
 use crate::flight::Flight;
 use crate::logbook::Logbook;
 use crate::meter::{Delayed, Gauge, Kind, Meter};
@@ -40,7 +41,7 @@ pub(crate) struct Report {
     pub(crate) meter: Meter,
     pub(crate) counters: Counters,
     pub(crate) path: PathModel,
-    pub(crate) scale: f64,
+    pub(crate) clock: ModelClock,
     pub(crate) spun: Nanos,
     pub(crate) spins_refused: u64,
 }
@@ -199,7 +200,7 @@ impl Timer {
             meter: self.meter.clone(),
             counters: difference(self.schedule.counters(), self.since.0),
             path: self.schedule.path(),
-            scale: self.schedule.scale(),
+            clock: *self.schedule.clock(),
             spun: self.budget.total() - self.since.1,
             spins_refused: self.spins_refused,
         }

@@ -2,7 +2,7 @@
 
 use crate::REQUEST_LIMIT;
 use crate::fuse_file::{FILE, FuseFile};
-use crate::page_limit::RaisedPageLimit;
+use crate::mount_settings::MountSettings;
 use crate::server::Server;
 use foreseek_storage::loop_device::{LoopDevice, LoopError, LoopOptions};
 use foreseek_units::Bytes;
@@ -27,6 +27,8 @@ pub struct ExportOptions {
     pub device: LoopOptions,
     /// What the mount is called in the mount table.
     pub name: String,
+    /// Let the kernel give the mount up when a request is not answered in this time.
+    pub request_timeout: Option<Duration>,
 }
 
 /// Why a server could not be exported.
@@ -61,7 +63,7 @@ pub struct Export {
     session: Option<BackgroundSession>,
     connection: u32,
     device: Option<LoopDevice>,
-    remark: Option<String>,
+    remarks: Vec<String>,
 }
 
 impl Export {
@@ -82,14 +84,16 @@ impl Export {
         // A queue of its own for each thread, so that answers do not contend for one lock.
         config.clone_fd = options.threads > 1;
         let file = FuseFile { server, size: options.size };
-        let pages = u32::try_from(REQUEST_LIMIT.pages_ceil().get()).unwrap_or(u32::MAX);
-        let (raised, remark) = RaisedPageLimit::to(pages);
+        let mut settings = MountSettings::take();
+        settings.allow_pages(REQUEST_LIMIT.pages_ceil().get());
+        options.request_timeout.into_iter().for_each(|limit| settings.time_out(limit));
         let session = Session::new(file, &options.mount_point, &config).map_err(failed)?;
-        drop(raised);
+        let remarks = settings.remarks().to_vec();
+        drop(settings);
         let session = session.spawn().map_err(failed)?;
         let device = std::fs::metadata(&options.mount_point).map_err(failed)?.dev();
         let connection = rustix::fs::minor(device);
-        Ok(Self { options, session: Some(session), connection, device: None, remark })
+        Ok(Self { options, session: Some(session), connection, device: None, remarks })
     }
 
     /// Lays a loop device over the file.
@@ -125,8 +129,8 @@ impl Export {
 
     /// What could not be had; the device works without.
     #[must_use]
-    pub fn remark(&self) -> Option<&str> {
-        self.remark.as_deref()
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Asks the kernel to free the loop device when nobody uses it any more; returns at once.

@@ -10,7 +10,7 @@
 
 mod export;
 mod fuse_file;
-mod page_limit;
+mod mount_settings;
 mod server;
 
 pub use export::{Export, ExportError, ExportOptions};
