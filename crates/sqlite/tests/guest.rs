@@ -252,6 +252,9 @@ fn read_beside_a_writer() {
     }
 }
 
+/// How often the stock shell is asked again before an answer counts as none of its own.
+const STOCK_ANSWERS: usize = 40;
+
 #[test]
 fn damage_gives_sqlites_own_error_and_no_crash() {
     if !has_shell("damage_gives_sqlites_own_error_and_no_crash") {
@@ -294,7 +297,10 @@ fn damage_gives_sqlites_own_error_and_no_crash() {
                 text.lines().map(bare).collect::<Vec<_>>()
             };
             assert_eq!(messages(&ours.err), messages(&plain.err), "{shape:?} {damage}");
-            assert!(ours.out == plain.out, "{shape:?} {damage}");
+            // On some damage SQLite itself gives now these rows, now those (it reads memory that no
+            // page has filled): any answer of its own will do.
+            let same = std::iter::once(plain).chain((0..STOCK_ANSWERS).map(|_| stock(&path, &sql)));
+            assert!(same.into_iter().any(|stock| stock.out == ours.out), "{shape:?} {damage}");
         }
     }
 }
