@@ -129,7 +129,9 @@ fn full_scans_are_found_at_once_and_predicted_to_their_end() {
                 let case = format!("{} {direction:?} cache {cache}: {counters:?}", shape.schema().name);
                 assert_eq!((counters.scans, counters.full_scans), (1, 1), "{case}");
                 let reads = reader.reads - before;
-                assert!(counters.predicted as usize * 100 >= reads * 99 - 800, "{reads} reads, {case}");
+                // Interior pages with rows of a table WITHOUT ROWID count only in their turn.
+                let missed = if shape.schema().u_at.is_some() { reads / 20 } else { 8 };
+                assert!(counters.predicted as usize + missed >= reads, "{reads} reads, {case}");
                 assert!(reader.hits * 10 >= reads * 9, "{} of {reads} told in time, {case}", reader.hits);
                 assert_eq!(counters.failed, 0, "{case}");
             }
