@@ -17,8 +17,9 @@
 //! - the round left the page out, or the read is one that a list does not tell of (a page read
 //!   again, a suspicion): it goes its ordinary way.
 //!
-//! All of a new round is asked for, also what is probably still there: advising a resident page
-//! costs as little as asking about it, and what has gone meanwhile comes back.
+//! Pages of the last round that the new one needs are still there, by the engine's own account, and
+//! are not asked for again, unless a page was evicted early: then all of the new round is asked for.
+//! Advising a resident page costs as little as asking about it, and what has gone comes back.
 //!
 //! Whether the reader waits for a whole round is the paper's choice: a sorted batch is faster than
 //! overlapping, and the reader would soon wait anyway.
@@ -110,6 +111,8 @@ pub struct AccessListEngine {
     /// Fetches that were asked for and have not been answered, oldest first.
     pub(crate) under_way: VecDeque<(FetchId, Run)>,
     pub(crate) head: Option<Spot>,
+    /// What is held may have gone: pages were evicted.
+    pub(crate) doubtful: bool,
     pub(crate) next_fetch: u64,
     looks: Vec<Look>,
     next_query: u64,
@@ -136,6 +139,7 @@ impl AccessListEngine {
             asked: None,
             under_way: VecDeque::new(),
             head: None,
+            doubtful: false,
             next_fetch: 0,
             looks: Vec::new(),
             next_query: 0,

@@ -88,8 +88,8 @@ impl Held {
         self.batches.iter().flat_map(|batch| batch.runs.iter().map(|run| run.0))
     }
 
-    /// A new round holds these runs, and wants these pages of them.
-    pub(crate) fn begin(&mut self, runs: &[Run], wanted: impl Iterator<Item = PageKey>) {
+    /// A new round fetches these runs and keeps these pages; it wants these of all of them.
+    pub(crate) fn begin(&mut self, runs: &[Run], kept: &[PageKey], wanted: impl Iterator<Item = PageKey>) {
         self.round = self.round.wrapping_add(1);
         let round = self.round;
         for page in runs.iter().flat_map(Run::keys) {
@@ -100,7 +100,9 @@ impl Held {
             self.pages.insert(page, Page { round, kind: Kind::Unread });
             self.account.wanted += Pages(1);
         }
-        let runs: Vec<_> = runs.iter().map(|run| (run.slot, run.span)).collect();
+        let kept = kept.iter().map(|key| (key.slot(), Span::at(key.page(), Pages(1))));
+        let mut runs: Vec<_> = runs.iter().map(|run| (run.slot, run.span)).collect();
+        runs.extend(join(kept.collect()));
         self.listed += runs.iter().map(|run| run.1.len()).sum();
         self.batches.push_back(Batch { round, runs });
         if self.listed > self.pages() * 2 + SLACK {
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn a_round_keeps_account_of_its_pages() {
         let mut held = Held::default();
-        held.begin(&[run(0, 5)], [0, 1, 4].map(key).into_iter());
+        held.begin(&[run(0, 5)], &[], [0, 1, 4].map(key).into_iter());
         assert_eq!(held.met(key(0), true, true), Met::First);
         assert_eq!(held.met(key(0), true, true), Met::Again);
         assert_eq!(held.met(key(2), true, true), Met::Nothing);
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn a_page_that_was_read_and_is_not_listed_again_may_go() {
         let mut held = Held::default();
-        held.begin(&[run(0, 1)], [key(0)].into_iter());
+        held.begin(&[run(0, 1)], &[], [key(0)].into_iter());
         held.met(key(0), true, true);
         assert_eq!(held.met(key(0), false, false), Met::Nothing);
     }
@@ -271,8 +273,8 @@ mod tests {
     #[test]
     fn a_page_of_an_earlier_round_says_nothing_about_this_one() {
         let mut held = Held::default();
-        held.begin(&[run(0, 2)], [0, 1].map(key).into_iter());
-        held.begin(&[run(1, 2)], [1, 2].map(key).into_iter());
+        held.begin(&[run(0, 2)], &[], [0, 1].map(key).into_iter());
+        held.begin(&[run(2, 1)], &[key(1)], [1, 2].map(key).into_iter());
         assert_eq!(held.met(key(0), false, true), Met::Nothing);
         assert_eq!(held.met(key(1), true, true), Met::First);
         assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1), evicted: Pages(0) });
@@ -280,7 +282,8 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        Begin(Vec<(u64, u64)>, u64),
+        /// Runs, whether to keep what is held of them instead of fetching it, and the limit.
+        Begin(Vec<(u64, u64)>, bool, u64),
         Met(u64, bool),
         Disown(u64, u64),
     }
@@ -288,7 +291,7 @@ mod tests {
     fn ops() -> impl Strategy<Value = Vec<Op>> {
         let runs = proptest::collection::vec((0..60u64, 1..6u64), 0..8);
         let op = prop_oneof![
-            1 => (runs, 0..40u64).prop_map(|(runs, limit)| Op::Begin(runs, limit)),
+            1 => (runs, any::<bool>(), 0..40u64).prop_map(|(runs, keep, limit)| Op::Begin(runs, keep, limit)),
             4 => (0..66u64, any::<bool>()).prop_map(|(page, resident)| Op::Met(page, resident)),
             1 => (0..66u64, prop_oneof![0..9u64, Just(1 << 30)]).prop_map(|(at, n)| Op::Disown(at, n)),
         ];
@@ -304,11 +307,15 @@ mod tests {
             let mut round = 0;
             for op in ops {
                 match op {
-                    Op::Begin(spans, limit) => {
+                    Op::Begin(spans, keep, limit) => {
                         round += 1;
-                        let runs: Vec<Run> = spans.iter().map(|(at, pages)| run(*at, *pages)).collect();
                         let pages: Vec<u64> = spans.iter().flat_map(|(at, n)| *at..at + n).collect();
-                        held.begin(&runs, pages.iter().step_by(2).map(|page| key(*page)));
+                        let (kept, fetched): (Vec<u64>, Vec<u64>) =
+                            pages.iter().partition(|page| keep && model.contains_key(page));
+                        let runs: Vec<Run> = fetched.iter().map(|page| run(*page, 1)).collect();
+                        let wanted = fetched.iter().step_by(2).chain(&kept).map(|page| key(*page));
+                        let keys: Vec<PageKey> = kept.iter().map(|page| key(*page)).collect();
+                        held.begin(&runs, &keys, wanted);
                         model.extend(pages.iter().map(|page| (*page, round)));
                         let released: Vec<u64> = held
                             .release(Pages(limit))

@@ -34,5 +34,5 @@ pub use driver::{Driver, Step, Want};
 pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;
 pub use record::{Recorder, Recording, replay};
-pub use settings::{GROWTH, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Order, Settings, Share};
+pub use settings::{GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Order, Settings, Share};
 pub use stats::Stats;

@@ -40,12 +40,27 @@ impl Spot {
     }
 }
 
+impl Spot {
+    /// How many pages pass between here and a later spot; `None` backwards, or where one of the two
+    /// places is not known.
+    pub(crate) fn up_to(self, later: Self) -> Option<Pages> {
+        let distance = later.0.checked_sub(self.0)?;
+        match (self.0 & UNPLACED == 0, later.0 & UNPLACED == 0) {
+            (true, true) => Some(Pages(distance / SECTORS_PER_PAGE)),
+            (false, false) => Some(Pages(distance)),
+            _ => None,
+        }
+    }
+}
+
 /// A page of a round with its spot and its rank in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stop {
     pub(crate) spot: Spot,
     pub(crate) page: PageKey,
     pub(crate) rank: u32,
+    /// It is in memory already, by the engine's account.
+    pub(crate) held: bool,
 }
 
 /// Sorts a round's pages, given in order of first use, into the order of a C-LOOK pass that begins
@@ -55,10 +70,11 @@ pub(crate) fn c_look(
     order: Order,
     head: Option<Spot>,
     pages: impl Iterator<Item = PageKey>,
+    held: impl Fn(PageKey) -> bool,
 ) -> Vec<Stop> {
     let mut stops: Vec<Stop> = (0..)
         .zip(pages)
-        .map(|(rank, page)| Stop { spot: Spot::of(objects, order, page), page, rank })
+        .map(|(rank, page)| Stop { spot: Spot::of(objects, order, page), page, rank, held: held(page) })
         .collect();
     stops.sort_unstable();
     if let Some(head) = head {
@@ -96,6 +112,7 @@ mod tests {
             order,
             head.map(|lba| Spot::on_device(Lba(lba))),
             wanted.iter().map(|(file, at)| page(*file, *at)),
+            |_| false,
         );
         assert!(stops.iter().all(|stop| {
             let (file, at) = wanted[stop.rank as usize];

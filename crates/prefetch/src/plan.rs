@@ -66,32 +66,43 @@ pub(crate) fn walk(list: &AccessList, objects: &Objects, from: Place, target: Pa
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) runs: Vec<Run>,
+    /// Wanted pages that are held already.
+    pub(crate) kept: Vec<PageKey>,
     /// How many pages of the walk, in its order, are wanted.
     pub(crate) wanted: usize,
     /// The first entry that it does not answer.
     pub(crate) end: Place,
 }
 
+/// How a round is to be planned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) order: Order,
+    /// The largest gap that is cheaper read than skipped.
+    pub(crate) widest_gap: Pages,
+    pub(crate) head: Option<Spot>,
+    pub(crate) buffer: Pages,
+}
+
 /// Orders a walk's pages, reads over gaps where that is cheaper, and cuts it to the buffer.
-pub(crate) fn plan(
-    objects: &Objects,
-    order: Order,
-    widest_gap: Pages,
-    head: Option<Spot>,
-    walk: &Walk,
-    buffer: Pages,
-) -> Plan {
-    let stops = c_look(objects, order, head, walk.pages.iter().map(|(page, _)| *page));
-    let pass = infill::choose(&stops, widest_gap, buffer);
-    let end = walk.pages.get(pass.wanted).map_or(walk.end, |(_, place)| *place);
-    Plan { runs: runs(&stops, pass), wanted: pass.wanted, end }
+pub(crate) fn plan(objects: &Objects, manner: Manner, walk: &Walk, held: impl Fn(PageKey) -> bool) -> Plan {
+    let pages = walk.pages.iter().map(|(page, _)| *page);
+    let stops = c_look(objects, manner.order, manner.head, pages, held);
+    let end = |wanted: usize| walk.pages.get(wanted).map_or(walk.end, |(_, place)| *place);
+    let start = walk.pages.first().map_or(walk.end, |(_, place)| *place);
+    let answered = |wanted: usize| end(wanted).since(start);
+    let pass = infill::choose(&stops, manner.widest_gap, manner.buffer, answered);
+    let wanted = || stops.iter().filter(|stop| (stop.rank as usize) < pass.wanted);
+    let kept = wanted().filter(|stop| stop.held).map(|stop| stop.page).collect();
+    let runs = runs(wanted().filter(|stop| !stop.held), pass);
+    Plan { runs, kept, wanted: pass.wanted, end: end(pass.wanted) }
 }
 
 /// Joins the stops of a pass into runs.
-fn runs(stops: &[Stop], pass: Pass) -> Vec<Run> {
+fn runs<'a>(stops: impl Iterator<Item = &'a Stop>, pass: Pass) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut last: Option<Stop> = None;
-    for stop in stops.iter().filter(|stop| (stop.rank as usize) < pass.wanted) {
+    for stop in stops {
         let bridged = last.and_then(|last| infill::gap(last, *stop)).filter(|gap| *gap <= pass.gap);
         let page = Span::at(stop.page.page(), Pages(1));
         match runs.last_mut() {

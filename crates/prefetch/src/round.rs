@@ -4,7 +4,7 @@ use crate::access_engine::{AccessListEngine, Asked, Look};
 use crate::access_list::Place;
 use crate::engine::{Command, Commands, FetchId, HintMode, Into, RequestId, Urgency};
 use crate::objects::{PageKey, Slot};
-use crate::plan::{self, Run, Walk};
+use crate::plan::{self, Manner, Run, Walk};
 use crate::trust::Verdict;
 use foreseek_units::{PageSpan, Pages, Span};
 use std::collections::VecDeque;
@@ -38,6 +38,7 @@ impl Work {
 impl AccessListEngine {
     /// A page of the present round was evicted early, and the round is over.
     pub(crate) fn shrink(&mut self) {
+        self.doubtful = true;
         let at_floor = self.contention.is_at_floor();
         self.contention.evicted();
         self.stats.buffer = self.contention.buffer();
@@ -130,12 +131,19 @@ impl AccessListEngine {
 
     /// Plans a round out of a walk and starts to fetch it.
     fn fetch_all(&mut self, look: Look, page: PageKey, walk: &Walk, out: &mut Commands) {
-        let order = self.settings.order;
-        let plan = plan::plan(&self.objects, order, self.settings.infill, self.head, walk, self.round_size());
-        if plan.runs.is_empty() {
+        let manner = Manner {
+            order: self.settings.order,
+            widest_gap: self.settings.infill,
+            head: self.head,
+            buffer: self.round_size(),
+        };
+        let plan = plan::plan(&self.objects, manner, walk, |page| !self.doubtful && self.held.contains(page));
+        self.doubtful = false;
+        if plan.wanted == 0 {
             return self.pass(look.request, Some(page), out);
         }
-        self.held.begin(&plan.runs, walk.pages[..plan.wanted].iter().map(|(page, _)| *page));
+        let wanted = walk.pages[..plan.wanted].iter().map(|(page, _)| *page);
+        self.held.begin(&plan.runs, &plan.kept, wanted);
         let forget = self.held.release(self.contention.buffer());
         self.round = Some(Round { end: plan.end });
         self.stats.rounds += 1;

@@ -164,6 +164,7 @@ fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Share;
     use crate::engine::{
         Access, Command, Door, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Into,
         ObjectId, QueryId, Refusal, RequestId, Saw, StreamId, Urgency, Who,
@@ -247,6 +248,7 @@ mod tests {
         for settings in [
             Settings::default(),
             Settings { first_round: Some(Pages(64)), memory: Some(Pages(9)), ..Settings::paper() },
+            Settings { share: Share::Percent(75), ..Settings::default() },
         ] {
             let mut text = String::new();
             write::header(&mut text, &settings);

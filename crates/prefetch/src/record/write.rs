@@ -9,8 +9,9 @@ use std::fmt::Write;
 pub(super) fn header(line: &mut String, settings: &Settings) {
     let or_none = |pages: Option<Pages>| pages.map_or("-".to_owned(), |pages| pages.0.to_string());
     let share = match settings.share {
-        Share::Paper => "paper",
-        Share::Stock => "stock",
+        Share::Paper => "paper".to_owned(),
+        Share::Stock => "stock".to_owned(),
+        Share::Percent(part) => format!("{part}%"),
     };
     let order = match settings.order {
         Order::Disk => "disk",
