@@ -81,6 +81,24 @@ pub enum Error {
         /// How long.
         seconds: u64,
     },
+    /// The emulated disk could not do what was asked.
+    #[error(transparent)]
+    Disk(#[from] foreseek_emulate::Error),
+    /// A device profile that does not exist or makes no sense.
+    #[error(transparent)]
+    Profile(#[from] foreseek_storage::Error),
+    /// A device that the profile cannot be.
+    #[error(transparent)]
+    Device(#[from] foreseek_device::BuildError),
+    /// No best schedule could be modelled.
+    #[error("the best schedule cannot be modelled: {0}")]
+    Limit(#[from] foreseek_simulate::limit::LimitError),
+    /// The database cannot be understood. It is ours, so this is a bug.
+    #[error("the scan of the database cannot be followed: {0}")]
+    Scan(#[from] foreseek_sqlite::Error),
+    /// The modelled kernel could not read.
+    #[error(transparent)]
+    Modelled(#[from] foreseek_simulate::kernel::ReadError),
     /// The user ended it.
     #[error("interrupted; everything was put back")]
     Interrupted,

@@ -4,8 +4,9 @@
 //! the model is scaled alike before the two are compared.
 
 use crate::report::svg::Mark;
-use foreseek_simulate::limit::Limit;
-use foreseek_units::{Bytes, Nanos, Rate};
+use foreseek_device::Profile;
+use foreseek_simulate::limit::{Limit, best_schedule};
+use foreseek_units::{Bytes, Lba, Nanos, Pages, Rate};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -31,6 +32,9 @@ pub struct Measured {
     /// Processor time of the program, in user and system mode; zero where it is not modelled.
     #[serde(rename = "processor_seconds", serialize_with = "seconds")]
     pub processor: Nanos,
+    /// The share of the requests' time that came from the path through the kernel and the machine
+    /// rather than from the modelled disk: it does not shrink with the time scale.
+    pub path_share: f64,
     /// Counters of the prefetcher; empty without one.
     pub prefetcher: BTreeMap<String, u64>,
     /// Each request, for the plot.
@@ -59,10 +63,10 @@ pub struct DiskUse {
 /// The query at one size of memory, both ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Short name: `twice-memory`, `fits`.
+    /// Short name: `main`, `fits`.
     pub name: &'static str,
     /// The same in words.
-    pub title: &'static str,
+    pub title: String,
     /// The limit of memory.
     pub memory: Bytes,
     /// Without prefetching.
@@ -118,7 +122,50 @@ impl Measured {
     }
 }
 
+/// What the best schedules are modelled from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits<'a> {
+    /// The disk.
+    pub(crate) profile: &'a Profile,
+    /// Where the query reads, in order.
+    pub(crate) accesses: &'a [Lba],
+}
+
+impl Limits<'_> {
+    /// The best schedule with this buffer.
+    fn at(&self, buffer: Bytes) -> crate::Result<Limit> {
+        let pages = buffer.pages_floor();
+        Ok(best_schedule(self.accesses, pages, self.profile, &crate::options::build())?)
+    }
+}
+
 impl Run {
+    /// Puts both ways side by side.
+    ///
+    /// # Errors
+    /// Where their results differ, or no best schedule can be modelled.
+    pub(crate) fn compare(
+        name: &'static str,
+        title: String,
+        memory: Bytes,
+        stock: Measured,
+        foreseek: Measured,
+        limits: &Limits<'_>,
+    ) -> crate::Result<Self> {
+        let limit = limits.at(memory)?;
+        let buffer = foreseek.prefetcher.get("buffer_pages").map(|pages| Pages(*pages).bytes());
+        let at_buffer = buffer
+            .filter(|buffer| !buffer.is_zero() && *buffer < memory)
+            .map(|buffer| Ok::<_, crate::Error>((buffer, limits.at(buffer)?)))
+            .transpose()?;
+        let run = Self { name, title, memory, stock, foreseek, limit, at_buffer };
+        if !run.identical() {
+            let of = |run: &Measured| format!("{} rows, {}", run.rows, run.fingerprint);
+            return Err(crate::Error::Differ { stock: of(&run.stock), foreseek: of(&run.foreseek) });
+        }
+        Ok(run)
+    }
+
     /// How many times faster it became.
     #[must_use]
     pub fn speed_up(&self) -> f64 {

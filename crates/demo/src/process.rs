@@ -111,9 +111,12 @@ impl Running {
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(status) = self.poll()? {
+                if !status.success() {
+                    // A Ctrl-C goes to the child as well: then it is the user who ended it.
+                    interrupt.check()?;
+                }
                 return self.judge(task, status);
             }
-            // The user's wish outranks a child that the same Ctrl-C has ended.
             interrupt.check()?;
             if start.elapsed() > limit {
                 return Err(Error::TooSlow { what: task.to_owned(), seconds: limit.as_secs() });

@@ -14,7 +14,7 @@
 //! Limits: rounds are cut greedily; a schedule that leaves a sparse region for a later round could
 //! in principle be shorter. Requests are at most [`LONGEST_REQUEST`] long.
 
-use foreseek_device::{Device, Full, Io, IoId, Op, Outcome};
+use foreseek_device::{Build, BuildError, Device, Full, Io, IoId, Op, Outcome, Profile};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages, Position, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use std::collections::HashSet;
 
@@ -52,8 +52,11 @@ pub struct Limit {
 }
 
 /// Why there is no limit to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
+    /// The profile makes no such device.
+    #[error(transparent)]
+    Device(#[from] BuildError),
     /// Memory for no page at all.
     #[error("a schedule needs memory for at least one page")]
     NoMemory,
@@ -66,28 +69,38 @@ pub enum LimitError {
 }
 
 /// The best schedule for `accesses`, each the first sector of a page on the device, in the order of
-/// access, with memory for `memory` pages. `device` makes the device anew, at rest.
+/// access, with memory for `memory` pages, on a device of this profile that is at rest.
 ///
 /// # Errors
-/// Without memory, or where a page lies outside of the device or cannot be read.
+/// Without memory, where the profile makes no such device, or where a page lies outside of it or
+/// cannot be read.
 pub fn best_schedule(
     accesses: &[Lba],
     memory: Pages,
-    device: &mut dyn FnMut() -> Box<dyn Device>,
+    profile: &Profile,
+    build: &Build,
+) -> Result<Limit, LimitError> {
+    best_on(accesses, memory, &mut || profile.build(build))
+}
+
+/// The same on devices made anew for each schedule that is tried.
+fn best_on(
+    accesses: &[Lba],
+    memory: Pages,
+    device: &mut dyn FnMut() -> Result<Box<dyn Device>, BuildError>,
 ) -> Result<Limit, LimitError> {
     if memory.is_zero() {
         return Err(LimitError::NoMemory);
     }
     let rounds = rounds(accesses, memory);
-    let mut best: Option<Limit> = None;
-    for gap in GAPS {
-        let limit = schedule(&rounds, gap, device().as_mut())?;
-        if best.is_none_or(|best| limit.time < best.time) {
-            best = Some(limit);
+    let mut best = schedule(&rounds, GAPS[0], device()?.as_mut())?;
+    for gap in &GAPS[1..] {
+        let limit = schedule(&rounds, *gap, device()?.as_mut())?;
+        if limit.time < best.time {
+            best = limit;
         }
     }
-    // GAPS is not empty, so that there is a best.
-    best.ok_or(LimitError::NoMemory)
+    Ok(best)
 }
 
 /// The pages that each round has to read: ascending, without those that the round before holds.
@@ -236,7 +249,7 @@ mod tests {
 
     fn limit(pages: &[u64], memory: u64) -> Result<Limit, LimitError> {
         let accesses: Vec<Lba> = pages.iter().map(|page| Lba(page * SECTORS_PER_PAGE)).collect();
-        best_schedule(&accesses, Pages(memory), &mut || Box::new(Slow::default()))
+        best_on(&accesses, Pages(memory), &mut || Ok(Box::new(Slow::default())))
     }
 
     #[test]

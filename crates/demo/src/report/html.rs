@@ -72,7 +72,7 @@ impl Outcome {
                 page,
                 "<div><b>{:.1}x</b><span>faster, {}</span><span>{} s &rarr; {} s</span></div>",
                 run.speed_up(),
-                escape(run.title),
+                escape(&run.title),
                 figures::seconds(run.stock.time.as_secs_f64()),
                 figures::seconds(run.foreseek.time.as_secs_f64()),
             );

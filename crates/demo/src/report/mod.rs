@@ -72,6 +72,7 @@ mod tests {
             disk,
             memory_peak: Bytes::mib(50),
             processor: Nanos::from_secs(1),
+            path_share: 0.02,
             prefetcher: [("rounds".to_owned(), 11)].into(),
             marks: (0..5000)
                 .map(|i| Mark {
@@ -94,9 +95,9 @@ mod tests {
 
     /// An outcome with round figures: 120 s and 5 s at a time scale of a quarter, a limit of 16 s.
     fn outcome() -> Outcome {
-        let run = |name, title, memory| Run {
+        let run = |name, title: &str, memory| Run {
             name,
-            title,
+            title: title.to_owned(),
             memory,
             stock: measured(120),
             foreseek: measured(5),
@@ -113,7 +114,7 @@ mod tests {
             disk: Bytes::gib(8),
             time_scale: 0.25,
             runs: vec![
-                run("twice-memory", "data twice memory", Bytes::mib(50)),
+                run("main", "data twice memory", Bytes::mib(50)),
                 run("fits", "data that fits", Bytes::mib(200)),
             ],
             elapsed: Nanos::from_secs(250),
@@ -187,7 +188,7 @@ mod tests {
     fn files_are_written_where_asked() {
         let folder = tempfile::tempdir().expect("a folder");
         let page = write(&outcome(), &folder.path().join("a/b")).expect("it is written");
-        for name in ["index.html", "demo.json", "blocks-twice-memory.svg", "blocks-fits.svg"] {
+        for name in ["index.html", "demo.json", "blocks-main.svg", "blocks-fits.svg"] {
             assert!(page.with_file_name(name).exists(), "{name}");
         }
         let error = write(&outcome(), Path::new("/proc/nowhere")).expect_err("it can't be");

@@ -2,7 +2,7 @@
 
 use super::figures::{self, Row};
 use crate::outcome::Outcome;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ impl Outcome {
         let _ = writeln!(text, "{}", figures::setting(self));
         for run in &self.runs {
             let mut table = Table::new();
-            table.load_preset(UTF8_HORIZONTAL_ONLY);
+            table.load_preset(UTF8_BORDERS_ONLY);
             table.set_header([
                 Cell::new(figures::heading(run)),
                 Cell::new("stock").set_alignment(CellAlignment::Right),

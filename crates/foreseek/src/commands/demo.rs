@@ -1,15 +1,84 @@
-//! `foreseek demo`.
+//! `foreseek demo`: SQLite on an emulated disk, stock and with Foreseek.
 
 use super::{Answer, Format};
+use anyhow::Context;
+use foreseek_demo::{DATABASE_SIZE, Interrupt, Options, PROFILE, Show, TIME_SCALE, report};
+use foreseek_units::Bytes;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 
 /// Options of `foreseek demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Size of the database, at least.
+    #[arg(long, value_name = "SIZE", default_value_t = DATABASE_SIZE)]
+    database_size: Bytes,
+
+    /// Memory of the main run, page cache included; half of the database unless given.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+
+    /// The factor on the disk's time: 0.25 makes it four times as fast.
+    #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE)]
+    time_scale: f64,
+
+    /// The disk: a built-in profile or a TOML file (see `foreseek devices`).
+    #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
+    profile: String,
+
+    /// Where the rows' random numbers start.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Write the page, the plots and the JSON into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// The SQLite extension, where it is not beside this program.
+    #[arg(long, value_name = "FILE")]
+    extension: Option<PathBuf>,
+
+    /// Leave the disk attached and mounted at the end.
+    #[arg(long)]
+    keep: bool,
+
+    /// Run in virtual time even where a real disk could be emulated.
+    #[arg(long, conflicts_with = "keep")]
+    simulate: bool,
+
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
-    anyhow::bail!("not built yet ({:?})", args.format)
+    let options = Options {
+        database_size: args.database_size,
+        memory: args.memory,
+        time_scale: args.time_scale,
+        profile: args.profile,
+        seed: args.seed,
+        extension: args.extension,
+        keep: args.keep,
+        simulate: args.simulate,
+        show: if args.quiet { Show::Quiet } else { Show::StandardError },
+    };
+    let outcome = foreseek_demo::run(&options, &Interrupt::listen()?)?;
+    let page = args.out.as_deref().map(|folder| report::write(&outcome, folder)).transpose()?;
+    let mut text = match args.format {
+        Format::Json => format!("{:#}\n", outcome.to_json()),
+        Format::Table => format!("{}\n", outcome.to_table()),
+    };
+    if let (Some(page), Format::Table) = (page, args.format) {
+        text.push_str(&format!("\nThe report: {}\n", page.display()));
+    }
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads us has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Answer::Done),
+        written => written.map(|()| Answer::Done).context("cannot write the report"),
+    }
 }

@@ -1,0 +1,293 @@
+//! The demo on a real kernel: an emulated disk, ext4, a control group, the stock shell.
+//!
+//! Each of the four queries starts cold: the file system is mounted anew, so that neither its data
+//! nor its metadata are in memory. Delays are on while a query runs and off while the database is
+//! built.
+
+use crate::cgroup::{MemoryGroup, Place, Version};
+use crate::database::{self, Database, Plan};
+use crate::disk::{Disk, DiskPlan, disk_use};
+use crate::interrupt::Interrupt;
+use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
+use crate::outcome::{Limits, Measured, Outcome, Run};
+use crate::process::Program;
+use crate::query::{Foreseek, Query, find_extension};
+use crate::{Error, Result, scan};
+use foreseek_device::Profile;
+use foreseek_prefetch::engine::Extent;
+use foreseek_storage::{HostFd, Layout};
+use foreseek_units::{Bytes, Lba, Nanos, Sectors};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where emulated disks keep their data unless told otherwise.
+const SPACE: &str = "/var/tmp";
+
+/// How long a program may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// What is needed for real time and missing here, each with its remedy; nothing where all is there.
+pub(crate) fn missing() -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root (run it with sudo)".to_owned());
+    }
+    for (device, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if !Path::new(device).exists() {
+            missing.push(format!("{device} (modprobe {module})"));
+        }
+    }
+    missing
+}
+
+/// What the demo works with, found before anything is made.
+struct Tools {
+    shell: Program,
+    mkfs: Program,
+    extension: PathBuf,
+    place: Place,
+}
+
+/// A demo under way. Dropping it undoes all of it.
+struct Demo<'a> {
+    options: &'a Options,
+    interrupt: &'a Interrupt,
+    tools: Tools,
+    /// A folder of our own: the mount point, the query's home, its counters.
+    folder: &'a Path,
+    disk: Disk,
+    missed: u64,
+}
+
+/// Runs it all.
+pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -> Result<Outcome> {
+    let start = Instant::now();
+    let tools = Tools::find(options)?;
+    check_space(options.database_size)?;
+    let folder = tempfile::Builder::new()
+        .prefix("foreseek-demo-")
+        .tempdir()
+        .map_err(|error| Error::io("cannot make a folder in", std::env::temp_dir().display(), error))?;
+    for name in ["disk", "home"] {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).map_err(|error| Error::io("cannot make", path.display(), error))?;
+    }
+    let plan = DiskPlan { profile: options.profile.clone(), size: DISK_SIZE, time_scale: options.time_scale };
+    let disk = Disk::attach(&plan)?;
+    let mut demo = Demo { options, interrupt, tools, folder: folder.path(), disk, missed: 0 };
+    let (database, accesses) = demo.build()?;
+    let limits = Limits { profile, accesses: &accesses };
+    let mut runs = Vec::new();
+    for (name, title, memory) in options.runs(database.bytes) {
+        let stock = demo.measure(&database, memory, &format!("stock SQLite, {title}"), false)?;
+        let foreseek = demo.measure(&database, memory, &format!("with Foreseek, {title}"), true)?;
+        runs.push(Run::compare(name, title, memory, stock, foreseek, &limits)?);
+    }
+    let mut notes = demo.notes();
+    let versions = demo.versions();
+    if options.keep {
+        notes.push(demo.keep(&database)?);
+        std::mem::forget(folder);
+    } else {
+        demo.disk.detach()?;
+    }
+    Ok(Outcome {
+        simulated: false,
+        why_simulated: None,
+        database: database.bytes,
+        rows: database.rows,
+        seed: options.seed,
+        profile: options.profile.clone(),
+        disk: DISK_SIZE,
+        time_scale: options.time_scale,
+        runs,
+        elapsed: Nanos::from(start.elapsed()),
+        versions,
+        notes,
+    })
+}
+
+impl Tools {
+    fn find(options: &Options) -> Result<Self> {
+        let extension = match &options.extension {
+            Some(path) => path
+                .canonicalize()
+                .map_err(|error| Error::io("cannot find the extension", path.display(), error))?,
+            None => find_extension()?,
+        };
+        Ok(Self {
+            shell: Program::find("sqlite3", "sqlite3")?,
+            mkfs: Program::find("mkfs.ext4", "e2fsprogs")?,
+            extension,
+            place: Place::find()?,
+        })
+    }
+}
+
+/// Whether the data of the disk will have room.
+fn check_space(database: Bytes) -> Result<()> {
+    let needed = database * 2 + SPACE_BESIDE;
+    let space = rustix::fs::statvfs(SPACE).map_err(|error| Error::io("cannot look at", SPACE, error))?;
+    let available = Bytes(space.f_bavail * space.f_frsize);
+    if available < needed {
+        return Err(Error::NoSpace { path: SPACE.into(), available, needed });
+    }
+    Ok(())
+}
+
+impl Demo<'_> {
+    fn point(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    /// Makes the file system and the database; answers where on the disk the query will read.
+    fn build(&self) -> Result<(Database, Vec<Lba>)> {
+        let options = self.options;
+        let plan = Plan { size: options.database_size, seed: options.seed };
+        let mut stage = options.show.stage("building the database", plan.rows());
+        self.disk.make_file_system(&self.tools.mkfs, self.interrupt)?;
+        let mounted = self.disk.mount(&self.point())?;
+        let path = self.point().join("tpcc.db");
+        let row = plan.size / plan.rows();
+        let database = database::build(&self.tools.shell, &path, plan, self.interrupt, &mut |rows| {
+            stage.at(rows, row * rows, &mut || None);
+        })?;
+        stage.done(&format!("{} rows, {}", database.rows, database.bytes));
+        let cannot = |error| Error::io("cannot read", path.display(), error);
+        // Where a page lies is decided when it is written back.
+        File::open(&path).and_then(|file| file.sync_all()).map_err(cannot)?;
+        let extents = extents_of(&path)?;
+        let image = std::fs::read(&path).map_err(cannot)?;
+        let accesses = scan::places(&scan::pages(&image)?, &extents)?;
+        mounted.unmount()?;
+        Ok((database, accesses))
+    }
+
+    /// Runs the query once, cold.
+    fn measure(
+        &mut self,
+        database: &Database,
+        memory: Bytes,
+        name: &str,
+        prefetch: bool,
+    ) -> Result<Measured> {
+        self.interrupt.check()?;
+        let mounted = self.disk.mount(&self.point())?;
+        let group = MemoryGroup::create(&self.tools.place, memory)?;
+        let counters = self.folder.join("counters.json");
+        let home = self.folder.join("home");
+        let query = Query {
+            shell: &self.tools.shell,
+            database: &database.path,
+            group: &group,
+            home: &home,
+            foreseek: prefetch.then_some(Foreseek {
+                extension: &self.tools.extension,
+                profile: &self.options.profile,
+                counters: &counters,
+            }),
+        };
+        let mut stage = self.options.show.stage(name, database.rows);
+        self.disk.set_delays(true)?;
+        self.disk.begin()?;
+        let answer = query.run(self.interrupt, &mut |progress| {
+            stage.at(progress.rows, progress.bytes, &mut || {
+                self.disk.stats().ok().map(|stats| stats.requests)
+            });
+        })?;
+        let stats = self.disk.stats()?;
+        let (marks, missed) = self.disk.take_log()?;
+        self.disk.set_delays(false)?;
+        stage.done(&format!("{} rows in {:.2} s", answer.rows, answer.time.as_secs_f64()));
+        self.missed += missed;
+        let usage = group.usage();
+        group.remove()?;
+        mounted.unmount()?;
+        if answer.rows != database.rows {
+            let what = format!("the query gave {} rows of {}", answer.rows, database.rows);
+            return Err(Error::Database { what });
+        }
+        Ok(Measured {
+            time: answer.time,
+            rows: answer.rows,
+            result: answer.bytes,
+            fingerprint: answer.fingerprint,
+            disk: disk_use(&stats),
+            memory_peak: usage.peak,
+            processor: answer.processor,
+            prefetcher: answer.counters,
+            path_share: stats.path_share,
+            marks,
+        })
+    }
+
+    /// What the reader of the figures should know.
+    fn notes(&self) -> Vec<String> {
+        let scale = self.options.time_scale;
+        let mut notes = vec![
+            format!(
+                "The disk is emulated: a block device whose requests take as long as the modelled disk's, \
+                 times {scale}. On the unscaled disk its share of these times would be {:.1} times as long; \
+                 the processor's share and the path's would not.",
+                1.0 / scale
+            ),
+            "Memory is the limit of a control group that holds the query's process and everything that it \
+             reads into the page cache. Each query starts cold: the file system has just been mounted."
+                .to_owned(),
+            "Stock is the unmodified sqlite3 shell. With Foreseek the same shell loads an extension (.load) \
+             and runs the same statement; both results were compared by BLAKE3."
+                .to_owned(),
+            "The best schedule is modelled: the future is known, all of the memory is the buffer, each \
+             buffer-full is read in one pass in disk order, gaps are read where that is cheaper, and the \
+             processor takes no time."
+                .to_owned(),
+            "The table is TPC-C's customer with c_zip of nine random digits (TPC-C's has 10,000 distinct \
+             values) and c_data 90 characters longer, for rows of about 650 bytes."
+                .to_owned(),
+        ];
+        notes.extend(self.disk.remarks().iter().cloned());
+        if self.missed > 0 {
+            notes.push(format!("{} requests found the log full; the plot lacks them.", self.missed));
+        }
+        notes
+    }
+
+    fn versions(&self) -> Vec<(String, String)> {
+        let uname = rustix::system::uname();
+        let shell = self.tools.shell.run("asking its version", &["--version"], VERSION_LIMIT, self.interrupt);
+        let shell = shell.unwrap_or_default();
+        let group = match self.tools.place.version {
+            Version::V1 => "version 1",
+            Version::V2 => "version 2",
+        };
+        [
+            ("foreseek", env!("CARGO_PKG_VERSION")),
+            ("sqlite3", shell.split(' ').next().unwrap_or_default()),
+            ("kernel", &uname.release().to_string_lossy()),
+            ("machine", &uname.machine().to_string_lossy()),
+            ("control group", group),
+            ("file system", "ext4"),
+        ]
+        .map(|(name, version)| (name.to_owned(), version.to_owned()))
+        .to_vec()
+    }
+
+    /// Leaves the disk attached and mounted; answers how to undo that.
+    fn keep(self, database: &Database) -> Result<String> {
+        self.disk.mount(&self.point())?.keep();
+        let (name, path) = (self.disk.keep(), database.path.display().to_string());
+        Ok(format!("Kept: {path}; 'foreseek disk detach --force {name}' ends it."))
+    }
+}
+
+/// Where a file lies on its disk.
+fn extents_of(path: &Path) -> Result<Vec<Extent>> {
+    let cannot = |error| Error::io("cannot learn where it lies on disk:", path.display(), error);
+    let file = File::open(path).map_err(cannot)?;
+    let fd = HostFd::new(file.as_raw_fd()).ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
+    let (identity, _) = fd.identify().ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
+    let layout = Layout::of(fd, &identity, Sectors::ZERO).map_err(|error| cannot(error.into()))?;
+    Ok(layout.extents)
+}
