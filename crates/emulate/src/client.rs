@@ -3,6 +3,7 @@
 //! Every call is bounded in time. A target is a disk's name or its `/dev/loopN`.
 
 use crate::error::Context;
+use crate::model::check_scale;
 use crate::protocol::{Ask, Reply, Started, hear, say};
 use crate::state::{Health, Place, Record};
 use crate::teardown::{wait_for_end, wreck};
@@ -77,6 +78,8 @@ pub struct Log {
 /// # Errors
 /// Whatever kept the disk from being attached; nothing is left behind then.
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
+    // Here too: JSON has no word for what is no number.
+    check_scale(options.time_scale)?;
     let program = options.server.clone().unwrap_or_else(|| "/proc/self/exe".into());
     let mut launcher = Command::new(&program)
         .args(["disk", "serve"])
@@ -193,6 +196,8 @@ pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
 /// [`Error::Refused`] for values that make no sense; nothing is changed then. Otherwise as
 /// [`stats`].
 pub fn set(target: &str, set: &Set) -> Result<(), Error> {
+    // Here too: JSON has no word for what is no number.
+    set.time_scale.map(check_scale).transpose()?;
     done(&Place::find(target)?, &Ask::Set(set.clone()))
 }
 

@@ -102,12 +102,13 @@ enum QueueArg {
 
 /// Options of `foreseek disk detach`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Detach {
     /// The disks: names or /dev/loopN.
-    #[arg(required_unless_present = "all")]
+    #[arg(group = "which")]
     targets: Vec<String>,
     /// All disks.
-    #[arg(long, conflicts_with = "targets")]
+    #[arg(long, group = "which")]
     all: bool,
     /// Take the disk away from its users; what they have not written is lost.
     #[arg(long)]

@@ -1,0 +1,373 @@
+//! System tests of `foreseek disk`: real FUSE, loop devices, file systems and crashes.
+//!
+//! They need root and skip loudly without it. Each works in a [`lab::Lab`] of its own.
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
+mod lab;
+
+use lab::{LIMIT, Lab, read_direct, until, wait};
+use serde_json::Value;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn a_disk_lives_and_leaves_nothing_behind() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "barracuda-500g", "--size", "256M", "--name", "life"]);
+    let size = fs::read_to_string(format!("/sys/block/{}/size", name_of(&device))).expect("sysfs");
+    assert_eq!(size.trim(), (256 << 11).to_string());
+    let queue = |file: &str| {
+        let path = format!("/sys/block/{}/queue/{file}", name_of(&device));
+        fs::read_to_string(path).expect("sysfs").trim().to_owned()
+    };
+    assert_eq!((queue("rotational"), queue("read_ahead_kb")), ("1".to_owned(), "128".to_owned()));
+    let dio = fs::read_to_string(format!("/sys/block/{}/loop/dio", name_of(&device))).expect("sysfs");
+    assert_eq!(dio.trim(), "1", "the loop device does direct I/O");
+
+    let listed = lab.list();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["health"], "ready");
+    assert_eq!(listed[0]["device"], device.to_str().expect("plain"));
+    assert_eq!(listed[0]["size_bytes"], 256 << 20);
+
+    lab.must(&["stats", "life", "--reset"]);
+    for page in 0..20 {
+        let data = read_direct(&device, page * 7 * 1_048_576).expect("reads");
+        assert!(data.iter().all(|byte| *byte == 0));
+    }
+    let stats = lab.stats(device.to_str().expect("plain"));
+    assert!(stats["reads"].as_u64() >= Some(20), "{stats}");
+    assert!(stats["seeks"].as_u64() >= Some(19), "{stats}");
+    assert!(stats["busy_seconds"].as_f64() > Some(0.02), "{stats}");
+    assert!(stats["path"]["base_us"].as_f64() > Some(0.0), "{stats}");
+    assert!(lab.must(&["stats", "life"]).contains("path's share"));
+
+    lab.must(&["set", "life", "--time-scale", "0.1", "--delays", "off"]);
+    let stats = lab.stats("life");
+    assert_eq!((&stats["time_scale"], &stats["delays"]), (&Value::from(0.1), &Value::from(false)));
+    lab.must(&["detach", device.to_str().expect("plain")]);
+    assert!(lab.list().is_empty());
+    lab.assert_clean();
+}
+
+#[test]
+fn data_survive_a_detach_with_a_backing_file() {
+    let Some(lab) = Lab::new() else { return };
+    let image = lab.path("image");
+    let options = ["--profile", "barracuda-500g", "--backing", "image", "--no-delays"];
+    let mut first = options.to_vec();
+    first.extend(["--size", "128M"]);
+    let device = lab.attach(&first);
+    let (node, mount_point) = (device.to_str().expect("plain"), lab.mount_point());
+    let mount_point = mount_point.to_str().expect("plain");
+    lab.tool("mkfs.ext4", &["-q", node]);
+    lab.tool("mount", &[node, mount_point]);
+    let content: Vec<u8> =
+        (0..5_000_000u32).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for number in 0..5 {
+        fs::write(lab.mount_point().join(format!("file{number}")), &content).expect("written");
+    }
+    let busy = lab.disk(&["detach", node]);
+    assert_eq!(busy.status, Some(2));
+    assert!(busy.err.contains("busy") && busy.err.contains(mount_point), "{busy:?}");
+    lab.tool("umount", &[mount_point]);
+    lab.must(&["detach", node]);
+    lab.assert_clean();
+    assert_eq!(fs::metadata(&image).expect("it is kept").len(), 128 << 20);
+
+    // Its size is the file's now, and another disk cannot have it at the same time.
+    let device = lab.attach(&options);
+    let node = device.to_str().expect("plain");
+    let taken = lab.disk(&["attach", "--profile", "none", "--backing", "image"]);
+    assert_eq!(taken.status, Some(2));
+    assert!(taken.err.contains("locked"), "{taken:?}");
+    lab.tool("e2fsck", &["-fn", node]);
+    lab.tool("mount", &["-o", "ro", node, mount_point]);
+    for number in 0..5 {
+        let read = fs::read(lab.mount_point().join(format!("file{number}"))).expect("read");
+        assert!(read == content, "file {number} differs");
+    }
+    lab.tool("umount", &[mount_point]);
+    lab.must(&["detach", "--all"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_failing_sector_is_an_i_o_error_to_its_reader() {
+    let Some(lab) = Lab::new() else { return };
+    let device =
+        lab.attach(&["--profile", "wd-500g", "--size", "64M", "--fail-lba", "803..804", "--name", "bad"]);
+    for round in 0..2 {
+        let error = read_direct(&device, 800 * 512).expect_err("a bad sector");
+        assert_eq!(error.raw_os_error(), Some(5), "EIO, not {error}");
+        read_direct(&device, 808 * 512).expect("the next page is sound");
+        read_direct(&device, 792 * 512).expect("so is the one before");
+        if round == 0 {
+            lab.must(&["set", "bad", "--delays", "off"]);
+        }
+    }
+    assert!(lab.stats("bad")["failed"].as_u64() >= Some(2));
+    lab.must(&["set", "bad", "--fail-lba", "0..1", "--fail-lba", "9..10"]);
+    read_direct(&device, 800 * 512).expect("it is sound now");
+    assert_eq!(read_direct(&device, 0).expect_err("a bad sector").kind(), read_error());
+    assert_eq!(read_direct(&device, 4096).expect_err("a bad sector").kind(), read_error());
+    lab.must(&["set", "bad", "--fail-none"]);
+    read_direct(&device, 0).expect("all is sound");
+    lab.must(&["detach", "bad"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_killed_server_is_seen_and_cleaned_up_after() {
+    let Some(lab) = Lab::new() else { return };
+    let device =
+        lab.attach(&["--profile", "barracuda-500g", "--size", "128M", "--name", "dead", "--no-delays"]);
+    let (node, mount_point) = (device.to_str().expect("plain"), lab.mount_point());
+    lab.tool("mkfs.ext4", &["-q", node]);
+    lab.tool("mount", &[node, mount_point.to_str().expect("plain")]);
+    fs::write(mount_point.join("file"), vec![1; 3_000_000]).expect("written");
+    kill(&lab, "dead", "KILL");
+    assert!(until(LIMIT, || lab.list()[0]["health"] == "dead"), "{:?}", lab.list());
+    let dead = lab.disk(&["stats", "dead"]);
+    assert_eq!(dead.status, Some(2));
+    assert!(dead.err.contains("dead") && dead.err.contains("detach"), "{dead:?}");
+    // Mounted and with unwritten data: nothing that waits for the server may wait for ever.
+    lab.must(&["detach", "dead"]);
+    assert!(lab.list().is_empty());
+    lab.assert_clean();
+    // Its name and number are free again.
+    lab.attach(&["--profile", "none", "--size", "16M", "--name", "dead"]);
+    lab.must(&["detach", "dead"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_server_that_hangs_is_cut_off() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "barracuda-500g", "--size", "64M", "--name", "hung"]);
+    kill(&lab, "hung", "STOP");
+    let mut reader = Command::new("dd")
+        .args(["bs=4096", "count=1", "iflag=direct", "of=/dev/null"])
+        .arg(format!("if={}", device.display()))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("dd exists");
+    assert!(wait(&mut reader, Duration::from_millis(300)).is_none(), "it waits for the server");
+    assert_eq!(lab.list()[0]["health"], "silent");
+    let busy = lab.disk(&["detach", "hung"]);
+    assert_eq!(busy.status, Some(2));
+    assert!(busy.err.contains("dd"), "{busy:?}");
+    lab.must(&["detach", "--force", "hung"]);
+    let status = wait(&mut reader, LIMIT).expect("its read ended");
+    assert!(!status.success(), "with an error");
+    lab.assert_clean();
+}
+
+#[test]
+fn a_term_signal_detaches_when_the_disk_is_free() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "none", "--size", "64M", "--name", "term"]);
+    let (node, mount_point) = (device.to_str().expect("plain"), lab.mount_point());
+    let mount_point = mount_point.to_str().expect("plain");
+    lab.tool("mkfs.ext4", &["-q", node]);
+    lab.tool("mount", &[node, mount_point]);
+    kill(&lab, "term", "TERM");
+    // It goes on serving those who use it.
+    fs::write(lab.mount_point().join("file"), vec![1; 1_000_000]).expect("written");
+    lab.tool("sync", &["-f", mount_point]);
+    assert_eq!(lab.list().len(), 1);
+    lab.tool("umount", &[mount_point]);
+    assert!(until(LIMIT, || lab.list().is_empty()), "{:?}", lab.list());
+    lab.assert_clean();
+}
+
+#[test]
+fn several_disks_are_attached_at_once() {
+    let Some(lab) = Lab::new() else { return };
+    let devices: Vec<_> = std::thread::scope(|scope| {
+        let attach = |profile: &'static str| {
+            let lab = &lab;
+            scope.spawn(move || lab.attach(&["--profile", profile, "--size", "64M", "--time-scale", "0.1"]))
+        };
+        let threads = ["raid0-2x-seagate", "raid5-5x-15k", "none", "wd-500g"].map(attach);
+        threads.into_iter().map(|thread| thread.join().expect("attached")).collect()
+    });
+    for (number, device) in devices.iter().enumerate() {
+        let node = format!("of={}", device.display());
+        let fill = format!("yes {number} | dd {node} bs=1M count=8 iflag=fullblock oflag=direct");
+        lab.tool("sh", &["-c", &fill]);
+    }
+    for (number, device) in devices.iter().enumerate() {
+        let data = read_direct(device, 5 << 20).expect("reads");
+        let line = [b'0' + number as u8, b'\n'];
+        assert!(data.chunks(2).all(|pair| pair == line), "{} holds another's data", device.display());
+    }
+    let mut names: Vec<_> = lab.list().iter().map(|disk| disk["name"].clone()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 4);
+    lab.must(&["detach", "--all"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn writers_short_of_memory_finish() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(group) = MemoryGroup::new(48 << 20) else {
+        println!("SKIPPED: no memory cgroup can be made here");
+        return;
+    };
+    // Attached from within the limited group, which the server must leave.
+    let attach = format!(
+        "echo $$ > {}/cgroup.procs && exec {} disk attach --profile barracuda-500g --size 1G --thin \
+         --time-scale 0.05 --name tight --dir {}",
+        group.path.display(),
+        env!("CARGO_BIN_EXE_foreseek"),
+        lab.directory.display()
+    );
+    let attached = lab.run(Command::new("sh").args(["-c", &attach]).env("FORESEEK_RUN", lab.path("run")));
+    assert_eq!(attached.status, Some(0), "{attached:?}");
+    let listed = lab.list();
+    let inside = fs::read_to_string(group.path.join("cgroup.procs")).expect("readable");
+    let server = listed[0]["pid"].to_string();
+    assert!(!inside.lines().any(|pid| pid == server), "the server is inside");
+
+    let (node, mount_point) = (listed[0]["device"].as_str().expect("a device"), lab.mount_point());
+    lab.tool("mkfs.ext4", &["-q", node]);
+    lab.tool("mount", &[node, mount_point.to_str().expect("plain")]);
+    let mut writers: Vec<_> = (0..3)
+        .map(|number| {
+            let write = format!(
+                "echo $$ > {}/cgroup.procs && exec dd if=/dev/zero of={}/file{number} bs=64k count=1600 conv=fsync",
+                group.path.display(),
+                mount_point.display()
+            );
+            Command::new("sh").args(["-c", &write]).stderr(Stdio::null()).spawn().expect("sh exists")
+        })
+        .collect();
+    let ended: Vec<_> = writers.iter_mut().map(|writer| wait(writer, LIMIT)).collect();
+    for writer in &mut writers {
+        let _ = writer.kill();
+    }
+    assert!(ended.iter().all(|status| status.is_some_and(|status| status.success())), "{ended:?}");
+    lab.tool("umount", &[mount_point.to_str().expect("plain")]);
+    lab.tool("e2fsck", &["-fn", node]);
+    lab.must(&["detach", "tight"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn bad_input_is_refused_and_leaves_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    fs::create_dir(lab.path("folder")).expect("made");
+    fs::write(lab.path("broken.toml"), "kind = \"disk\"\nspeed = 3\n").expect("written");
+    fs::write(lab.path("small"), vec![0; 8192]).expect("written");
+    let attach: [(&[&str], &str); 17] = [
+        (&["--profile", "no-such-disk", "--size", "64M"], "no-such-disk"),
+        (&["--profile", "broken.toml", "--size", "64M"], "broken.toml"),
+        (&["--profile", "folder", "--size", "64M"], "folder"),
+        (&["--profile", "barracuda-500g"], "--size"),
+        (&["--profile", "barracuda-500g", "--size", "0"], "--size"),
+        (&["--profile", "barracuda-500g", "--size", "100"], "multiple of 4 KiB"),
+        (&["--profile", "barracuda-500g", "--size", "900G", "--thin"], "holds"),
+        (&["--profile", "none", "--size", "4000000T"], "--size"),
+        (&["--profile", "none", "--size", "900T"], "no space"),
+        (&["--profile", "none", "--backing", "folder"], "not a regular file"),
+        (&["--profile", "none", "--backing", "missing/file", "--size", "64M"], "missing/file"),
+        (&["--profile", "none", "--backing", "small", "--size", "4096"], "8 KiB"),
+        (&["--profile", "none", "--size", "64M", "--dir", "missing"], "missing"),
+        (&["--profile", "wd-500g", "--size", "64M", "--time-scale", "-1"], "--time-scale"),
+        (&["--profile", "wd-500g", "--size", "64M", "--queue-depth", "0"], "queue"),
+        (&["--profile", "wd-500g", "--size", "64M", "--fail-lba", "5..200000"], "0..131072"),
+        (&["--profile", "wd-500g", "--size", "64M", "--name", "../up"], "--name"),
+    ];
+    for (options, word) in attach {
+        let mut arguments = vec!["attach"];
+        arguments.extend(options);
+        let ended = lab.disk(&arguments);
+        assert_eq!(ended.status, Some(2), "{options:?}: {ended:?}");
+        assert!(ended.err.contains(word), "{options:?}: '{word}' is not in {ended:?}");
+        assert!(!ended.err.contains("panicked") && ended.out.is_empty(), "{ended:?}");
+        lab.assert_clean();
+    }
+    assert_eq!(fs::read(lab.path("small")).expect("it is still there"), vec![0; 8192]);
+    lab.attach(&["--profile", "none", "--size", "16M", "--name", "one"]);
+    let others: [(&[&str], &str); 9] = [
+        (&["attach", "--profile", "none", "--size", "16M", "--name", "one"], "exists"),
+        (&["detach", "two"], "two"),
+        (&["stats", "/dev/null"], "/dev/null"),
+        (&["set", "one"], "--delays"),
+        (&["set", "one", "--delays", "on"], "profile"),
+        (&["set", "one", "--time-scale", "nan"], "0.001 to 100"),
+        (&["set", "one", "--fail-lba", "7..7"], "7..7"),
+        (&["set", "one", "--fail-lba", "7..999999"], "0..32768"),
+        (&["detach"], "--all"),
+    ];
+    for (arguments, word) in others {
+        let ended = lab.disk(arguments);
+        assert_eq!(ended.status, Some(2), "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains(word), "{arguments:?}: '{word}' is not in {ended:?}");
+    }
+    lab.must(&["detach", "one"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_backing_file_that_shrinks_gives_errors_not_zeros() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "none", "--backing", "image", "--size", "16M", "--name", "cut"]);
+    let image = fs::File::options().write(true).open(lab.path("image")).expect("opens");
+    image.set_len(1 << 20).expect("cut");
+    read_direct(&device, 0).expect("still there");
+    assert_eq!(read_direct(&device, 8 << 20).expect_err("cut off").raw_os_error(), Some(5));
+    lab.must(&["detach", "cut"]);
+    lab.assert_clean();
+}
+
+/// Sends a signal to a disk's server.
+fn kill(lab: &Lab, name: &str, signal: &str) {
+    let listed = lab.list();
+    let disk = listed.iter().find(|disk| disk["name"] == name).expect("listed");
+    lab.tool("kill", &["-s", signal, &disk["pid"].to_string()]);
+}
+
+fn name_of(device: &Path) -> &str {
+    device.file_name().and_then(|name| name.to_str()).expect("a device's name")
+}
+
+/// How an I/O error of a device reads.
+fn read_error() -> ErrorKind {
+    std::io::Error::from_raw_os_error(5).kind()
+}
+
+/// A memory cgroup with a limit, below this process's own where it can be.
+struct MemoryGroup {
+    path: std::path::PathBuf,
+}
+
+impl MemoryGroup {
+    fn new(limit_bytes: u64) -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let name = format!("foreseek-test-{}", std::process::id());
+        let v1 = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| {
+            (Path::new("/sys/fs/cgroup/memory").join(path.trim_start_matches('/')), "memory.limit_in_bytes")
+        });
+        let (parent, limit) = v1.unwrap_or(("/sys/fs/cgroup".into(), "memory.max"));
+        let path = parent.join(name);
+        fs::create_dir(&path).ok()?;
+        let group = Self { path };
+        fs::write(group.path.join(limit), limit_bytes.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let gone = until(Duration::from_secs(10), || fs::remove_dir(&self.path).is_ok());
+        if !gone {
+            println!("{} stays behind", self.path.display());
+        }
+    }
+}
