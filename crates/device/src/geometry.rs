@@ -189,3 +189,112 @@ impl Zone {
         slot / self.sectors_per_track * turn + slot % self.sectors_per_track * turn / self.sectors_per_track
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    const TURN: u64 = 8_333_333;
+
+    fn shapes() -> impl Strategy<Value = Vec<ZoneShape>> {
+        let shape = (1..5u32, 4..40u32)
+            .prop_map(|(cylinders, sectors_per_track)| ZoneShape { cylinders, sectors_per_track });
+        prop::collection::vec(shape, 1..4)
+    }
+
+    fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<ZoneShape>)> {
+        (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
+            let switch = SwitchTimes { head: Nanos(head), cylinder: Nanos(head + more) };
+            (Geometry::new(heads, Nanos(TURN), switch, &shapes), switch, shapes)
+        })
+    }
+
+    /// Sector by sector: zone, cylinder, head, and sector on the track.
+    fn walk(heads: u32, shapes: &[ZoneShape]) -> Vec<(Place, u32, u32)> {
+        let (mut all, mut cylinder) = (Vec::new(), 0);
+        for shape in shapes {
+            for _ in 0..shape.cylinders {
+                for head in 0..heads {
+                    let track = (0..shape.sectors_per_track)
+                        .map(|sector| (Place { cylinder, head }, sector, shape.sectors_per_track));
+                    all.extend(track);
+                }
+                cylinder += 1;
+            }
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn sectors_lie_where_a_walk_over_the_disk_finds_them((geometry, _, shapes) in geometry()) {
+            let walked = walk(geometry.heads, &shapes);
+            prop_assert_eq!(geometry.sectors(), Sectors(walked.len() as u64));
+            let mut seen = HashSet::new();
+            for (lba, (place, sector, _)) in (0..).zip(&walked) {
+                prop_assert_eq!(geometry.place(Lba(lba)), *place);
+                prop_assert!(seen.insert((place.cylinder, place.head, *sector)));
+            }
+        }
+
+        /// Sectors of a track follow one another without a pause and fill a turn; between tracks
+        /// lies the switch, rounded up to a sector.
+        #[test]
+        fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, shapes) in geometry()) {
+            let walked = walk(geometry.heads, &shapes);
+            for (lba, pair) in (0..).map(Lba).zip(walked.windows(2)) {
+                let ((from, sector, per_track), (to, ..)) = (pair[0], pair[1]);
+                let next = lba + Sectors(1);
+                let (begins, ends) = (geometry.passes_at(lba), geometry.passed_at(next));
+                let slot = TURN / u64::from(per_track);
+                prop_assert!((slot..=slot + 1).contains(&(ends - begins).get()));
+                let gap = geometry.passes_at(next).get() - ends.get();
+                let wanted = match () {
+                    () if from == to => 0,
+                    () if from.cylinder == to.cylinder => switch.head.get(),
+                    () => switch.cylinder.get(),
+                };
+                prop_assert!(gap >= wanted && gap <= wanted + slot + 1, "{:?} to {:?}: {} of {}", from, to, gap, wanted);
+                let start = lba.get() - u64::from(sector);
+                let within = begins.get() - geometry.passes_at(Lba(start)).get();
+                let even = u64::from(sector) * TURN / u64::from(per_track);
+                prop_assert!(within.abs_diff(even) <= 1);
+            }
+        }
+
+        #[test]
+        fn where_the_pass_has_got_to_is_the_inverse_of_when((geometry, ..) in geometry(), at in any::<prop::sample::Index>()) {
+            let end = Lba(at.index(geometry.sectors as usize) as u64 + 1);
+            let passed = geometry.passed_at(end);
+            prop_assert_eq!(geometry.reached_at(passed), end);
+            prop_assert_eq!(geometry.reached_at(passed - Nanos(1)), end - Sectors(1));
+            prop_assert_eq!(geometry.reached_at(geometry.passes_at(end - Sectors(1))), end - Sectors(1));
+            prop_assert_eq!(geometry.reached_at(passed + Nanos(1 << 50)), Lba(geometry.sectors));
+        }
+    }
+
+    /// 2 heads, 10 sectors a track, a turn of 1 ms, switches of 0.25 and 0.41 ms: three and five
+    /// sectors. A cylinder takes 10 + 3 + 10 + 5 sector times.
+    #[test]
+    fn a_small_layout_by_hand() {
+        let switch = SwitchTimes { head: Nanos(250_000), cylinder: Nanos(410_000) };
+        let shapes = [ZoneShape { cylinders: 2, sectors_per_track: 10 }];
+        let geometry = Geometry::new(2, Nanos(1_000_000), switch, &shapes);
+        for (lba, passes) in [(0, 0), (9, 900_000), (10, 1_300_000), (19, 2_200_000), (20, 2_800_000)] {
+            assert_eq!(geometry.passes_at(Lba(lba)), Nanos(passes), "sector {lba}");
+        }
+        assert_eq!(geometry.passed_at(Lba(20)), Nanos(2_300_000));
+        let rate = geometry.rate_at(Lba(5)).as_bytes_per_second();
+        assert!((rate - 20.0 * 512.0 / 2.8e-3).abs() < 1e-6, "{rate}");
+    }
+
+    #[test]
+    fn a_skew_shorter_than_the_switch_costs_whole_turns() {
+        let switch = SwitchTimes { head: Nanos(2_100_000), cylinder: Nanos(2_100_000) };
+        let shapes = [ZoneShape { cylinders: 1, sectors_per_track: 10 }];
+        let geometry = Geometry::new(2, Nanos(1_000_000), switch, &shapes);
+        assert_eq!(geometry.passes_at(Lba(10)), Nanos(3_100_000));
+    }
+}

@@ -75,3 +75,75 @@ impl Mechanics {
         self.geometry.place(Lba(end.get().saturating_sub(1)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::{SwitchTimes, ZoneShape};
+    use foreseek_units::Sectors;
+    use proptest::prelude::*;
+
+    fn mechanics(angle: u64) -> Mechanics {
+        let seek = SeekCurve::Lee { a: 50_000.0, b: 1_000.0, c: 600_000.0 };
+        let switch = SwitchTimes { head: Nanos(400_000), cylinder: Nanos(600_000) };
+        let zone = |sectors_per_track| ZoneShape { cylinders: 40, sectors_per_track };
+        let geometry = Geometry::new(3, Nanos(6_000_000), switch, &[zone(61), zone(47)]);
+        Mechanics { geometry, seek, head_switch: switch.head, stretch: 1.0, angle: Nanos(angle) }
+    }
+
+    proptest! {
+        /// The head arrives at a sector when its angle has come round, never earlier, never a whole
+        /// turn later than it could.
+        #[test]
+        fn the_angle_is_a_function_of_time(
+            angle in 0..6_000_000u64,
+            at in 0..1u64 << 40,
+            from in 0..12_960u64,
+            to in 0..12_960u64,
+        ) {
+            let mechanics = mechanics(angle);
+            let (head, place) = (mechanics.geometry.place(Lba(from)), mechanics.geometry.place(Lba(to)));
+            let passes = mechanics.geometry.passes_at(Lba(to));
+            let positioning = mechanics.positioning(head, Instant(at), place, passes);
+            let arrives = at + positioning.total().get() + angle;
+            prop_assert_eq!(arrives % 6_000_000, passes.get() % 6_000_000);
+            prop_assert!(positioning.rotation < Nanos(6_000_000));
+            prop_assert_eq!(positioning.movement, mechanics.movement(head, place));
+        }
+
+        /// Reading a range in pieces, each planned anew from where the head is, takes as long as
+        /// reading it at once: no piece misses its sector by a rounding error.
+        #[test]
+        fn pieces_without_a_pause_take_as_long_as_the_whole(
+            start in 0..10_000u64,
+            pieces in prop::collection::vec(1..100u64, 1..20),
+            at in 0..1u64 << 40,
+        ) {
+            let mechanics = mechanics(12_345);
+            let geometry = &mechanics.geometry;
+            let (mut now, mut head, mut lba) = (Instant(at), geometry.place(Lba(start)), Lba(start));
+            let mut began = None;
+            for piece in &pieces {
+                let end = lba + Sectors(*piece);
+                let passes = geometry.passes_at(lba);
+                now += mechanics.positioning(head, now, geometry.place(lba), passes).total();
+                began = began.or(Some(now));
+                now += mechanics.transfer(SectorSpan::new(lba, end));
+                (head, lba) = (mechanics.place_before(end), end);
+            }
+            let whole = mechanics.transfer(SectorSpan::new(Lba(start), lba));
+            prop_assert_eq!(Some(now - whole), began);
+        }
+    }
+
+    #[test]
+    fn a_head_switch_hides_behind_a_longer_seek() {
+        let mechanics = mechanics(0);
+        let place = |cylinder, head| Place { cylinder, head };
+        let ms = |from, to| mechanics.movement(from, to).as_millis_f64();
+        assert_eq!(ms(place(5, 1), place(5, 1)), 0.0);
+        assert_eq!(ms(place(5, 1), place(5, 2)), 0.4);
+        assert_eq!(ms(place(5, 1), place(6, 2)), 0.6);
+        assert_eq!(ms(place(30, 1), place(5, 1)), ms(place(5, 0), place(30, 2)));
+    }
+}

@@ -106,3 +106,72 @@ struct Candidate {
     passes: Nanos,
     sequence: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::IoId;
+    use foreseek_units::SectorSpan;
+
+    fn waiting(sequence: u64, passes: u64) -> Waiting {
+        Waiting {
+            io: Io { id: IoId(sequence), op: Op::Read, range: SectorSpan::default() },
+            sequence,
+            arrived: Instant::ZERO,
+            served_before: sequence,
+            ready: Instant::ZERO,
+            seen: true,
+            place: Place::default(),
+            passes: Nanos(passes),
+        }
+    }
+
+    const CHOICE: Choice = Choice {
+        queue: Queue::Sptf,
+        served: 10,
+        pass_over: 100,
+        behind: Nanos(1_000_000),
+        turn: Nanos(8_000),
+    };
+
+    /// Costs by sequence number.
+    fn chosen(choice: Choice, waiting: &[Waiting], costs: &[u64]) -> Option<u64> {
+        let at = choose(choice, waiting, |one| Nanos(costs[one.sequence as usize]))?;
+        Some(waiting[at].sequence)
+    }
+
+    #[test]
+    fn the_nearest_is_chosen_and_among_equals_the_oldest() {
+        let queue = [waiting(2, 0), waiting(0, 0), waiting(1, 0)];
+        assert_eq!(chosen(CHOICE, &queue, &[5, 3, 9]), Some(1));
+        assert_eq!(chosen(CHOICE, &queue, &[5, 5, 5]), Some(0));
+        assert_eq!(chosen(Choice { queue: Queue::Fifo, ..CHOICE }, &queue, &[5, 3, 1]), Some(0));
+    }
+
+    #[test]
+    fn one_that_follows_is_chosen_within_a_quarter_turn() {
+        let queue = [waiting(0, 9_000_000), waiting(1, 1_010_000), waiting(2, 1_005_000)];
+        assert_eq!(chosen(CHOICE, &queue, &[100, 300, 2_100]), Some(2));
+        assert_eq!(chosen(CHOICE, &queue, &[100, 300, 2_101]), Some(0));
+        // Behind the access before, or more than two turns ahead of it, none follows.
+        let queue = [waiting(0, 9_000_000), waiting(1, 999_999), waiting(2, 1_016_001)];
+        assert_eq!(chosen(CHOICE, &queue, &[100, 101, 101]), Some(0));
+    }
+
+    #[test]
+    fn one_that_was_passed_over_too_often_is_next() {
+        let queue = [waiting(0, 0), waiting(1, 0)];
+        let served = |served| Choice { served, ..CHOICE };
+        assert_eq!(chosen(served(99), &queue, &[9, 1]), Some(1));
+        assert_eq!(chosen(served(100), &queue, &[9, 1]), Some(0));
+    }
+
+    #[test]
+    fn flushes_and_commands_that_are_not_ready_do_not_want_the_head() {
+        let mut flush = waiting(0, 0);
+        flush.io.op = Op::Flush;
+        let unseen = Waiting { seen: false, ..waiting(1, 0) };
+        assert_eq!(chosen(CHOICE, &[flush, unseen], &[1, 1]), None);
+        assert_eq!(chosen(CHOICE, &[flush, unseen, waiting(2, 0)], &[1, 1, 9]), Some(2));
+    }
+}

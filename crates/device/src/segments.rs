@@ -197,3 +197,89 @@ impl Buffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::{SwitchTimes, ZoneShape};
+
+    /// One sector a microsecond, no switches: times are sectors.
+    fn geometry() -> Geometry {
+        let switch = SwitchTimes { head: Nanos::ZERO, cylinder: Nanos::ZERO };
+        Geometry::new(1, Nanos(1_000_000), switch, &[ZoneShape { cylinders: 100, sectors_per_track: 1000 }])
+    }
+
+    fn span(start: u64, end: u64) -> SectorSpan {
+        Span::new(Lba(start), Lba(end))
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant(us * 1000)
+    }
+
+    #[test]
+    fn the_stream_reads_on_to_its_limit_and_keeps_what_a_segment_holds() {
+        let geometry = geometry();
+        let mut buffer = Buffer::new(2, Sectors(100));
+        buffer.begin(&geometry, at(500), Lba(200), Lba(210), Lba(310));
+        // It waits for its first sector until then.
+        assert_eq!(buffer.streamed(&geometry, at(400)), span(200, 200));
+        assert_eq!(buffer.streamed(&geometry, at(550)), span(200, 250));
+        assert_eq!(buffer.streamed(&geometry, at(9000)), span(210, 310));
+        // Consumption moves the limit on; what lies a segment behind is gone.
+        buffer.consume(Lba(300), Lba(400));
+        assert_eq!(buffer.streamed(&geometry, at(690)), span(290, 390));
+        assert_eq!(buffer.held(&geometry, at(690), span(300, 390)), (Held::All, true));
+        assert_eq!(buffer.held(&geometry, at(690), span(380, 395)), (Held::UpTo(Lba(390)), true));
+        assert_eq!(buffer.held(&geometry, at(690), span(280, 295)).0, Held::Nothing);
+        assert_eq!(buffer.end(&geometry, at(650)), Some(Lba(350)));
+        assert_eq!(buffer.held(&geometry, at(9000), span(260, 350)), (Held::All, false));
+    }
+
+    #[test]
+    fn a_stream_that_goes_on_where_one_ended_takes_its_segment_and_others_the_oldest() {
+        let geometry = geometry();
+        let mut buffer = Buffer::new(2, Sectors(100));
+        for (began, from) in [(0, 0), (100, 5000)] {
+            buffer.begin(&geometry, at(began), Lba(from), Lba(from + 10), Lba(from + 110));
+            buffer.end(&geometry, at(began + 50));
+        }
+        buffer.begin(&geometry, at(1000), Lba(50), Lba(60), Lba(150));
+        buffer.end(&geometry, at(1010));
+        assert_eq!(buffer.held(&geometry, at(1010), span(0, 60)).0, Held::All);
+        assert_eq!(buffer.held(&geometry, at(1010), span(5000, 5050)).0, Held::All);
+        // A third place pushes out the one that was used longest ago.
+        buffer.begin(&geometry, at(2000), Lba(9000), Lba(9010), Lba(9100));
+        assert_eq!(buffer.held(&geometry, at(2020), span(5000, 5050)).0, Held::Nothing);
+        assert_eq!(buffer.held(&geometry, at(2020), span(0, 60)).0, Held::All);
+    }
+
+    #[test]
+    fn a_write_takes_out_what_it_changes() {
+        let geometry = geometry();
+        let holding = |written: SectorSpan| {
+            let mut buffer = Buffer::new(1, Sectors(100));
+            buffer.begin(&geometry, at(0), Lba(0), Lba(10), Lba(100));
+            buffer.end(&geometry, at(100));
+            buffer.forget(written);
+            buffer
+        };
+        let held = |buffer: &Buffer, range| buffer.held(&geometry, at(0), range).0;
+        assert_eq!(held(&holding(span(40, 50)), span(0, 40)), Held::All);
+        assert_eq!(held(&holding(span(40, 50)), span(39, 41)), Held::UpTo(Lba(40)));
+        assert_eq!(held(&holding(span(0, 50)), span(50, 100)), Held::All);
+        assert_eq!(held(&holding(span(0, 100)), span(10, 20)), Held::Nothing);
+        assert_eq!(held(&holding(span(100, 200)), span(0, 100)), Held::All);
+    }
+
+    #[test]
+    fn without_segments_nothing_is_held_and_nothing_streams() {
+        let geometry = geometry();
+        for mut buffer in [Buffer::new(0, Sectors(100)), Buffer::new(8, Sectors(0))] {
+            buffer.begin(&geometry, at(0), Lba(0), Lba(10), Lba(100));
+            assert!(buffer.stream().is_none());
+            assert_eq!(buffer.held(&geometry, at(50), span(0, 1)).0, Held::Nothing);
+            assert_eq!(buffer.end(&geometry, at(50)), None);
+        }
+    }
+}

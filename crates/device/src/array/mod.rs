@@ -15,16 +15,20 @@
 //! with unreadable sectors count as lost together even where these lie at different offsets (md goes
 //! by blocks of 4 KiB).
 
+mod jobs;
 mod layout;
 mod plan;
+mod slab;
 
 pub(crate) use layout::{Level, Stripes};
 pub(crate) use plan::Members;
 
 use crate::disk::Disk;
-use crate::io::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome};
+use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
+use jobs::{Job, Where};
 use plan::Transfers;
+use slab::Slab;
 use std::collections::VecDeque;
 
 /// Most members: one bit each in a machine word, and more than arrays without a second parity have.
@@ -83,78 +87,6 @@ struct Request {
     held: bool,
     /// Whether nothing is left to do on the members.
     over: bool,
-}
-
-/// What a job does on the members that it concerns.
-#[derive(Clone, Copy, Debug)]
-enum Where {
-    /// The same range on each.
-    Same(SectorSpan),
-    /// On each what it holds of this part of the request.
-    Own(SectorSpan),
-}
-
-/// Transfers that belong together.
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    request: usize,
-    at: Where,
-    op: Op,
-    /// Members on which a transfer is under way.
-    pending: Members,
-    /// Members whose data have been read, or asked for.
-    read: Members,
-    /// What to write when all reads are done.
-    writes: Members,
-    /// Members that are of no use for this job: failed, or unreadable here.
-    lost: Members,
-    outcome: Outcome,
-}
-
-/// Entries with reusable numbers.
-#[derive(Clone, Debug)]
-struct Slab<T> {
-    entries: Vec<Option<T>>,
-    free: Vec<usize>,
-}
-
-impl<T> Slab<T> {
-    fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
-    }
-
-    fn insert(&mut self, entry: T) -> usize {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.entries.len() - 1
-        });
-        self.entries[at] = Some(entry);
-        at
-    }
-
-    fn get(&mut self, at: usize) -> Option<&mut T> {
-        self.entries.get_mut(at)?.as_mut()
-    }
-
-    fn take(&mut self, at: usize) -> Option<T> {
-        let entry = self.entries.get_mut(at)?.take();
-        if entry.is_some() {
-            self.free.push(at);
-        }
-        entry
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
-    }
-
-    fn position(&self, is: impl Fn(&T) -> bool) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.as_ref().is_some_and(&is))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.iter().flatten()
-    }
 }
 
 impl Array {
@@ -279,90 +211,6 @@ impl Array {
         }
     }
 
-    /// Starts the jobs of a part of a request.
-    fn start_part(&mut self, now: Instant, at: usize, op: Op, part: SectorSpan) {
-        let stripes = self.parts.stripes;
-        let failed = self.parts.failed;
-        if stripes.level == Level::Raid0 || (op == Op::Read && failed.is_empty()) {
-            let members = (0..stripes.members).filter(|member| !self.own(part, *member).is_empty());
-            let concerned = members.fold(Members::default(), |set, member| set.with(Members::one(member)));
-            let lost = !concerned.and(failed).is_empty();
-            let transfers = match op {
-                _ if lost => None,
-                Op::Write => Some(Transfers { reads: Members::default(), writes: concerned }),
-                _ => Some(Transfers { reads: concerned, writes: Members::default() }),
-            };
-            return self.start_job(now, at, op, Where::Own(part), transfers);
-        }
-        for piece in stripes.pieces(part).into_iter().flatten() {
-            let transfers = match op {
-                Op::Write => stripes.write(&piece, failed),
-                _ => stripes.read(&piece, failed),
-            };
-            let range = stripes.on_member(piece.row, piece.from, piece.to);
-            self.start_job(now, at, op, Where::Same(range), transfers);
-        }
-    }
-
-    /// What a member holds of a part of a request, in one piece.
-    fn own(&self, part: SectorSpan, member: u64) -> SectorSpan {
-        let stripes = &self.parts.stripes;
-        if stripes.level == Level::Raid5 {
-            return stripes.on_member_of(part, member);
-        }
-        // Of RAID-0: its first strip within the part up to its last.
-        let first = stripes.first_row_of(part);
-        let last_row = SectorSpan::new(
-            part.start
-                .max(Lba((part.end.get() - 1) / stripes.row_sectors().get() * stripes.row_sectors().get())),
-            part.end,
-        );
-        let mut hull = stripes.on_member_of(first, member).hull(stripes.on_member_of(last_row, member));
-        let (from, to) = (stripes.locate(first.start).row, stripes.locate(last_row.start).row);
-        if to > from + 1 {
-            let start = stripes.on_member(from + 1, Sectors::ZERO, stripes.strip).start;
-            let end = stripes.on_member(to - 1, Sectors::ZERO, stripes.strip).end;
-            hull = hull.hull(SectorSpan::new(start, end));
-        }
-        hull
-    }
-
-    fn start_job(&mut self, now: Instant, request: usize, op: Op, at: Where, transfers: Option<Transfers>) {
-        let Some(transfers) = transfers else {
-            if let Some(request) = self.requests.get(request) {
-                request.outcome = Outcome::Failed;
-            }
-            return;
-        };
-        if let Some(request) = self.requests.get(request) {
-            request.jobs += 1;
-        }
-        let Transfers { reads, writes } = transfers;
-        let (pending, lost) = (Members::default(), self.parts.failed);
-        let job = Job { request, at, op, pending, read: reads, writes, lost, outcome: Outcome::Done };
-        let job = self.jobs.insert(job);
-        if reads.is_empty() {
-            self.second_phase(now, job);
-        } else {
-            self.transfer(now, job, Op::Read, reads);
-        }
-    }
-
-    /// Puts a job's transfers into the members' queues.
-    fn transfer(&mut self, now: Instant, at: usize, op: Op, members: Members) {
-        let Some(job) = self.jobs.get(at) else { return };
-        job.pending = job.pending.with(members);
-        let place = job.at;
-        for member in members.iter() {
-            let range = match place {
-                Where::Same(range) => range,
-                Where::Own(part) => self.own(part, member),
-            };
-            self.backlog[member as usize].push_back(Io { id: IoId(at as u64), op, range });
-            self.feed(now, member as usize);
-        }
-    }
-
     /// Moves what waits in front of a member into its queue.
     fn feed(&mut self, now: Instant, member: usize) {
         while let Some(io) = self.backlog[member].front() {
@@ -371,98 +219,6 @@ impl Array {
             }
             self.backlog[member].pop_front();
         }
-    }
-
-    /// A member has done its part of a job.
-    fn transferred(&mut self, now: Instant, member: u64, one: Finished) {
-        let at = one.id.0 as usize;
-        let Some(job) = self.jobs.get(at) else { return };
-        let member = Members::one(member);
-        job.pending = job.pending.without(member);
-        if one.outcome == Outcome::Failed {
-            self.lose(now, at, member);
-        }
-        let Some(job) = self.jobs.get(at) else { return };
-        if !job.pending.is_empty() {
-            return;
-        }
-        if job.outcome == Outcome::Failed {
-            return self.end_job(now, at);
-        }
-        self.second_phase(now, at);
-    }
-
-    /// A transfer failed: what the member holds is reconstructed from the others if they are there.
-    fn lose(&mut self, now: Instant, at: usize, member: Members) {
-        let redundant = self.parts.stripes.level == Level::Raid5;
-        let all = Members::all(self.parts.stripes.members);
-        let Some(job) = self.jobs.get(at) else { return };
-        let alone = job.lost.is_empty();
-        job.lost = job.lost.with(member);
-        let reading = !job.read.and(member).is_empty();
-        if !redundant || !alone || !reading {
-            job.outcome = Outcome::Failed;
-            return;
-        }
-        match job.at {
-            Where::Same(_) => {
-                let rest = all.without(job.read).without(job.lost);
-                job.read = job.read.with(rest);
-                self.transfer(now, at, Op::Read, rest);
-            }
-            Where::Own(part) => {
-                // The others of this job hold other offsets: a job of its own reads around.
-                let (request, lost) = (job.request, job.lost);
-                job.lost = Members::default();
-                let range = self.own(part, lost.iter().next().unwrap_or_default());
-                self.reconstruct(now, request, range, lost);
-            }
-        }
-    }
-
-    fn reconstruct(&mut self, now: Instant, request: usize, range: SectorSpan, lost: Members) {
-        let reads = Members::all(self.parts.stripes.members).without(lost);
-        if let Some(request) = self.requests.get(request) {
-            request.jobs += 1;
-        }
-        let job = self.jobs.insert(Job {
-            request,
-            at: Where::Same(range),
-            op: Op::Read,
-            pending: Members::default(),
-            read: reads,
-            writes: Members::default(),
-            lost,
-            outcome: Outcome::Done,
-        });
-        self.transfer(now, job, Op::Read, reads);
-    }
-
-    /// All reads of a job are done: now its writes, once.
-    fn second_phase(&mut self, now: Instant, at: usize) {
-        let Some(job) = self.jobs.get(at) else { return };
-        let (writes, op) = (std::mem::take(&mut job.writes), job.op);
-        if writes.is_empty() {
-            return self.end_job(now, at);
-        }
-        job.read = Members::default();
-        self.transfer(now, at, op, writes);
-    }
-
-    fn end_job(&mut self, now: Instant, at: usize) {
-        let Some(job) = self.jobs.take(at) else { return };
-        let Some(request) = self.requests.get(job.request) else { return };
-        request.jobs -= 1;
-        if job.outcome == Outcome::Failed {
-            request.outcome = Outcome::Failed;
-        }
-        if request.io.op == Op::Flush {
-            if request.jobs == 0 {
-                self.finish(now, job.request);
-            }
-            return;
-        }
-        self.go_on(now, job.request);
     }
 
     /// A request is done but for the link.

@@ -1,17 +1,20 @@
-//! `foreseek devices`: the built-in device profiles and what the papers reckon with.
+//! `foreseek devices`: device profiles and the figures that the papers reckon with.
 
 use super::{Answer, Format};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::Profile;
+use foreseek_storage::profile;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
 /// Options of `foreseek devices`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print this profile as TOML, to be copied and edited (with --format json: its figures).
-    name: Option<String>,
+    /// A built-in profile: print it as TOML, to be copied and edited. A file: check it and show its
+    /// figures. With --format json the figures of either.
+    #[arg(value_name = "NAME|FILE")]
+    device: Option<String>,
 
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
@@ -56,32 +59,36 @@ impl From<&Profile> for Device {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
-    let text = match (&args.name, args.format) {
-        (None, Format::Table) => table(),
-        (None, Format::Json) => {
-            let profiles = Profile::builtin_names().filter_map(Profile::builtin);
-            json(&profiles.map(|profile| Device::from(&profile)).collect::<Vec<_>>())?
-        }
-        (Some(name), format) => {
-            let (Some(text), Some(profile)) = (Profile::builtin_text(name), Profile::builtin(name)) else {
-                let known: Vec<_> = Profile::builtin_names().collect();
-                bail!("no built-in device profile is named '{name}'; there are {}", known.join(", "));
-            };
-            match format {
-                Format::Table => text.to_owned(),
-                Format::Json => json(&Device::from(&profile))?,
-            }
-        }
+    let text = match (&args.device, args.format) {
+        (None, Format::Table) => builtin_table(),
+        (None, Format::Json) => json(&builtin().map(|profile| Device::from(&profile)).collect::<Vec<_>>())?,
+        (Some(device), Format::Table) => match Profile::builtin_text(device) {
+            Some(text) => text.to_owned(),
+            None => format!("{}\n", table([profile::load(device)?])),
+        },
+        (Some(device), Format::Json) => json(&Device::from(&profile::load(device)?))?,
     };
     print(&text).context("writing the device profiles to standard output")?;
     Ok(Answer::Done)
+}
+
+fn builtin() -> impl Iterator<Item = Profile> {
+    Profile::builtin_names().filter_map(Profile::builtin)
 }
 
 fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-fn table() -> String {
+fn builtin_table() -> String {
+    format!(
+        "{}\n\nswitch = average seek + half a turn (remote: mean latency); depth = switch x rate, in KB of 1000.\n\
+         'foreseek devices NAME' prints a profile with the source of each number, to be copied and edited.\n",
+        table(builtin())
+    )
+}
+
+fn table(profiles: impl IntoIterator<Item = Profile>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([
         "name",
@@ -99,7 +106,7 @@ fn table() -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for profile in Profile::builtin_names().filter_map(Profile::builtin) {
+    for profile in profiles {
         let device = Device::from(&profile);
         let or_dash = |number: Option<f64>, digits: usize| {
             number.map_or("-".to_owned(), |number| format!("{number:.digits$}"))
@@ -116,10 +123,7 @@ fn table() -> String {
             device.source,
         ]);
     }
-    format!(
-        "{table}\n\nswitch = average seek + half a turn (remote: mean latency); depth = switch x rate, in KB of 1000.\n\
-         'foreseek devices NAME' prints a profile with the source of each number, to be copied and edited.\n"
-    )
+    table
 }
 
 /// Writes to standard output; a reader that has gone away is no failure.

@@ -1,0 +1,207 @@
+//! How the head serves a request: the time of the access from where head and stream are.
+
+use super::{Disk, RECOVERY_TURNS};
+use crate::geometry::Place;
+use crate::io::{Op, Outcome};
+use crate::mechanics::Positioning;
+use crate::queue::Waiting;
+use crate::segments::Held;
+use foreseek_units::{Instant, Lba, Nanos, SectorSpan};
+
+/// How the head will serve a read.
+#[derive(Clone, Copy, Debug)]
+struct MediaRead {
+    /// From when on data go over the bus.
+    first: Instant,
+    /// When the head is free.
+    end: Instant,
+    outcome: Outcome,
+}
+
+impl Disk {
+    /// Whether a read that the stream answers leaves a gap over which the firmware takes its time.
+    pub(super) fn skips(&self, range: SectorSpan) -> bool {
+        !self.parts.skip.is_zero()
+            && self.parts.buffer.stream().is_some_and(|stream| range.start != stream.consumed())
+    }
+
+    /// When the firmware is done with a read across a gap: it works on one at a time, from the end of
+    /// the request before on.
+    fn skipped_at(&self, one: &Waiting) -> Instant {
+        one.arrived.max(self.head_free) + self.parts.skip
+    }
+
+    /// Moves the stream's limit on, and lets it resume if it had stopped.
+    pub(super) fn consume(&mut self, now: Instant, end: Lba) {
+        let limit = self.read_ahead_limit(end);
+        let geometry = &self.parts.mechanics.geometry;
+        let Some(stream) = self.parts.buffer.stream() else { return };
+        let stopped = stream.limit();
+        let full = self.head_free <= now && stream.reached(geometry, now) >= stopped;
+        if !full {
+            self.parts.buffer.consume(end, limit);
+        } else if limit > stopped && self.parts.buffer.worth_resuming(limit - stopped) {
+            let head = self.parts.mechanics.place_before(stopped);
+            let began = now + self.position(head, now, stopped).total();
+            let geometry = &self.parts.mechanics.geometry;
+            self.parts.buffer.end(geometry, now);
+            self.parts.buffer.begin(geometry, began, stopped, end, limit);
+        } else {
+            self.parts.buffer.consume(end, stopped);
+        }
+    }
+
+    /// How far to read on behind a request: until the segment is full, not over an unreadable
+    /// sector.
+    fn read_ahead_limit(&self, end: Lba) -> Lba {
+        let limit = self.parts.buffer.reach(end).min(Lba(self.parts.capacity.get()));
+        let next = self.parts.unreadable.partition_point(|span| span.end <= end);
+        self.parts.unreadable.get(next).map_or(limit, |span| limit.min(span.start.max(end)))
+    }
+
+    /// The track under the head.
+    pub(super) fn head_at(&self, now: Instant) -> Place {
+        let Some(stream) = self.parts.buffer.stream() else { return self.head };
+        let geometry = &self.parts.mechanics.geometry;
+        let reached = stream.reached(geometry, now);
+        if reached >= stream.limit() {
+            return self.parts.mechanics.place_before(reached);
+        }
+        geometry.place(reached)
+    }
+
+    /// The time until a request's data begin to pass.
+    pub(super) fn cost(&self, head: Place, streamed: SectorSpan, now: Instant, one: &Waiting) -> Nanos {
+        let direct = || self.parts.mechanics.positioning(head, now, one.place, one.passes).total();
+        let Some(stream) = self.parts.buffer.stream().filter(|_| one.io.op == Op::Read) else {
+            return direct();
+        };
+        let start = one.io.range.start;
+        if start < streamed.start || start > stream.limit() {
+            return direct();
+        }
+        let skip = if self.skips(one.io.range) { self.parts.skip } else { Nanos::ZERO };
+        if start < streamed.end {
+            skip
+        } else if streamed.end >= stream.limit() {
+            direct()
+        } else {
+            (stream.comes_at(one.passes) - now).min(direct()).max(skip)
+        }
+    }
+
+    pub(super) fn write(&mut self, one: &Waiting, head: Place, now: Instant) {
+        self.end_stream(now);
+        let range = one.io.range;
+        self.parts.buffer.forget(range);
+        let positioning = self.parts.mechanics.positioning(head, now, one.place, one.passes);
+        let transfer = self.parts.mechanics.transfer(range);
+        self.note_access(range);
+        self.note_times(positioning, transfer);
+        let on_media = now + positioning.total() + transfer;
+        let end = on_media.max(self.over_bus(one.ready, range));
+        self.head_free = end;
+        self.head = self.parts.mechanics.place_before(range.end);
+        self.written_at = self.written_at.max(end);
+        self.leave(one, end, Outcome::Done);
+    }
+
+    pub(super) fn read(&mut self, one: &Waiting, head: Place, now: Instant) {
+        let range = one.io.range;
+        let skipping = self.skips(range);
+        let (held, streamed) = self.parts.buffer.held(&self.parts.mechanics.geometry, now, range);
+        if held == Held::All {
+            let answered = if streamed && skipping { self.skipped_at(one).max(now) } else { now };
+            self.hit(one, now, answered, streamed);
+            self.head_free = answered;
+            return;
+        }
+        let from = if let Held::UpTo(end) = held { end } else { range.start };
+        self.note_access(range);
+        let bad = self.first_unreadable(range);
+        let media = match bad {
+            Some(bad) => self.fail_at(bad, head, now),
+            None => self.read_media(one, from, head, now),
+        };
+        self.head_free = media.end;
+        let at = match media.outcome {
+            Outcome::Done => media.end.max(self.over_bus(media.first, range)),
+            Outcome::Failed => media.end,
+        };
+        self.leave(one, at, media.outcome);
+    }
+
+    /// Reads from `from` to the end of a request: by letting the stream go on, or by moving the head.
+    fn read_media(&mut self, one: &Waiting, from: Lba, head: Place, now: Instant) -> MediaRead {
+        let range = one.io.range;
+        let skipping = self.skips(range);
+        let limit = self.read_ahead_limit(range.end);
+        let moving = self.position(head, now, from);
+        let mechanics = &self.parts.mechanics;
+        let geometry = &mechanics.geometry;
+        if let Some(stream) = self.parts.buffer.stream() {
+            let reached = stream.reached(geometry, now);
+            let within =
+                self.parts.buffer.streamed(geometry, now).start <= range.start && from <= stream.limit();
+            let comes = stream.comes_at(geometry.passes_at(from)).max(now);
+            if within && reached < stream.limit() && comes <= now + moving.total() {
+                let answered = if skipping { self.skipped_at(one) } else { now };
+                let end = stream.passed_at(geometry, range.end).max(answered).max(now);
+                let wait = Positioning { movement: Nanos::ZERO, rotation: comes - now };
+                self.parts.buffer.consume(range.end, limit);
+                self.note_times(wait, end - comes);
+                return MediaRead { first: now, end, outcome: Outcome::Done };
+            }
+        }
+        let transfer = mechanics.transfer(SectorSpan::new(from, range.end));
+        self.end_stream(now);
+        let began = now + moving.total();
+        let geometry = &self.parts.mechanics.geometry;
+        self.parts.buffer.begin(geometry, began, from, range.end, limit);
+        self.head = self.parts.mechanics.place_before(range.end);
+        self.note_times(moving, transfer);
+        MediaRead { first: began, end: began + transfer, outcome: Outcome::Done }
+    }
+
+    /// Tries to read an unreadable sector.
+    fn fail_at(&mut self, bad: Lba, head: Place, now: Instant) -> MediaRead {
+        self.end_stream(now);
+        let moving = self.position(head, now, bad);
+        self.head = self.parts.mechanics.geometry.place(bad);
+        let trying = self.parts.mechanics.geometry.turn() * RECOVERY_TURNS;
+        self.note_times(moving, trying);
+        let first = now + moving.total();
+        MediaRead { first, end: first + trying, outcome: Outcome::Failed }
+    }
+
+    fn first_unreadable(&self, range: SectorSpan) -> Option<Lba> {
+        let next = self.parts.unreadable.partition_point(|span| span.end <= range.start);
+        let span = self.parts.unreadable.get(next)?;
+        (span.start < range.end).then(|| span.start.max(range.start))
+    }
+
+    fn position(&self, head: Place, now: Instant, lba: Lba) -> Positioning {
+        let geometry = &self.parts.mechanics.geometry;
+        self.parts.mechanics.positioning(head, now, geometry.place(lba), geometry.passes_at(lba))
+    }
+
+    /// Ends the stream; the head stays where it has got to.
+    fn end_stream(&mut self, now: Instant) {
+        self.head = self.head_at(now);
+        self.parts.buffer.end(&self.parts.mechanics.geometry, now);
+    }
+
+    fn note_access(&mut self, range: SectorSpan) {
+        if range.start != self.last_end {
+            self.counters.seeks += 1;
+            self.counters.seek_distance += range.start.distance(self.last_end);
+        }
+        self.last_end = range.end;
+    }
+
+    fn note_times(&mut self, positioning: Positioning, transfer: Nanos) {
+        self.counters.seek_time += positioning.movement;
+        self.counters.rotation_time += positioning.rotation;
+        self.counters.transfer_time += transfer;
+    }
+}

@@ -1,0 +1,62 @@
+//! `foreseek devices` as a user meets it.
+
+use std::process::{Command, Output};
+
+fn devices(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.arg("devices").args(args).output().expect("the program runs")
+}
+
+fn text(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+/// TR-840 section 3 and EuroSys'07 section 5, in KB of 1000 bytes.
+#[test]
+fn the_papers_depths_come_out() {
+    let json: serde_json::Value =
+        serde_json::from_str(&text(&devices(&["--format", "json"]))).expect("one JSON value");
+    let list = json.as_array().expect("a list");
+    for (name, depth) in
+        [("ibm-36g-51", 540.0), ("ibm-36g-37", 393.0), ("seagate-146g", 446.0), ("raid0-2x-seagate", 646.0)]
+    {
+        let device = list.iter().find(|device| device["name"] == name).expect(name);
+        let found = device["competitive_depth_kb"].as_f64().expect("a number");
+        assert!((found - depth).abs() <= 1.0, "{name}: {found}");
+    }
+    let table = text(&devices(&[]));
+    for device in list {
+        let name = device["name"].as_str().expect("a name");
+        let line = table.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
+        let depth = format!("{:.1}", device["competitive_depth_kb"].as_f64().expect("a number"));
+        assert!(line.split_whitespace().any(|word| word == depth), "{line}");
+    }
+}
+
+#[test]
+fn a_printed_profile_can_be_edited_and_read_again() {
+    let printed = text(&devices(&["barracuda-500g"]));
+    let file = std::env::temp_dir().join(format!("foreseek-devices-{}.toml", std::process::id()));
+    let path = file.to_str().expect("a path in UTF-8");
+    let figures = |text: &str| {
+        std::fs::write(&file, text).expect("a temporary file");
+        devices(&[path, "--format", "json"])
+    };
+    let good = figures(&printed.replace("average_seek_ms = 8.5 ", "average_seek_ms = 8.0 "));
+    let bad = figures(&printed.replace("average_seek_ms = 8.5 ", "average_seek_ms = nan "));
+    std::fs::remove_file(&file).expect("the temporary file goes away");
+    let json: serde_json::Value = serde_json::from_str(&text(&good)).expect("one JSON value");
+    assert_eq!(json["average_seek_ms"], 8.0);
+    assert_eq!(bad.status.code(), Some(2));
+    let complaint = String::from_utf8_lossy(&bad.stderr);
+    assert!(complaint.contains(path) && complaint.contains("average_seek_ms: is NaN"), "{complaint}");
+}
+
+#[test]
+fn an_unknown_device_is_refused_with_the_known_ones() {
+    let output = devices(&["barracuda-5000g"]);
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(complaint.contains("'barracuda-5000g'") && complaint.contains("barracuda-500g"), "{complaint}");
+}
