@@ -105,13 +105,3 @@ fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
     assert!(wanted >= FILE_PAGES as u64 * 9 / 10 && wanted <= FILE_PAGES as u64 * 3 / 2, "{wanted}");
     assert!(count("evicted_pages") <= FILE_PAGES as u64 / 20, "the buffer was kept until it was read");
 }
-
-fn drop_from_memory(file: &Path) {
-    // dd's way to give a whole file back.
-    let output = Command::new("dd")
-        .arg(format!("if={}", file.display()))
-        .args(["iflag=nocache", "count=0", "status=none"])
-        .output()
-        .unwrap();
-    succeed(&output);
-}

@@ -144,3 +144,57 @@ fn a_program_that_never_registers_writes_no_counters() {
     succeed(&output);
     assert!(!stats.exists());
 }
+
+/// A host in another language, with threads of its own and a callback that takes the host's locks.
+#[test]
+fn python_is_a_host_too() {
+    if !has("python3") {
+        return;
+    }
+    let folder = folder();
+    numbered_file(folder.path(), 200);
+    let stats = folder.path().join("stats.json");
+    let script = "
+import ctypes, os, random, threading
+lib = ctypes.CDLL(os.environ['LD_PRELOAD'], use_errno=True)
+class Entry(ctypes.Structure):
+    _fields_ = [('offset', ctypes.c_longlong), ('fd', ctypes.c_int), ('mark', ctypes.c_bool)]
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong, ctypes.c_int, ctypes.c_longlong)
+for name in ('register_client', 'register_region'):
+    getattr(lib, name).restype = ctypes.c_void_p
+lib.request_prefetching.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+lib.register_region.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong]
+fd = os.open('numbered', os.O_RDONLY)
+order = list(range(200))
+random.Random(1).shuffle(order)
+def tell(arg, mark_fd, mark, fd, offset):
+    rest = order[order.index(offset // 4096):]
+    entries = (Entry * len(rest))(*[Entry(page * 4096, fd, False) for page in rest])
+    assert lib.request_prefetching(client, entries, len(rest), 2 | 8) == len(rest)
+callback = Callback(tell)
+client = lib.register_client(callback, None)
+assert client and lib.register_region(client, fd, 0, 200 * 4096)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+for page in order:
+    assert os.pread(fd, 4096, page * 4096) == bytes([page]) * 4096
+def read_some(n):
+    for page in order[n::4]:
+        assert os.pread(fd, 4096, page * 4096) == bytes([page]) * 4096
+threads = [threading.Thread(target=read_some, args=(n,)) for n in range(4)]
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print('done')
+";
+    // A hang is a failure, not a wait for ever.
+    let output = Command::new("timeout")
+        .args(["60", "python3", "-c", script])
+        .current_dir(folder.path())
+        .env("LD_PRELOAD", library())
+        .env("FORESEEK_STATS", &stats)
+        .output()
+        .unwrap();
+    assert_eq!(succeed(&output), "done\n");
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&stats).unwrap()).unwrap();
+    assert!(json["clients"][0]["reads"].as_u64().unwrap() >= 200, "{json}");
+}

@@ -2,6 +2,7 @@
 //! and the host reads on as without the library.
 
 use crate::settings;
+use foreseek_storage::HostFd;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -26,9 +27,11 @@ pub fn step_aside(why: &str) {
     }
 }
 
-/// Says one line on standard error, unless `FORESEEK_QUIET` forbids it.
+/// Says one line on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard
+/// error has become another file's.
 pub fn say(line: &str) {
-    if !settings::is_quiet() {
+    let takes_messages = HostFd::new(libc::STDERR_FILENO).is_some_and(HostFd::takes_messages);
+    if takes_messages && !settings::is_quiet() {
         // In one write, so that lines of several threads don't mix. A closed standard error is the
         // host's choice.
         let _ = std::io::stderr().write_all(format!("libprefetch: {line}\n").as_bytes());

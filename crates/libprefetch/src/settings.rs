@@ -7,6 +7,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+/// Variables that name a file.
+const NAMES_FILE: [&str; 3] = ["FORESEEK_STATS", "FORESEEK_RECORD", "FORESEEK_PROFILE"];
+
 /// How a client works.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -30,12 +33,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, overridden by the environment. An empty variable counts as none.
+    /// The defaults, overridden by the environment. An empty variable counts as none. In a program
+    /// that gained rights when it was started (set-user-id), variables that name files do not count.
     ///
     /// # Errors
     /// A variable that holds something else than its documentation says.
     pub fn from_env() -> Result<Self, Error> {
-        Self::from_variables(std::env::var_os)
+        let gained = foreseek_storage::has_gained_rights();
+        Self::from_variables(|name| {
+            std::env::var_os(name).filter(|_| !(gained && NAMES_FILE.contains(&name)))
+        })
     }
 
     /// The same from any source of variables.

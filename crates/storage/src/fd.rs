@@ -109,6 +109,15 @@ impl HostFd {
         rustix::fs::seek(self.borrow(), rustix::fs::SeekFrom::Current(0)).ok().map(ByteOffset)
     }
 
+    /// Whether messages may be written here. A number that is standard error by custom may have been
+    /// closed and be a database by now: a file counts only if it was opened for writing alone, as
+    /// shells open the targets of redirections and databases are not.
+    #[must_use]
+    pub fn takes_messages(self) -> bool {
+        let Ok(flags) = rustix::fs::fcntl_getfl(self.borrow()) else { return false };
+        flags & OFlags::ACCMODE == OFlags::WRONLY || self.identify().is_none()
+    }
+
     /// Why reads through this descriptor can't be prefetched; `None` where they can.
     #[must_use]
     pub fn obstacle(self) -> Option<&'static str> {
@@ -149,6 +158,17 @@ mod tests {
         assert_eq!(host(a.as_file()).identify(), host(&again).identify());
         assert_eq!(host(&again).identify().unwrap().1, Some(Bytes(5000)));
         assert_ne!(host(a.as_file()).identify(), host(b.as_file()).identify());
+    }
+
+    #[test]
+    fn a_database_takes_no_messages_and_a_log_does() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let log = std::fs::File::options().append(true).open(path.path()).unwrap();
+        let (_reader, writer) = std::io::pipe().unwrap();
+        assert!(!host(path.as_file()).takes_messages(), "open for reading and writing");
+        assert!(host(&log).takes_messages());
+        assert!(HostFd::new(writer.as_raw_fd()).unwrap().takes_messages());
+        assert!(!HostFd::new(1_000_000).unwrap().takes_messages());
     }
 
     #[test]

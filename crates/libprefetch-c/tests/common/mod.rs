@@ -98,5 +98,13 @@ pub fn numbered_file(folder: &Path, pages: usize) -> PathBuf {
     let bytes: Vec<u8> = (0..pages).flat_map(|page| [page as u8; 4096]).collect();
     std::fs::write(&path, bytes).unwrap();
     std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    drop_from_memory(&path);
     path
+}
+
+/// Gives a whole file back to the kernel, where the file system lets it go.
+pub fn drop_from_memory(file: &Path) {
+    let input = format!("if={}", file.display());
+    let output = Command::new("dd").arg(input).args(["iflag=nocache", "count=0", "status=none"]).output();
+    succeed(&output.unwrap());
 }
