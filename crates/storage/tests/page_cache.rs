@@ -5,7 +5,7 @@
 use foreseek_prefetch::PageCache;
 use foreseek_prefetch::engine::{ObjectId, Refusal, lba_of};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
-use foreseek_storage::{HostFd, KernelPageCache, Layout, Options, Residency, cachestat};
+use foreseek_storage::{HostFd, KernelPageCache, Layout, Means, Options, Residency, cachestat, will_need};
 use foreseek_units::{Bytes, PageIndex, PageSpan, Pages, Sectors};
 use rustix::io::Errno;
 use std::fs::File;
@@ -86,6 +86,20 @@ fn what_is_fetched_is_resident_and_what_is_forgotten_is_not() {
     assert!(cache.resident(object, span(0, 2000), &mut runs), "asking hands over what is to be given back");
     assert_eq!(runs, [span(100, 100), span(220, 1380)]);
     assert_eq!(cache.notices(), []);
+}
+
+#[test]
+fn both_means_bring_the_same_pages_in_whatever_the_length_of_a_call() {
+    for (means, call) in [(Means::Fadvise, Bytes::kib(4)), (Means::Readahead, Bytes::kib(128))] {
+        let file = file(700);
+        if cold(&file, 700).is_none() {
+            return;
+        }
+        let range = span(50, 600);
+        assert_eq!(will_need(host(&file), range.bytes(), call, means), Ok(range.bytes().len()));
+        assert!(wait_until_resident(&file, range), "{means:?}");
+        assert_eq!(cachestat(host(&file), span(0, 700)), Ok(Pages(600)), "{means:?}");
+    }
 }
 
 #[test]
