@@ -9,7 +9,7 @@
 //!   buffer-full, the list is walked from here until the buffer's number of unique pages was seen,
 //!   held pages that the new round does not need are given back, and the missing ones are fetched
 //!   in disk order. The reader waits while it is asked for, and then reads as ever;
-//! - *it was evicted early*: contention. The buffer is halved and a new round begins from here.
+//! - *it was evicted early*, and not alone: contention. The buffer is halved and a new round begins.
 //!   Being smaller it leaves out the pages needed last, which are given back, so that the others
 //!   stay: a stock kernel, unlike the paper's, cannot be told which pages to evict first;
 //! - *the application strayed*: it is asked what it will read, and a new round begins where the
@@ -196,6 +196,9 @@ impl AccessListEngine {
             entries.extend(key.map(|key| Entry::new(key, access.mark)));
         }
         self.stats.hinted += entries.len() as u64;
+        if let Some(round) = self.round.as_mut().filter(|_| mode != HintMode::Append) {
+            round.abandoned |= self.list.place() < round.end;
+        }
         self.list.hint(mode, entries.into_iter(), done);
     }
 
@@ -294,7 +297,8 @@ impl AccessListEngine {
         match miss {
             Miss::Evicted(at) => {
                 self.stats.evicted += Pages(1);
-                if !busy && self.round.take().is_some() {
+                let contention = self.contention.missing(self.stats.reads);
+                if contention && !busy && self.round.take().is_some() {
                     self.shrink();
                     if self.trust.may_act() {
                         return self.begin(look, page, at, out);
@@ -304,7 +308,7 @@ impl AccessListEngine {
             Miss::Listed(at) => {
                 let answered = self.round.is_some_and(|round| at < round.end);
                 if !busy && !answered && self.trust.may_act() {
-                    self.judge();
+                    self.judge(at);
                     return self.begin(look, page, at, out);
                 }
             }

@@ -7,8 +7,8 @@
 //!   entry at most [`Reach::near`] ahead moves the place there at once, past whatever was left out,
 //!   marked or not;
 //! - a match further ahead, up to [`Reach::ahead`], is only a suspicion, as a read that has nothing
-//!   to do with the list may match by chance: the place moves when the *next* read matches close
-//!   after the suspected one;
+//!   to do with the list may match by chance: the place moves when the *next* read matches at most
+//!   [`Reach::confirm`] after the suspected one;
 //! - pages are read again, in pieces or out of order: a match at most [`Reach::behind`] back moves
 //!   nothing. Of a match ahead and one behind, the nearer counts.
 //!
@@ -71,16 +71,19 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
     pub(crate) near: usize,
+    pub(crate) confirm: usize,
     pub(crate) behind: usize,
     pub(crate) ahead: usize,
 }
 
 impl Reach {
-    /// `near`: an application's cache rarely answers more than some tens of reads in a row, and a
-    /// jump by mistake costs nothing while `behind` is larger, for then the reads that follow in
-    /// the old place still count as on the list. `ahead`: eight times SQLite's default cache of
+    /// `near`: an application's cache rarely answers more than that in a row, and where every second
+    /// read has nothing to do with the list, chance matches so near do not outrun the application.
+    /// `confirm`: where it does answer more, the next match may again be some way on. `behind`: a
+    /// jump by mistake costs nothing while it is larger than `near`, for then the reads that follow
+    /// in the old place still count as on the list. `ahead`: eight times SQLite's default cache of
     /// 2,000 pages, and an index of about 1 MB.
-    pub(crate) const USUAL: Self = Self { near: 256, behind: 1024, ahead: 16_384 };
+    pub(crate) const USUAL: Self = Self { near: 32, confirm: 256, behind: 1024, ahead: 16_384 };
 }
 
 /// What a read means for the list.
@@ -241,7 +244,7 @@ impl AccessList {
     fn confirms(&self, page: PageKey) -> Option<Place> {
         let suspected = self.suspected?;
         let at = self.lookahead.ahead_from(page, suspected)?;
-        (at.since(suspected) <= self.reach.near).then_some(at)
+        (at.since(suspected) <= self.reach.confirm).then_some(at)
     }
 
     /// Lets go of entries too far back to matter. Some more are kept than are looked at, so that
@@ -264,7 +267,7 @@ mod tests {
     use foreseek_units::PageIndex;
     use proptest::prelude::*;
 
-    const SMALL: Reach = Reach { near: 3, behind: 6, ahead: 14 };
+    const SMALL: Reach = Reach { near: 3, confirm: 4, behind: 6, ahead: 14 };
     const LIMIT: usize = 50;
 
     fn key(page: u64) -> PageKey {
@@ -392,8 +395,8 @@ mod tests {
                 return self.reach(self.place);
             }
             let confirmed = self.suspected.and_then(|suspected| {
-                let at = self.ahead(page).take(SMALL.near).find(|at| *at >= suspected)?;
-                (at - suspected <= SMALL.near).then_some(at)
+                let at = self.ahead(page).take(SMALL.confirm).find(|at| *at >= suspected)?;
+                (at - suspected <= SMALL.confirm).then_some(at)
             });
             if let Some(at) = confirmed {
                 return self.reach(at);

@@ -1,11 +1,16 @@
 //! How large the reorder buffer may be (ATC'09 section 4.6): additive increase, multiplicative
 //! decrease.
 //!
-//! Other programs use the page cache too, and nobody tells how much is left. A page that was
-//! fetched and is gone when it is read is the signal that the buffer was too large: it is halved. A
-//! round that was consumed to its end, without such a page, is the signal that there is more room:
-//! it grows by a tenth of the largest cache there could be. There is no slow start, as that largest
-//! cache is known: a client begins with its whole share.
+//! Other programs use the page cache too, and nobody tells how much is left. Pages that were fetched
+//! and are gone when they are read are the signal that the buffer was too large: it is halved. A
+//! round that was consumed to its end without the signal shows that there is more room: it grows by
+//! a tenth of the largest cache there could be. There is no slow start, as that largest cache is
+//! known: a client begins with its whole share.
+//!
+//! One page alone is no signal. A stock kernel with memory to spare loses about one page in ten
+//! thousand (read-ahead does not insist where it meets a lock or an allocation fails), and to halve
+//! the buffer for it costs more than to read it. Eviction takes pages by the hundred, so that the
+//! next one is soon missing.
 
 use crate::settings::Share;
 use foreseek_units::{Bytes, Pages};
@@ -17,10 +22,17 @@ const INCREASE: f64 = 0.1;
 /// a gain, 384 KB.
 pub(crate) const FLOOR: Pages = Bytes::kib(384).pages_floor();
 
+/// Two pages missing within so many reads are contention. A page lost in more reads than that costs
+/// one random read in a thousand, which is nothing; eviction of one page in a thousand would be
+/// noticed.
+const LOSS_WINDOW: u64 = 1024;
+
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Contention {
     share: Share,
+    /// The number of the read that last found a page missing.
+    lost_at: Option<u64>,
     maximum: Option<Pages>,
     buffer: Pages,
 }
@@ -29,7 +41,7 @@ impl Contention {
     /// A controller that knows of no memory yet: its buffer is empty.
     #[must_use]
     pub fn new(share: Share) -> Self {
-        Self { share, maximum: None, buffer: Pages::ZERO }
+        Self { share, lost_at: None, maximum: None, buffer: Pages::ZERO }
     }
 
     /// There may be this much page cache in all.
@@ -51,12 +63,19 @@ impl Contention {
         self.buffer <= self.floor()
     }
 
-    /// A fetched page was evicted before it was read. To be told once a round.
+    /// A fetched page is missing at this read, counted from the first. Answers whether it is
+    /// contention; then the round is over, and [`evicted`](Self::evicted) follows.
+    pub fn missing(&mut self, read: u64) -> bool {
+        let before = self.lost_at.replace(read);
+        before.is_some_and(|before| read.saturating_sub(before) < LOSS_WINDOW)
+    }
+
+    /// Pages of a round were evicted before they were read. To be told once a round.
     pub fn evicted(&mut self) {
         self.buffer = (self.buffer / 2).max(self.floor());
     }
 
-    /// A whole round was consumed, and nothing of it was evicted early.
+    /// A whole round was consumed, without contention.
     pub fn consumed(&mut self) {
         let step = self.maximum.unwrap_or_default().scale(INCREASE);
         self.buffer = (self.buffer + step).min(self.ceiling());
@@ -95,6 +114,14 @@ mod tests {
         assert_eq!(stock.buffer(), Pages(6_000));
         stock.consumed();
         assert_eq!(stock.buffer(), Pages(6_000));
+    }
+
+    #[test]
+    fn one_page_lost_is_bad_luck_and_two_are_contention() {
+        let mut controller = Contention::new(Share::Stock);
+        assert!(!controller.missing(10));
+        assert!(!controller.missing(10 + LOSS_WINDOW));
+        assert!(controller.missing(9 + 2 * LOSS_WINDOW));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) enum Met {
     First,
     /// It was read before.
     Again,
-    /// It was fetched by the present round and is gone while it is needed: contention.
+    /// It was fetched by the present round and is gone while it is needed.
     Gone,
 }
 
@@ -53,7 +53,6 @@ pub(crate) enum Met {
 pub(crate) struct Account {
     pub(crate) wanted: Pages,
     pub(crate) used: Pages,
-    pub(crate) evicted: Pages,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +76,11 @@ impl Held {
 
     pub(crate) fn contains(&self, page: PageKey) -> bool {
         self.pages.contains_key(&page)
+    }
+
+    /// Whether the present round holds a page that it wants and that has not been read.
+    pub(crate) fn is_unread(&self, page: PageKey) -> bool {
+        self.pages.get(&page).is_some_and(|page| page.round == self.round && page.kind == Kind::Unread)
     }
 
     pub(crate) fn account(&self) -> Account {
@@ -145,7 +149,6 @@ impl Held {
             if !present || !needed {
                 return Met::Nothing;
             }
-            self.account.evicted += Pages(1);
             return Met::Gone;
         }
         match kind {
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(held.met(key(1), false, true), Met::Nothing);
         held.disown(slot(), Span::new(PageIndex(4), PageIndex(9)));
         let account = held.account();
-        assert_eq!((account.wanted, account.used, account.evicted), (Pages(2), Pages(1), Pages(2)));
+        assert_eq!((account.wanted, account.used), (Pages(2), Pages(1)));
         assert_eq!(held.pages(), Pages(1));
     }
 
@@ -277,7 +280,7 @@ mod tests {
         held.begin(&[run(2, 1)], &[key(1)], [1, 2].map(key).into_iter());
         assert_eq!(held.met(key(0), false, true), Met::Nothing);
         assert_eq!(held.met(key(1), true, true), Met::First);
-        assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1), evicted: Pages(0) });
+        assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1) });
     }
 
     #[derive(Clone, Debug)]

@@ -65,7 +65,7 @@ impl Lookahead {
     /// occurs so often shows nothing about where the application is.
     pub(crate) fn ahead_from(&self, page: PageKey, from: Place) -> Option<Place> {
         let mut at = self.ahead(page)?;
-        for _ in 0..self.reach.near {
+        for _ in 0..self.reach.confirm {
             if at >= from {
                 return Some(at);
             }

@@ -3,6 +3,7 @@
 use crate::access_engine::{AccessListEngine, Asked, Look};
 use crate::access_list::Place;
 use crate::engine::{Command, Commands, FetchId, HintMode, Into, RequestId, Urgency};
+use crate::held::Account;
 use crate::objects::{PageKey, Slot};
 use crate::plan::{self, Manner, Run, Walk};
 use crate::trust::Verdict;
@@ -18,6 +19,8 @@ const READ_AT_LEAST: u64 = 2;
 pub(crate) struct Round {
     /// The first entry of the list that it does not answer.
     pub(crate) end: Place,
+    /// The list was replaced before the application had come there.
+    pub(crate) abandoned: bool,
 }
 
 /// Commands that are still to be given, as one event takes a bounded number.
@@ -36,7 +39,7 @@ impl Work {
 }
 
 impl AccessListEngine {
-    /// A page of the present round was evicted early, and the round is over.
+    /// Pages of the present round were evicted early, and the round is over.
     pub(crate) fn shrink(&mut self) {
         self.doubtful = true;
         let at_floor = self.contention.is_at_floor();
@@ -45,26 +48,31 @@ impl AccessListEngine {
         // What is still there goes on being of use in the next round, so this says nothing about
         // the list, unless not even the smallest buffer survives.
         if at_floor {
-            self.judge_list();
+            self.judge_list(self.held.account(), false);
         }
     }
 
-    /// The present round is over, for a reason other than eviction.
-    pub(crate) fn judge(&mut self) {
+    /// The present round is over, for a reason other than eviction; the next one begins at `from`.
+    pub(crate) fn judge(&mut self, from: Place) {
         let Some(round) = self.round.take() else { return };
-        let account = self.held.account();
-        let consumed = self.list.place() >= round.end && account.used * READ_AT_LEAST >= account.wanted;
-        if consumed && account.evicted.is_zero() {
+        let mut account = self.held.account();
+        let consumed = !round.abandoned && self.list.place() >= round.end;
+        if consumed && account.used * READ_AT_LEAST >= account.wanted {
             self.contention.consumed();
             self.stats.buffer = self.contention.buffer();
         }
-        self.judge_list();
+        if !consumed {
+            // What is still wanted and not read yet is not wasted.
+            let next = plan::walk(&self.list, &self.objects, from, account.wanted);
+            let unread = next.pages.iter().filter(|(page, _)| self.held.is_unread(*page));
+            account.wanted -= Pages(unread.count() as u64);
+        }
+        self.judge_list(account, consumed);
     }
 
-    fn judge_list(&mut self) {
-        let account = self.held.account();
-        let verdict = self.trust.judge(account.wanted, account.used, self.contention.buffer());
-        if verdict == Verdict::Wasted {
+    fn judge_list(&mut self, account: Account, consumed: bool) {
+        let buffer = self.contention.buffer();
+        if self.trust.judge(account.wanted, account.used, consumed, buffer) == Verdict::Wasted {
             self.stats.wasted_rounds += 1;
         }
     }
@@ -97,7 +105,7 @@ impl AccessListEngine {
         self.patience.answered(gained && from.is_some());
         match from.or(replaced.then(|| self.list.place())) {
             Some(from) if self.work.is_none() => {
-                self.judge();
+                self.judge(from);
                 let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
                 self.fetch_all(asked.look, asked.page, &walk, out);
             }
@@ -145,7 +153,7 @@ impl AccessListEngine {
         let wanted = walk.pages[..plan.wanted].iter().map(|(page, _)| *page);
         self.held.begin(&plan.runs, &plan.kept, wanted);
         let forget = self.held.release(self.contention.buffer());
-        self.round = Some(Round { end: plan.end });
+        self.round = Some(Round { end: plan.end, abandoned: false });
         self.stats.rounds += 1;
         self.work = Some(Work { forget: forget.into(), fetch: plan.runs.into(), request: look.request });
         self.work_on(out);

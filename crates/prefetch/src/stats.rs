@@ -32,7 +32,8 @@ pub struct Stats {
     pub used: Pages,
     /// Pages given back.
     pub forgotten: Pages,
-    /// Wanted pages fetched and found missing when they were read: contention.
+    /// Wanted pages fetched and found missing when they were read; two within 1024 reads are
+    /// contention.
     pub evicted: Pages,
     /// Fetches that the page cache refused or cut short.
     pub refused: u64,
