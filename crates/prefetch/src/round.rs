@@ -57,7 +57,8 @@ impl AccessListEngine {
         let Some(round) = self.round.take() else { return };
         let mut account = self.held.account();
         let consumed = !round.abandoned && self.list.place() >= round.end;
-        if consumed && account.used * READ_AT_LEAST >= account.wanted {
+        let read = !account.wanted.is_zero() && account.used * READ_AT_LEAST >= account.wanted;
+        if consumed && read {
             self.contention.consumed();
             self.stats.buffer = self.contention.buffer();
         }
@@ -147,11 +148,13 @@ impl AccessListEngine {
         };
         let plan = plan::plan(&self.objects, manner, walk, |page| !self.doubtful && self.held.contains(page));
         self.doubtful = false;
-        if plan.wanted == 0 {
-            return self.pass(look.request, Some(page), out);
-        }
+        // Also a round that can fetch nothing is one: it is not planned again before its end.
         let wanted = walk.pages[..plan.wanted].iter().map(|(page, _)| *page);
         self.held.begin(&plan.runs, &plan.kept, wanted);
+        if plan.wanted == 0 {
+            self.round = Some(Round { end: plan.end, abandoned: false });
+            return self.pass(look.request, Some(page), out);
+        }
         let forget = self.held.release(self.contention.buffer());
         self.round = Some(Round { end: plan.end, abandoned: false });
         self.stats.rounds += 1;

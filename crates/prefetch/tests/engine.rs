@@ -1,172 +1,12 @@
-//! The access-list engine against a naive page cache: what it may and may not do, whatever happens.
+//! What the access-list engine says, scenario by scenario.
 
-use foreseek_prefetch::engine::{
-    Access, Command, Commands, Door, Engine, Epoch, Event, Extent, FetchOutcome, HintMode, ObjectId, Refusal,
-    RequestId, Saw, StreamId, Who,
-};
-use foreseek_prefetch::{AccessListEngine, Order, Settings};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
-use proptest::prelude::*;
-use std::collections::{BTreeSet, VecDeque};
+mod common;
 
-const FILE: ObjectId = ObjectId(7);
-const STREAM: StreamId = StreamId(1);
-
-fn access(page: u64) -> Access {
-    Access { object: FILE, page: PageIndex(page), mark: false }
-}
-
-fn page(at: u64) -> ByteSpan {
-    Span::at(PageIndex(at).offset(), Bytes(4096))
-}
-
-/// An engine and a page cache that holds whatever was fetched or read until a test evicts it.
-struct World {
-    engine: AccessListEngine,
-    now: Instant,
-    cached: BTreeSet<u64>,
-    /// Every command, in order.
-    said: Vec<Command>,
-    refuse: Option<Refusal>,
-    /// Fetches bring at most so many pages.
-    clamp: Pages,
-    next_request: u64,
-    /// What the application says when asked: mode, list, done.
-    answers: VecDeque<(HintMode, Vec<u64>, bool)>,
-    wants: Vec<(Option<u64>, u64)>,
-}
-
-impl World {
-    /// A file of `pages` pages, all watched, and memory for `memory` pages.
-    fn new(settings: Settings, pages: u64, memory: u64) -> Self {
-        let mut world = Self {
-            engine: AccessListEngine::new(settings),
-            now: Instant(1),
-            cached: BTreeSet::new(),
-            said: Vec::new(),
-            refuse: None,
-            clamp: Pages(u64::MAX),
-            next_request: 0,
-            answers: VecDeque::new(),
-            wants: Vec::new(),
-        };
-        let length = Pages(pages).bytes();
-        world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: Who(1), door: Door::Fadvise });
-        let extents = [Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(800) }];
-        world.tell(Event::Placed { object: FILE, extents: &extents });
-        world.tell(Event::Watched { object: FILE, range: Span::at(ByteOffset::ZERO, length) });
-        world.tell(Event::Budget { pages: Pages(memory) });
-        world
-    }
-
-    fn hint(&mut self, mode: HintMode, pages: &[u64], done: bool) {
-        let accesses: Vec<Access> = pages.iter().map(|page| access(*page)).collect();
-        let accesses = &accesses[..accesses.len().min(self.engine.room(mode))];
-        self.tell(Event::Hint { mode, accesses, done });
-    }
-
-    /// Reads a range; the read must get its answer. Answers what was said meanwhile.
-    fn read(&mut self, range: ByteSpan) -> Vec<Command> {
-        let request = RequestId(self.next_request);
-        self.next_request += 1;
-        let before = self.said.len();
-        let mut answer = self.tell(Event::Read { request, stream: STREAM, range, saw: Saw::All });
-        if let Some(Command::Want { marked, requested, .. }) = answer {
-            self.wants.push((marked.map(|(_, page)| page.0), requested.1.0));
-            if let Some((mode, pages, done)) = self.answers.pop_front() {
-                self.hint(mode, &pages, done);
-            }
-            answer = self.tell(Event::Answered { request });
-        }
-        assert_eq!(answer, Some(Command::Pass { request }), "a read must end with Pass");
-        self.cached.extend(range.pages().iter().map(|page| page.0));
-        self.said[before..].to_vec()
-    }
-
-    fn evict(&mut self, pages: &[u64]) {
-        self.cached.retain(|page| !pages.contains(page));
-    }
-
-    fn read_page(&mut self, at: u64) -> Vec<Command> {
-        self.read(page(at))
-    }
-
-    /// Tells the engine something and does what it says, and so on; the last `Pass` or `Want`.
-    fn tell(&mut self, event: Event<'_>) -> Option<Command> {
-        let mut out = Commands::new();
-        self.engine.on(self.now, event, &mut out);
-        let mut queue: VecDeque<Command> = out.drain().collect();
-        let mut answer = None;
-        loop {
-            while let Some(command) = queue.pop_front() {
-                self.said.push(command.clone());
-                self.now += Nanos(10);
-                match command {
-                    Command::AskResident { query, range, .. } => {
-                        let runs: Vec<PageSpan> = range
-                            .iter()
-                            .filter(|page| self.cached.contains(&page.0))
-                            .map(|page| Span::at(page, Pages(1)))
-                            .collect();
-                        self.engine.on(self.now, Event::Resident { query, runs: Some(&runs) }, &mut out);
-                    }
-                    Command::Fetch { fetch, range, epoch, .. } => {
-                        let event = match self.refuse {
-                            Some(why) => Event::Refused { fetch, why },
-                            None => {
-                                let got = range.len().min(self.clamp);
-                                self.cached.extend(Span::at(range.start, got).iter().map(|page| page.0));
-                                let outcome = FetchOutcome::Issued;
-                                Event::Done { fetch, epoch, got, outcome, in_flight: 0 }
-                            }
-                        };
-                        self.engine.on(self.now, event, &mut out);
-                    }
-                    Command::Forget { range, .. } => {
-                        range.iter().for_each(|page| {
-                            self.cached.remove(&page.0);
-                        });
-                    }
-                    Command::Pass { .. } | Command::Want { .. } => answer = Some(command),
-                    other => panic!("not for this door: {other:?}"),
-                }
-                queue.extend(out.drain());
-            }
-            match self.engine.deadline() {
-                Some(deadline) if deadline <= self.now => self.engine.on(self.now, Event::Tick, &mut out),
-                _ => return answer,
-            }
-            queue.extend(out.drain());
-        }
-    }
-}
-
-fn fetched(said: &[Command]) -> Vec<PageSpan> {
-    said.iter()
-        .filter_map(|command| match command {
-            Command::Fetch { range, .. } => Some(*range),
-            _ => None,
-        })
-        .collect()
-}
-
-fn forgotten(said: &[Command]) -> Vec<u64> {
-    said.iter()
-        .filter_map(|command| match command {
-            Command::Forget { range, .. } => Some(*range),
-            _ => None,
-        })
-        .flat_map(|range| range.iter().map(|page| page.0).collect::<Vec<_>>())
-        .collect()
-}
-
-fn pages(spans: &[PageSpan]) -> Vec<u64> {
-    spans.iter().flat_map(|span| span.iter()).map(|page| page.0).collect()
-}
-
-fn settings() -> Settings {
-    Settings { infill: Pages::ZERO, ..Settings::default() }
-}
+use common::{FILE, World, fetched, forgotten, page, pages, settings};
+use foreseek_prefetch::engine::{Command, Epoch, Event, HintMode, Refusal};
+use foreseek_prefetch::{Order, Settings};
+use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
+use std::collections::BTreeSet;
 
 /// Pages of a large file in an order that looks random: distinct for n below 1,000,003.
 fn scattered(n: u64) -> Vec<u64> {
@@ -438,6 +278,19 @@ fn a_cache_that_refuses_is_left_alone() {
 }
 
 #[test]
+fn an_object_that_cannot_be_fetched_is_not_planned_for_again_and_again() {
+    let mut world = World::new(settings(), LARGE, 1000);
+    world.refuse = Some(Refusal::Unsupported);
+    let list = scattered(200_000);
+    world.hint(HintMode::Set, &list, true);
+    // Each of these misses; to walk the whole list at each would take minutes.
+    for at in &list {
+        world.read_page(*at);
+    }
+    assert!(world.engine.stats().rounds <= 2, "{:?}", world.engine.stats());
+}
+
+#[test]
 fn what_a_clamped_fetch_left_out_is_no_sign_of_contention() {
     let mut world = World::new(settings(), 100_000, 10_000);
     world.clamp = Pages(32);
@@ -488,175 +341,5 @@ fn the_mean_seek_distance_follows_the_papers_law() {
         let law = 2.0 * n * (k - 1.0) / (k * (k + 1.0));
         let mean = seeks as f64 / (spans.len() - 1) as f64;
         assert!((mean / law - 1.0).abs() < 0.03, "{order:?} {buffer}: {mean} against {law}");
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Hint(HintMode, Vec<u64>, bool),
-    Read(u64, u64),
-    /// Reads what comes so much later on the list.
-    Next(usize),
-    Evict(u64),
-    EvictAll,
-    Budget(u64),
-    Changed(u64, u64),
-    Refuse(Option<Refusal>),
-    Clamp(u64),
-    Reopen(u64),
-}
-
-fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let mode = prop_oneof![Just(HintMode::Set), Just(HintMode::Append), Just(HintMode::SetFromMark)];
-    let list = proptest::collection::vec(0..400u64, 0..300);
-    let op = prop_oneof![
-        2 => (mode, list, any::<bool>()).prop_map(|(mode, list, done)| Op::Hint(mode, list, done)),
-        4 => (0..400u64, 0..40_000u64).prop_map(|(page, bytes)| Op::Read(page, bytes)),
-        20 => (0..3usize).prop_map(Op::Next),
-        3 => (0..400u64).prop_map(Op::Evict),
-        1 => Just(Op::EvictAll),
-        1 => (0..400u64).prop_map(Op::Budget),
-        1 => (0..400u64, 1..20_000u64).prop_map(|(page, bytes)| Op::Changed(page, bytes)),
-        1 => prop_oneof![Just(None), Just(Some(Refusal::Busy)), Just(Some(Refusal::Gone))].prop_map(Op::Refuse),
-        1 => prop_oneof![Just(u64::MAX), 1..4u64].prop_map(Op::Clamp),
-        1 => (0..450u64).prop_map(Op::Reopen),
-    ];
-    proptest::collection::vec(op, 0..150)
-}
-
-/// Looks at what was said at one read, and at all pages that were ever listed.
-type Check<'a> = dyn FnMut(&World, &[Command], &BTreeSet<u64>) + 'a;
-
-fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
-    // What the application has said and not yet read; only to choose reads from.
-    let mut list: VecDeque<u64> = VecDeque::new();
-    let mut ever: BTreeSet<u64> = BTreeSet::new();
-    let mut epoch = 0;
-    for op in ops {
-        match op {
-            Op::Hint(mode, pages, done) => {
-                if *mode != HintMode::Append {
-                    list.clear();
-                }
-                list.extend(pages);
-                ever.extend(pages);
-                world.hint(*mode, pages, *done);
-            }
-            Op::Read(page, bytes) => {
-                let said = world.read(Span::at(PageIndex(*page).offset(), Bytes(*bytes)));
-                check(world, &said, &ever);
-            }
-            Op::Next(skip) => {
-                list.drain(..list.len().min(*skip));
-                if let Some(page) = list.pop_front() {
-                    let said = world.read_page(page);
-                    check(world, &said, &ever);
-                }
-            }
-            Op::Evict(page) => drop(world.cached.remove(page)),
-            Op::EvictAll => world.cached.clear(),
-            Op::Budget(pages) => drop(world.tell(Event::Budget { pages: Pages(*pages) })),
-            Op::Changed(page, bytes) => {
-                epoch += 1;
-                let range = Span::at(PageIndex(*page).offset(), Bytes(*bytes));
-                world.tell(Event::Changed { object: FILE, range, epoch: Epoch(epoch) });
-            }
-            Op::Refuse(why) => world.refuse = *why,
-            Op::Clamp(pages) => world.clamp = Pages(*pages),
-            Op::Reopen(pages) => {
-                let length = Pages(*pages).bytes();
-                let (stream, who, door) = (STREAM, Who(1), Door::Fadvise);
-                world.tell(Event::Closed { stream });
-                world.tell(Event::Opened { stream, object: FILE, length, who, door });
-            }
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn whatever_happens_the_engine_keeps_its_bounds(ops in ops(), infill in 0..20u64, ramp in any::<bool>()) {
-        let settings = Settings {
-            infill: Pages(infill),
-            first_round: ramp.then_some(Pages(10)),
-            ..Settings::default()
-        };
-        let mut world = World::new(settings, 400, 200);
-        run(&mut world, &ops, &mut |world, said, listed| {
-            let spans = fetched(said);
-            let all = pages(&spans);
-            let unique: BTreeSet<u64> = all.iter().copied().collect();
-            assert_eq!(unique.len(), all.len(), "a page is fetched once a round");
-            assert!(unique.len() as u64 <= world.engine.stats().buffer.0, "a round is at most a buffer");
-            let last_forget = said.iter().rposition(|command| matches!(command, Command::Forget { .. }));
-            let first_fetch = said.iter().position(|command| matches!(command, Command::Fetch { .. }));
-            if let (Some(last), Some(first)) = (last_forget, first_fetch) {
-                assert!(last < first, "first give back, then fetch");
-            }
-            assert!(forgotten(said).iter().all(|page| !unique.contains(page)), "nothing needed is given back");
-            for span in spans {
-                assert!(span.len() <= Pages(320));
-                let wanted: Vec<u64> = span.iter().map(|page| page.0).filter(|page| listed.contains(page)).collect();
-                assert_eq!(wanted.first(), Some(&span.start.0), "a run begins and ends with a listed page");
-                assert_eq!(wanted.last(), Some(&(span.end.0 - 1)));
-                assert!(wanted.windows(2).all(|pair| pair[1] - pair[0] - 1 <= infill), "a gap is too wide");
-            }
-        });
-    }
-
-    #[test]
-    fn two_engines_that_are_told_the_same_say_the_same(ops in ops()) {
-        let mut first = World::new(settings(), 400, 200);
-        run(&mut first, &ops, &mut |_, _, _| {});
-        let mut second = World::new(settings(), 400, 200);
-        run(&mut second, &ops, &mut |_, _, _| {});
-        prop_assert_eq!(first.said, second.said);
-    }
-
-    /// Events with any numbers in any order, which a damaged recording could hold.
-    #[test]
-    fn no_event_upsets_it(
-        events in proptest::collection::vec((0..13u8, any::<[u64; 4]>(), 0..4u64, any::<bool>()), 0..60),
-    ) {
-        let mut engine = AccessListEngine::new(Settings::default());
-        let mut out = Commands::new();
-        for (now, (kind, [a, b, c, d], small, flag)) in events.into_iter().enumerate() {
-            let object = ObjectId(small);
-            let stream = StreamId(small);
-            let range: ByteSpan = Span::new(ByteOffset(a), ByteOffset(if flag { b } else { a.saturating_add(c % 70_000) }));
-            let small_range: ByteSpan = Span::at(ByteOffset(a % 100_000), Bytes(b % 100_000));
-            let range = if d % 2 == 0 { small_range } else { range };
-            let length = Bytes(if flag { b } else { b % 1_000_000 });
-            let accesses: Vec<Access> = (0..c % 50)
-                .map(|n| Access { object, page: PageIndex(if flag { a.wrapping_add(n) } else { a % 100 + n }), mark: d % 3 == n % 3 })
-                .collect();
-            let extents = [
-                Extent { page: PageIndex(a), pages: Pages(b), lba: Lba(c) },
-                Extent { page: PageIndex(a % 100), pages: Pages(b % 100), lba: Lba(c % 10_000) },
-            ];
-            let runs = [Span::new(PageIndex(a), PageIndex(b)), Span::new(PageIndex(b % 9), PageIndex(c % 9))];
-            let event = match kind {
-                0 => Event::Opened { stream, object, length, who: Who(1), door: Door::Fadvise },
-                1 => Event::Placed { object, extents: &extents[usize::from(flag)..] },
-                2 => Event::Watched { object, range },
-                3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, saw: Saw::All },
-                5 => Event::Hint { mode: HintMode::Append, accesses: &accesses, done: flag },
-                6 => Event::Answered { request: RequestId(small) },
-                7 => Event::Resident { query: foreseek_prefetch::engine::QueryId(small), runs: flag.then_some(&runs) },
-                8 => Event::Done {
-                    fetch: foreseek_prefetch::engine::FetchId(small),
-                    epoch: Epoch(0),
-                    got: Pages(a),
-                    outcome: FetchOutcome::Issued,
-                    in_flight: 0,
-                },
-                9 => Event::Budget { pages: Pages(if flag { a } else { a % 1000 }) },
-                10 => Event::Changed { object, range, epoch: Epoch(b as u32) },
-                11 => Event::Unwatched { object, range },
-                _ => Event::Tick,
-            };
-            engine.on(Instant(now as u64), event, &mut out);
-            out.drain();
-        }
     }
 }

@@ -1,9 +1,16 @@
 //! Virtual time: a page cache and a fadvise door over a modelled device.
+//!
+//! [`VirtualKernel`] is a stock kernel to a process that reads files and gives advice: the driver of
+//! real programs runs on it unchanged. [`limit`] tells what no prefetcher of a memory beats.
 #![forbid(unsafe_code)]
 
 pub mod kernel;
 pub mod limit;
+mod options;
 mod page_lists;
 mod readahead;
 
-pub use kernel::{KernelOptions, VirtualKernel};
+pub use kernel::VirtualKernel;
+pub use options::{
+    Costs, KernelCounters, KernelOptions, LOG_LIMIT, Logged, REQUEST_LIMIT, REQUESTS_LIMIT, ReadError,
+};
