@@ -48,7 +48,10 @@ impl Contention {
     pub fn set_maximum(&mut self, maximum: Pages) {
         let begins = self.maximum.is_none_or(Pages::is_zero);
         self.maximum = Some(maximum);
-        self.buffer = if begins { self.ceiling() } else { self.buffer.min(self.ceiling()).max(self.floor()) };
+        self.buffer = match begins {
+            true => maximum.scale(self.share.start()),
+            false => self.buffer.min(self.ceiling()).max(self.floor()),
+        };
     }
 
     /// How many unique pages a round may hold, infill included.
@@ -82,7 +85,7 @@ impl Contention {
     }
 
     fn ceiling(&self) -> Pages {
-        self.maximum.unwrap_or_default().scale(self.share.fraction())
+        self.maximum.unwrap_or_default().scale(self.share.ceiling())
     }
 
     fn floor(&self) -> Pages {
@@ -114,6 +117,16 @@ mod tests {
         assert_eq!(stock.buffer(), Pages(6_000));
         stock.consumed();
         assert_eq!(stock.buffer(), Pages(6_000));
+    }
+
+    #[test]
+    fn a_probing_one_starts_as_stock_and_may_come_to_the_papers_share() {
+        let mut probing = Contention::new(Share::Probing);
+        probing.set_maximum(Pages(10_000));
+        let sizes: Vec<u64> = (0..5).map(|_| (probing.buffer().0, probing.consumed()).0).collect();
+        assert_eq!(sizes, [6000, 7000, 8000, 9000, 9000]);
+        probing.evicted();
+        assert_eq!(probing.buffer(), Pages(4500));
     }
 
     #[test]

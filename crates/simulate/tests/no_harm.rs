@@ -6,7 +6,7 @@ mod common;
 
 use common::{Application, FILE, Hint, STREAM, access, kernel, page, prefetched, random_pages, stock};
 use foreseek_prefetch::engine::{HintMode, Who};
-use foreseek_prefetch::{Driver, Settings, Step};
+use foreseek_prefetch::{Driver, Settings, Share, Step};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, Pages, Span};
 
 const FILE_SIZE: Bytes = Bytes::mib(64);
@@ -227,10 +227,12 @@ fn everything_is_in_memory_already() {
 fn memory_pressure() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let list: Vec<_> = reads.iter().map(|at| access(*at)).collect();
-    for (every, taken) in [(50, 400), (500, 2000), (3000, 4000)] {
+    let pressures = [(50, 400), (500, 2000), (3000, 4000)];
+    let shares = [Share::Stock, Share::Probing, Share::Paper];
+    for ((every, taken), share) in pressures.iter().flat_map(|one| shares.map(|share| (*one, share))) {
         let mut alone = kernel(FILE_SIZE, MEMORY);
         let mut helped = kernel(FILE_SIZE, MEMORY);
-        let mut driver = Driver::new(Settings::default());
+        let mut driver = Driver::new(Settings { share, ..Settings::default() });
         driver.open(&mut helped, STREAM, FILE, FILE_SIZE, Who(1));
         driver.watch(&mut helped, FILE, Span::at(ByteOffset::ZERO, FILE_SIZE));
         driver.hint(&mut helped, HintMode::Set, &list, true);
@@ -244,7 +246,7 @@ fn memory_pressure() {
             helped.read(FILE, page(*at)).expect("readable");
         }
         let cost = helped.elapsed().as_secs_f64() / alone.elapsed().as_secs_f64();
-        assert!(cost < 0.9, "every {every} reads {taken} pages: {cost}");
+        assert!(cost < 0.9, "{share:?}, every {every} reads {taken} pages: {cost}");
     }
 }
 

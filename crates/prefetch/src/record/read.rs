@@ -40,9 +40,12 @@ pub(super) fn settings(line: &str) -> Result<Settings, Reason> {
     let share = match fields.value("share")? {
         "paper" => Share::Paper,
         "stock" => Share::Stock,
+        "probing" => Share::Probing,
         other => {
             let part = other.strip_suffix('%').and_then(|part| part.parse().ok());
-            Share::Percent(part.ok_or_else(|| format!("'{other}' is no share: paper, stock or 1% to 100%"))?)
+            Share::Percent(
+                part.ok_or_else(|| format!("'{other}' is no share: paper, stock, probing or 1% to 100%"))?,
+            )
         }
     };
     let memory = optional(fields.value("memory")?)?;

@@ -249,6 +249,7 @@ mod tests {
             Settings::default(),
             Settings { first_round: Some(Pages(64)), memory: Some(Pages(9)), ..Settings::paper() },
             Settings { share: Share::Percent(75), ..Settings::default() },
+            Settings { share: Share::Probing, ..Settings::default() },
         ] {
             let mut text = String::new();
             write::header(&mut text, &settings);

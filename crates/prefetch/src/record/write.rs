@@ -11,6 +11,7 @@ pub(super) fn header(line: &mut String, settings: &Settings) {
     let share = match settings.share {
         Share::Paper => "paper".to_owned(),
         Share::Stock => "stock".to_owned(),
+        Share::Probing => "probing".to_owned(),
         Share::Percent(part) => format!("{part}%"),
     };
     let order = match settings.order {
