@@ -3,7 +3,8 @@
 //! - `foreseek_status()`: a JSON object: what is hooked, what hides reads and its remedy, and the
 //!   counters of each database file;
 //! - `foreseek_set('prefetch', 'on' | 'off')`: for the whole process;
-//! - `foreseek_set('memory', '64M')`: at most this much page cache for each file.
+//! - `foreseek_set('memory', '64M')`: at most this much page cache for each file;
+//! - `foreseek_set('doze', 'on' | 'off')`: whether reads that find all in memory are looked away from.
 #![allow(unsafe_code)]
 
 use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Value};
@@ -180,6 +181,7 @@ fn file_json(report: &Report) -> String {
         ("planned_reads", planner.planned),
         ("failed", planner.failed),
         ("own_reads", report.own_reads),
+        ("passed_reads", report.passed),
     ] {
         // Writing to a string does not fail.
         let _ = write!(json, ",\"{name}\":{value}");
@@ -208,6 +210,8 @@ fn change(name: &str, value: &str) -> Result<String, String> {
     match (name, value) {
         ("prefetch", "on") => settings::enable(true),
         ("prefetch", "off") => settings::enable(false),
+        ("doze", "on") => settings::let_doze(true),
+        ("doze", "off") => settings::let_doze(false),
         ("memory", _) => {
             let memory: Bytes = value.parse().map_err(|error| format!("foreseek_set: memory: {error}"))?;
             if memory.pages_floor().is_zero() {
@@ -216,8 +220,8 @@ fn change(name: &str, value: &str) -> Result<String, String> {
             settings::set_memory(memory);
             hook::drop_clients();
         }
-        ("prefetch", _) => return Err(format!("foreseek_set: prefetch: '{value}': give on or off")),
-        _ => return Err(format!("foreseek_set: '{name}' is unknown: give prefetch or memory")),
+        ("prefetch" | "doze", _) => return Err(format!("foreseek_set: {name}: '{value}': give on or off")),
+        _ => return Err(format!("foreseek_set: '{name}' is unknown: give prefetch, memory or doze")),
     }
     Ok(value.to_owned())
 }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
 /// Descriptors that are remembered, databases or not. Beyond it they are looked at again.
@@ -37,8 +37,9 @@ static REAL_READ: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_PREAD: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_PREAD64: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_CLOSE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-/// The process in which the hooks were set.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether this is a forked child of the process in which the hooks were set. Told by the C library
+/// at the fork, since asking for the process id would take a system call a read.
+static FORKED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// While armed, the next read of this thread tells its descriptor here.
@@ -63,7 +64,8 @@ static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 
 /// Sets the hooks; answers the names of the calls that are seen.
 pub(crate) fn install(api: Api) -> Vec<&'static str> {
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: the handler only sets a flag, and the library is never unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     let calls: [(&CStr, &'static str, *mut c_void, &AtomicPtr<c_void>); 4] = [
         (c"read", "read", read_hook as Read as *mut c_void, &REAL_READ),
         (c"pread", "pread", pread_hook as Pread as *mut c_void, &REAL_PREAD),
@@ -139,7 +141,11 @@ pub(crate) fn drop_clients() {
 }
 
 fn is_own_process() -> bool {
-    PROCESS.load(Ordering::Relaxed) == std::process::id()
+    !FORKED.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
 }
 
 /// What is known of a descriptor; it is looked at when it is new. Nothing where that must wait.
@@ -182,6 +188,7 @@ struct Seen {
     connection: usize,
     span: ByteSpan,
     page: Option<PageNo>,
+    followed: bool,
 }
 
 fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOffset>) -> Option<Seen> {
@@ -195,18 +202,18 @@ fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOf
     let fd = HostFd::new(fd)?;
     let Known::Database { file, connection } = known(fd)? else { return None };
     let span = ByteSpan::at(offset(fd)?, Bytes(count as u64));
-    let page = {
+    let (page, followed) = {
         let mut watch = file.try_lock().ok()?;
         let page = watch.header().page_at(span);
-        if let Some(page) = page {
-            watch.before(fd, page, span);
-        }
-        page
+        (page, page.is_some_and(|page| watch.before(fd, page, span)))
     };
-    Some(Seen { fd, file, connection, span, page })
+    Some(Seen { fd, file, connection, span, page, followed })
 }
 
 fn after(seen: &Seen, bytes: &[u8]) {
+    if seen.page.is_some_and(|page| !seen.followed && !Watch::is_lasting(page, bytes)) {
+        return;
+    }
     let Ok(mut watch) = seen.file.try_lock() else { return };
     match seen.page {
         Some(page) if bytes.len() as u64 == seen.span.len().get() => {

@@ -15,7 +15,7 @@
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
 //! The rest is the loadable extension around them: `watch` (one file, its planner and its client),
-//! `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
+//! `doze` (looking away from what is cached), `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
 //!
 //! # Use
 //!
@@ -33,6 +33,7 @@
 //! - The keys of a WITHOUT ROWID table are not followed where they reach overflow pages.
 
 mod api;
+mod doze;
 pub mod error;
 mod functions;
 pub mod header;

@@ -10,8 +10,8 @@
 //! How much is planned follows what is known (the rent-or-buy rule that also bounds competitive
 //! prefetching): a scan that began at the first entry of its index is taken to be a full scan and
 //! planned without limit; any other has shown no more than that it exists, so its first round is as
-//! large as its evidence, and each round that was read through allows the next one
-//! [`GROWTH`] times as large.
+//! large as its evidence, and each round that was read through allows the next one to be [`GROWTH`]
+//! times as large.
 //!
 //! A scan ends when its transaction does, when it has been read to its end, when other row pages
 //! come again and again instead of its own, or when the file has changed. Everything here is
@@ -28,10 +28,15 @@ use crate::tree::Interior;
 use crate::walk::{Direction, Walk, target};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// By what a ramp grows with each round that was read through. With sorted rounds costing half a
-/// random read a page or less, a scan that ends at the start of a round has then cost at most about
-/// twice what it would have cost without prefetching.
-pub const GROWTH: usize = 4;
+/// By what a ramp grows with each round that was read through. A sorted round costs about half a
+/// random read a page, so that a scan that ends where a round begins has cost at most about half as
+/// much again as without prefetching; small ranges are many, and must not lose.
+pub const GROWTH: usize = 2;
+/// By what it grows from [`LARGE`] on. The pages of such a round cost a fifth of a random read and
+/// less, and a long scan must not spend its time in the ramp.
+pub const GROWTH_LARGE: usize = 4;
+/// See [`GROWTH_LARGE`].
+pub const LARGE: usize = 64;
 /// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
 /// process with more such statements at a time has no memory to prefetch for each.
 pub const SCANS_LIMIT: usize = 4;
@@ -50,9 +55,10 @@ const NEAR: usize = 64;
 const STRAYS_LIMIT: u32 = 64;
 /// Entries generated and not yet read, at most: 32 MiB of them.
 const AHEAD_LIMIT: usize = 4 << 20;
-/// Entries that a scan keeps ahead, so that it knows its next pages when the told list has ended.
-/// Few, since the next index leaf must be read for them, in vain where the scan ends with this one.
-const LOW: usize = 8;
+/// Entries that a young scan keeps ahead, so that it knows its next pages when the told list has
+/// ended. Few, since an index leaf and interior pages must be read for them, in vain where the scan
+/// ends; an older one keeps up to [`NEAR`], so that it is not lost where SQLite's cache answers some.
+const LOW: usize = 4;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
@@ -117,6 +123,16 @@ struct Scan {
 }
 
 impl Scan {
+    /// How many entries to keep ahead at least.
+    fn low(&self) -> usize {
+        LOW + usize::try_from(self.passed).unwrap_or(NEAR).min(NEAR)
+    }
+
+    /// Whether this page is the one that it has come to.
+    fn is_at(&self, page: PageNo) -> bool {
+        self.ahead.front().is_some_and(|front| front.page == page)
+    }
+
     /// Moves on to a page that is read, where it is ahead. An interior page (of a table WITHOUT ROWID)
     /// moves nothing but from the very next place: it is mostly read on the way down.
     fn meets(&mut self, page: PageNo, interior: bool) -> bool {
@@ -246,6 +262,9 @@ impl Planner {
         let usable = self.header().usable();
         let page = Page::parse(number, bytes, usable).ok()?;
         self.counters.leaves += u64::from(!page.kind().is_interior());
+        if !page.kind().is_interior() {
+            self.catch_up(source, stream, number);
+        }
         match page.kind() {
             Kind::TableInterior => {
                 self.interior.put(number, bytes);
@@ -258,6 +277,19 @@ impl Planner {
             }
             Kind::TableLeaf => self.row_page(source, stream, &page),
             Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes),
+        }
+    }
+
+    /// A leaf has been read that no scan of the stream is at: one that knows little of what comes may
+    /// find it a little further on.
+    fn catch_up<R: ReadPage>(&mut self, source: &mut R, stream: u64, number: PageNo) {
+        for at in 0..self.scans.len() {
+            let scan = &self.scans[at];
+            let (short, is_here) = (scan.ahead.len() < 2 * scan.low(), scan.is_at(number));
+            if scan.stream == stream && short && !is_here {
+                self.extend(source, at, 2 * self.scans[at].low(), 1);
+                self.scans[at].meets(number, false);
+            }
         }
     }
 
@@ -318,9 +350,7 @@ impl Planner {
             Role::Unknown => Leads::Rowid,
         };
         // A leaf that a scan has predicted is its own, and no candidate for another.
-        let planned = |scan: &Scan| {
-            scan.stream == stream && scan.ahead.front().is_some_and(|front| front.page == page.number())
-        };
+        let planned = |scan: &Scan| scan.stream == stream && scan.is_at(page.number());
         if !self.scans.iter().any(planned) {
             let evidence = root.and_then(|root| self.caution.get(&root)).copied().unwrap_or(EVIDENCE);
             self.recogniser(stream).leaf(page, bytes, leads, evidence);
@@ -350,10 +380,11 @@ impl Planner {
             if scan.stream != stream {
                 continue;
             }
-            if scan.ahead.front().is_some_and(|front| front.page == page.number()) {
+            if scan.is_at(page.number()) {
                 expected = true;
-                if scan.ahead.len() < LOW {
-                    self.extend(source, at, LOW, 1);
+                let low = scan.low();
+                if scan.ahead.len() < low {
+                    self.extend(source, at, 2 * low, 1);
                 }
             } else if !scan.behind.contains(&page.number()) {
                 scan.strays += 1;
@@ -424,7 +455,7 @@ impl Planner {
             sequence,
             ahead: VecDeque::new(),
             behind: VecDeque::new(),
-            allowance: (!full).then_some(EVIDENCE),
+            allowance: Some(EVIDENCE),
             told: 0,
             passed: 0,
             passed_at_plan: 0,
@@ -434,6 +465,9 @@ impl Planner {
         });
         let at = self.scans.len() - 1;
         self.extend(source, at, LOW, 1);
+        if full {
+            self.scans[at].allowance = None;
+        }
         Ok(id)
     }
 
@@ -467,12 +501,15 @@ impl Planner {
         }
     }
 
-    /// Generates more of a scan, leaf by leaf: until `entries` are ahead, or its sequence ends.
+    /// Generates more of a scan until `entries` are ahead, or its sequence ends: whole leaves of a full
+    /// scan, no more than is asked for of another.
     /// `leaves` are about to be generated, this call and the next ones together.
     fn extend<R: ReadPage>(&mut self, source: &mut R, at: usize, entries: usize, leaves: usize) {
         let scan = &mut self.scans[at];
-        while scan.ahead.len() < entries.min(AHEAD_LIMIT) && !scan.failed {
-            match scan.sequence.next_leaf(&mut self.interior, source, leaves) {
+        let entries = entries.min(AHEAD_LIMIT);
+        while scan.ahead.len() < entries && !scan.failed {
+            let part = if scan.allowance.is_some() { entries - scan.ahead.len() } else { usize::MAX };
+            match scan.sequence.next_part(&mut self.interior, source, leaves, part) {
                 Ok(Some(reads)) => {
                     self.counters.planned += reads.len() as u64;
                     scan.ahead.extend(reads);
@@ -514,14 +551,16 @@ impl Planner {
             // How many leaves the rest takes, going by those that were counted.
             let marks = scan.ahead.iter().filter(|access| access.mark).count();
             let leaf = (counted / marks.max(1)).max(1);
-            let together = (wanted - pages.len()).div_ceil(leaf);
-            self.extend(source, at, counted + 1, together);
+            let missing = wanted - pages.len();
+            let more = if scan.allowance.is_some() { missing } else { 1 };
+            self.extend(source, at, counted + more, missing.div_ceil(leaf));
         }
         let scan = &mut self.scans[at];
         scan.told = counted;
         scan.passed_at_plan = scan.passed;
         if let Some(allowance) = &mut scan.allowance {
-            *allowance = allowance.saturating_mul(GROWTH);
+            let growth = if *allowance < LARGE { GROWTH } else { GROWTH_LARGE };
+            *allowance = allowance.saturating_mul(growth);
         }
         let ended = counted == scan.ahead.len() && (scan.sequence.finished() || scan.failed);
         let done = ended || wanted < distinct;

@@ -26,16 +26,28 @@ pub struct PageAccess {
 /// 10,000 rows, which is more than most buffers hold, and cost a tenth of a second at a disk's pace.
 const LEAVES_AHEAD: usize = 64;
 
-/// Generates the reads of a scan, leaf by leaf.
+/// Generates the reads of a scan, leaf by leaf or in smaller parts: to find an entry's row may take
+/// an interior page of the table, which is in vain where the scan ends before it.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     index: Index,
     table: Table,
     walk: Walk,
-    /// The next leaf to generate; nothing at the end.
+    /// The leaf that is being generated.
+    leaf: Option<Leaf>,
+    /// The one after it; nothing at the end.
     next: Option<Stop>,
     /// Entries of the next leaf that the scan has passed already.
     skip: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Leaf {
+    number: PageNo,
+    bytes: Vec<u8>,
+    /// The next entry, counted in the scan's direction.
+    ordinal: usize,
+    cells: usize,
 }
 
 impl Sequence {
@@ -59,79 +71,92 @@ impl Sequence {
     #[must_use]
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
         let next = Some(Stop { between: None, leaf: walk.leaf() });
-        Self { index: index.clone(), table: table.clone(), walk, next, skip }
+        Self { index: index.clone(), table: table.clone(), walk, leaf: None, next, skip }
     }
 
     /// Whether all reads have been generated.
     #[must_use]
     pub fn finished(&self) -> bool {
-        self.next.is_none()
+        self.leaf.is_none() && self.next.is_none()
     }
 
-    /// Generates the reads up to and with the entries of the next leaf. `leaves` tells how many
-    /// leaves the caller is going to ask for, so that they can be fetched together. An entry whose
-    /// row can't be found is left out. Nothing at the end.
+    /// Generates the reads of at most `entries` entries of the present leaf, or of the next one after
+    /// it. `leaves` tells how many leaves the caller is going to ask for, so that they can be fetched
+    /// together. An entry whose row can't be found is left out. Nothing at the end.
     ///
     /// # Errors
     /// Where the leaf or the way to it can't be read; the sequence has ended then.
-    pub fn next_leaf<R: ReadPage>(
+    pub fn next_part<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
         source: &mut R,
         leaves: usize,
+        entries: usize,
     ) -> Result<Option<Vec<PageAccess>>> {
-        let Some(stop) = self.next.take() else { return Ok(None) };
-        self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
         let usable = interior.header().usable();
         let mut targets: Vec<Target> = Vec::new();
-        if let Some((number, cell)) = stop.between {
-            let bytes = interior.get(source, number)?;
-            let page = Page::parse(number, &bytes, usable)?;
-            targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
-        }
-        let before_leaf = targets.len();
-        let mut bytes = Vec::new();
-        source.read(stop.leaf, &mut bytes)?;
-        let page = Page::parse(stop.leaf, &bytes, usable)?;
-        let skip = std::mem::take(&mut self.skip).min(page.cells());
-        for ordinal in skip..page.cells() {
+        let (mut leaf, mark_at) = match self.leaf.take() {
+            Some(leaf) => (leaf, None),
+            None => {
+                let Some(stop) = self.next.take() else { return Ok(None) };
+                self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
+                if let Some((number, cell)) = stop.between {
+                    let bytes = interior.get(source, number)?;
+                    let page = Page::parse(number, &bytes, usable)?;
+                    targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
+                }
+                let mut bytes = Vec::new();
+                source.read(stop.leaf, &mut bytes)?;
+                let cells = Page::parse(stop.leaf, &bytes, usable)?.cells();
+                let ordinal = std::mem::take(&mut self.skip).min(cells);
+                (Leaf { number: stop.leaf, bytes, ordinal, cells }, Some(targets.len()))
+            }
+        };
+        let page = Page::parse(leaf.number, &leaf.bytes, usable)?;
+        let until = leaf.ordinal.saturating_add(entries.max(1)).min(leaf.cells);
+        for ordinal in leaf.ordinal..until {
             let cell = match self.walk.direction() {
                 Direction::Forward => ordinal,
-                Direction::Backward => page.cells() - 1 - ordinal,
+                Direction::Backward => leaf.cells - 1 - ordinal,
             };
             targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
         }
-        let reads = self.reads(interior, source, stop.leaf, targets, before_leaf)?;
-        self.next = self.walk.next(interior, source)?;
+        let mark = mark_at.map(|at| (at, leaf.number));
+        let reads = self.reads(interior, source, targets, mark)?;
+        leaf.ordinal = until;
+        if until < leaf.cells {
+            self.leaf = Some(leaf);
+        } else {
+            self.next = self.walk.next(interior, source)?;
+        }
         Ok(Some(reads))
     }
 
+    /// The reads for these entries; the landmark before the entry of this number.
     fn reads<R: ReadPage>(
         &self,
         interior: &mut Interior,
         source: &mut R,
-        leaf: PageNo,
         targets: Vec<Target>,
-        before_leaf: usize,
+        mark: Option<(usize, PageNo)>,
     ) -> Result<Vec<PageAccess>> {
         let (keys, chains): (Vec<_>, Vec<_>) =
             targets.into_iter().map(|target| (target.key, target.chain)).unzip();
         let pages = interior.locate(source, &self.table, &keys)?;
         let mut reads = Vec::with_capacity(pages.len() + 1);
         let read = |page| PageAccess { page, mark: false };
+        let landmark =
+            |at| mark.filter(|&(before, _)| before == at).map(|(_, page)| PageAccess { page, mark: true });
+        let entries = pages.len();
         for (ordinal, (page, chain)) in pages.into_iter().zip(chains).enumerate() {
-            if ordinal == before_leaf {
-                reads.push(PageAccess { page: leaf, mark: true });
-            }
+            reads.extend(landmark(ordinal));
             reads.extend(chain.into_iter().map(read));
             // The same page twice in a row is one read: SQLite has it in its hand.
             if let Some(page) = page.filter(|&page| reads.last() != Some(&read(page))) {
                 reads.push(read(page));
             }
         }
-        if !reads.iter().any(|read| read.mark) {
-            reads.push(PageAccess { page: leaf, mark: true });
-        }
+        reads.extend(landmark(entries));
         Ok(reads)
     }
 }
@@ -180,7 +205,7 @@ impl<R: ReadPage> Iterator for Scan<R> {
             }
             self.ready = self
                 .sequence
-                .next_leaf(&mut self.interior, &mut self.source, LEAVES_AHEAD)
+                .next_part(&mut self.interior, &mut self.source, LEAVES_AHEAD, usize::MAX)
                 .ok()??
                 .into_iter();
         }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ENABLED: AtomicBool = AtomicBool::new(true);
+static DOZE: AtomicBool = AtomicBool::new(true);
 static MEMORY: Mutex<Option<Bytes>> = Mutex::new(None);
 
 /// Whether reads are to be watched: not switched off, and nothing has failed.
@@ -16,6 +17,16 @@ pub(crate) fn is_enabled() -> bool {
 /// Switches watching on or off.
 pub(crate) fn enable(on: bool) {
     ENABLED.store(on, Ordering::Relaxed);
+}
+
+/// Whether a stream that finds all of its pages in memory is looked away from.
+pub(crate) fn may_doze() -> bool {
+    DOZE.load(Ordering::Relaxed)
+}
+
+/// Lets streams doze or not.
+pub(crate) fn let_doze(on: bool) {
+    DOZE.store(on, Ordering::Relaxed);
 }
 
 /// At most this much memory for each client made from now on.

@@ -5,14 +5,16 @@
 //! time is its owner; another one of the same file runs as without us until the owner has ended or
 //! has not been heard of for [`IDLE_LIMIT`] reads of the others.
 
+use crate::doze::{Doze, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
-use crate::page::PageNo;
+use crate::page::{Kind, PageNo};
 use crate::planner::{Counters, Planner, ScanId};
 use crate::sequence::PageAccess;
+use crate::settings;
 use crate::source::ReadPage;
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
-use foreseek_storage::{Backing, HostFd, Identity, Means, will_need};
+use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Span};
 use std::os::fd::RawFd;
 
@@ -58,6 +60,9 @@ pub(crate) struct Watch {
     client: Option<Client>,
     owner: Option<ScanId>,
     idle: u32,
+    /// Whether a read of the owner has led to a question: it is being fetched for.
+    asked: bool,
+    doze: Doze,
     /// Pages that we read ourselves.
     own_reads: u64,
     /// Why no client could be had; said once.
@@ -69,6 +74,8 @@ pub(crate) struct Report {
     pub(crate) header: Header,
     pub(crate) planner: Counters,
     pub(crate) own_reads: u64,
+    /// Reads that passed while a stream found all of its pages in memory.
+    pub(crate) passed: u64,
     pub(crate) client: Option<Stats>,
 }
 
@@ -88,6 +95,8 @@ impl Watch {
             client: None,
             owner: None,
             idle: 0,
+            asked: false,
+            doze: Doze::default(),
             own_reads: 0,
             refused: false,
         }
@@ -100,6 +109,7 @@ impl Watch {
     /// A descriptor was seen for the first time, and the header through it.
     pub(crate) fn adopt(&mut self, fd: HostFd, header: Header, length: Option<Bytes>) {
         self.planner.closed(stream(fd));
+        self.doze.closed(stream(fd));
         if *self.header() != header {
             self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
         }
@@ -107,6 +117,7 @@ impl Watch {
 
     pub(crate) fn closed(&mut self, fd: RawFd) {
         self.planner.closed(fd as u64);
+        self.doze.closed(fd as u64);
         if let Some(client) = &self.client {
             client.closed(fd);
         }
@@ -119,8 +130,23 @@ impl Watch {
         self.refused = false;
     }
 
-    /// SQLite is about to read a page.
-    pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) {
+    /// SQLite is about to read a page. Answers whether [`Watch::after`] is to see all of its pages,
+    /// or only those that are read once.
+    pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> bool {
+        let pages = span.pages();
+        let resident = || {
+            let there = cachestat(fd, pages).ok().filter(|_| settings::may_doze())?;
+            Some(there == pages.len())
+        };
+        match self.doze.read(stream(fd), resident) {
+            Look::Pass => return false,
+            Look::Asleep => self.planner.transaction(stream(fd)),
+            Look::Follow => self.follow(fd, page, span),
+        }
+        true
+    }
+
+    fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) {
         let Some(scan) = self.planner.expects(stream(fd), page) else { return };
         if !self.owns(scan) {
             return;
@@ -128,7 +154,9 @@ impl Watch {
         let mut source = self.descriptor(fd);
         let Some(client) = &self.client else { return };
         let planner = &mut self.planner;
+        let asked = &mut self.asked;
         client.before_read(fd.raw(), span, &mut |client, _| {
+            *asked = true;
             let distinct = distinct_pages(client, planner.header());
             if let Some(plan) = planner.plan(&mut source, scan, distinct) {
                 let entries = entries(fd.raw(), planner.header(), &plan.accesses);
@@ -137,6 +165,16 @@ impl Watch {
             }
         });
         self.own_reads += source.read;
+        if self.asked {
+            self.doze.awake(stream(fd));
+        }
+    }
+
+    /// Whether a page is to be seen though its stream dozes: interior pages are read once, and without
+    /// them a scan that is met later can't be told from others.
+    pub(crate) fn is_lasting(page: PageNo, bytes: &[u8]) -> bool {
+        let at = if page == PageNo::FIRST { HEADER_LEN } else { 0 };
+        bytes.get(at).and_then(|&flag| Kind::of(flag)).is_some_and(Kind::is_interior)
     }
 
     /// SQLite has read a page. `limited` tells whether a statement that may be the reader is to read
@@ -178,6 +216,7 @@ impl Watch {
             header: *self.header(),
             planner: self.planner.counters(),
             own_reads: self.own_reads,
+            passed: self.doze.passed,
             client: self.client.as_ref().map(Client::stats),
         }
     }
@@ -199,6 +238,7 @@ impl Watch {
         }
         self.owner = Some(scan);
         self.idle = 0;
+        self.asked = false;
         true
     }
 
@@ -206,7 +246,7 @@ impl Watch {
         if self.client.is_some() || self.refused {
             return;
         }
-        let made = crate::settings::current().and_then(|settings: Settings| {
+        let made = settings::current().and_then(|settings: Settings| {
             let client = Client::new(settings);
             let whole = Span::new(ByteOffset::ZERO, ByteOffset(i64::MAX as u64));
             client.watch(fd.raw(), whole).map(|_| client)
@@ -215,7 +255,7 @@ impl Watch {
             Ok(client) => self.client = Some(client),
             Err(error) => {
                 self.refused = true;
-                crate::settings::say(&format!("a database is read as without prefetching: {error}"));
+                settings::say(&format!("a database is read as without prefetching: {error}"));
             }
         }
     }

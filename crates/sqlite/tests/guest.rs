@@ -4,8 +4,10 @@
 
 mod common;
 
-use common::shell::{counter, drop_cache, extension, fetched, has_shell, run, stock, wait, with_extension};
-use common::{Random, Shape};
+use common::shell::{
+    FOLLOW, counter, drop_cache, extension, fetched, has_shell, run, stock, wait, with_extension,
+};
+use common::{Random, Shape, large};
 use rusqlite::Connection;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -63,6 +65,8 @@ fn open_with_extension(path: &Path) -> Connection {
         db.load_extension_enable().expect("enabled");
         db.load_extension(extension(), None::<&str>).expect("loaded");
     }
+    // The kernel's read-ahead brings a small file in at once: follow it all the same.
+    db.query_row("SELECT foreseek_set('doze', 'off')", [], |_| Ok(())).expect("set");
     db
 }
 
@@ -185,11 +189,11 @@ fn rows_in_the_write_ahead_log_are_read_from_it() {
         .execute_batch("PRAGMA wal_autocheckpoint=0; UPDATE t SET k = k || 'x' WHERE u % 5 = 0; DELETE FROM t WHERE u % 7 = 0; CREATE INDEX late ON t(n, k);")
         .expect("written");
     let expected = stock(&path, SCAN).out;
-    let (outcome, status) = with_extension(&path, SCAN);
+    let (outcome, status) = with_extension(&path, FOLLOW, SCAN);
     assert!(outcome.out == expected && outcome.err.is_empty());
     assert_eq!(status["files"][0]["wal"], true);
     let sql = "SELECT * FROM t INDEXED BY late ORDER BY n, k;";
-    assert!(with_extension(&path, sql).0.out == stock(&path, sql).out);
+    assert!(with_extension(&path, FOLLOW, sql).0.out == stock(&path, sql).out);
 }
 
 #[test]
@@ -288,7 +292,7 @@ fn damage_gives_sqlites_own_error_and_no_crash() {
                 shape.schema().scan_desc
             );
             let plain = stock(&path, &sql);
-            let (ours, _) = with_extension(&path, &sql);
+            let (ours, _) = with_extension(&path, FOLLOW, &sql);
             assert!(ours.status.code().is_some(), "{:?}: {}", ours.status, ours.err);
             assert!(!ours.err.contains("libprefetch"), "{}", ours.err);
             // The line at which an error is met is one more: that of `.load`.
@@ -310,8 +314,9 @@ fn sqlites_locks_are_held_while_the_extension_works() {
     if !has_shell("sqlites_locks_are_held_while_the_extension_works") {
         return;
     }
-    let (_directory, path) = table(20_000);
-    drop_cache(&path);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = large(directory.path());
+    let is_out = drop_cache(&path);
     let mut shell = Command::new("sqlite3")
         .arg("-batch")
         .arg(&path)
@@ -327,14 +332,15 @@ fn sqlites_locks_are_held_while_the_extension_works() {
         output.read_line(&mut line).expect("readable");
         line
     };
-    ask(&format!(".load {}\nPRAGMA cache_size=50;\nSELECT 1;", extension().display()));
+    ask(&format!(".load {}\n{FOLLOW}\nPRAGMA cache_size=50;\nSELECT 1;", extension().display()));
     let file = File::open(&path).expect("opens");
     ask("BEGIN; SELECT count(*) FROM t WHERE u < 0;");
     assert_eq!(holder(&file, SHARED), Some(shell.id()), "before the scan");
     ask("SELECT count(length(filler)) FROM t INDEXED BY i WHERE k >= '' ORDER BY k;");
     assert_eq!(holder(&file, SHARED), Some(shell.id()), "after the scan");
     let status = ask("SELECT foreseek_status();");
-    assert!(status.contains("\"scans\":1") && !status.contains("\"rounds\":0"), "{status}");
+    assert!(status.contains("\"scans\":1"), "{status}");
+    assert!(!is_out || !status.contains("\"rounds\":0"), "{status}");
     ask("COMMIT; BEGIN IMMEDIATE; SELECT sum(length(filler)) FROM t INDEXED BY i WHERE k >= '' ORDER BY k;");
     assert_eq!(holder(&file, RESERVED), Some(shell.id()), "a writer's lock");
     ask("COMMIT; SELECT 1;");
@@ -373,6 +379,7 @@ db.close()
 db = sqlite3.connect(path)
 db.enable_load_extension(True)
 db.load_extension(extension)
+db.execute('SELECT foreseek_set(?, ?)', ('doze', 'off')).fetchall()
 db.execute('PRAGMA cache_size=50')
 fd = os.open(path, os.O_RDONLY)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

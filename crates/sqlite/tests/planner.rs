@@ -174,7 +174,7 @@ fn a_range_scan_is_ramped_up() {
             told.push(reader.told.len());
         }
     }
-    assert_eq!(told[..5], [0, 4, 16, 64, 256], "rounds of the ramp");
+    assert_eq!(told[..7], [0, 4, 8, 16, 32, 64, 256], "rounds of the ramp");
     assert_eq!(reader.counters().full_scans, 0);
 }
 

@@ -257,6 +257,23 @@ impl Shape {
     }
 }
 
+/// A table `t` of 20 MB and more whose rows lie in no order of their keys: more than any read-ahead
+/// brings in at once.
+pub(crate) fn large(directory: &Path) -> PathBuf {
+    let path = directory.join("large");
+    let db = Connection::open(&path).expect("a new database");
+    db.execute_batch(
+        "PRAGMA synchronous=OFF;
+         CREATE TABLE t(u INTEGER PRIMARY KEY, k TEXT, n INT, filler TEXT);
+         WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 60000)
+         INSERT INTO t SELECT i, printf('%09d', (i * 7919017) % 999999937), i % 600, hex(zeroblob(150)) FROM c;
+         CREATE INDEX i ON t(k);",
+    )
+    .expect("filled");
+    db.close().expect("closed");
+    path
+}
+
 /// The `u` of every row in the order of the scan.
 pub(crate) fn rows_in_order(path: &Path, tail: &str) -> Vec<i64> {
     let db = Connection::open(path).expect("opens");

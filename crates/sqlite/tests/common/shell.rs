@@ -2,8 +2,11 @@
 
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+use foreseek_storage::{HostFd, cachestat};
+use foreseek_units::{Bytes, PageIndex, Span};
 use serde_json::Value;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -89,10 +92,16 @@ pub(crate) fn stock(database: &Path, sql: &str) -> Outcome {
     run(Command::new("sqlite3").arg("-batch").arg(database), sql)
 }
 
-/// Runs SQL in the stock shell with the extension; answers what it said and the extension's status.
-pub(crate) fn with_extension(database: &Path, sql: &str) -> (Outcome, Value) {
-    let script =
-        format!(".load {}\n{sql}\n.print {MARK}\nSELECT foreseek_status();\n", extension().display());
+/// Has the extension follow every read, in memory or not: the kernel's read-ahead brings a small file
+/// in at once.
+pub(crate) const FOLLOW: &str = ".output /dev/null\nSELECT foreseek_set('doze', 'off');\n.output\n";
+
+/// Runs SQL in the stock shell with the extension, after commands of the extension's own; answers what it said and the extension's status.
+pub(crate) fn with_extension(database: &Path, before: &str, sql: &str) -> (Outcome, Value) {
+    let script = format!(
+        ".load {}\n{before}\n{sql}\n.print {MARK}\nSELECT foreseek_status();\n",
+        extension().display()
+    );
     let mut outcome = run(Command::new("sqlite3").arg("-batch").arg(database), &script);
     let (rows, status) = outcome.out.split_once(&format!("{MARK}\n")).expect("the shell prints it");
     let status = serde_json::from_str(status).unwrap_or(Value::Null);
@@ -113,9 +122,17 @@ pub(crate) fn fetched(status: &Value, name: &str) -> u64 {
     status["files"][0]["prefetch"][name].as_u64().unwrap_or(0)
 }
 
-/// Drops a file from the page cache, as far as it is clean.
-pub(crate) fn drop_cache(path: &Path) {
+/// Drops a file from the page cache. Answers whether that has worked; says so where not.
+pub(crate) fn drop_cache(path: &Path) -> bool {
     let file = std::fs::File::open(path).expect("is there");
     file.sync_all().expect("synced");
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advised");
+    let pages = Bytes(file.metadata().expect("is there").len()).pages_ceil();
+    let all = Span::at(PageIndex(0), pages);
+    let fd = HostFd::new(file.as_raw_fd()).expect("open");
+    let is_out = cachestat(fd, all).is_ok_and(|there| there.get() * 10 < pages.get());
+    if !is_out {
+        println!("SKIPPED: what is fetched: {} stays in memory (tmpfs?)", path.display());
+    }
+    is_out
 }
