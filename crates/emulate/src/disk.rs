@@ -123,11 +123,11 @@ impl Disk {
         if let Some((answer, due)) = flight.moved(answer) {
             let result = answer.send(due.failed);
             let sent = now();
-            self.gauge.answered();
             let (kind, logged) = kind_of(op);
             let delayed = delayed(&due, sent);
             self.meter().answered(kind, range.len(), result, sent - arrival, Some(delayed));
             self.logbook.answered(logged, range, (arrival, sent), result);
+            self.gauge.answered();
         }
     }
 
@@ -173,9 +173,9 @@ impl Disk {
         result: Result<(), Failure>,
     ) {
         let sent = now();
-        self.gauge.answered();
         self.meter().answered(kind, range.len(), result, sent - arrival, None);
         self.logbook.answered(op, range, (arrival, sent), result);
+        self.gauge.answered();
     }
 }
 
@@ -254,7 +254,17 @@ mod tests {
             from
         }
 
+        /// Waits until every answer that was heard is also counted: an answer leaves first.
+        fn settle(&self) {
+            let until = std::time::Instant::now() + LIMIT;
+            while self.disk.gauge().read(false).0 > 0 {
+                assert!(std::time::Instant::now() < until, "answers were not counted");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+
         fn report(&self) -> Report {
+            self.settle();
             self.disk.timer().report(false).expect("the timer runs")
         }
     }
@@ -274,7 +284,6 @@ mod tests {
         meter.report(Nanos::from_secs(1), &mut stats);
         assert_eq!((stats.reads, stats.writes, stats.failed), (3, 3, 0));
         assert_eq!((stats.read_bytes, stats.written_bytes), (3 * 12288, 3 * 8192));
-        assert_eq!(fixture.disk.gauge().read(false).0, 0);
     }
 
     #[test]
@@ -286,6 +295,7 @@ mod tests {
         for answer in waiting {
             answer.recv_timeout(LIMIT).expect("an answer").expect("read");
         }
+        fixture.settle();
         assert_eq!(fixture.disk.gauge().read(true), (0, 40));
     }
 

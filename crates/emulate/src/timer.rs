@@ -142,11 +142,11 @@ impl Timer {
         let Some(answer) = flight.due(due) else { return };
         let result = answer.send(due.failed);
         let sent = now();
-        self.gauge.answered();
         let (kind, op) = kind_of(flight.io.op);
         let bytes = flight.io.range.len().bytes();
         self.meter.answered(kind, bytes, result, sent - flight.arrival, Some(delayed(&due, sent)));
         self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, sent), result);
+        self.gauge.answered();
     }
 
     fn told(&mut self, what: Tell) {
