@@ -10,7 +10,7 @@
 //! - [`source`]: where pages come from;
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
 //! - [`sequence`]: the reads of a scan, in order;
-//! - [`recognise`], [`planner`]: which reads are a scan, and what it will read next.
+//! - [`recognise`], [`scan`], [`planner`]: which reads are a scan, and what it will read next.
 //!
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
@@ -28,7 +28,8 @@
 //!   unix, or of an encrypted file are not seen; `foreseek_status()` says so.
 //! - In WAL mode pages that lie in the log are not prefetched, and where the log holds newer index
 //!   pages the predictions are those of the last checkpoint.
-//! - One scan a file is prefetched at a time.
+//! - A scan without LIMIT that a program gives up after some rows has had up to 128 MiB fetched for it;
+//!   the next ones of that index begin small.
 //! - Overflow pages of rows are read as ever; their leaves are prefetched.
 //! - The keys of a WITHOUT ROWID table are not followed where they reach overflow pages.
 
@@ -42,6 +43,7 @@ pub mod page;
 pub mod planner;
 pub mod recognise;
 pub mod record;
+pub mod scan;
 pub mod schema;
 pub mod sequence;
 mod settings;

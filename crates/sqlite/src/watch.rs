@@ -1,15 +1,15 @@
 //! One database file of this process: the planner, the client that fetches for it, and the borrowed
 //! descriptors through which both work.
 //!
-//! The client is made when the first scan is recognised. It holds one access list, so one scan at a
-//! time is its owner; another one of the same file runs as without us until the owner has ended or
-//! has not been heard of for [`IDLE_LIMIT`] reads of the others.
+//! The client is made when the first scan is recognised. It holds one access list; where several
+//! scans of the file go on at a time, on one connection or several, their reads to come are merged
+//! into it, each as if all went on at such a pace that they end together.
 
 use crate::doze::{Doze, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
 use crate::page::{Kind, PageNo};
-use crate::planner::{Counters, Planner, ScanId};
+use crate::planner::{Counters, Plan, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
@@ -18,8 +18,6 @@ use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Span};
 use std::os::fd::RawFd;
 
-/// Reads predicted by other scans after which a silent owner loses the client.
-const IDLE_LIMIT: u32 = 256;
 /// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
 
@@ -58,10 +56,6 @@ pub(crate) struct Watch {
     planner: Planner,
     call: Bytes,
     client: Option<Client>,
-    owner: Option<ScanId>,
-    idle: u32,
-    /// Whether a read of the owner has led to a question: it is being fetched for.
-    asked: bool,
     doze: Doze,
     /// Pages that we read ourselves.
     own_reads: u64,
@@ -93,9 +87,6 @@ impl Watch {
             planner: Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX)))),
             call: Backing::of(identity.device).call_length(),
             client: None,
-            owner: None,
-            idle: 0,
-            asked: false,
             doze: Doze::default(),
             own_reads: 0,
             refused: false,
@@ -126,7 +117,6 @@ impl Watch {
     /// Forgets the client: another is made with other settings when it is needed.
     pub(crate) fn drop_client(&mut self) {
         self.client = None;
-        self.owner = None;
         self.refused = false;
     }
 
@@ -148,24 +138,14 @@ impl Watch {
 
     fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) {
         let Some(scan) = self.planner.expects(stream(fd), page) else { return };
-        if !self.owns(scan) {
-            return;
-        }
         let mut source = self.descriptor(fd);
         let Some(client) = &self.client else { return };
         let planner = &mut self.planner;
-        let asked = &mut self.asked;
         client.before_read(fd.raw(), span, &mut |client, _| {
-            *asked = true;
-            let distinct = distinct_pages(client, planner.header());
-            if let Some(plan) = planner.plan(&mut source, scan, distinct) {
-                let entries = entries(fd.raw(), planner.header(), &plan.accesses);
-                // What is refused is not told, and will be asked for again.
-                let _ = client.hint(HintMode::Set, &entries, plan.done);
-            }
+            answer(client, planner, &mut source, scan);
         });
         self.own_reads += source.read;
-        if self.asked {
+        if self.planner.is_planned(scan) {
             self.doze.awake(stream(fd));
         }
     }
@@ -225,23 +205,6 @@ impl Watch {
         Descriptor { fd, header: *self.header(), call: self.call, read: 0 }
     }
 
-    /// Whether the client works for this scan; a free client is taken.
-    fn owns(&mut self, scan: ScanId) -> bool {
-        if self.owner == Some(scan) {
-            self.idle = 0;
-            return true;
-        }
-        self.idle += 1;
-        let goes_on = self.owner.is_some_and(|owner| self.planner.scans().any(|scan| scan == owner));
-        if goes_on && self.idle < IDLE_LIMIT {
-            return false;
-        }
-        self.owner = Some(scan);
-        self.idle = 0;
-        self.asked = false;
-        true
-    }
-
     fn provide_client(&mut self, fd: HostFd) {
         if self.client.is_some() || self.refused {
             return;
@@ -259,6 +222,35 @@ impl Watch {
             }
         }
     }
+}
+
+/// Tells the client what this scan will read, and the others that go on beside it.
+fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
+    let mut scans = planner.moving_besides(scan);
+    scans.insert(0, scan);
+    let distinct = distinct_pages(client, planner.header()) / scans.len();
+    let plans: Vec<Plan> =
+        scans.into_iter().filter_map(|scan| planner.plan(source, scan, distinct)).collect();
+    let done = plans.iter().all(|plan| plan.done);
+    let merged = merge(plans.into_iter().map(|plan| plan.accesses).collect());
+    let entries = entries(source.fd.raw(), planner.header(), &merged);
+    // What is refused is not told, and will be asked for again.
+    let _ = client.hint(HintMode::Set, &entries, done);
+}
+
+/// Merges lists so that all of them end together; the first item of the first list comes first.
+fn merge(mut lists: Vec<Vec<PageAccess>>) -> Vec<PageAccess> {
+    if lists.len() == 1 {
+        return lists.pop().unwrap_or_default();
+    }
+    // The item at `at` of a list of `len` comes at at/len of the way.
+    let mut items: Vec<(f64, PageAccess)> = Vec::with_capacity(lists.iter().map(Vec::len).sum());
+    for list in lists {
+        let length = list.len().max(1) as f64;
+        items.extend(list.into_iter().enumerate().map(|(at, access)| (at as f64 / length, access)));
+    }
+    items.sort_by(|a, b| a.0.total_cmp(&b.0));
+    items.into_iter().map(|(_, access)| access).collect()
 }
 
 fn stream(fd: HostFd) -> u64 {
@@ -307,6 +299,18 @@ mod tests {
             .iter()
             .map(|entry| (entry.offset.get(), entry.mark))
             .collect()
+    }
+
+    #[test]
+    fn merged_lists_end_together_and_keep_their_orders() {
+        let list = |pages: std::ops::Range<u32>| {
+            pages.map(|page| PageAccess { page: PageNo(page), mark: false }).collect::<Vec<_>>()
+        };
+        let merged = merge(vec![list(1..5), list(10..12), Vec::new()]);
+        let pages: Vec<u32> = merged.iter().map(|access| access.page.get()).collect();
+        assert_eq!(pages, [1, 10, 2, 3, 11, 4]);
+        assert_eq!(merge(vec![list(1..3)]), list(1..3));
+        assert_eq!(merge(Vec::new()), []);
     }
 
     #[test]
