@@ -2,26 +2,29 @@
 //!
 //! Direct reads of the loop device are timed while every request takes a fixed delay: what they
 //! take beyond it is the path. The delay lets processors go idle between, as they do under a disk,
-//! so that the wake-ups cost what they will cost. The median is taken: a read that something else
-//! on the machine held up says nothing about the path.
+//! so that the wake-ups cost what they will cost. The lower quartile is taken: a read that
+//! something else on the machine held up says nothing about the path.
+//!
+//! It is the attaching program that reads, not the server: a process that waits for itself cannot
+//! be ended.
 
 use crate::arena::Arena;
-use crate::disk::Disk;
+use crate::clock::ModelClock;
+use crate::error::Context;
 use crate::fixed_delay::FixedDelay;
 use crate::path::PathModel;
+use crate::protocol::Measured;
 use crate::schedule::Schedule;
-use crate::timer::{Tell, now};
-use crate::{clock::ModelClock, error::Context};
-use foreseek_device::Device;
+use crate::timer::now;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Every request takes this long while measuring: in the order of a disk's.
-const DELAY: Nanos = Nanos::from_millis(4);
-/// Reads of each size: with a tenth of a second for the small ones the median is good to a few
-/// microseconds.
+pub(crate) const DELAY: Nanos = Nanos::from_millis(4);
+/// Reads of each size: with two tenths of a second for the small ones the quartile is good to a
+/// few microseconds.
 const SMALL_READS: usize = 41;
 const LARGE_READS: usize = 11;
 const SMALL: Bytes = Bytes(PAGE_SIZE);
@@ -32,31 +35,29 @@ pub(crate) fn fixed_schedule(delay: Nanos) -> Schedule {
     Schedule::new(Box::new(FixedDelay::new(delay)), ModelClock::new(now(), 1.0), PathModel::default())
 }
 
-/// Measures the path of `device`, served by `disk`, whose delays must be on; the disk serves with
-/// a fixed delay afterwards.
-pub(crate) fn measure(device: &Path, disk: &Disk, size: Bytes) -> Result<PathModel, crate::Error> {
-    disk.timer().tell(Tell::Schedule(Box::new(fixed_schedule(DELAY))));
-    measure_beyond(DELAY, device, size)
-}
-
-/// Measures the path of a device whose every request is answered at once.
-pub(crate) fn measure_without_delays(device: &Path, size: Bytes) -> Result<PathModel, crate::Error> {
-    measure_beyond(Nanos::ZERO, device, size)
-}
-
-fn measure_beyond(delay: Nanos, device: &Path, size: Bytes) -> Result<PathModel, crate::Error> {
+/// Times reads of the device, small and large.
+pub(crate) fn measure(device: &Path, size: Bytes) -> Result<Measured, crate::Error> {
     let file =
         File::options().read(true).custom_flags(libc::O_DIRECT).open(device).context("open", device)?;
     let large = LARGE.min(size);
-    let small = median(&file, SMALL, SMALL_READS).context("read", device)? - delay;
-    if large <= SMALL {
-        return Ok(PathModel::from_measured((SMALL, small), (SMALL + Bytes(1), small)));
-    }
-    let large_time = median(&file, large, LARGE_READS).context("read", device)? - delay;
-    Ok(PathModel::from_measured((SMALL, small), (large, large_time)))
+    Ok(Measured {
+        small_bytes: SMALL.get(),
+        small_ns: quartile(&file, SMALL, SMALL_READS).context("read", device)?.get(),
+        large_bytes: large.get(),
+        large_ns: quartile(&file, large, LARGE_READS).context("read", device)?.get(),
+    })
 }
 
-fn median(file: &File, size: Bytes, count: usize) -> std::io::Result<Nanos> {
+/// The path that makes these times of a fixed delay.
+pub(crate) fn path_of(measured: &Measured, delay: Nanos) -> PathModel {
+    let beyond = |ns: u64| Nanos(ns) - delay;
+    PathModel::from_measured(
+        (Bytes(measured.small_bytes), beyond(measured.small_ns)),
+        (Bytes(measured.large_bytes), beyond(measured.large_ns)),
+    )
+}
+
+fn quartile(file: &File, size: Bytes, count: usize) -> std::io::Result<Nanos> {
     let buffer = Arena::new(size).and_then(|arena| arena.take(size.get() as usize));
     let mut buffer = buffer.ok_or(std::io::ErrorKind::OutOfMemory)?;
     let mut times = Vec::with_capacity(count);
@@ -66,10 +67,5 @@ fn median(file: &File, size: Bytes, count: usize) -> std::io::Result<Nanos> {
         times.push(now() - start);
     }
     times.sort_unstable();
-    Ok(times[count / 2])
-}
-
-/// The schedule of a modelled device, which begins its life now.
-pub(crate) fn modelled_schedule(model: Box<dyn Device>, scale: f64, path: PathModel) -> Schedule {
-    Schedule::new(model, ModelClock::new(now(), scale), path)
+    Ok(times[count / 4])
 }

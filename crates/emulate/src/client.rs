@@ -2,15 +2,18 @@
 //!
 //! Every call is bounded in time. A target is a disk's name or its `/dev/loopN`.
 
+use crate::calibrate::measure;
 use crate::error::Context;
 use crate::model::check_scale;
-use crate::protocol::{Ask, Reply, Started, hear, say};
+use crate::protocol::{Ask, Laid, Measured, Reply, Started, hear, say};
 use crate::state::{Health, Place, Record};
 use crate::teardown::{wait_for_end, wreck};
 use crate::usage::Users;
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
-use foreseek_storage::loop_device::LoopDevice;
+use foreseek_export::{attach_loop, loop_device_over};
+use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
+use foreseek_units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::syncfs;
 use rustix::mount::{UnmountFlags, unmount};
@@ -19,7 +22,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf, absolute};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Longest wait for a server to attach its disk: measuring the path takes half a second, a busy
@@ -31,6 +34,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
 /// Requests that a log holds unless told otherwise.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
+
+/// What `losetup` shows for the file of an emulated disk's loop device.
+const SHOWN_NAME: &str = "foreseek";
 
 /// An attached disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +82,8 @@ pub struct Log {
 /// Attaches a disk: starts its server, which outlives the caller.
 ///
 /// # Errors
-/// Whatever kept the disk from being attached; nothing is left behind then.
+/// Whatever kept the disk from being attached; nothing is left behind then, unless the server
+/// crashed ([`Error::Died`]).
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     // Here too: JSON has no word for what is no number.
     check_scale(options.time_scale)?;
@@ -92,22 +99,44 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
         return Err(Error::Died("it has no standard input or output".to_owned()));
     };
     let said = say(&mut to, &with_absolute_paths(options).context("find", "the working directory")?);
-    drop(to);
     // The launcher only starts the server proper in a session of its own, and ends.
     let ended = launcher.wait().context("wait for", &program)?;
     if !ended.success() || said.is_err() {
         return Err(Error::Died(format!("{} could not start it ({ended})", program.display())));
     }
+    let mut from = BufReader::new(from);
+    loop {
+        match hear_within_limit(&mut from)? {
+            Started::Ready { name, device, remarks } => return Ok(Attached { name, device, remarks }),
+            Started::Failed(why) => return Err(Error::Refused(why)),
+            Started::Lay { file, size_bytes } => {
+                let (device, measured) = match lay(&file, Bytes(size_bytes)) {
+                    Ok((device, measured)) => (Ok(device), measured),
+                    Err(why) => (Err(why.to_string()), Measured::default()),
+                };
+                say(&mut to, &Laid { device, measured }).context("speak to", "the server")?;
+            }
+        }
+    }
+}
+
+/// Lays a loop device over a disk's file and times reads of it. The server frees it whatever goes
+/// wrong.
+fn lay(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
+    let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
+    let device = attach_loop(file, SHOWN_NAME, options).map_err(|error| Error::Refused(error.to_string()))?;
+    let measured = measure(&device.path(), size)?;
+    Ok((device.path(), measured))
+}
+
+/// The server's next word.
+fn hear_within_limit(from: &mut BufReader<ChildStdout>) -> Result<Started, Error> {
     let limit = Timespec::try_from(ATTACH_LIMIT).ok();
-    let ready = poll(&mut [PollFd::new(&from, PollFlags::IN)], limit.as_ref());
-    if ready.context("wait for", &program)? == 0 {
+    let ready = poll(&mut [PollFd::new(from.get_ref(), PollFlags::IN)], limit.as_ref());
+    if from.buffer().is_empty() && ready.context("wait for", "the server")? == 0 {
         return Err(Error::Died(format!("no word from it within {} s", ATTACH_LIMIT.as_secs())));
     }
-    match hear(&mut BufReader::new(from)) {
-        Ok(Started::Ready { name, device, remarks }) => Ok(Attached { name, device, remarks }),
-        Ok(Started::Failed(why)) => Err(Error::Refused(why)),
-        Err(error) => Err(Error::Died(error.to_string())),
-    }
+    hear(from).map_err(|error| Error::Died(error.to_string()))
 }
 
 /// The same with paths that mean the same in the server's working directory.
@@ -152,8 +181,10 @@ pub fn find(target: &str) -> Result<Listed, Error> {
 pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     let place = Place::find(target)?;
     let device = device_of(&place);
-    let users = || device.as_ref().map(Users::of).unwrap_or_default();
-    let Some(record) = place.record().ok().flatten().filter(Record::alive) else {
+    let record = place.record().ok().flatten();
+    let server = record.as_ref().map(|record| record.pid);
+    let users = || device.as_ref().map(|device| Users::of(device, server)).unwrap_or_default();
+    let Some(record) = record.filter(Record::alive) else {
         // Nothing can be lost by taking a dead disk away from its users.
         return wreck(&place, &users());
     };
@@ -168,8 +199,19 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     if !matches!(exchange(&place, &Ask::Ping), Ok(Reply::Done)) {
         return wreck(&place, &users());
     }
+    // At full speed: nobody measures this disk any more.
+    if let Err(error) = set(target, &Set { delays: Some(false), ..Set::default() }) {
+        tracing::debug!("delays stay on: {error}");
+    }
     if force {
-        write_back(target, &users());
+        write_back(&users());
+    }
+    // What is written back when the device is closed is better waited for here than in the server.
+    if let Some(device) = &device
+        && users().is_empty()
+        && let Err(error) = device.begin_clear()
+    {
+        tracing::warn!("{error}");
     }
     if users().is_empty() && exchange(&place, &Ask::Detach).is_ok() && wait_for_end(&record, DETACH_LIMIT) {
         return if place.directory().exists() { wreck(&place, &users()) } else { Ok(()) };
@@ -216,7 +258,7 @@ pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
 pub fn log_stop(target: &str) -> Result<Log, Error> {
     let place = Place::find(target)?;
     let mut stream = connect(&place)?;
-    let silent = |source| silent(&place, source);
+    let silent = |cause| silent(&place, cause);
     say(&mut stream, &Ask::LogStop).map_err(silent)?;
     let mut from = BufReader::new(stream);
     match hear(&mut from).map_err(silent)? {
@@ -237,7 +279,7 @@ fn done(place: &Place, ask: &Ask) -> Result<(), Error> {
 
 fn exchange(place: &Place, ask: &Ask) -> Result<Reply, Error> {
     let mut stream = connect(place)?;
-    let silent = |source| silent(place, source);
+    let silent = |cause| silent(place, cause);
     say(&mut stream, ask).map_err(silent)?;
     hear(&mut BufReader::new(stream)).map_err(silent)
 }
@@ -246,15 +288,15 @@ fn connect(place: &Place) -> Result<UnixStream, Error> {
     if !place.record()?.is_some_and(|record| record.alive()) {
         return Err(Error::Dead(place.name()));
     }
-    let silent = |source| silent(place, source);
+    let silent = |cause| silent(place, cause);
     let stream = UnixStream::connect(place.control()).map_err(silent)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(silent)?;
     stream.set_write_timeout(Some(ANSWER_LIMIT)).map_err(silent)?;
     Ok(stream)
 }
 
-fn silent(place: &Place, source: io::Error) -> Error {
-    Error::Silent { name: place.name(), log: place.log(), source }
+fn silent(place: &Place, cause: io::Error) -> Error {
+    Error::Silent { name: place.name(), log: place.log(), cause }
 }
 
 fn unexpected(place: &Place, reply: &Reply) -> Error {
@@ -283,23 +325,19 @@ fn listed(place: &Place) -> Listed {
         profile: record.as_ref().map(|record| record.profile.clone()).unwrap_or_default(),
         size_bytes: record.as_ref().map_or(0, |record| record.size_bytes),
         backing: record.as_ref().map(|record| record.backing.clone()).unwrap_or_default(),
-        mount_points: device.as_ref().map(|device| Users::of(device).mount_points).unwrap_or_default(),
+        mount_points: device.as_ref().map(|device| Users::of(device, None).mount_points).unwrap_or_default(),
         device: device.map(|device| device.path()),
     }
 }
 
 /// The loop device over the disk's file: what the kernel says, not what the record hopes.
 fn device_of(place: &Place) -> Option<LoopDevice> {
-    let mount_point = place.mount_point();
-    LoopDevice::over(|file| file.starts_with(&mount_point)).into_iter().next()
+    let connection = place.record().ok().flatten().and_then(|record| record.connection);
+    loop_device_over(&place.mount_point(), connection)
 }
 
 /// Unmounts what can be unmounted, and writes back what cannot, within a limit for each.
-fn write_back(target: &str, users: &Users) {
-    // At full speed: nobody measures this disk any more.
-    if let Err(error) = set(target, &Set { delays: Some(false), ..Set::default() }) {
-        tracing::debug!("delays stay on: {error}");
-    }
+fn write_back(users: &Users) {
     for point in users.mount_points.iter().rev() {
         let (done, ended) = std::sync::mpsc::sync_channel(1);
         let mounted = point.clone();

@@ -58,7 +58,7 @@ pub enum Error {
     Dead(String),
     /// The server does not answer.
     #[error(
-        "the server of {name} does not answer ({source}): see {log}; 'foreseek disk detach --force {name}' ends it"
+        "the server of {name} does not answer ({cause}): see {log}; 'foreseek disk detach --force {name}' ends it"
     )]
     Silent {
         /// The disk.
@@ -66,20 +66,22 @@ pub enum Error {
         /// The server's log.
         log: PathBuf,
         /// How the exchange with it failed.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The server ended before the disk was ready.
-    #[error("the server ended before the disk was ready: {0}")]
+    #[error(
+        "the server ended before the disk was ready ({0}); what it left behind, 'foreseek disk list' shows and 'detach' frees"
+    )]
     Died(String),
     /// An operating-system call failed.
-    #[error("cannot {operation} {object}: {source}")]
+    #[error("cannot {operation} {object}: {cause}")]
     Io {
         /// What was tried.
         operation: &'static str,
         /// On what.
         object: String,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer. Part of the message, which also travels as text: no `source`.
+        cause: io::Error,
     },
 }
 
@@ -91,10 +93,10 @@ pub(crate) trait Context<T> {
 
 impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error> {
-        self.map_err(|source| Error::Io {
+        self.map_err(|cause| Error::Io {
             operation,
             object: object.as_ref().display().to_string(),
-            source: source.into(),
+            cause: cause.into(),
         })
     }
 }

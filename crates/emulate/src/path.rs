@@ -23,8 +23,9 @@ pub(crate) struct PathModel {
 impl PathModel {
     /// From measured times of a small and a large request.
     pub(crate) fn from_measured(small: (Bytes, Nanos), large: (Bytes, Nanos)) -> Self {
-        let bytes = (large.0 - small.0).get().max(1);
-        Self { base: small.1, per_byte: (large.1 - small.1).get() as f64 / bytes as f64 }
+        let bytes = (large.0 - small.0).get();
+        let per_byte = if bytes == 0 { 0.0 } else { (large.1 - small.1).get() as f64 / bytes as f64 };
+        Self { base: small.1, per_byte }
     }
 
     /// From the caller to the server.

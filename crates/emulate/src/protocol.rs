@@ -54,10 +54,17 @@ pub(crate) enum Reply {
     Refused(String),
 }
 
-/// What the server tells whoever started it, once.
+/// What the server tells whoever started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Started {
+    /// Lay a loop device over this file, time reads of it, and answer with [`Laid`].
+    Lay {
+        /// The FUSE file.
+        file: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
     /// The disk is ready.
     Ready {
         /// Its name.
@@ -69,6 +76,24 @@ pub(crate) enum Started {
     },
     /// It could not be attached; nothing is left behind.
     Failed(String),
+}
+
+/// The loop device that was laid over the disk's file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Laid {
+    /// Or why there is none.
+    pub(crate) device: Result<PathBuf, String>,
+    /// What reads of it took, from call to return.
+    pub(crate) measured: Measured,
+}
+
+/// Times of a small and of a large read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) small_bytes: u64,
+    pub(crate) small_ns: u64,
+    pub(crate) large_bytes: u64,
+    pub(crate) large_ns: u64,
 }
 
 /// A request as the modelled device saw it.

@@ -2,18 +2,20 @@
 
 use crate::arena::Arena;
 use crate::backing::Backing;
-use crate::calibrate::{fixed_schedule, measure, measure_without_delays, modelled_schedule};
+use crate::calibrate::{DELAY, fixed_schedule, path_of};
+use crate::clock::ModelClock;
 use crate::disk::Disk;
 use crate::error::Context;
 use crate::logbook::{CAPACITY_MOST, Log, Logbook};
 use crate::meter::{Gauge, Meter, share};
 use crate::model::{build, check_scale};
+use crate::protocol::Measured;
+use crate::schedule::Schedule;
 use crate::state::{Place, Record, process_start};
 use crate::teardown::remove_files;
 use crate::timer::{Tell, Timer, ToTimer, now};
 use crate::{AttachOptions, Error, LbaRange, Set, Stats, cgroup, process};
 use foreseek_export::{Export, ExportError, ExportOptions};
-use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopOptions};
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,9 @@ pub(crate) struct Running {
     counting_since: Instant,
 }
 
+/// Lays a loop device over a file of this size and times reads of it.
+pub(crate) type Lay<'a> = dyn FnMut(&Path, Bytes) -> Result<(PathBuf, Measured), Error> + 'a;
+
 /// A place that is removed when dropped.
 struct GuardedPlace(Place);
 
@@ -56,8 +61,9 @@ impl Drop for GuardedPlace {
 }
 
 impl Running {
-    /// Attaches the disk that the options ask for, in `place`.
-    pub(crate) fn start(options: &AttachOptions, place: Place) -> Result<Self, Error> {
+    /// Attaches the disk that the options ask for, in `place`; `lay` lays a loop
+    /// device over its file and times reads of it, in another process.
+    pub(crate) fn start(options: &AttachOptions, place: Place, lay: &mut Lay<'_>) -> Result<Self, Error> {
         let place = GuardedPlace(place);
         let mut remarks = Vec::from_iter(cgroup::leave_limited()?);
         let scale = check_scale(options.time_scale)?;
@@ -82,22 +88,24 @@ impl Running {
         let disk = Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model));
         remarks.extend(process::lock_memory());
 
-        let mut export = mount(&place.0, Arc::clone(&disk), size)?;
+        let export = mount(&place.0, Arc::clone(&disk), size)?;
         remarks.extend_from_slice(export.remarks());
-        record.connection = Some(export.connection());
+        record.connection = export.connection();
         place.0.set_record(&record)?;
-        let device = export.attach().map_err(export_error)?.path();
+        // While it is measured every request takes the same time.
+        let delay = if has_model { DELAY } else { Nanos::ZERO };
+        disk.timer().tell(Tell::Schedule(Box::new(fixed_schedule(delay))));
+        let (device, measured) = lay(&export.file(), size)?;
         record.device = Some(device.clone());
         place.0.set_record(&record)?;
-
+        let path = path_of(&measured, delay);
         match model {
             Some(model) => {
-                let path = measure(&device, &disk, size)?;
-                disk.timer().tell(Tell::Schedule(Box::new(modelled_schedule(model, scale, path))));
+                let schedule = Schedule::new(model, ModelClock::new(now(), scale), path);
+                disk.timer().tell(Tell::Schedule(Box::new(schedule)));
                 disk.set_delays(options.delays);
             }
             None => {
-                let path = measure_without_delays(&device, size)?;
                 disk.timer().tell(Tell::Path(path));
             }
         }
@@ -219,15 +227,19 @@ impl Running {
 
     /// Whether nobody uses the device any more.
     pub(crate) fn is_detached(&self) -> bool {
-        self.export.as_ref().is_none_or(Export::is_detached)
+        self.export.as_ref().is_none_or(|export| export.device().is_none())
+    }
+
+    /// Whether the kernel still asks it: not after the mount was taken away or aborted by others.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.export.as_ref().is_some_and(Export::is_serving)
     }
 
     /// Frees everything, once the device is detached.
     pub(crate) fn end(mut self) -> Result<(), Error> {
-        if let Some(export) = self.export.take() {
-            export.end(Duration::ZERO).map_err(export_error)?;
-        }
-        remove_files(&self.place.0, Some(&self.record))
+        let export = self.export.take();
+        let unmounted = export.map_or(Ok(()), |export| export.end(Duration::ZERO)).map_err(export_error);
+        remove_files(&self.place.0, Some(&self.record)).and(unmounted)
     }
 }
 
@@ -271,7 +283,6 @@ fn mount(place: &Place, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
         mount_point,
         size,
         threads: THREADS,
-        device: LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD },
         name: format!("foreseek:{}", place.name()),
         request_timeout: request_timeout(),
     };

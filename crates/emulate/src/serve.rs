@@ -9,22 +9,28 @@
 //! signal makes it exit at once; `detach` then cleans up, as after a crash.
 
 use crate::error::Context;
-use crate::protocol::{Ask, Reply, Started, hear, say};
-use crate::running::Running;
+use crate::protocol::{Ask, Laid, Reply, Started, hear, say};
+use crate::running::{Lay, Running};
 use crate::state::Place;
 use crate::{AttachOptions, Error, process};
+use foreseek_units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+/// Who waits for the disk to be attached, in messages.
+const STARTER: &str = "the program that attaches the disk";
 /// Longest wait for a client's line, and for it to take the answer; others wait meanwhile.
 const CLIENT_LIMIT: Duration = Duration::from_secs(2);
 /// Between looks at whether the device is free, while it is being detached.
 const DETACH_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// Between looks at whether the kernel still asks for anything.
+const SERVING_POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Runs the server if the arguments say so (`disk serve [--detached]`): for programs other than
 /// `foreseek` that attach disks. Call it first in `main`.
@@ -60,11 +66,18 @@ fn launch() -> Result<(), Error> {
 
 fn serve() -> Result<(), Error> {
     process::become_daemon().context("become", "a daemon")?;
-    let options: AttachOptions = hear(&mut io::stdin().lock()).context("read", "the options")?;
-    // Whoever attached waits for the end of this: it must not stay open as standard output.
-    let mut starter =
-        File::from(io::stdout().as_fd().try_clone_to_owned().context("keep", "standard output")?);
-    match begin(&options) {
+    // Standard input and output are given up soon, but who attaches is still spoken with.
+    let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map(File::from).context("keep", "a pipe");
+    let mut from_starter = BufReader::new(copy(io::stdin().as_fd())?);
+    let mut to_starter = copy(io::stdout().as_fd())?;
+    let options: AttachOptions = hear(&mut from_starter).context("read", "the options")?;
+    let mut lay = |file: &Path, size: Bytes| {
+        let ask = Started::Lay { file: file.to_owned(), size_bytes: size.get() };
+        say(&mut to_starter, &ask).context("speak to", STARTER)?;
+        let laid: Laid = hear(&mut from_starter).context("hear from", STARTER)?;
+        Ok((laid.device.map_err(Error::Refused)?, laid.measured))
+    };
+    match begin(&options, &mut lay) {
         Ok((running, signals, listener)) => {
             let ready = Started::Ready {
                 name: running.place().name(),
@@ -72,18 +85,25 @@ fn serve() -> Result<(), Error> {
                 remarks: running.remarks().to_vec(),
             };
             // Nobody there to hear it: nobody would know of the disk either.
-            say(&mut starter, &ready).context("report to", "whoever attached the disk")?;
-            drop(starter);
+            say(&mut to_starter, &ready).context("speak to", STARTER)?;
+            // Whoever attached waits for the end of these.
+            drop((to_starter, from_starter));
             tend(running, &signals, &listener)
         }
         Err(error) => {
-            let _ = say(&mut starter, &Started::Failed(error.to_string()));
+            let _ = say(&mut to_starter, &Started::Failed(error.to_string()));
             Err(error)
         }
     }
 }
 
-fn begin(options: &AttachOptions) -> Result<(Running, OwnedFd, UnixListener), Error> {
+fn begin(options: &AttachOptions, lay: &mut Lay<'_>) -> Result<(Running, OwnedFd, UnixListener), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::Missing {
+            what: "the right to mount and to attach loop devices".to_owned(),
+            remedy: "run this as root".to_owned(),
+        });
+    }
     let place = Place::make(options.name.as_deref())?;
     let log = OpenOptions::new().create(true).append(true).open(place.log());
     let log = log.and_then(|log| process::redirect(&log)).context("write", place.log());
@@ -99,7 +119,7 @@ fn begin(options: &AttachOptions) -> Result<(Running, OwnedFd, UnixListener), Er
     // It listens before the record says that it is ready, so that who sees the record is heard.
     let control = place.control();
     let listener = UnixListener::bind(&control).context("listen on", &control);
-    let running = Running::start(options, place)?;
+    let running = Running::start(options, place, lay)?;
     Ok((running, signals, listener?))
 }
 
@@ -109,7 +129,7 @@ fn tend(mut running: Running, signals: &OwnedFd, listener: &UnixListener) -> Res
     let mut detaching = false;
     loop {
         let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut ready, detaching.then_some(&DETACH_POLL)) {
+        match poll(&mut ready, Some(if detaching { &DETACH_POLL } else { &SERVING_POLL })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("wait for", "clients"),
         }
@@ -121,6 +141,11 @@ fn tend(mut running: Running, signals: &OwnedFd, listener: &UnixListener) -> Res
                 tracing::error!("asked to end a second time while the disk is in use: leaving it behind");
                 std::process::exit(1);
             }
+        }
+        if !running.is_serving() {
+            // All requests fail now. What is left is for `detach` to free: users may sit on it.
+            tracing::error!("the FUSE mount was taken away or aborted by someone else: the disk is dead");
+            std::process::exit(1);
         }
         let asked = called && accept(&mut running, listener);
         if (signalled || asked) && !detaching {

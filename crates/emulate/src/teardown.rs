@@ -9,7 +9,7 @@ use crate::Error;
 use crate::error::Context;
 use crate::state::{Place, Record, ignore_missing};
 use crate::usage::{Users, mounts};
-use foreseek_storage::loop_device::LoopDevice;
+use foreseek_export::loop_device_over;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
@@ -28,7 +28,9 @@ const LAYERS: usize = 8;
 /// Frees everything of the disk, whatever state its server is in; `users` are unmounted lazily.
 pub(crate) fn wreck(place: &Place, users: &Users) -> Result<(), Error> {
     let record = place.record().unwrap_or_default();
-    if let Err(error) = abort_connection(&place.mount_point()) {
+    if let Err(error) =
+        abort_connection(&place.mount_point(), record.as_ref().and_then(|record| record.connection))
+    {
         tracing::warn!("{error}");
     }
     if let Some(record) = &record {
@@ -38,12 +40,13 @@ pub(crate) fn wreck(place: &Place, users: &Users) -> Result<(), Error> {
         unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
     }
     let mount_point = place.mount_point();
-    let devices = LoopDevice::over(|file| file.starts_with(&mount_point));
-    for device in &devices {
+    let connection = record.as_ref().and_then(|record| record.connection);
+    let device = loop_device_over(&mount_point, connection);
+    if let Some(device) = &device {
         device.begin_clear().map_err(|error| Error::Refused(error.to_string()))?;
     }
     detach_mount(&mount_point)?;
-    for device in devices {
+    if let Some(device) = device {
         device.clear(LIMIT).map_err(|error| Error::Refused(error.to_string()))?;
     }
     remove_files(place, record.as_ref())
@@ -69,15 +72,21 @@ pub(crate) fn wait_for_end(record: &Record, limit: Duration) -> bool {
     true
 }
 
-/// Makes every request of the FUSE file system mounted there fail, now and from now on.
-fn abort_connection(mount_point: &Path) -> Result<(), Error> {
-    let Some(line) = mounts().into_iter().find(|line| line.point == mount_point) else { return Ok(()) };
-    let Some((_, minor)) = line.device.split_once(':') else { return Ok(()) };
-    if !Path::new(CONNECTIONS).join(minor).exists() {
+/// Makes every request of the FUSE file system mounted there fail, now and from now on; `recorded`
+/// is its number, should it no longer be mounted.
+fn abort_connection(mount_point: &Path, recorded: Option<u32>) -> Result<(), Error> {
+    let mounted = mounts().into_iter().find(|line| line.point == mount_point);
+    let mounted = mounted.and_then(|line| line.device.split_once(':')?.1.parse::<u32>().ok());
+    // A number of the past may be another's by now: only one that a loop device of ours still
+    // holds is still ours.
+    let held = || recorded.filter(|_| loop_device_over(mount_point, recorded).is_some());
+    let Some(connection) = mounted.or_else(held) else { return Ok(()) };
+    let directory = Path::new(CONNECTIONS).join(connection.to_string());
+    if !directory.exists() {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("fusectl", CONNECTIONS, "fusectl", flags, None).context("mount fusectl on", CONNECTIONS)?;
     }
-    let abort = Path::new(CONNECTIONS).join(minor).join("abort");
+    let abort = directory.join("abort");
     ignore_missing(fs::write(&abort, "1")).context("write to", &abort)
 }
 

@@ -140,6 +140,8 @@ impl Timer {
     fn answer(&mut self, due: Due) {
         let Some(flight) = self.flights.remove(&due.id) else { return };
         let Some(answer) = flight.due(due) else { return };
+        // Counted out first: who was answered shall not find itself still under way.
+        self.gauge.answered();
         let result = answer.send(due.failed);
         let sent = now();
         let (kind, op) = kind_of(flight.io.op);

@@ -19,8 +19,8 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// Who uses `device` now, as far as this process can see.
-    pub(crate) fn of(device: &LoopDevice) -> Self {
+    /// Who uses `device` now, as far as this process can see; the `server` process does not count.
+    pub(crate) fn of(device: &LoopDevice, server: Option<u32>) -> Self {
         let numbers = device_numbers(device);
         let node = device.path();
         let mut users = Self {
@@ -38,7 +38,7 @@ impl Users {
         for holder in fs::read_dir(device.sysfs().join("holders")).into_iter().flatten().flatten() {
             users.others.push(format!("part of /dev/{}", holder.file_name().to_string_lossy()));
         }
-        users.others.extend(openers(&node));
+        users.others.extend(openers(&node, server));
         users
     }
 
@@ -113,19 +113,18 @@ fn device_numbers(device: &LoopDevice) -> BTreeSet<String> {
         .collect()
 }
 
-/// Processes that have the node open.
-fn openers(node: &Path) -> Vec<String> {
+/// Processes but one that have the node open.
+fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let is_process = process.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit());
-        if !is_process {
+        let Ok(pid) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
+        if Some(pid) == but {
             continue;
         }
         let mut descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
         if descriptors.any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == node)) {
             let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            let pid = process.file_name();
-            found.push(format!("opened by {} (process {})", command.trim(), pid.to_string_lossy()));
+            found.push(format!("opened by {} (process {pid})", command.trim()));
         }
     }
     found

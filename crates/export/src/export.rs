@@ -9,10 +9,13 @@ use foreseek_units::Bytes;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest wait for the loop device when an export is dropped.
+const DROP_LIMIT: Duration = Duration::from_secs(1);
 
 /// How to export a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +26,6 @@ pub struct ExportOptions {
     pub size: Bytes,
     /// Threads that take requests.
     pub threads: usize,
-    /// What the loop device shall look like.
-    pub device: LoopOptions,
     /// What the mount is called in the mount table.
     pub name: String,
     /// Let the kernel give the mount up when a request is not answered in this time.
@@ -55,14 +56,13 @@ pub enum ExportError {
     Loop(#[from] LoopError),
 }
 
-/// A server's mounted file, with or without the loop device over it. Dropping it frees what can be
+/// A server's mounted file, with or without a loop device over it. Dropping it frees what can be
 /// freed without waiting.
 #[derive(Debug)]
 pub struct Export {
     options: ExportOptions,
     session: Option<BackgroundSession>,
-    connection: u32,
-    device: Option<LoopDevice>,
+    connection: Option<u32>,
     remarks: Vec<String>,
 }
 
@@ -91,28 +91,8 @@ impl Export {
         let remarks = settings.remarks().to_vec();
         drop(settings);
         let session = session.spawn().map_err(failed)?;
-        let device = std::fs::metadata(&options.mount_point).map_err(failed)?.dev();
-        let connection = rustix::fs::minor(device);
-        Ok(Self { options, session: Some(session), connection, device: None, remarks })
-    }
-
-    /// Lays a loop device over the file.
-    ///
-    /// # Errors
-    /// [`ExportError`]; the file stays mounted.
-    pub fn attach(&mut self) -> Result<LoopDevice, ExportError> {
-        let path = self.file();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
-            .open(&path)
-            .map_err(|source| ExportError::Open { file: path, source })?;
-        // The loop device keeps the file open by itself; a descriptor kept here would make the
-        // server wait for itself when it is killed.
-        let device = LoopDevice::attach(&file, Path::new(&self.options.name), self.options.device)?;
-        self.device = Some(device.clone());
-        Ok(device)
+        let connection = connection_of(&options.mount_point);
+        Ok(Self { options, session: Some(session), connection, remarks })
     }
 
     /// The file under the loop device.
@@ -123,7 +103,7 @@ impl Export {
 
     /// The number under which fusectl knows the mount.
     #[must_use]
-    pub fn connection(&self) -> u32 {
+    pub fn connection(&self) -> Option<u32> {
         self.connection
     }
 
@@ -133,33 +113,34 @@ impl Export {
         &self.remarks
     }
 
+    /// Whether requests are still taken: not after the mount was taken away or aborted by others.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
+    }
+
+    /// The loop device over the file, as the kernel has it now.
+    #[must_use]
+    pub fn device(&self) -> Option<LoopDevice> {
+        loop_device_over(&self.options.mount_point, self.connection)
+    }
+
     /// Asks the kernel to free the loop device when nobody uses it any more; returns at once.
     ///
     /// # Errors
     /// [`ExportError::Loop`].
     pub fn begin_detach(&self) -> Result<(), ExportError> {
-        self.device.as_ref().map_or(Ok(()), LoopDevice::begin_clear).map_err(Into::into)
+        self.device().map_or(Ok(()), |device| device.begin_clear()).map_err(Into::into)
     }
 
-    /// Whether the loop device is free of its file.
-    #[must_use]
-    pub fn is_detached(&self) -> bool {
-        let file = self.file();
-        // The number may serve another file by now.
-        self.device.as_ref().and_then(LoopDevice::file).is_none_or(|now| now != file)
-    }
-
-    /// Frees the loop device, waiting for its users no longer than `limit`, and unmounts.
+    /// Unmounts, after waiting no longer than `limit` for the loop device to be free.
     ///
     /// # Errors
     /// [`ExportError`]; where the device stays in use, it and the mount stay.
     pub fn end(mut self, limit: Duration) -> Result<(), ExportError> {
-        if !self.is_detached()
-            && let Some(device) = &self.device
-        {
+        if let Some(device) = self.device() {
             device.clear(limit)?;
         }
-        self.device = None;
         self.unmount()
     }
 
@@ -173,9 +154,11 @@ impl Export {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        if !self.is_detached()
-            && let Some(device) = &self.device
-            && let Err(error) = device.clear(Duration::from_secs(1))
+        if self.session.is_none() {
+            return;
+        }
+        if let Some(device) = self.device()
+            && let Err(error) = device.clear(DROP_LIMIT)
         {
             tracing::warn!("{error}");
         }
@@ -183,4 +166,44 @@ impl Drop for Export {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// Lays a loop device over an exported file.
+///
+/// To be called in another process than the server's: the kernel flushes the file meanwhile, and a
+/// process that waits for its own answer cannot be ended.
+///
+/// # Errors
+/// [`ExportError`]; nothing stays attached then.
+pub fn attach_loop(file: &Path, name: &str, options: LoopOptions) -> Result<LoopDevice, ExportError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
+        .open(file)
+        .map_err(|source| ExportError::Open { file: file.to_owned(), source })?;
+    Ok(LoopDevice::attach(&opened, Path::new(name), options)?)
+}
+
+/// The loop device over the file that is or was mounted there under that number.
+#[must_use]
+pub fn loop_device_over(mount_point: &Path, connection: Option<u32>) -> Option<LoopDevice> {
+    let named = |device: &LoopDevice| device.file().is_some_and(|file| file.starts_with(mount_point));
+    // The path ends at the mount when that was taken away; the number stays. Only then is it asked
+    // for: the kernel asks the file for it, and a server that hangs would not answer.
+    let lost = |device: &LoopDevice| device.file().is_some_and(|file| file == Path::new("/").join(FILE));
+    let numbered = |device: &LoopDevice| {
+        connection.is_some() && lost(device) && device.file_system_minor() == connection
+    };
+    LoopDevice::find(|device| named(device) || numbered(device)).into_iter().next()
+}
+
+/// The number under which fusectl knows what is mounted there: the minor of its device. Read from
+/// the mount table, since asking the file system would be asking oneself.
+fn connection_of(mount_point: &Path) -> Option<u32> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let point = mount_point.to_str()?;
+    let is_it = |line: &&str| line.split(' ').nth(4) == Some(point);
+    let device = mounts.lines().rfind(is_it)?.split(' ').nth(2)?;
+    device.split_once(':')?.1.parse().ok()
 }

@@ -1,8 +1,9 @@
 //! A block device out of a server: a FUSE file under a direct-I/O loop device.
 //!
 //! A [`Server`] answers [`Request`]s for a range of bytes, each through a reply handle that may be
-//! kept and used from any thread. [`Export::start`] mounts a FUSE file system of one file whose
-//! requests go to the server, and lays a loop device over it. Requests of up to
+//! kept and used from any thread. [`Export::mount`] mounts a FUSE file system of one file whose
+//! requests go to the server, and [`attach_loop`], called in another process, lays a loop device
+//! over it. Requests of up to
 //! [`REQUEST_LIMIT`] arrive whole and many at a time.
 //!
 //! Limits: the mount must be by root (no libfuse is used). The kernel's loop driver asks for no
@@ -13,7 +14,7 @@ mod fuse_file;
 mod mount_settings;
 mod server;
 
-pub use export::{Export, ExportError, ExportOptions};
+pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over};
 pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
 
 use foreseek_units::Bytes;

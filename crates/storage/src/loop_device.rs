@@ -125,14 +125,14 @@ impl LoopDevice {
         }
     }
 
-    /// The loop devices whose file's path satisfies `wanted`.
-    pub fn over(mut wanted: impl FnMut(&Path) -> bool) -> Vec<Self> {
+    /// The attached loop devices that are `wanted`.
+    pub fn find(mut wanted: impl FnMut(&Self) -> bool) -> Vec<Self> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
             let name = entry.file_name();
             let number = name.to_str().and_then(|name| name.strip_prefix("loop")?.parse().ok());
             let Some(device) = number.map(|number| Self { number }) else { continue };
-            if device.file().is_some_and(|file| wanted(&file)) {
+            if device.file().is_some() && wanted(&device) {
                 found.push(device);
             }
         }
@@ -156,6 +156,20 @@ impl LoopDevice {
     pub fn file(&self) -> Option<PathBuf> {
         let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
         Some(text.trim_end_matches('\n').into())
+    }
+
+    /// The minor number of the file system that its file lies on: it names a file system without a
+    /// device, such as FUSE, wherever it is mounted and even when it no longer is.
+    #[must_use]
+    pub fn file_system_minor(&self) -> Option<u32> {
+        let device = File::open(self.path()).ok()?;
+        // SAFETY: loop_info64 is plain numbers and arrays of them, for which zero is a value.
+        let mut info: raw::loop_info64 = unsafe { std::mem::zeroed() };
+        // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, which lives until the call returns.
+        let got = unsafe { libc::ioctl(device.as_raw_fd(), raw::LOOP_GET_STATUS64 as _, &raw mut info) };
+        // The kernel's encoding: minor bits 8 and up lie above the major number.
+        let minor = (info.lo_device & 0xff) | ((info.lo_device >> 12) & !0xff);
+        if got == 0 { u32::try_from(minor).ok() } else { None }
     }
 
     /// Frees the device: at once, or when its last user closes it, waiting no longer than `limit`.
