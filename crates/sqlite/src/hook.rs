@@ -123,19 +123,21 @@ pub(crate) fn forget(db: Db) {
     }
 }
 
+/// Every file. The table is not held while a file is waited for, which may be in a round.
+fn files() -> Vec<Arc<Mutex<Watch>>> {
+    TABLE.read().map(|table| table.files.values().map(Arc::clone).collect()).unwrap_or_default()
+}
+
 /// Counters of every file.
 pub(crate) fn reports() -> Vec<Report> {
-    let Ok(table) = TABLE.read() else { return Vec::new() };
-    table.files.values().filter_map(|file| Some(file.lock().ok()?.report())).collect()
+    files().iter().filter_map(|file| Some(file.lock().ok()?.report())).collect()
 }
 
 /// Lets go of the clients, so that new ones are made with new settings.
 pub(crate) fn drop_clients() {
-    if let Ok(table) = TABLE.read() {
-        for file in table.files.values() {
-            if let Ok(mut file) = file.lock() {
-                file.drop_client();
-            }
+    for file in files() {
+        if let Ok(mut file) = file.lock() {
+            file.drop_client();
         }
     }
 }
