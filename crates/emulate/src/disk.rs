@@ -129,7 +129,6 @@ impl Disk {
             let delayed = delayed(&due, sent);
             self.meter().answered(kind, range.len(), result, sent - arrival, Some(delayed));
             self.logbook.answered(logged, range, (arrival, sent), result);
-            self.gauge.answered();
         }
     }
 
@@ -178,7 +177,6 @@ impl Disk {
         let sent = now();
         self.meter().answered(kind, range.len(), result, sent - arrival, None);
         self.logbook.answered(op, range, (arrival, sent), result);
-        self.gauge.answered();
     }
 }
 

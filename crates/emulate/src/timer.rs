@@ -148,7 +148,6 @@ impl Timer {
         let bytes = flight.io.range.len().bytes();
         self.meter.answered(kind, bytes, result, sent - flight.arrival, Some(delayed(&due, sent)));
         self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, sent), result);
-        self.gauge.answered();
     }
 
     fn told(&mut self, what: Tell) {

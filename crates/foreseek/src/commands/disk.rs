@@ -1,12 +1,17 @@
 //! `foreseek disk`.
 
 use super::{Answer, Format};
+use anyhow::Context;
 use comfy_table::{Table, presets};
-use foreseek_emulate::client::{self, Attached, Listed};
-use foreseek_emulate::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, Queue, Set, Stats};
+use foreseek_emulate::client::{self, Attached, DEFAULT_LOG_CAPACITY, Listed};
+use foreseek_emulate::{
+    AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, Queue, Set, Stats,
+};
 use foreseek_units::Bytes;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// What to do with emulated disks.
 #[derive(Debug, clap::Subcommand)]
@@ -34,6 +39,8 @@ pub(crate) enum Command {
     },
     /// Change an emulated disk while it runs.
     Set(Change),
+    /// Log the requests of an emulated disk, for plots.
+    Log(Logging),
     /// Serve a disk; run by `attach`.
     #[command(hide = true)]
     Serve {
@@ -135,6 +142,23 @@ pub(crate) struct Change {
     fail_none: bool,
 }
 
+/// Options of `foreseek disk log`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(crate) struct Logging {
+    /// The disk: its name or /dev/loopN.
+    target: String,
+    /// Log from now on; what was logged before is dropped.
+    #[arg(long, group = "what")]
+    start: bool,
+    /// The most requests to log.
+    #[arg(long, default_value_t = DEFAULT_LOG_CAPACITY, requires = "start")]
+    capacity: usize,
+    /// Stop logging and write the log as CSV; `-` is standard output.
+    #[arg(long, value_name = "FILE", group = "what")]
+    save: Option<PathBuf>,
+}
+
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
@@ -149,6 +173,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::Detach(args) => detach(&args),
         Command::Stats { target, reset, format } => stats(&target, reset, format),
         Command::Set(args) => set(&args),
+        Command::Log(args) => log(&args),
         Command::Serve { detached } => serve(detached),
     }
 }
@@ -280,6 +305,41 @@ fn set(args: &Change) -> anyhow::Result<Answer> {
         },
     };
     client::set(&args.target, &change)?;
+    Ok(Answer::Done)
+}
+
+fn log(args: &Logging) -> anyhow::Result<Answer> {
+    let Some(path) = &args.save else {
+        client::log_start(&args.target, args.capacity)?;
+        return Ok(Answer::Done);
+    };
+    // Made before the log is taken, which can be done once only.
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file: Box<dyn Write> = if path == Path::new("-") {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(std::io::BufWriter::new(File::create(path).with_context(cannot)?))
+    };
+    let log = client::log_stop(&args.target)?;
+    let write = |entry: &LogEntry, file: &mut dyn Write| {
+        let op = match entry.op {
+            LoggedOp::Read => "read",
+            LoggedOp::Write => "write",
+            LoggedOp::Flush => "flush",
+            LoggedOp::Discard => "discard",
+        };
+        let LogEntry { arrival_ns, completion_ns, lba, sectors, seek_sectors, failed, .. } = entry;
+        writeln!(file, "{arrival_ns},{completion_ns},{op},{lba},{sectors},{seek_sectors},{failed}")
+    };
+    writeln!(file, "arrival_ns,completion_ns,op,lba,sectors,seek_sectors,failed").with_context(cannot)?;
+    log.entries.iter().try_for_each(|entry| write(entry, &mut file)).with_context(cannot)?;
+    file.flush().with_context(cannot)?;
+    if log.missed > 0 {
+        super::remark(&format!(
+            "{} requests found the log full: start it with a larger --capacity",
+            log.missed
+        ));
+    }
     Ok(Answer::Done)
 }
 

@@ -145,6 +145,88 @@ fn a_killed_server_is_seen_and_cleaned_up_after() {
 }
 
 #[test]
+fn a_server_killed_while_it_starts_leaves_what_can_be_cleaned() {
+    let Some(lab) = Lab::new() else { return };
+    for (number, wait_ms) in [2, 10, 20, 30, 50, 80, 150].into_iter().enumerate() {
+        let name = format!("early{number}");
+        let mut attach = lab.command();
+        attach.args(["attach", "--profile", "wd-500g", "--size", "64M", "--name", &name]);
+        let mut attach = attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let record = lab.path(&format!("run/disks/{name}/record.json"));
+        let mut pid = None;
+        until(LIMIT, || {
+            let text = fs::read_to_string(&record).unwrap_or_default();
+            pid = serde_json::from_str::<Value>(&text).ok().and_then(|record| record["pid"].as_u64());
+            pid.is_some()
+        });
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        // Where it was faster it is killed as a disk that is ready.
+        lab.tool("kill", &["-s", "KILL", &pid.expect("a server").to_string()]);
+        assert!(wait(&mut attach, LIMIT).is_some(), "attach does not end");
+        assert!(until(LIMIT, || lab.list()[0]["health"] == "dead"), "{:?}", lab.list());
+        lab.must(&["detach", &name]);
+        let left = lab.path(&format!("run/disks/{name}"));
+        assert!(!left.exists());
+    }
+    lab.assert_clean();
+}
+
+#[test]
+fn a_mount_taken_away_by_others_is_noticed() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--name", "away"]);
+    let text = fs::read_to_string(lab.path("run/disks/away/record.json")).expect("a record");
+    let record: Value = serde_json::from_str(&text).expect("JSON");
+    lab.tool("umount", &["-l", lab.path("run/disks/away/mount").to_str().expect("plain")]);
+    read_direct(&device, 0).expect("the loop device holds on to it");
+    lab.must(&["detach", "away"]);
+    assert!(!Path::new(&format!("/sys/block/{}/loop/backing_file", name_of(&device))).exists());
+    lab.assert_clean();
+
+    let device = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--name", "away"]);
+    let text = fs::read_to_string(lab.path("run/disks/away/record.json")).expect("a record");
+    let again: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(record["connection"].is_u64() && again["connection"].is_u64());
+    let abort = format!("/sys/fs/fuse/connections/{}/abort", again["connection"]);
+    if fs::write(&abort, "1").is_err() {
+        println!("SKIPPED: fusectl is not mounted, so that nobody can abort");
+        return;
+    }
+    assert_eq!(read_direct(&device, 0).expect_err("aborted").raw_os_error(), Some(5));
+    assert!(until(LIMIT, || lab.list()[0]["health"] == "dead"), "{:?}", lab.list());
+    lab.must(&["detach", "away"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_log_holds_what_was_asked_of_the_disk() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--name", "log"]);
+    let none = lab.disk(&["log", "log", "--save", "-"]);
+    assert_eq!(none.status, Some(2));
+    assert!(none.err.contains("no log was started"), "{none:?}");
+    for delays in ["on", "off"] {
+        lab.must(&["set", "log", "--delays", delays]);
+        lab.must(&["log", "log", "--start", "--capacity", "3"]);
+        for page in [5, 9, 2, 7] {
+            read_direct(&device, page * 4096).expect("reads");
+        }
+        let saved = lab.must(&["log", "log", "--save", "-"]);
+        let lines: Vec<Vec<&str>> = saved.lines().map(|line| line.split(',').collect()).collect();
+        let seen: Vec<_> = lines[1..].iter().map(|line| [line[2], line[3], line[4], line[6]]).collect();
+        let expected = [40, 72, 16].map(|lba| lba.to_string());
+        let expected: Vec<_> = expected.iter().map(|lba| ["read", lba, "8", "false"]).collect();
+        assert_eq!(seen, expected, "{saved}");
+        assert_eq!((lines[2][5], lines[3][5]), ("24", "-64"), "{saved}");
+        for line in &lines[1..] {
+            assert!(line[0].parse::<u64>().expect("ns") < line[1].parse::<u64>().expect("ns"), "{saved}");
+        }
+    }
+    lab.must(&["detach", "log"]);
+    lab.assert_clean();
+}
+
+#[test]
 fn a_server_that_hangs_is_cut_off() {
     let Some(lab) = Lab::new() else { return };
     let device = lab.attach(&["--profile", "barracuda-500g", "--size", "64M", "--name", "hung"]);
