@@ -111,7 +111,6 @@ impl Disk {
     fn serve_modelled(&self, arrival: Instant, op: Op, range: ByteSpan, work: Work<'_>) {
         if !self.delays() {
             let answer = self.move_data(range, work);
-            self.gauge.answered();
             let result = answer.send(false);
             let (kind, logged) = kind_of(op);
             self.answered(kind, logged, range, arrival, result);
@@ -122,13 +121,13 @@ impl Disk {
         self.timer.tell(Tell::Arrived(Arc::clone(&flight)));
         let answer = self.move_data(range, work);
         if let Some((answer, due)) = flight.moved(answer) {
-            self.gauge.answered();
             let result = answer.send(due.failed);
             let sent = now();
             let (kind, logged) = kind_of(op);
             let delayed = delayed(&due, sent);
             self.meter().answered(kind, range.len(), result, sent - arrival, Some(delayed));
             self.logbook.answered(logged, range, (arrival, sent), result);
+            self.gauge.answered();
         }
     }
 
@@ -161,7 +160,6 @@ impl Disk {
 
     fn discard(&self, arrival: Instant, range: ByteSpan, reply: DoneReply) {
         let result = if self.fails(range) { Err(Failure::Io) } else { self.backing.discard(range) };
-        self.gauge.answered();
         reply.end(result);
         self.answered(Kind::Discard, LoggedOp::Discard, range, arrival, result);
     }
@@ -177,6 +175,7 @@ impl Disk {
         let sent = now();
         self.meter().answered(kind, range.len(), result, sent - arrival, None);
         self.logbook.answered(op, range, (arrival, sent), result);
+        self.gauge.answered();
     }
 }
 

@@ -140,14 +140,13 @@ impl Timer {
     fn answer(&mut self, due: Due) {
         let Some(flight) = self.flights.remove(&due.id) else { return };
         let Some(answer) = flight.due(due) else { return };
-        // Counted out first: who was answered shall not find itself still under way.
-        self.gauge.answered();
         let result = answer.send(due.failed);
         let sent = now();
         let (kind, op) = kind_of(flight.io.op);
         let bytes = flight.io.range.len().bytes();
         self.meter.answered(kind, bytes, result, sent - flight.arrival, Some(delayed(&due, sent)));
         self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, sent), result);
+        self.gauge.answered();
     }
 
     fn told(&mut self, what: Tell) {
