@@ -69,8 +69,8 @@ fn the_example_reads_the_same_with_and_without() {
     if counters["misses"] == 0 {
         println!("SKIPPED in part: the file stays in memory, nothing can be fetched");
     } else {
-        // 4 MiB, of which 60 %: the file of 12 MiB takes five rounds or more.
-        assert!(counters["rounds"].as_u64().unwrap() >= 5, "{counters}");
+        // 4 MiB, of which 60 % at first and 95 % at most: the file of 12 MiB takes four rounds or more.
+        assert!(counters["rounds"].as_u64().unwrap() >= 4, "{counters}");
         assert!(counters["used_pages"].as_u64().unwrap() >= 2900, "{counters}");
     }
     // Nothing was done, nothing is written.

@@ -297,7 +297,8 @@ impl AccessListEngine {
         match miss {
             Miss::Evicted(at) => {
                 self.stats.evicted += Pages(1);
-                let contention = self.contention.missing(self.stats.reads);
+                let account = self.held.account();
+                let contention = Contention::is_contention(account.lost, account.wanted);
                 if contention && !busy && self.round.take().is_some() {
                     self.shrink();
                     if self.trust.may_act() {

@@ -7,10 +7,13 @@
 //! a tenth of the largest cache there could be. There is no slow start, as that largest cache is
 //! known: a client begins with its whole share.
 //!
-//! One page alone is no signal. A stock kernel with memory to spare loses about one page in ten
-//! thousand (read-ahead does not insist where it meets a lock or an allocation fails), and to halve
-//! the buffer for it costs more than to read it. Eviction takes pages by the hundred, so that the
-//! next one is soon missing.
+//! A few pages alone are no signal. A kernel with memory to spare loses about one page in ten
+//! thousand (read-ahead does not insist where it meets a lock; a memory monitor such as DAMON takes
+//! pages from anywhere that look idle to it), and a buffer at the very edge of the memory loses a
+//! batch of reclaim now and then. To halve the buffer for that costs more than to read those pages
+//! one by one: the next rounds fetch as many pages again as the halves and quarters that are missing
+//! until it has grown back. So what is lost is weighed against that: up to [`LOSS`] of a round it is
+//! borne, and above [`QUIET`] the buffer no longer grows.
 
 use crate::settings::Share;
 use foreseek_units::{Bytes, Pages};
@@ -22,17 +25,18 @@ const INCREASE: f64 = 0.1;
 /// a gain, 384 KB.
 pub(crate) const FLOOR: Pages = Bytes::kib(384).pages_floor();
 
-/// Two pages missing within so many reads are contention. A page lost in more reads than that costs
-/// one random read in a thousand, which is nothing; eviction of one page in a thousand would be
-/// noticed.
-const LOSS_WINDOW: u64 = 1024;
+/// One page in so many of a round may be lost before it is contention. A page read by itself takes
+/// about as long as 100 pages of a sorted round (ATC'09 figure 2), so that the loss costs at most
+/// about as much as the round, which is what halving would cost at least.
+const LOSS: u64 = 128;
+
+/// Where more than one page in so many was lost, the buffer does not grow: it is at the edge.
+const QUIET: u64 = 1024;
 
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Contention {
     share: Share,
-    /// The number of the read that last found a page missing.
-    lost_at: Option<u64>,
     maximum: Option<Pages>,
     buffer: Pages,
 }
@@ -41,7 +45,7 @@ impl Contention {
     /// A controller that knows of no memory yet: its buffer is empty.
     #[must_use]
     pub fn new(share: Share) -> Self {
-        Self { share, lost_at: None, maximum: None, buffer: Pages::ZERO }
+        Self { share, maximum: None, buffer: Pages::ZERO }
     }
 
     /// There may be this much page cache in all.
@@ -66,11 +70,11 @@ impl Contention {
         self.buffer <= self.floor()
     }
 
-    /// A fetched page is missing at this read, counted from the first. Answers whether it is
-    /// contention; then the round is over, and [`evicted`](Self::evicted) follows.
-    pub fn missing(&mut self, read: u64) -> bool {
-        let before = self.lost_at.replace(read);
-        before.is_some_and(|before| read.saturating_sub(before) < LOSS_WINDOW)
+    /// Whether so many pages lost, of a round of `wanted`, are contention; then the round is over, and
+    /// [`evicted`](Self::evicted) follows.
+    #[must_use]
+    pub fn is_contention(lost: Pages, wanted: Pages) -> bool {
+        lost > (wanted / LOSS).max(Pages(1))
     }
 
     /// Pages of a round were evicted before they were read. To be told once a round.
@@ -78,8 +82,11 @@ impl Contention {
         self.buffer = (self.buffer / 2).max(self.floor());
     }
 
-    /// A whole round was consumed, without contention.
-    pub fn consumed(&mut self) {
+    /// A whole round of `wanted` pages was consumed without contention; `lost` of them were missing.
+    pub fn consumed(&mut self, lost: Pages, wanted: Pages) {
+        if lost > (wanted / QUIET).max(Pages(1)) {
+            return;
+        }
         let step = self.maximum.unwrap_or_default().scale(INCREASE);
         self.buffer = (self.buffer + step).min(self.ceiling());
     }
@@ -106,35 +113,46 @@ mod tests {
         assert_eq!(paper.buffer(), Pages(9_000));
         paper.evicted();
         assert_eq!(paper.buffer(), Pages(4_500));
-        paper.consumed();
+        paper.consumed(Pages::ZERO, Pages(1000));
         assert_eq!(paper.buffer(), Pages(5_500));
         for _ in 0..10 {
-            paper.consumed();
+            paper.consumed(Pages::ZERO, Pages(1000));
         }
         assert_eq!(paper.buffer(), Pages(9_000));
         let mut stock = Contention::new(Share::Stock);
         stock.set_maximum(Pages(10_000));
         assert_eq!(stock.buffer(), Pages(6_000));
-        stock.consumed();
+        stock.consumed(Pages::ZERO, Pages(1000));
         assert_eq!(stock.buffer(), Pages(6_000));
     }
 
     #[test]
-    fn a_probing_one_starts_as_stock_and_may_come_to_the_papers_share() {
+    fn a_probing_one_starts_as_stock_and_comes_to_its_ceiling() {
         let mut probing = Contention::new(Share::Probing);
         probing.set_maximum(Pages(10_000));
-        let sizes: Vec<u64> = (0..5).map(|_| (probing.buffer().0, probing.consumed()).0).collect();
-        assert_eq!(sizes, [6000, 7000, 8000, 9000, 9000]);
+        let sizes: Vec<u64> =
+            (0..6).map(|_| (probing.buffer().0, probing.consumed(Pages::ZERO, Pages(1000))).0).collect();
+        assert_eq!(sizes, [6000, 7000, 8000, 9000, 9500, 9500]);
         probing.evicted();
-        assert_eq!(probing.buffer(), Pages(4500));
+        assert_eq!(probing.buffer(), Pages(4750));
     }
 
     #[test]
-    fn one_page_lost_is_bad_luck_and_two_are_contention() {
-        let mut controller = Contention::new(Share::Stock);
-        assert!(!controller.missing(10));
-        assert!(!controller.missing(10 + LOSS_WINDOW));
-        assert!(controller.missing(9 + 2 * LOSS_WINDOW));
+    fn a_few_pages_lost_are_borne_and_more_are_contention() {
+        assert!(!Contention::is_contention(Pages(1), Pages(10)));
+        assert!(Contention::is_contention(Pages(2), Pages(10)));
+        assert!(!Contention::is_contention(Pages(80), Pages(80 * LOSS)));
+        assert!(Contention::is_contention(Pages(81), Pages(80 * LOSS)));
+    }
+
+    #[test]
+    fn a_buffer_at_the_edge_does_not_grow() {
+        let mut probing = Contention::new(Share::Probing);
+        probing.set_maximum(Pages(10_000));
+        probing.consumed(Pages(7), Pages(6 * QUIET));
+        assert_eq!(probing.buffer(), Pages(6000));
+        probing.consumed(Pages(6), Pages(6 * QUIET));
+        assert_eq!(probing.buffer(), Pages(7000));
     }
 
     #[test]
@@ -145,7 +163,7 @@ mod tests {
         assert_eq!(controller.buffer(), Pages(3_000));
         controller.set_maximum(Pages(10_000));
         assert_eq!(controller.buffer(), Pages(3_000));
-        controller.consumed();
+        controller.consumed(Pages::ZERO, Pages(1000));
         assert_eq!(controller.buffer(), Pages(4_000));
     }
 
@@ -159,7 +177,7 @@ mod tests {
             for (step, pages) in steps {
                 match step {
                     0 => controller.evicted(),
-                    1 => controller.consumed(),
+                    1 => controller.consumed(Pages::ZERO, Pages(1000)),
                     _ => {
                         maximum = pages;
                         controller.set_maximum(Pages(pages));

@@ -53,6 +53,8 @@ pub(crate) enum Met {
 pub(crate) struct Account {
     pub(crate) wanted: Pages,
     pub(crate) used: Pages,
+    /// Wanted, and gone when they were read.
+    pub(crate) lost: Pages,
 }
 
 #[derive(Debug, Default)]
@@ -149,6 +151,7 @@ impl Held {
             if !present || !needed {
                 return Met::Nothing;
             }
+            self.account.lost += Pages(1);
             return Met::Gone;
         }
         match kind {
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(held.met(key(1), false, true), Met::Nothing);
         held.disown(slot(), Span::new(PageIndex(4), PageIndex(9)));
         let account = held.account();
-        assert_eq!((account.wanted, account.used), (Pages(2), Pages(1)));
+        assert_eq!((account.wanted, account.used, account.lost), (Pages(2), Pages(1), Pages(2)));
         assert_eq!(held.pages(), Pages(1));
     }
 
@@ -280,7 +283,7 @@ mod tests {
         held.begin(&[run(2, 1)], &[key(1)], [1, 2].map(key).into_iter());
         assert_eq!(held.met(key(0), false, true), Met::Nothing);
         assert_eq!(held.met(key(1), true, true), Met::First);
-        assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1) });
+        assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1), lost: Pages(0) });
     }
 
     #[derive(Clone, Debug)]

@@ -59,7 +59,7 @@ impl AccessListEngine {
         let consumed = !round.abandoned && self.list.place() >= round.end;
         let read = !account.wanted.is_zero() && account.used * READ_AT_LEAST >= account.wanted;
         if consumed && read {
-            self.contention.consumed();
+            self.contention.consumed(account.lost, account.wanted);
             self.stats.buffer = self.contention.buffer();
         }
         if !consumed {
@@ -80,6 +80,11 @@ impl AccessListEngine {
 
     /// Asks the application what it will read.
     pub(crate) fn ask(&mut self, look: Look, page: PageKey, at: Option<Place>, out: &mut Commands) {
+        // A round that was read to its end is judged first, so that the application is asked for as
+        // much as the buffer holds from now on.
+        if self.round.is_some_and(|round| !round.abandoned && self.list.place() >= round.end) {
+            self.judge(self.list.place());
+        }
         let list = (self.list.place(), self.list.end());
         self.asked = Some(Asked { look, page, at, list });
         self.stats.wants += 1;
