@@ -29,18 +29,28 @@ struct Hierarchy {
 const V1_LIMITS: &[&str] = &["memory.limit_in_bytes"];
 const V2_LIMITS: &[&str] = &["memory.max", "memory.high"];
 
-/// Moves this process out of limited memory cgroups. Gives a remark where a limit stays.
+/// What came of leaving.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// What limit stays.
+    pub(crate) remark: Option<String>,
+    /// A group made to go to; to be removed when the process has ended.
+    pub(crate) made: Option<PathBuf>,
+}
+
+/// Moves this process out of limited memory cgroups.
 ///
 /// # Errors
 /// Where it is in a limited group that it could leave but may not.
-pub(crate) fn leave_limited() -> Result<Option<String>, Error> {
+pub(crate) fn leave_limited() -> Result<Left, Error> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut remark = None;
+    let mut all = Left::default();
     for hierarchy in hierarchies(&own, &mounts) {
-        remark = remark.or(hierarchy.leave()?);
+        let left = hierarchy.leave()?;
+        all = Left { remark: all.remark.or(left.remark), made: all.made.or(left.made) };
     }
-    Ok(remark)
+    Ok(all)
 }
 
 /// The hierarchies that can limit memory.
@@ -78,32 +88,36 @@ fn hierarchies(own: &str, mounts: &str) -> Vec<Hierarchy> {
 }
 
 impl Hierarchy {
-    fn leave(&self) -> Result<Option<String>, Error> {
+    fn leave(&self) -> Result<Left, Error> {
         let limited = |group: &Path| self.limits.iter().any(|limit| has_limit(&group.join(limit)));
         let own = self.mount.join(&self.own);
         let up_to_root = own.ancestors().take_while(|group| group.starts_with(&self.mount));
-        let Some(highest) = up_to_root.filter(|group| limited(group)).last() else { return Ok(None) };
+        let Some(highest) = up_to_root.filter(|group| limited(group)).last() else {
+            return Ok(Left::default());
+        };
         let Some(target) = highest.parent().filter(|parent| parent.starts_with(&self.mount)) else {
-            return Ok(Some(format!(
+            let remark = format!(
                 "the memory of everything here is limited as a whole ({}), the server's included: give the \
                  disk's users a lower limit of their own, or they may lock up together",
                 highest.display()
-            )));
+            );
+            return Ok(Left { remark: Some(remark), made: None });
         };
         let pid = std::process::id().to_string();
         let mut moved = fs::write(target.join("cgroup.procs"), &pid);
+        let mut made = None;
         if moved.is_err() && target != self.mount {
             // A group of the unified hierarchy that hands memory on to its children holds no
             // processes itself.
             let child = target.join(CHILD);
-            let made = fs::create_dir(&child);
-            if made.is_ok() || child.is_dir() {
+            if fs::create_dir(&child).is_ok() || child.is_dir() {
                 moved = fs::write(child.join("cgroup.procs"), &pid);
+                made = Some(child);
             }
         }
         moved.context("leave the limited memory of its users for", target)?;
         tracing::info!("left the limited memory of {} for {}", own.display(), target.display());
-        Ok(None)
+        Ok(Left { remark: None, made })
     }
 }
 
@@ -154,7 +168,7 @@ mod tests {
     fn the_nearest_group_above_all_limits_is_taken() {
         let (root, at) =
             tree(&[("", "max"), ("a", "max"), ("a/b", "1000"), ("a/b/c", "max"), ("a/b/c/d", "5")]);
-        assert_eq!(at("a/b/c/d").leave().expect("moves"), None);
+        assert_eq!(at("a/b/c/d").leave().expect("moves"), Left::default());
         let pid = std::process::id().to_string();
         assert_eq!(fs::read_to_string(root.path().join("a/cgroup.procs")).expect("there"), pid);
         for stays in ["cgroup.procs", "a/b/cgroup.procs", "a/b/c/cgroup.procs"] {
@@ -165,11 +179,22 @@ mod tests {
     #[test]
     fn without_a_limit_nothing_moves_and_with_one_on_the_root_it_is_said() {
         let (root, at) = tree(&[("", "max"), ("a", "9223372036854771712")]);
-        assert_eq!(at("a").leave().expect("stays"), None);
+        assert_eq!(at("a").leave().expect("stays"), Left::default());
         assert_eq!(fs::read_to_string(root.path().join("cgroup.procs")).expect("there"), "");
         let (_root, at) = tree(&[("", "1000"), ("a", "max")]);
-        let remark = at("a").leave().expect("stays").expect("says so");
+        let remark = at("a").leave().expect("stays").remark.expect("says so");
         assert!(remark.contains("limited as a whole"), "{remark}");
+    }
+
+    #[test]
+    fn a_group_that_holds_no_processes_itself_gets_a_child() {
+        let (root, at) = tree(&[("", "max"), ("a", "max"), ("a/b", "1000")]);
+        fs::remove_file(root.path().join("a/cgroup.procs")).expect("removed");
+        fs::create_dir(root.path().join("a/cgroup.procs")).expect("in the way");
+        let child = root.path().join("a").join(CHILD);
+        assert_eq!(at("a/b").leave().expect("moves"), Left { remark: None, made: Some(child.clone()) });
+        let pid = std::process::id().to_string();
+        assert_eq!(fs::read_to_string(child.join("cgroup.procs")).expect("there"), pid);
     }
 
     #[test]

@@ -121,12 +121,12 @@ impl Disk {
         self.timer.tell(Tell::Arrived(Arc::clone(&flight)));
         let answer = self.move_data(range, work);
         if let Some((answer, due)) = flight.moved(answer) {
+            let leaves = now();
             let result = answer.send(due.failed);
-            let sent = now();
             let (kind, logged) = kind_of(op);
-            let delayed = delayed(&due, sent);
-            self.meter().answered(kind, range.len(), result, sent - arrival, Some(delayed));
-            self.logbook.answered(logged, range, (arrival, sent), result);
+            let delayed = delayed(&due, leaves);
+            self.meter().answered(kind, range.len(), result, leaves - arrival, Some(delayed));
+            self.logbook.answered(logged, range, (arrival, leaves), result);
             self.gauge.answered();
         }
     }

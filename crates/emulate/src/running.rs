@@ -65,13 +65,15 @@ impl Running {
     /// device over its file and times reads of it, in another process.
     pub(crate) fn start(options: &AttachOptions, place: Place, lay: &mut Lay<'_>) -> Result<Self, Error> {
         let place = GuardedPlace(place);
-        let mut remarks = Vec::from_iter(cgroup::leave_limited()?);
+        let left = cgroup::leave_limited()?;
+        let mut remarks = Vec::from_iter(left.remark);
         let scale = check_scale(options.time_scale)?;
         let backing = Backing::open(options, &place.0.name())?;
         let size = backing.size();
         check_failing(&options.fail_lba, size)?;
         let model = build(options, size)?;
         let mut record = first_record(options, &backing);
+        record.cgroup = left.made;
         place.0.set_record(&record)?;
 
         remarks.extend(backing.remark());
@@ -255,6 +257,7 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
         remove_backing: backing.is_temporary(),
         connection: None,
         device: None,
+        cgroup: None,
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Record {
     pub(crate) connection: Option<u32>,
     /// The loop device, once attached.
     pub(crate) device: Option<PathBuf>,
+    /// A memory cgroup that was made for the server.
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 /// How a disk's server is.

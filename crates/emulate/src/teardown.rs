@@ -60,7 +60,7 @@ pub(crate) fn remove_files(place: &Place, record: Option<&Record>) -> Result<(),
     place.remove()
 }
 
-/// Waits until the server's process has ended.
+/// Waits until the server's process has ended, and removes the cgroup that was made for it.
 pub(crate) fn wait_for_end(record: &Record, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     while record.alive() {
@@ -68,6 +68,10 @@ pub(crate) fn wait_for_end(record: &Record, limit: Duration) -> bool {
             return false;
         }
         std::thread::sleep(POLL);
+    }
+    if let Some(group) = &record.cgroup {
+        // Another disk's server may still be in it.
+        let _ = fs::remove_dir(group);
     }
     true
 }

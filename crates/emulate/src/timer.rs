@@ -140,12 +140,13 @@ impl Timer {
     fn answer(&mut self, due: Due) {
         let Some(flight) = self.flights.remove(&due.id) else { return };
         let Some(answer) = flight.due(due) else { return };
+        // What sending takes is part of the path.
+        let leaves = now();
         let result = answer.send(due.failed);
-        let sent = now();
         let (kind, op) = kind_of(flight.io.op);
         let bytes = flight.io.range.len().bytes();
-        self.meter.answered(kind, bytes, result, sent - flight.arrival, Some(delayed(&due, sent)));
-        self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, sent), result);
+        self.meter.answered(kind, bytes, result, leaves - flight.arrival, Some(delayed(&due, leaves)));
+        self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, leaves), result);
         self.gauge.answered();
     }
 
@@ -262,9 +263,9 @@ pub(crate) fn kind_of(op: Op) -> (Kind, LoggedOp) {
     }
 }
 
-/// The times of a request that was due and was answered at `sent`.
-pub(crate) fn delayed(due: &Due, sent: Instant) -> Delayed {
-    Delayed { late: sent - due.at, modelled: due.modelled, path: due.path }
+/// The times of a request that was due and whose answer left at `left`.
+pub(crate) fn delayed(due: &Due, left: Instant) -> Delayed {
+    Delayed { late: left - due.at, modelled: due.modelled, path: due.path }
 }
 
 fn difference(now: Counters, before: Counters) -> Counters {
