@@ -14,12 +14,16 @@ struct Known {
     told: Bytes,
     /// The descriptor by which the application last named it.
     named: RawFd,
+    /// Regions of it; without any, it is forgotten.
+    regions: usize,
 }
 
 pub(crate) struct State {
     driver: Driver,
     cache: KernelPageCache,
     known: HashMap<ObjectId, Known>,
+    /// How many there ever were.
+    files: u64,
     pub(crate) beyond_end: u64,
 }
 
@@ -44,7 +48,7 @@ impl State {
         if let Some(file) = recording {
             driver.record_into(Recorder::new(Box::new(file)));
         }
-        Self { driver, cache, known: HashMap::new(), beyond_end: 0 }
+        Self { driver, cache, known: HashMap::new(), files: 0, beyond_end: 0 }
     }
 
     pub(crate) fn stats(&self) -> foreseek_prefetch::Stats {
@@ -52,7 +56,7 @@ impl State {
     }
 
     pub(crate) fn files(&self) -> u64 {
-        self.known.len() as u64
+        self.files
     }
 
     pub(crate) fn closed(&mut self, fd: HostFd) {
@@ -67,13 +71,24 @@ impl State {
 
     pub(crate) fn watch(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>, range: ByteSpan) {
         let (object, was_gone) = self.learn(fd, identity, length);
+        self.files += u64::from(!self.known.contains_key(&object));
         self.name(object, fd, was_gone);
+        if let Some(known) = self.known.get_mut(&object) {
+            known.regions += 1;
+        }
         self.driver.watch(&mut self.cache, object, range);
     }
 
     pub(crate) fn unwatch(&mut self, identity: &Identity, range: ByteSpan) {
-        if let Some(object) = self.cache.object(identity) {
-            self.driver.unwatch(&mut self.cache, object, range);
+        let Some(object) = self.cache.object(identity) else { return };
+        self.driver.unwatch(&mut self.cache, object, range);
+        let Some(known) = self.known.get_mut(&object) else { return };
+        known.regions -= 1;
+        if known.regions == 0 {
+            // A client may watch any number of files in turn.
+            self.driver.close(&mut self.cache, stream_of(object));
+            self.known.remove(&object);
+            self.cache.remove(object);
         }
     }
 
@@ -87,7 +102,7 @@ impl State {
     /// that it can be reached again.
     fn name(&mut self, object: ObjectId, fd: HostFd, was_gone: bool) {
         let length = self.cache.length(object);
-        let known = self.known.entry(object).or_insert(Known { told: length, named: fd.raw() });
+        let known = self.known.entry(object).or_insert(Known { told: length, named: fd.raw(), regions: 0 });
         known.named = fd.raw();
         if was_gone || known.told != length {
             self.open(object, length);
@@ -156,9 +171,11 @@ impl State {
         length: Option<Bytes>,
         range: ByteSpan,
     ) -> Next {
+        // It may have been unwatched since the caller looked.
+        let known = self.cache.object(&identity).and_then(|object| self.known.get(&object));
+        let Some(told) = known.map(|known| known.told) else { return Next::Go };
         let (object, was_gone) = self.learn(fd, identity, length);
         let length = self.cache.length(object);
-        let Some(told) = self.known.get(&object).map(|known| known.told) else { return Next::Go };
         let end = ByteOffset::ZERO + length;
         let range = ByteSpan::new(range.start.min(end), range.end.min(end));
         if range.is_empty() {
@@ -209,4 +226,33 @@ fn stream_of(object: ObjectId) -> StreamId {
 
 fn who() -> Who {
     Who(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn files_watched_in_turn_are_forgotten_one_by_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let range = ByteSpan::new(ByteOffset(0), ByteOffset(8192));
+        let mut state: Option<State> = None;
+        for number in 0..50 {
+            let file = std::fs::File::create_new(directory.path().join(number.to_string())).unwrap();
+            file.set_len(8192).unwrap();
+            let fd = HostFd::new(file.as_raw_fd()).unwrap();
+            let (identity, length) = fd.identify().unwrap();
+            let state = state.get_or_insert_with(|| State::new(&Settings::default(), &identity, None));
+            state.watch(fd, identity, length, range);
+            state.watch(fd, identity, length, range);
+            let entry = Entry { fd: fd.raw(), offset: ByteOffset(0), mark: false };
+            state.unwatch(&identity, range);
+            assert_eq!(state.hint(HintMode::Set, &[entry], true).unwrap(), 1, "one region is left");
+            state.unwatch(&identity, range);
+            state.finish();
+            assert!(matches!(state.hint(HintMode::Set, &[entry], true), Err(Error::NotWatched { .. })));
+            assert_eq!((state.cache.objects(), state.known.len(), state.files()), (0, 0, number + 1));
+        }
+    }
 }

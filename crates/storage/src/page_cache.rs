@@ -18,7 +18,7 @@ use foreseek_prefetch::PageCache;
 use foreseek_prefetch::engine::{Extent, ObjectId, Refusal};
 use foreseek_units::{Bytes, Instant, Nanos, PageSpan, Pages, Sectors};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Sectors between the addresses of one disk and the next: 8 PiB, more than any disk.
 const DISK_STRIDE: Sectors = Sectors(1 << 44);
@@ -89,11 +89,37 @@ struct Object {
     forget: DontNeed,
 }
 
+impl Object {
+    fn new(identity: Identity, disks: &mut Vec<DeviceNumber>) -> Self {
+        let backing = Backing::of(identity.device);
+        let disk = disks.iter().position(|disk| *disk == backing.disk).unwrap_or_else(|| {
+            disks.push(backing.disk);
+            disks.len() - 1
+        });
+        Self {
+            identity,
+            start: backing.start,
+            disk,
+            descriptors: Vec::new(),
+            length: match identity.kind {
+                FileKind::BlockDevice => backing.length.unwrap_or_default(),
+                FileKind::File => Bytes::ZERO,
+            },
+            call: backing.call_length(),
+            means: Means::default(),
+            residency: None,
+            forget: DontNeed::default(),
+        }
+    }
+}
+
 /// The kernel's page cache for the files of one client.
 pub struct KernelPageCache {
     options: Options,
     origin: std::time::Instant,
-    objects: Vec<Object>,
+    /// Those that are watched; a number is never used again.
+    objects: BTreeMap<ObjectId, Object>,
+    next_object: u64,
     by_identity: HashMap<Identity, ObjectId>,
     disks: Vec<DeviceNumber>,
     /// How many ranges wait to be given back.
@@ -113,7 +139,8 @@ impl KernelPageCache {
         Self {
             options,
             origin: std::time::Instant::now(),
-            objects: Vec::new(),
+            objects: BTreeMap::new(),
+            next_object: 0,
             by_identity: HashMap::new(),
             disks: Vec::new(),
             forgetting: 0,
@@ -129,9 +156,10 @@ impl KernelPageCache {
     pub fn learn(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> ObjectId {
         let object = match self.by_identity.get(&identity) {
             Some(object) => *object,
-            None => self.add(identity),
+            None => self.number(identity),
         };
-        let entry = self.entry(object);
+        let disks = &mut self.disks;
+        let entry = self.objects.entry(object).or_insert_with(|| Object::new(identity, disks));
         if let Some(length) = length {
             entry.length = length;
         }
@@ -144,29 +172,20 @@ impl KernelPageCache {
         object
     }
 
-    fn add(&mut self, identity: Identity) -> ObjectId {
-        let backing = Backing::of(identity.device);
-        let disk = self.disks.iter().position(|disk| *disk == backing.disk).unwrap_or_else(|| {
-            self.disks.push(backing.disk);
-            self.disks.len() - 1
-        });
-        let object = ObjectId(self.objects.len() as u64);
-        self.objects.push(Object {
-            identity,
-            start: backing.start,
-            disk,
-            descriptors: Vec::new(),
-            length: match identity.kind {
-                FileKind::BlockDevice => backing.length.unwrap_or_default(),
-                FileKind::File => Bytes::ZERO,
-            },
-            call: backing.call_length(),
-            means: Means::default(),
-            residency: None,
-            forget: DontNeed::default(),
-        });
+    fn number(&mut self, identity: Identity) -> ObjectId {
+        let object = ObjectId(self.next_object);
+        self.next_object += 1;
         self.by_identity.insert(identity, object);
         object
+    }
+
+    /// Forgets an object: nothing of it is wanted any more. What was to be given back of it is.
+    pub fn remove(&mut self, object: ObjectId) {
+        self.hand_over();
+        if let Some(gone) = self.objects.remove(&object) {
+            self.by_identity.remove(&gone.identity);
+        }
+        self.confirmed = self.confirmed.filter(|(known, _)| *known != object);
     }
 
     /// The object with this identity, if it is known.
@@ -178,13 +197,13 @@ impl KernelPageCache {
     /// The length of an object when it was last looked at.
     #[must_use]
     pub fn length(&self, object: ObjectId) -> Bytes {
-        self.objects.get(object.0 as usize).map_or(Bytes::ZERO, |object| object.length)
+        self.objects.get(&object).map_or(Bytes::ZERO, |object| object.length)
     }
 
     /// Whether no descriptor of an object is known any more.
     #[must_use]
     pub fn is_gone(&self, object: ObjectId) -> bool {
-        self.objects.get(object.0 as usize).is_none_or(|object| object.descriptors.is_empty())
+        self.objects.get(&object).is_none_or(|object| object.descriptors.is_empty())
     }
 
     /// How many objects are known.
@@ -195,7 +214,7 @@ impl KernelPageCache {
 
     /// The host is about to close this descriptor.
     pub fn closed(&mut self, fd: HostFd) {
-        for object in &mut self.objects {
+        for object in self.objects.values_mut() {
             object.descriptors.retain(|known| *known != fd);
         }
         self.confirmed = self.confirmed.filter(|(_, known)| *known != fd);
@@ -208,7 +227,7 @@ impl KernelPageCache {
         {
             return Some(fd);
         }
-        let entry = self.objects.get_mut(object.0 as usize)?;
+        let entry = self.objects.get_mut(&object)?;
         while let Some(fd) = entry.descriptors.first().copied() {
             match fd.identify() {
                 Some((identity, length)) if identity == entry.identity => {
@@ -235,11 +254,6 @@ impl KernelPageCache {
         std::mem::take(&mut self.notices)
     }
 
-    fn entry(&mut self, object: ObjectId) -> &mut Object {
-        // Objects are numbered as they are made and never removed.
-        &mut self.objects[object.0 as usize]
-    }
-
     fn notice(&mut self, notice: Notice) {
         if self.said.insert(std::mem::discriminant(&notice)) {
             self.notices.push(notice);
@@ -252,12 +266,14 @@ impl KernelPageCache {
             return;
         }
         self.forgetting = 0;
-        for index in 0..self.objects.len() {
-            let ranges = self.objects[index].forget.take();
-            if ranges.is_empty() {
-                continue;
-            }
-            let Some(fd) = self.descriptor(ObjectId(index as u64)) else { continue };
+        let waiting: Vec<(ObjectId, Vec<PageSpan>)> = self
+            .objects
+            .iter_mut()
+            .filter(|(_, object)| !object.forget.is_empty())
+            .map(|(id, object)| (*id, object.forget.take()))
+            .collect();
+        for (object, ranges) in waiting {
+            let Some(fd) = self.descriptor(object) else { continue };
             for range in ranges {
                 // Best effort: what the kernel keeps, it will reclaim by itself.
                 let _ = dont_need(fd, range);
@@ -266,12 +282,12 @@ impl KernelPageCache {
     }
 
     fn ask_for(&mut self, object: ObjectId, fd: HostFd, range: PageSpan) -> Result<Pages, Refusal> {
-        let entry = self.entry(object);
+        let entry = self.objects.get_mut(&object).ok_or(Refusal::Gone)?;
         let bytes = range.bytes();
         let (call, means) = (entry.call, entry.means);
         let outcome = match will_need(fd, bytes, call, means) {
             Err(Errno::NOSYS) if means == Means::Fadvise => {
-                self.entry(object).means = Means::Readahead;
+                entry.means = Means::Readahead;
                 will_need(fd, bytes, call, Means::Readahead)
             }
             other => other,
@@ -297,7 +313,7 @@ impl PageCache for KernelPageCache {
         // What is given back makes room for what is brought in.
         self.hand_over();
         let fd = self.descriptor(object).ok_or(Refusal::Gone)?;
-        let within = clip(range, self.entry(object).length);
+        let within = clip(range, self.length(object));
         if within.is_empty() {
             // The file has shrunk: these pages are not there, others may be.
             return Ok(Pages::ZERO);
@@ -306,10 +322,8 @@ impl PageCache for KernelPageCache {
     }
 
     fn forget(&mut self, object: ObjectId, range: PageSpan) {
-        if object.0 as usize >= self.objects.len() || range.is_empty() {
-            return;
-        }
-        self.entry(object).forget.push(range);
+        let Some(entry) = self.objects.get_mut(&object).filter(|_| !range.is_empty()) else { return };
+        entry.forget.push(range);
         self.forgetting += 1;
         if self.forgetting >= FORGET_LIMIT {
             self.hand_over();
@@ -318,7 +332,7 @@ impl PageCache for KernelPageCache {
 
     fn resident(&mut self, object: ObjectId, range: PageSpan, runs: &mut Vec<PageSpan>) -> bool {
         let Some(fd) = self.descriptor(object) else { return false };
-        let entry = self.entry(object);
+        let Some(entry) = self.objects.get_mut(&object) else { return false };
         let stale = entry.forget.overlaps(range);
         let within = clip(range, entry.length);
         let residency = *entry.residency.get_or_insert_with(|| Residency::of(fd));
@@ -338,7 +352,7 @@ impl PageCache for KernelPageCache {
             return Vec::new();
         }
         let Some(fd) = self.descriptor(object) else { return Vec::new() };
-        let entry = self.entry(object);
+        let Some(entry) = self.objects.get(&object) else { return Vec::new() };
         let disk = DISK_STRIDE * entry.disk as u64;
         match Layout::of(fd, &entry.identity, entry.start) {
             Ok(mut layout) => {
