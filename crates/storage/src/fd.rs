@@ -111,11 +111,19 @@ impl HostFd {
 
     /// Whether messages may be written here. A number that is standard error by custom may have been
     /// closed and be a database by now: a file counts only if it was opened for writing alone, as
-    /// shells open the targets of redirections and databases are not.
+    /// shells open the targets of redirections and databases are not. And it must take them at once:
+    /// to write into a pipe that nobody reads waits for ever, or ends the process (SIGPIPE).
     #[must_use]
     pub fn takes_messages(self) -> bool {
         let Ok(flags) = rustix::fs::fcntl_getfl(self.borrow()) else { return false };
-        flags & OFlags::ACCMODE == OFlags::WRONLY || self.identify().is_none()
+        (flags & OFlags::ACCMODE == OFlags::WRONLY || self.identify().is_none()) && self.is_writable_now()
+    }
+
+    fn is_writable_now(self) -> bool {
+        let mut poll = libc::pollfd { fd: self.0, events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one live structure is passed, as told; the kernel checks the descriptor.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        ready == 1 && poll.revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) == libc::POLLOUT
     }
 
     /// Why reads through this descriptor can't be prefetched; `None` where they can.
@@ -169,6 +177,17 @@ mod tests {
         assert!(host(&log).takes_messages());
         assert!(HostFd::new(writer.as_raw_fd()).unwrap().takes_messages());
         assert!(!HostFd::new(1_000_000).unwrap().takes_messages());
+    }
+
+    #[test]
+    fn a_message_neither_waits_for_a_reader_nor_dies_of_having_none() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let fd = HostFd::new(writer.as_raw_fd()).unwrap();
+        rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
+        assert!(!fd.takes_messages(), "the pipe is full");
+        drop(reader);
+        assert!(!fd.takes_messages(), "nobody reads it");
     }
 
     #[test]
