@@ -5,7 +5,7 @@ use foreseek_libprefetch::{Client, Settings, Want};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, OnceLock, RwLock, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, Once, OnceLock, RwLock, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::Duration;
 
 /// Clients in one process: each is looked at on every read, and a program has one for each of its
@@ -86,14 +86,20 @@ pub(crate) fn unregister(number: usize) -> bool {
 
 /// The client of a number.
 pub(crate) fn find(number: usize) -> Option<Arc<Registered>> {
-    let clients = CLIENTS.read().ok()?;
+    // Not waited for without end: see `try_briefly`.
+    let clients = try_briefly(|| CLIENTS.try_read())?;
     clients.iter().find(|known| known.number == number).cloned()
 }
 
-/// The list, to be changed. A fork may have left it locked by a thread that the child does not have.
+/// The list, to be changed.
 fn write() -> Option<RwLockWriteGuard<'static, Vec<Arc<Registered>>>> {
+    try_briefly(|| CLIENTS.try_write())
+}
+
+/// Takes the list. A fork may have left it locked by a thread that the child does not have.
+fn try_briefly<G>(mut take: impl FnMut() -> TryLockResult<G>) -> Option<G> {
     for _ in 0..LOCK_TRIES {
-        match CLIENTS.try_write() {
+        match take() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(_)) => break,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
