@@ -22,10 +22,10 @@ const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
 /// Statements of one connection that are looked at for a LIMIT.
 const STATEMENTS_LIMIT: usize = 256;
-/// The first version in whose table of routines all of those below are (`sqlite3_vfs_find` 3.5,
-/// `sqlite3_next_stmt` 3.6, `sqlite3_create_function_v2` 3.7.3, `sqlite3_stmt_busy` 3.7.10,
-/// `sqlite3_auto_extension` in the table since 3.8.7).
-const OLDEST: c_int = 3_008_007;
+/// The first version that can keep an extension loaded: an older one takes
+/// [`OK_LOAD_PERMANENTLY`] for a failure and unloads the library, hooks and all. All of the routines
+/// below are in its table.
+const OLDEST: c_int = 3_014_000;
 
 /// A connection; opaque.
 pub(crate) type Db = *mut c_void;
@@ -73,11 +73,14 @@ mod at {
     pub(super) const RESULT_TEXT: usize = 85;
     pub(super) const VALUE_TEXT: usize = 109;
     pub(super) const FILE_CONTROL: usize = 127;
+    pub(super) const MUTEX_LEAVE: usize = 133;
+    pub(super) const MUTEX_TRY: usize = 134;
     pub(super) const VFS_FIND: usize = 141;
     pub(super) const CONTEXT_DB_HANDLE: usize = 149;
     pub(super) const NEXT_STMT: usize = 152;
     pub(super) const SQL: usize = 153;
     pub(super) const CREATE_FUNCTION_V2: usize = 162;
+    pub(super) const DB_MUTEX: usize = 164;
     pub(super) const STMT_BUSY: usize = 184;
     pub(super) const AUTO_EXTENSION: usize = 192;
 }
@@ -308,11 +311,41 @@ impl Api {
         }
     }
 
-    /// Whether a statement that the connection is running has a LIMIT.
+    /// Whether a statement that the connection is running has a LIMIT. Where another thread is
+    /// within the connection (which then shares its cache with the one that reads), the answer is no:
+    /// to wait for it here, with the cache locked, could be for ever.
     ///
     /// # Safety
-    /// `db` must be a live connection that this thread may use now.
+    /// `db` must be a live connection, and live until this returns.
     pub(crate) unsafe fn runs_limited(self, db: Db) -> bool {
+        type DbMutex = unsafe extern "C" fn(Db) -> *mut c_void;
+        type Try = unsafe extern "C" fn(*mut c_void) -> c_int;
+        type Leave = unsafe extern "C" fn(*mut c_void);
+        // SAFETY: `sqlite3_db_mutex` of a live connection gives a mutex that lives as long, or null
+        // where its host keeps threads apart.
+        unsafe {
+            let mutex = self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db));
+            if mutex.is_null() {
+                return self.any_limited(db);
+            }
+            let (Some(try_), Some(leave)) =
+                (self.routine::<Try>(at::MUTEX_TRY), self.routine::<Leave>(at::MUTEX_LEAVE))
+            else {
+                return false;
+            };
+            // The mutex is recursive: a thread that is within the connection gets it.
+            if try_(mutex) != OK {
+                return false;
+            }
+            let limited = self.any_limited(db);
+            leave(mutex);
+            limited
+        }
+    }
+
+    /// # Safety
+    /// `db` must be a live connection that this thread may use now.
+    unsafe fn any_limited(self, db: Db) -> bool {
         type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;
         type Sql = unsafe extern "C" fn(*mut c_void) -> *const c_char;
         type Busy = unsafe extern "C" fn(*mut c_void) -> c_int;

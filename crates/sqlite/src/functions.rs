@@ -11,7 +11,7 @@ use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Value};
 use crate::hook;
 use crate::settings;
 use crate::watch::Report;
-use foreseek_libprefetch::{Settings, guest};
+use foreseek_libprefetch::guest;
 use foreseek_units::Bytes;
 use libc::{c_char, c_int, c_void};
 use std::fmt::Write;
@@ -61,7 +61,9 @@ unsafe extern "C" fn connection_opened(
     routines: *const *const c_void,
 ) -> c_int {
     // SAFETY: the arguments are SQLite's.
-    unsafe { load(db, message, routines, OK) }
+    unsafe { load(db, message, routines, OK) };
+    // A failure of ours is no reason for a connection not to open.
+    OK
 }
 
 unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void, done: c_int) -> c_int {
@@ -83,7 +85,7 @@ unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void
 
 /// Sets the hooks at the first connection, and makes this one known.
 fn set_up(api: Api, db: Db) -> Result<(), String> {
-    let settings = Settings::from_env().map_err(|error| format!("foreseek: {error}"))?;
+    let settings = settings::loaded().map_err(|error| format!("foreseek: {error}"))?;
     let functions: [(_, _, crate::api::Function); 2] =
         [(c"foreseek_status", 0, status), (c"foreseek_set", 2, set)];
     for (index, (name, arguments, function)) in functions.into_iter().enumerate() {
@@ -151,6 +153,9 @@ fn status_json(mmap_size: i64) -> String {
         "switched off by FORESEEK_DISABLE: unset it and load again".to_owned()
     } else if guest::is_aside() {
         "an internal failure; see standard error".to_owned()
+    } else if !hook::is_own_process() {
+        "this is a forked child: prefetching is its parent's; load the extension in a process of its own"
+            .to_owned()
     } else if !is_seeing(hooked) {
         NO_HOOKS.to_owned()
     } else if mmap_size > 0 {

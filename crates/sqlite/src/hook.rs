@@ -16,6 +16,7 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,14 +51,19 @@ const ARMED: RawFd = -1;
 
 #[derive(Clone)]
 enum Known {
-    Database { file: Arc<Mutex<Watch>>, connection: usize },
+    Database(Arc<Mutex<Watch>>),
     Other,
 }
+
+/// What stands for the connection of a descriptor that has several: they share a cache.
+const SEVERAL: usize = usize::MAX;
 
 #[derive(Default)]
 struct Table {
     descriptors: HashMap<RawFd, Known>,
     files: HashMap<Identity, Arc<Mutex<Watch>>>,
+    /// Which connection reads through a descriptor, as far as it was introduced.
+    connections: HashMap<RawFd, usize>,
 }
 
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
@@ -96,35 +102,40 @@ pub(crate) fn install(api: Api) -> Vec<&'static str> {
 
 /// Learns which descriptor a connection's main database has. To be called while it is set up.
 pub(crate) fn introduce(api: Api, db: Db) {
+    if !is_own_process() {
+        return;
+    }
     PROBE.set(Some(ARMED));
     api.touch(db);
     let Some(fd) = PROBE.take().and_then(HostFd::new) else { return };
-    let Some(Known::Database { .. }) = known(fd) else { return };
-    if let Ok(mut table) = TABLE.write()
-        && let Some(Known::Database { connection, .. }) = table.descriptors.get_mut(&fd.raw())
-    {
-        *connection = db as usize;
+    let Ok(mut table) = TABLE.write() else { return };
+    let has_room = table.connections.len() < DESCRIPTORS_LIMIT;
+    match table.connections.entry(fd.raw()) {
+        Entry::Occupied(mut known) if *known.get() != db as usize => {
+            known.insert(SEVERAL);
+        }
+        Entry::Vacant(new) if has_room => {
+            new.insert(db as usize);
+        }
+        _ => {}
     }
 }
 
 /// A connection is gone.
 pub(crate) fn forget(db: Db) {
-    if !is_own_process() {
-        return;
-    }
-    if let Ok(mut table) = TABLE.write() {
-        for known in table.descriptors.values_mut() {
-            if let Known::Database { connection, .. } = known
-                && *connection == db as usize
-            {
-                *connection = 0;
-            }
-        }
+    if is_own_process()
+        && let Ok(mut table) = TABLE.write()
+    {
+        table.connections.retain(|_, known| *known != db as usize);
     }
 }
 
 /// Every file. The table is not held while a file is waited for, which may be in a round.
 fn files() -> Vec<Arc<Mutex<Watch>>> {
+    if !is_own_process() {
+        // A thread that the fork did not copy may hold any of the locks.
+        return Vec::new();
+    }
     TABLE.read().map(|table| table.files.values().map(Arc::clone).collect()).unwrap_or_default()
 }
 
@@ -142,7 +153,8 @@ pub(crate) fn drop_clients() {
     }
 }
 
-fn is_own_process() -> bool {
+/// Whether this is no forked child.
+pub(crate) fn is_own_process() -> bool {
     !FORKED.load(Ordering::Relaxed)
 }
 
@@ -176,7 +188,7 @@ fn known(fd: HostFd) -> Option<Known> {
             if let Ok(mut watch) = file.try_lock() {
                 watch.adopt(fd, header, length);
             }
-            Known::Database { file, connection: 0 }
+            Known::Database(file)
         }
     };
     table.descriptors.insert(fd.raw(), known.clone());
@@ -187,7 +199,6 @@ fn known(fd: HostFd) -> Option<Known> {
 struct Seen {
     fd: HostFd,
     file: Arc<Mutex<Watch>>,
-    connection: usize,
     span: ByteSpan,
     page: Option<PageNo>,
     followed: bool,
@@ -202,14 +213,14 @@ fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOf
         return None;
     }
     let fd = HostFd::new(fd)?;
-    let Known::Database { file, connection } = known(fd)? else { return None };
+    let Known::Database(file) = known(fd)? else { return None };
     let span = ByteSpan::at(offset(fd)?, Bytes(count as u64));
     let (page, followed) = {
         let mut watch = file.try_lock().ok()?;
         let page = watch.header().page_at(span);
         (page, page.is_some_and(|page| watch.before(fd, page, span)))
     };
-    Some(Seen { fd, file, connection, span, page, followed })
+    Some(Seen { fd, file, span, page, followed })
 }
 
 fn after(seen: &Seen, bytes: &[u8]) {
@@ -219,7 +230,7 @@ fn after(seen: &Seen, bytes: &[u8]) {
     let Ok(mut watch) = seen.file.try_lock() else { return };
     match seen.page {
         Some(page) if bytes.len() as u64 == seen.span.len().get() => {
-            watch.after(seen.fd, page, bytes, || is_limited(seen.connection));
+            watch.after(seen.fd, page, bytes, || is_limited(seen.fd));
         }
         None if seen.span.start == ByteOffset(CHANGE_COUNTER_AT) => watch.transaction(seen.fd, bytes),
         _ => {}
@@ -227,11 +238,12 @@ fn after(seen: &Seen, bytes: &[u8]) {
 }
 
 /// Whether the connection that is reading runs a statement with a LIMIT.
-fn is_limited(connection: usize) -> bool {
-    let Some(api) = Api::current().filter(|_| connection != 0) else { return false };
-    // SAFETY: the connection is known to have this descriptor and is taken out of the table before
-    // it ends; a read through the descriptor is made by the thread that is within the connection.
-    unsafe { api.runs_limited(connection as Db) }
+fn is_limited(fd: HostFd) -> bool {
+    let (Some(api), Ok(table)) = (Api::current(), TABLE.try_read()) else { return false };
+    let connection = table.connections.get(&fd.raw()).copied().filter(|known| *known != SEVERAL);
+    // SAFETY: a connection is taken out of the table before it ends, which waits while the table is
+    // held here.
+    connection.is_some_and(|connection| unsafe { api.runs_limited(connection as Db) })
 }
 
 /// Does our part; a panic ends it for good and never reaches SQLite. Keeps errno.
@@ -304,8 +316,11 @@ unsafe extern "C" fn pread64_hook(fd: c_int, buffer: *mut c_void, count: size_t,
 unsafe extern "C" fn close_hook(fd: c_int) -> c_int {
     guarded(|| {
         if !is_inside() && is_own_process() {
-            let gone = TABLE.write().ok()?.descriptors.remove(&fd);
-            if let Some(Known::Database { file, .. }) = gone
+            let mut table = TABLE.write().ok()?;
+            table.connections.remove(&fd);
+            let gone = table.descriptors.remove(&fd);
+            drop(table);
+            if let Some(Known::Database(file)) = gone
                 && let Ok(mut watch) = file.try_lock()
             {
                 watch.closed(fd);

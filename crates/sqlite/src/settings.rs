@@ -2,8 +2,8 @@
 
 use foreseek_libprefetch::{Error, Settings, guest};
 use foreseek_units::Bytes;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 static ENABLED: AtomicBool = AtomicBool::new(true);
 static DOZE: AtomicBool = AtomicBool::new(true);
@@ -36,12 +36,25 @@ pub(crate) fn set_memory(memory: Bytes) {
     }
 }
 
+/// The settings that the environment held when the extension was loaded. Later the host may have
+/// another directory, other rights and threads that change its environment.
+///
+/// # Errors
+/// A variable of the environment that can't be used; it is then looked at again the next time.
+pub(crate) fn loaded() -> Result<Settings, Error> {
+    static LOADED: OnceLock<Settings> = OnceLock::new();
+    match LOADED.get() {
+        Some(settings) => Ok(settings.clone()),
+        None => Settings::from_env().map(|settings| LOADED.get_or_init(|| settings).clone()),
+    }
+}
+
 /// The settings for a new client.
 ///
 /// # Errors
 /// A variable of the environment that can't be used.
 pub(crate) fn current() -> Result<Settings, Error> {
-    let mut settings = Settings::from_env()?;
+    let mut settings = loaded()?;
     if let Some(memory) = MEMORY.lock().ok().and_then(|memory| *memory) {
         settings.policy.memory = Some(memory.pages_floor());
     }

@@ -8,7 +8,7 @@ use common::shell::{
     FOLLOW, counter, drop_cache, extension, fetched, has_shell, run, stock, wait, with_extension,
 };
 use common::{Random, Shape, large};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -170,6 +170,37 @@ fn many_threads() {
                     } else {
                         assert_eq!(&rows(&db, SCAN_U), plain);
                     }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn connections_that_share_a_cache_do_not_wait_for_each_other_in_vain() {
+    let (_directory, path) = table(3000);
+    assert!(wait(&mut child("one_cache", &path)).success());
+}
+
+#[test]
+#[ignore = "a child of connections_that_share_a_cache_do_not_wait_for_each_other_in_vain"]
+fn one_cache() {
+    let path = database_of_child();
+    let plain = rows(&Connection::open(&path).expect("opens"), SCAN_U);
+    drop_cache(&path);
+    drop(open_with_extension(&path));
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_FULL_MUTEX
+        | OpenFlags::SQLITE_OPEN_SHARED_CACHE;
+    let connections: Vec<Connection> =
+        (0..3).map(|_| Connection::open_with_flags(&path, flags).expect("opens")).collect();
+    std::thread::scope(|scope| {
+        for db in connections {
+            let plain = &plain;
+            scope.spawn(move || {
+                db.execute_batch("PRAGMA cache_size=20").expect("set");
+                for _ in 0..10 {
+                    assert_eq!(&rows(&db, SCAN_U), plain);
                 }
             });
         }
@@ -395,7 +426,9 @@ assert db.execute('SELECT count(*) FROM t').fetchone()[0] == len(plain)
 child = os.fork()
 if child == 0:
     other = sqlite3.connect(path)
-    os._exit(0 if other.execute(query).fetchall() == plain else 1)
+    same = other.execute(query).fetchall() == plain
+    status = json.loads(other.execute('SELECT foreseek_status()').fetchone()[0])
+    os._exit(0 if same and not status['active'] and 'fork' in status['remedy'] else 1)
 assert os.waitpid(child, 0)[1] == 0
 print('done')
 ";
@@ -444,4 +477,23 @@ fn a_setting_that_cannot_be_used_is_refused_when_it_is_loaded() {
     let outcome = run(Command::new("sqlite3").arg(&path).env("FORESEEK_MEMORY", "much"), &script);
     assert!(outcome.err.contains("FORESEEK_MEMORY") && outcome.err.contains("much"), "{}", outcome.err);
     assert!(outcome.out.contains("goes on"));
+}
+
+#[test]
+fn a_profile_that_is_gone_later_keeps_no_connection_from_opening() {
+    if !has_shell("a_profile_that_is_gone_later_keeps_no_connection_from_opening") {
+        return;
+    }
+    let (directory, path) = table(300);
+    let profile = directory.path().join("disk.toml");
+    let built_in = foreseek_storage::profile::load("barracuda-500g").expect("a built-in profile");
+    std::fs::write(&profile, built_in.to_toml()).expect("written");
+    let script = format!(
+        ".load {}\n.shell rm {}\n.open {}\nSELECT 'rows:', count(*) FROM t;\n",
+        extension().display(),
+        profile.display(),
+        path.display()
+    );
+    let outcome = run(Command::new("sqlite3").arg(&path).env("FORESEEK_PROFILE", &profile), &script);
+    assert_eq!((outcome.out.trim(), outcome.err.as_str()), ("rows:|300", ""));
 }
