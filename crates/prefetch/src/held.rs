@@ -110,7 +110,9 @@ impl Held {
         let mut runs: Vec<_> = runs.iter().map(|run| (run.slot, run.span)).collect();
         runs.extend(join(kept.collect()));
         self.listed += runs.iter().map(|run| run.1.len()).sum();
-        self.batches.push_back(Batch { round, runs });
+        if !runs.is_empty() {
+            self.batches.push_back(Batch { round, runs });
+        }
         if self.listed > self.pages() * 2 + SLACK {
             self.tidy();
         }
@@ -284,6 +286,13 @@ mod tests {
         assert_eq!(held.met(key(0), false, true), Met::Nothing);
         assert_eq!(held.met(key(1), true, true), Met::First);
         assert_eq!(held.account(), Account { wanted: Pages(2), used: Pages(1), lost: Pages(0) });
+    }
+
+    #[test]
+    fn rounds_that_fetch_nothing_leave_nothing_behind() {
+        let mut held = Held::default();
+        (0..100).for_each(|_| held.begin(&[], &[], std::iter::empty()));
+        assert!(held.batches.is_empty());
     }
 
     #[derive(Clone, Debug)]
