@@ -193,10 +193,11 @@ impl Scan {
     ) -> Plan {
         let wanted = self.allowance.min(distinct).max(1);
         let mut pages = HashSet::new();
-        let mut counted = 0;
+        let (mut counted, mut marks) = (0, 0);
         loop {
             while counted < self.ahead.len() && pages.len() < wanted {
                 pages.insert(self.ahead[counted].page);
+                marks += usize::from(self.ahead[counted].mark);
                 counted += 1;
             }
             let ended = self.sequence.finished() || self.failed || counted >= AHEAD_LIMIT;
@@ -204,7 +205,6 @@ impl Scan {
                 break;
             }
             // How many leaves the rest takes, going by those that were counted.
-            let marks = self.ahead.iter().filter(|access| access.mark).count();
             let leaf = (counted / marks.max(1)).max(1);
             let missing = wanted - pages.len();
             let more = if self.full { 1 } else { missing };
