@@ -36,20 +36,20 @@ pub struct ExportOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// FUSE could not be mounted.
-    #[error("cannot mount a FUSE file system on {mount_point}: {source}; it needs root and /dev/fuse")]
+    #[error("cannot mount a FUSE file system on {mount_point}: {cause}; it needs root and /dev/fuse")]
     Mount {
         /// Where.
         mount_point: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// Why not; part of the message, and so no `source`.
+        cause: io::Error,
     },
     /// The file in it could not be opened.
-    #[error("cannot open {file}: {source}")]
+    #[error("cannot open {file}: {cause}")]
     Open {
         /// The FUSE file.
         file: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// Why not; part of the message, and so no `source`.
+        cause: io::Error,
     },
     /// The loop device could not be had or freed.
     #[error(transparent)]
@@ -72,7 +72,7 @@ impl Export {
     /// # Errors
     /// [`ExportError`]; nothing stays mounted then.
     pub fn mount(server: Arc<dyn Server>, options: ExportOptions) -> Result<Self, ExportError> {
-        let failed = |source| ExportError::Mount { mount_point: options.mount_point.clone(), source };
+        let failed = |cause| ExportError::Mount { mount_point: options.mount_point.clone(), cause };
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(options.name.clone()),
@@ -148,7 +148,7 @@ impl Export {
         let Some(session) = self.session.take() else { return Ok(()) };
         session
             .umount_and_join()
-            .map_err(|source| ExportError::Mount { mount_point: self.options.mount_point.clone(), source })
+            .map_err(|cause| ExportError::Mount { mount_point: self.options.mount_point.clone(), cause })
     }
 }
 
@@ -181,7 +181,7 @@ pub fn attach_loop(file: &Path, name: &str, options: LoopOptions) -> Result<Loop
         .write(true)
         .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
         .open(file)
-        .map_err(|source| ExportError::Open { file: file.to_owned(), source })?;
+        .map_err(|cause| ExportError::Open { file: file.to_owned(), cause })?;
     Ok(LoopDevice::attach(&opened, Path::new(name), options)?)
 }
 

@@ -19,13 +19,13 @@ pub enum Error {
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
     /// A system call on a file failed.
-    #[error("{operation} {}: {source}", .path.display())]
+    #[error("{operation} {}: {cause}", .path.display())]
     File {
         /// What was tried.
         operation: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the kernel said.
-        source: std::io::Error,
+        /// What the kernel said. Part of the message, and so no `source`: a chain would say it twice.
+        cause: std::io::Error,
     },
 }

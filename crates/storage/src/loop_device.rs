@@ -32,25 +32,25 @@ pub const DEFAULT_READ_AHEAD: Bytes = Bytes::kib(128);
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// The kernel has no loop driver, or this process may not use it.
-    #[error("cannot open {path}: {source}; loop devices need root and the 'loop' kernel module")]
+    #[error("cannot open {path}: {cause}; loop devices need root and the 'loop' kernel module")]
     Unavailable {
         /// The device node.
         path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// What the kernel said; part of the message, and so no `source`.
+        cause: io::Error,
     },
     /// Others took each free device first.
     #[error("no loop device could be had in {TRIES} tries: others took each of them first")]
     Contended,
     /// A step failed.
-    #[error("cannot {operation} {path}: {source}")]
+    #[error("cannot {operation} {path}: {cause}")]
     Failed {
         /// What was tried.
         operation: &'static str,
         /// On which device or file.
         path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// What the kernel said; part of the message, and so no `source`.
+        cause: io::Error,
     },
     /// The device stays in use.
     #[error("{path} is still in use after {seconds} s; it becomes free when its last user closes it")]
@@ -94,7 +94,7 @@ impl LoopDevice {
             let number = u32::try_from(number).map_err(|_| LoopError::Failed {
                 operation: "find a free loop device by",
                 path: "/dev/loop-control".into(),
-                source: io::Error::last_os_error(),
+                cause: io::Error::last_os_error(),
             })?;
             let device = Self { number };
             if !device.configure(file, name)? {
@@ -198,7 +198,7 @@ impl LoopDevice {
             return Ok(());
         }
         // Opened for reading: closing a descriptor that may write makes udev look at the device.
-        let device = File::open(self.path()).map_err(|source| self.failed("open", source))?;
+        let device = File::open(self.path()).map_err(|cause| self.failed("open", cause))?;
         // SAFETY: LOOP_CLR_FD takes no argument and touches no memory of ours.
         if unsafe { libc::ioctl(device.as_raw_fd(), raw::LOOP_CLR_FD as _) } < 0 {
             let error = io::Error::last_os_error();
@@ -238,7 +238,7 @@ impl LoopDevice {
         let queue = self.sysfs().join("queue");
         let set = |name: &str, value: String| {
             let path = queue.join(name);
-            fs::write(&path, value).map_err(|source| LoopError::Failed { operation: "set", path, source })
+            fs::write(&path, value).map_err(|cause| LoopError::Failed { operation: "set", path, cause })
         };
         set("rotational", u8::from(options.rotational).to_string())?;
         set("read_ahead_kb", (options.read_ahead.get() >> 10).to_string())?;
@@ -246,8 +246,8 @@ impl LoopDevice {
         set("scheduler", "none".to_owned())
     }
 
-    fn failed(&self, operation: &'static str, source: io::Error) -> LoopError {
-        LoopError::Failed { operation, path: self.path(), source }
+    fn failed(&self, operation: &'static str, cause: io::Error) -> LoopError {
+        LoopError::Failed { operation, path: self.path(), cause }
     }
 }
 
@@ -257,7 +257,7 @@ fn open(path: &Path) -> Result<File, LoopError> {
         .write(true)
         .custom_flags(libc::O_CLOEXEC)
         .open(path)
-        .map_err(|source| LoopError::Unavailable { path: path.to_owned(), source })
+        .map_err(|cause| LoopError::Unavailable { path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

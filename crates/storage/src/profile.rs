@@ -20,12 +20,12 @@ pub fn load(name_or_path: &str) -> Result<Profile, Error> {
         return Ok(profile);
     }
     let path = Path::new(name_or_path);
-    let text = read(path).map_err(|source| match source.kind() {
+    let text = read(path).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => Error::UnknownProfile {
             given: name_or_path.to_owned(),
             known: Profile::builtin_names().collect::<Vec<_>>().join(", "),
         },
-        _ => Error::File { operation: "read the device profile", path: path.to_owned(), source },
+        _ => Error::File { operation: "read the device profile", path: path.to_owned(), cause },
     })?;
     Ok(Profile::parse(name_or_path, &text)?)
 }
