@@ -32,9 +32,6 @@ pub(crate) struct Backing {
 impl Backing {
     /// Opens or makes the file that the options ask for.
     pub(crate) fn open(options: &AttachOptions, name: &str) -> Result<Self, Error> {
-        if let Some(size) = options.size {
-            check_size(size)?;
-        }
         let (path, temporary) = match &options.backing {
             Wanted::File(path) => (path.clone(), false),
             Wanted::Sparse { directory } => {
@@ -196,26 +193,61 @@ fn open_file(path: &Path, make: bool, direct: bool) -> io::Result<File> {
 /// The size asked for, or the file's own.
 fn decide_size(asked: Option<Bytes>, found: Option<Bytes>, path: &Path) -> Result<Bytes, Error> {
     let size = match (asked, found) {
-        (Some(asked), Some(found)) if found > asked => {
-            let reason = format!(
-                "{} holds {found}, more than that: leave --size out, or name another file",
-                path.display()
-            );
-            return Err(invalid("--size", &asked, &reason));
+        (Some(asked), Some(found)) if !found.is_zero() && found != asked => {
+            check_asked(asked)?;
+            let file = path.display();
+            let other = if found > asked {
+                "name another file".to_owned()
+            } else {
+                // Growing a file of someone's is not for a slip of the keyboard to do.
+                format!("let the file grow by 'truncate -s {} {file}'", asked.get())
+            };
+            let reason = format!("{file} holds {}: leave --size out, or {other}", exactly(found));
+            return Err(invalid("--size", &exactly(asked), &reason));
         }
-        (Some(asked), _) => asked,
-        (None, Some(found)) => found,
+        (Some(asked), _) => {
+            check_asked(asked)?;
+            asked
+        }
+        (None, Some(found)) if found.is_zero() => {
+            return Err(invalid(
+                "--backing",
+                &path.display(),
+                "the file is empty: give a --size, such as 8G",
+            ));
+        }
+        (None, Some(found)) => {
+            if !is_size(found) {
+                let reason = format!(
+                    "the file holds {}, no multiple of 4 KiB up to {SIZE_MOST}: make it one by \
+                     'truncate -s %4096 FILE', or name another",
+                    exactly(found)
+                );
+                return Err(invalid("--backing", &path.display(), &reason));
+            }
+            found
+        }
         (None, None) => return Err(invalid("--size", &"is not given", "a new disk needs one, such as 8G")),
     };
-    check_size(size)?;
     Ok(size)
 }
 
-fn check_size(size: Bytes) -> Result<(), Error> {
-    if size.is_zero() || size > SIZE_MOST || !(size % Bytes(PAGE_SIZE)).is_zero() {
-        return Err(invalid("--size", &size, &format!("give a multiple of 4 KiB from 4 KiB to {SIZE_MOST}")));
+fn check_asked(size: Bytes) -> Result<(), Error> {
+    if is_size(size) {
+        return Ok(());
     }
-    Ok(())
+    let reason = format!("give a multiple of 4 KiB from 4 KiB to {SIZE_MOST}");
+    Err(invalid("--size", &exactly(size), &reason))
+}
+
+fn is_size(size: Bytes) -> bool {
+    !size.is_zero() && size <= SIZE_MOST && (size % Bytes(PAGE_SIZE)).is_zero()
+}
+
+/// A size of which no byte is lost: in binary units only where they divide it.
+fn exactly(size: Bytes) -> String {
+    let shown = size.to_string();
+    if shown.contains('.') { format!("{} bytes", size.get()) } else { shown }
 }
 
 fn invalid(option: &'static str, value: &impl ToString, reason: &str) -> Error {
@@ -306,6 +338,22 @@ mod tests {
         assert!(!path.exists(), "nothing is left behind");
         fs::write(&path, vec![1; 8192]).expect("a file");
         assert!(refused(&path, Some(4096)).contains("holds 8 KiB"));
+        let grown = refused(&path, Some(12288));
+        assert!(grown.contains("truncate -s 12288") && grown.contains("holds 8 KiB"), "{grown}");
+        assert_eq!(fs::read(&path).expect("as it was"), vec![1; 8192]);
+        assert!(refused(&path, Some(1_048_577)).starts_with("--size 1048577 bytes: "));
+        let odd = directory.path().join("odd");
+        for (length, word) in [(0, "is empty"), (8193, "8193 bytes")] {
+            fs::write(&odd, vec![1; length]).expect("a file");
+            let why = refused(&odd, None);
+            assert!(
+                why.starts_with(&format!("--backing {}: ", odd.display())) && why.contains(word),
+                "{why}"
+            );
+        }
+        fs::write(&odd, []).expect("an empty file");
+        let filled = Backing::open(&options(&odd, Some(Bytes(8192))), "t").expect("an empty file may grow");
+        assert_eq!(filled.size(), Bytes(8192));
         let held = Backing::open(&options(&path, None), "t").expect("opens");
         assert!(refused(&path, None).contains("locked"));
         drop(held);
