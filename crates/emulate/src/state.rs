@@ -103,15 +103,7 @@ impl Place {
             }
             return Err(Error::Exists(format!("disk0 to disk{}", DISKS - 1)));
         };
-        let fits = (1..=NAME_LIMIT).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-        if !fits {
-            return Err(Error::Invalid {
-                option: "--name",
-                value: format!("'{name}'"),
-                reason: format!("give 1 to {NAME_LIMIT} letters, digits, '-' and '_'"),
-            });
-        }
+        check_name(name)?;
         Self::make_named(&disks, name)
     }
 
@@ -129,6 +121,12 @@ impl Place {
         let disks = disks_directory();
         let entries = match fs::read_dir(&disks) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Error::Missing {
+                    what: format!("the right to see emulated disks, in {}", disks.display()),
+                    remedy: "run this as root".to_owned(),
+                });
+            }
             entries => entries.context("list", &disks)?,
         };
         let mut places = Vec::new();
@@ -223,6 +221,26 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
     (!matches!(state, "Z" | "X")).then_some(start)
 }
 
+/// A name that can be told from an option, from a device and from all disks.
+fn check_name(name: &str) -> Result<(), Error> {
+    let invalid =
+        |reason: String| Err(Error::Invalid { option: "--name", value: format!("'{name}'"), reason });
+    let fits = (1..=NAME_LIMIT).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if !fits {
+        return invalid(format!(
+            "give 1 to {NAME_LIMIT} letters, digits, '-' and '_', a letter or digit first"
+        ));
+    }
+    let is_device =
+        name.strip_prefix("loop").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_device || name == "all" {
+        return invalid("it would be taken for something else: give another".to_owned());
+    }
+    Ok(())
+}
+
 /// An error that says that the thing is not there is none.
 pub(crate) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
@@ -240,6 +258,17 @@ mod tests {
         let pid = std::process::id();
         let start = process_start(pid).expect("this process runs");
         assert_eq!(process_start(pid), Some(start));
+    }
+
+    #[test]
+    fn a_name_is_neither_an_option_nor_a_device() {
+        for name in ["disk0", "a", "7", "loopback", "all-of-it", "a_b-c"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "--all", "-f", "_x", "all", "loop", "loop0", "loop17", "a/b", "..", "\u{e9}"] {
+            let error = check_name(name).expect_err(name).to_string();
+            assert!(error.starts_with(&format!("--name '{name}': ")), "{error}");
+        }
     }
 
     #[test]
