@@ -23,7 +23,7 @@ use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for a server to attach its disk: measuring the path takes half a second, a busy
 /// machine may make it ten times that.
@@ -32,6 +32,11 @@ const ATTACH_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Longest wait for a server to write back, free its device and end.
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
+/// Longest wait for a disk that is still being attached, or given up since whoever attached it
+/// was killed: measuring its path takes half a second, on a busy machine some times that.
+const STARTING_LIMIT: Duration = Duration::from_secs(5);
+/// Between looks at it.
+const STARTING_POLL: Duration = Duration::from_millis(5);
 /// Requests that a log holds unless told otherwise.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 
@@ -180,6 +185,10 @@ pub fn find(target: &str) -> Result<Listed, Error> {
 /// [`Error::Busy`] while someone uses it and `force` is not set; nothing is changed then.
 pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     let place = Place::find(target)?;
+    settle(&place);
+    if !place.directory().exists() {
+        return Ok(());
+    }
     let device = device_of(&place);
     let record = place.record().ok().flatten();
     let server = record.as_ref().map(|record| record.pid);
@@ -218,6 +227,19 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     refuse_if_used()?;
     wreck(&place, &users())
+}
+
+/// Waits until a disk is no longer being attached: until then its server answers nobody, and it
+/// or the attaching program has the device open.
+fn settle(place: &Place) {
+    let deadline = Instant::now() + STARTING_LIMIT;
+    let starting = || {
+        let record = place.record().ok().flatten();
+        record.is_some_and(|record| !record.ready && record.alive())
+    };
+    while starting() && Instant::now() < deadline {
+        std::thread::sleep(STARTING_POLL);
+    }
 }
 
 /// What a disk has done; `reset` starts counting anew.
