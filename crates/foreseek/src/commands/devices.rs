@@ -6,7 +6,6 @@ use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::Profile;
 use foreseek_storage::profile;
 use serde::Serialize;
-use std::io::{ErrorKind, Write};
 
 /// Options of `foreseek devices`.
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         },
         (Some(device), Format::Json) => json(&Device::from(&profile::load(device)?))?,
     };
-    print(&text).context("writing the device profiles to standard output")?;
+    super::print(&text).context("writing the device profiles to standard output")?;
     Ok(Answer::Done)
 }
 
@@ -124,13 +123,4 @@ fn table(profiles: impl IntoIterator<Item = Profile>) -> Table {
         ]);
     }
     table
-}
-
-/// Writes to standard output; a reader that has gone away is no failure.
-fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
 }

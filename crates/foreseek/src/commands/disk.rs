@@ -203,9 +203,26 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
     for remark in &attached.remarks {
         super::remark(remark);
     }
-    report(args.format, &attached, |attached: &Attached| {
+    let told = text_of(args.format, &attached, |attached: &Attached| {
         format!("{} {}", attached.device.display(), attached.name)
-    })
+    });
+    match told.and_then(|told| Ok(super::write_out(&told)?)) {
+        Ok(()) => Ok(Answer::Done),
+        Err(why) => Err(take_back(&attached, why)),
+    }
+}
+
+/// Detaches a disk of which the caller could not be told; what to say then.
+fn take_back(attached: &Attached, why: anyhow::Error) -> anyhow::Error {
+    let Attached { name, device, .. } = attached;
+    let cannot = "cannot write to standard output which disk was attached";
+    match client::detach(name, false) {
+        Ok(()) => why.context(format!("{cannot}, so it was detached again")),
+        Err(error) => why.context(format!(
+            "{cannot}; it is {} {name} and stays attached, since it cannot be detached: {error}",
+            device.display()
+        )),
+    }
 }
 
 fn list(format: Format) -> anyhow::Result<Answer> {
@@ -358,11 +375,15 @@ fn new_table() -> Table {
 }
 
 /// Prints `what` as a JSON value, or as `table` shows it.
-#[allow(clippy::print_stdout, reason = "this is where the program answers its user")]
 fn report<T: Serialize>(format: Format, what: &T, table: impl Fn(&T) -> String) -> anyhow::Result<Answer> {
-    match format {
-        Format::Json => println!("{}", serde_json::to_string(what)?),
-        Format::Table => println!("{}", table(what)),
-    }
+    super::print(&text_of(format, what, table)?).context("cannot write to standard output")?;
     Ok(Answer::Done)
+}
+
+/// `what` as a line of JSON, or as `table` shows it.
+fn text_of<T: Serialize>(format: Format, what: &T, table: impl Fn(&T) -> String) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Json => serde_json::to_string(what)? + "\n",
+        Format::Table => table(what) + "\n",
+    })
 }

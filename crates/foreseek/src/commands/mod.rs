@@ -5,6 +5,7 @@ mod devices;
 mod disk;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Makes programs read faster from storage that seeks: hard disks, arrays, network volumes.
@@ -65,13 +66,30 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
 }
 
 /// Says on standard error what could not be done and why.
-#[allow(clippy::print_stderr, reason = "this is where the program speaks to its user")]
 pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("foreseek: {error:#}");
+    tell(&format!("{error:#}"));
 }
 
 /// Says on standard error what was done with less than was wished for.
-#[allow(clippy::print_stderr, reason = "this is where the program speaks to its user")]
 pub(crate) fn remark(remark: &str) {
-    eprintln!("foreseek: note: {remark}");
+    tell(&format!("note: {remark}"));
+}
+
+/// Writes to standard error. Where that cannot be written either, the exit status has to do.
+fn tell(what: &str) {
+    let _ = writeln!(std::io::stderr(), "foreseek: {what}");
+}
+
+/// Writes to standard output, all of it or an error.
+pub(crate) fn write_out(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// The same, where nothing is lost when the reader has gone away: that is no failure then.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    match write_out(text) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

@@ -9,6 +9,7 @@ use lab::{LIMIT, Lab, read_direct, until, wait};
 use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -168,6 +169,83 @@ fn a_server_killed_while_it_starts_leaves_what_can_be_cleaned() {
         let left = lab.path(&format!("run/disks/{name}"));
         assert!(!left.exists());
     }
+    lab.assert_clean();
+}
+
+#[test]
+fn a_disk_whose_attaching_program_was_killed_can_be_detached() {
+    let Some(lab) = Lab::new() else { return };
+    for (number, wait_ms) in [0, 20, 60, 120, 200].into_iter().enumerate() {
+        let name = format!("orphan{number}");
+        let mut attach = lab.command();
+        attach.args(["attach", "--profile", "wd-500g", "--size", "64M", "--name", &name]);
+        let mut attach = attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let record = lab.path(&format!("run/disks/{name}/record.json"));
+        assert!(until(LIMIT, || record.exists()), "it begins");
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        attach.kill().expect("it is ours");
+        attach.wait().expect("it ended");
+        // It was ready, is given up, or has been: never is it busy.
+        let ended = lab.disk(&["detach", &name]);
+        let gone = ended.err.contains("no emulated disk");
+        assert!(ended.status == Some(0) || gone, "{ended:?}");
+        lab.assert_clean();
+    }
+}
+
+#[test]
+fn a_disk_of_which_nobody_could_be_told_is_detached_again() {
+    let Some(lab) = Lab::new() else { return };
+    let command = |arguments: &[&str], out: Stdio| {
+        let mut command = lab.command();
+        let child = command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("it runs");
+        let status = wait(&mut child, LIMIT).expect("it ends").code();
+        // The server has given its copy of the pipe up.
+        let said = std::io::read_to_string(child.stderr.take().expect("piped")).expect("text");
+        (status, said)
+    };
+    let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").expect("Linux has it"));
+    let broken = || Stdio::from(std::io::pipe().expect("a pipe").1);
+    let attach = ["attach", "--profile", "none", "--size", "16M", "--thin", "--name", "untold"];
+    for out in [full(), broken()] {
+        let (status, said) = command(&attach, out);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains("detached again") && !said.contains("panicked"), "{said}");
+        lab.assert_clean();
+    }
+    lab.must(&attach);
+    for arguments in [vec!["list"], vec!["stats", "untold"]] {
+        let (status, said) = command(&arguments, full());
+        assert_eq!(status, Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.matches("No space left").count(), 1, "{said}");
+        assert_eq!(command(&arguments, broken()), (Some(0), String::new()), "{arguments:?}");
+    }
+    lab.must(&["detach", "untold"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn without_the_right_the_remedy_is_said_once() {
+    let Some(lab) = Lab::new() else { return };
+    lab.attach(&["--profile", "none", "--size", "16M", "--name", "mine"]);
+    let program = lab.path("foreseek");
+    fs::copy(env!("CARGO_BIN_EXE_foreseek"), &program).expect("copied to where others may run it");
+    for arguments in [
+        &["list"][..],
+        &["stats", "mine"],
+        &["set", "mine", "--delays", "off"],
+        &["detach", "mine"],
+        &["attach", "--profile", "none", "--size", "4M"],
+    ] {
+        let mut nobody = Command::new(&program);
+        nobody.arg("disk").args(arguments).env("FORESEEK_RUN", lab.path("run")).uid(65534).gid(65534);
+        let ended = lab.run(&mut nobody);
+        assert_eq!(ended.status, Some(2), "{arguments:?}: {ended:?}");
+        assert_eq!(ended.err.matches("as root").count(), 1, "{arguments:?}: {ended:?}");
+        assert!(ended.err.lines().count() == 1, "{arguments:?}: {ended:?}");
+    }
+    lab.must(&["detach", "mine"]);
     lab.assert_clean();
 }
 
@@ -346,7 +424,7 @@ fn bad_input_is_refused_and_leaves_nothing() {
     fs::create_dir(lab.path("folder")).expect("made");
     fs::write(lab.path("broken.toml"), "kind = \"disk\"\nspeed = 3\n").expect("written");
     fs::write(lab.path("small"), vec![0; 8192]).expect("written");
-    let attach: [(&[&str], &str); 17] = [
+    let attach: [(&[&str], &str); 20] = [
         (&["--profile", "no-such-disk", "--size", "64M"], "no-such-disk"),
         (&["--profile", "broken.toml", "--size", "64M"], "broken.toml"),
         (&["--profile", "folder", "--size", "64M"], "folder"),
@@ -359,11 +437,14 @@ fn bad_input_is_refused_and_leaves_nothing() {
         (&["--profile", "none", "--backing", "folder"], "not a regular file"),
         (&["--profile", "none", "--backing", "missing/file", "--size", "64M"], "missing/file"),
         (&["--profile", "none", "--backing", "small", "--size", "4096"], "8 KiB"),
+        (&["--profile", "none", "--backing", "small", "--size", "1M"], "truncate -s 1048576"),
         (&["--profile", "none", "--size", "64M", "--dir", "missing"], "missing"),
         (&["--profile", "wd-500g", "--size", "64M", "--time-scale", "-1"], "--time-scale"),
         (&["--profile", "wd-500g", "--size", "64M", "--queue-depth", "0"], "queue"),
         (&["--profile", "wd-500g", "--size", "64M", "--fail-lba", "5..200000"], "0..131072"),
         (&["--profile", "wd-500g", "--size", "64M", "--name", "../up"], "--name"),
+        (&["--profile", "wd-500g", "--size", "64M", "--name=--all"], "--name"),
+        (&["--profile", "wd-500g", "--size", "64M", "--name", "loop0"], "--name"),
     ];
     for (options, word) in attach {
         let mut arguments = vec!["attach"];
