@@ -180,8 +180,12 @@ fn known(fd: HostFd) -> Option<Known> {
     let known = match header.filter(|_| fd.obstacle().is_none()) {
         None => Known::Other,
         Some(header) => {
-            if table.files.len() >= FILES_LIMIT {
-                table.files.clear();
+            if table.files.len() >= FILES_LIMIT && !table.files.contains_key(&identity) {
+                // Those of which no descriptor is left; the others go on.
+                table.files.retain(|_, file| Arc::strong_count(file) > 1);
+                if table.files.len() >= FILES_LIMIT {
+                    return None;
+                }
             }
             let new = || Arc::new(Mutex::new(Watch::new(header, &identity, length)));
             let file = Arc::clone(table.files.entry(identity).or_insert_with(new));
@@ -324,6 +328,11 @@ unsafe extern "C" fn close_hook(fd: c_int) -> c_int {
                 && let Ok(mut watch) = file.try_lock()
             {
                 watch.closed(fd);
+                // The table of files has one too: this was the last descriptor, and what a client
+                // holds in memory is not kept for files that may never be opened again.
+                if Arc::strong_count(&file) <= 2 {
+                    watch.drop_client();
+                }
             }
         }
         Some(())

@@ -177,6 +177,36 @@ fn many_threads() {
 }
 
 #[test]
+fn a_closed_database_keeps_no_list_in_memory() {
+    let (_directory, path) = table(3000);
+    assert!(wait(&mut child("closed_database", &path)).success());
+}
+
+#[test]
+#[ignore = "a child of a_closed_database_keeps_no_list_in_memory"]
+fn closed_database() {
+    let path = database_of_child();
+    let other = path.with_extension("other");
+    std::fs::copy(&path, &other).expect("copied");
+    drop_cache(&path);
+    let (db, stays) = (open_with_extension(&path), open_with_extension(&other));
+    db.execute_batch("PRAGMA cache_size=20").expect("set");
+    let clients = || {
+        let status = status(&stays);
+        let files = status["files"].as_array().expect("files").iter();
+        files.filter(|file| !file["prefetch"].is_null()).count()
+    };
+    rows(&db, SCAN_U);
+    assert_eq!(clients(), 1);
+    drop(db);
+    assert_eq!(clients(), 0);
+    let again = open_with_extension(&path);
+    again.execute_batch("PRAGMA cache_size=20").expect("set");
+    rows(&again, SCAN_U);
+    assert_eq!(clients(), 1);
+}
+
+#[test]
 fn connections_that_share_a_cache_do_not_wait_for_each_other_in_vain() {
     let (_directory, path) = table(3000);
     assert!(wait(&mut child("one_cache", &path)).success());
