@@ -11,6 +11,8 @@ use std::sync::Mutex;
 pub(crate) const REGIONS_LIMIT: usize = 4096;
 
 struct Claim {
+    /// A forked child's they are not.
+    process: u32,
     client: u64,
     region: u64,
     identity: Identity,
@@ -34,6 +36,8 @@ pub(crate) fn claim(
     range: ByteSpan,
 ) -> Option<Result<(), Refused>> {
     let mut claims = lock_briefly(&CLAIMS)?;
+    let process = std::process::id();
+    claims.retain(|claim| claim.process == process);
     let overlaps =
         |claim: &Claim| claim.client != client && claim.identity == identity && claim.range.overlaps(range);
     Some(if claims.iter().any(overlaps) {
@@ -41,7 +45,7 @@ pub(crate) fn claim(
     } else if claims.len() >= REGIONS_LIMIT {
         Err(Refused::TooMany)
     } else {
-        claims.push(Claim { client, region, identity, range });
+        claims.push(Claim { process, client, region, identity, range });
         Ok(())
     })
 }

@@ -116,10 +116,8 @@ fn a_forked_child_is_left_alone_and_may_have_a_client_of_its_own() {
                 assert_eq!(client.stats(), foreseek_libprefetch::Stats::default());
                 let own = Client::new(memory(1000));
                 own.hint(HintMode::Set, &[], true).unwrap();
-                // The parent's claim on the file came along with the fork; another file is free.
-                let other = File::open("/proc/self/exe").unwrap();
-                own.watch(other.as_raw_fd(), bytes(0, 10)).unwrap();
-                own.before_read(other.as_raw_fd(), bytes(0, 1), &mut |_, _| ());
+                own.watch(fd, bytes(0, 100)).unwrap();
+                own.before_read(fd, bytes(0, 1), &mut |_, _| ());
                 i32::from(own.stats().engine.reads != 1)
             });
             assert_eq!(status, 0);
