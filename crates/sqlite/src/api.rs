@@ -293,11 +293,11 @@ impl Api {
     }
 
     /// Reads one byte of a connection's main database by SQLite's own means, so that a hooked system
-    /// call sees which descriptor it has.
-    pub(crate) fn touch(self, db: Db) {
+    /// call sees which descriptor it has. Answers whether there was a file to read.
+    pub(crate) fn touch(self, db: Db) -> bool {
         let mut file: *mut File = std::ptr::null_mut();
         if self.file_control(db, FCNTL_FILE_POINTER, (&raw mut file).cast()).is_none() || file.is_null() {
-            return;
+            return false;
         }
         let mut byte = 0u8;
         // SAFETY: an open file's method table lives as long as it is open, which it is while the
@@ -307,8 +307,10 @@ impl Api {
                 && let Some(read) = methods.read
             {
                 read(file, (&raw mut byte).cast(), 1, 0);
+                return true;
             }
         }
+        false
     }
 
     /// Whether a statement that the connection is running has a LIMIT. Where another thread is

@@ -141,13 +141,16 @@ unsafe extern "C" fn status(context: Context, _: c_int, _: *mut Value) {
     let Some(api) = Api::current() else { return };
     // SAFETY: the context is SQLite's.
     unsafe {
-        let mmap_size = api.connection(context).map_or(0, |db| api.mmap_size(db));
-        let answer = catch_unwind(|| status_json(mmap_size));
+        let answer = catch_unwind(|| {
+            let db = api.connection(context);
+            let mmap_size = db.map_or(0, |db| api.mmap_size(db));
+            status_json(mmap_size, db.is_some_and(|db| mmap_size == 0 && hook::is_unseen(api, db)))
+        });
         api.answer(context, answer.as_deref().map_err(|_| "foreseek_status: an internal failure"));
     }
 }
 
-fn status_json(mmap_size: i64) -> String {
+fn status_json(mmap_size: i64, unseen: bool) -> String {
     let (disabled, hooked) = STATE.get().map_or((true, &[][..]), |state| (state.disabled, &state.hooked));
     let remedy = if disabled {
         "switched off by FORESEEK_DISABLE: unset it and load again".to_owned()
@@ -156,7 +159,7 @@ fn status_json(mmap_size: i64) -> String {
     } else if !hook::is_own_process() {
         "this is a forked child: prefetching is its parent's; load the extension in a process of its own"
             .to_owned()
-    } else if !is_seeing(hooked) {
+    } else if unseen || !is_seeing(hooked) {
         NO_HOOKS.to_owned()
     } else if mmap_size > 0 {
         mmap_remedy(mmap_size)

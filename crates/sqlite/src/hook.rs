@@ -105,9 +105,7 @@ pub(crate) fn introduce(api: Api, db: Db) {
     if !is_own_process() {
         return;
     }
-    PROBE.set(Some(ARMED));
-    api.touch(db);
-    let Some(fd) = PROBE.take().and_then(HostFd::new) else { return };
+    let (_, Some(fd)) = probe(api, db) else { return };
     let Ok(mut table) = TABLE.write() else { return };
     let has_room = table.connections.len() < DESCRIPTORS_LIMIT;
     match table.connections.entry(fd.raw()) {
@@ -119,6 +117,18 @@ pub(crate) fn introduce(api: Api, db: Db) {
         }
         _ => {}
     }
+}
+
+/// Whether a connection has a main database in a file whose reads pass by the hooks.
+pub(crate) fn is_unseen(api: Api, db: Db) -> bool {
+    matches!(probe(api, db), (true, None))
+}
+
+/// Whether a connection's main database has a file, and the descriptor by which a hook saw it read.
+fn probe(api: Api, db: Db) -> (bool, Option<HostFd>) {
+    PROBE.set(Some(ARMED));
+    let has_file = api.touch(db);
+    (has_file, PROBE.take().and_then(HostFd::new))
 }
 
 /// A connection is gone.

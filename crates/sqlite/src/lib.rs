@@ -24,8 +24,9 @@
 //!
 //! # Limits
 //!
-//! - Reads through a memory map (`PRAGMA mmap_size`), through a VFS that is none of SQLite's own for
-//!   unix, or of an encrypted file are not seen; `foreseek_status()` says so.
+//! - Reads through a memory map (`PRAGMA mmap_size`) or a VFS that is none of SQLite's own for unix are
+//!   not seen; `foreseek_status()` says so. Encrypted files are not understood: the status does not
+//!   list them among its files.
 //! - In WAL mode pages that lie in the log are not prefetched, and where the log holds newer index
 //!   pages the predictions are those of the last checkpoint.
 //! - A scan without LIMIT that a program gives up after some rows has had up to 128 MiB fetched for it;

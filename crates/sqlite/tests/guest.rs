@@ -510,6 +510,23 @@ fn a_setting_that_cannot_be_used_is_refused_when_it_is_loaded() {
 }
 
 #[test]
+fn a_database_of_another_vfs_is_said_to_be_unseen() {
+    if !has_shell("a_database_of_another_vfs_is_said_to_be_unseen") {
+        return;
+    }
+    let (_directory, path) = table(300);
+    let script = format!(
+        ".load {}\nSELECT foreseek_status();\n.open --deserialize {}\nSELECT foreseek_status();\n",
+        extension().display(),
+        path.display()
+    );
+    let outcome = run(Command::new("sqlite3").arg(&path), &script);
+    let (seen, unseen) = outcome.out.trim_end().split_once('\n').expect("two lines");
+    assert!(seen.contains("\"active\":true"), "{seen}");
+    assert!(unseen.contains("\"active\":false") && unseen.contains("vfs=unix"), "{unseen}");
+}
+
+#[test]
 fn a_profile_that_is_gone_later_keeps_no_connection_from_opening() {
     if !has_shell("a_profile_that_is_gone_later_keeps_no_connection_from_opening") {
         return;
