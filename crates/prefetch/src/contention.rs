@@ -5,7 +5,8 @@
 //! and are gone when they are read are the signal that the buffer was too large: it is halved. A
 //! round that was consumed to its end without the signal shows that there is more room: it grows by
 //! a tenth of the largest cache there could be. There is no slow start, as that largest cache is
-//! known: a client begins with its whole share.
+//! known: a client begins with its whole share. On a stock kernel that share is cautious, and the
+//! first round that holds lets the buffer leap to the paper's ([`Share::Probing`]).
 //!
 //! A few pages alone are no signal. A kernel with memory to spare loses about one page in ten
 //! thousand (read-ahead does not insist where it meets a lock; a memory monitor such as DAMON takes
@@ -37,6 +38,8 @@ const QUIET: u64 = 1024;
 #[derive(Clone, Debug)]
 pub struct Contention {
     share: Share,
+    /// Whether no round has yet shown how much of the memory holds.
+    unproven: bool,
     maximum: Option<Pages>,
     buffer: Pages,
 }
@@ -45,7 +48,7 @@ impl Contention {
     /// A controller that knows of no memory yet: its buffer is empty.
     #[must_use]
     pub fn new(share: Share) -> Self {
-        Self { share, maximum: None, buffer: Pages::ZERO }
+        Self { share, unproven: true, maximum: None, buffer: Pages::ZERO }
     }
 
     /// There may be this much page cache in all.
@@ -79,6 +82,7 @@ impl Contention {
 
     /// Pages of a round were evicted before they were read. To be told once a round.
     pub fn evicted(&mut self) {
+        self.unproven = false;
         self.buffer = (self.buffer / 2).max(self.floor());
     }
 
@@ -87,8 +91,10 @@ impl Contention {
         if lost > (wanted / QUIET).max(Pages(1)) {
             return;
         }
-        let step = self.maximum.unwrap_or_default().scale(INCREASE);
-        self.buffer = (self.buffer + step).min(self.ceiling());
+        let maximum = self.maximum.unwrap_or_default();
+        let leap = self.share.proven().filter(|_| std::mem::take(&mut self.unproven));
+        let grown = self.buffer + maximum.scale(INCREASE);
+        self.buffer = grown.max(maximum.scale(leap.unwrap_or(0.0))).min(self.ceiling());
     }
 
     fn ceiling(&self) -> Pages {
@@ -131,10 +137,12 @@ mod tests {
         let mut probing = Contention::new(Share::Probing);
         probing.set_maximum(Pages(10_000));
         let sizes: Vec<u64> =
-            (0..6).map(|_| (probing.buffer().0, probing.consumed(Pages::ZERO, Pages(1000))).0).collect();
-        assert_eq!(sizes, [6000, 7000, 8000, 9000, 9500, 9500]);
+            (0..4).map(|_| (probing.buffer().0, probing.consumed(Pages::ZERO, Pages(1000))).0).collect();
+        assert_eq!(sizes, [6000, 9000, 9500, 9500]);
         probing.evicted();
         assert_eq!(probing.buffer(), Pages(4750));
+        probing.consumed(Pages::ZERO, Pages(1000));
+        assert_eq!(probing.buffer(), Pages(5750), "the leap is made once");
     }
 
     #[test]
@@ -152,7 +160,7 @@ mod tests {
         probing.consumed(Pages(7), Pages(6 * QUIET));
         assert_eq!(probing.buffer(), Pages(6000));
         probing.consumed(Pages(6), Pages(6 * QUIET));
-        assert_eq!(probing.buffer(), Pages(7000));
+        assert_eq!(probing.buffer(), Pages(9000));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     memory: Option<Bytes>,
 
     /// The factor on the disk's time: 0.25 makes it four times as fast.
-    #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE)]
+    #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE, allow_negative_numbers = true)]
     time_scale: f64,
 
     /// The disk: a built-in profile or a TOML file (see `foreseek devices`).
