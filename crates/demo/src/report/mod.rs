@@ -12,6 +12,17 @@ use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Makes the folder of a report where it is missing, and sees that it can be written: to be asked
+/// before minutes are spent on what would then go nowhere.
+///
+/// # Errors
+/// Where it cannot be made or written.
+pub fn prepare(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| tempfile::tempfile_in(folder).map(drop))
+        .map_err(|error| Error::io("cannot write the report to", folder.display(), error))
+}
+
 /// Writes the page, the plots and the JSON into a folder, which is made where it is missing.
 /// Answers the page.
 ///
@@ -152,8 +163,19 @@ mod tests {
             assert!(table.contains(text), "{text} in\n{table}");
         }
         assert!(!table.contains("SIMULATED"));
-        let simulated = Outcome { simulated: true, ..outcome() }.to_table();
-        assert!(simulated.starts_with("SIMULATED"));
+        let why = Some("this is missing: root".to_owned());
+        let simulated = Outcome { simulated: true, why_simulated: why, ..outcome() }.to_table();
+        assert!(simulated.starts_with("SIMULATED (this is missing: root)"), "{simulated}");
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_refused_beforehand() {
+        let folder = tempfile::tempdir().expect("a folder");
+        prepare(&folder.path().join("new/one")).expect("it is made");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("a file");
+        let error = prepare(&file).expect_err("a file is no folder").to_string();
+        assert!(error.contains(file.to_str().expect("plain")), "{error}");
     }
 
     #[test]

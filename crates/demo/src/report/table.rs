@@ -12,7 +12,8 @@ impl Outcome {
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         if self.simulated {
-            text.push_str("SIMULATED: virtual time, no disk and no kernel were used.\n");
+            let why = self.why_simulated.as_deref().unwrap_or("it was asked for");
+            let _ = writeln!(text, "SIMULATED ({why}): virtual time, no disk and no kernel were used.");
         }
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", figures::setting(self));

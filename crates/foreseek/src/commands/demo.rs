@@ -67,18 +67,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         simulate: args.simulate,
         show: if args.quiet { Show::Quiet } else { Show::StandardError },
     };
-    let outcome = foreseek_demo::run(&options, &Interrupt::listen()?)?;
-    let page = args.out.as_deref().map(|folder| report::write(&outcome, folder)).transpose()?;
+    let interrupt = Interrupt::listen()?;
+    args.out.as_deref().map(report::prepare).transpose()?;
+    let outcome = foreseek_demo::run(&options, &interrupt)?;
+    // What was measured is shown in any case: a report that cannot be written is said after it.
+    let page = args.out.as_deref().map(|folder| report::write(&outcome, folder));
     let mut text = match args.format {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         Format::Table => format!("{}\n", outcome.to_table()),
     };
-    if let (Some(page), Format::Table) = (page, args.format) {
+    if let (Some(Ok(page)), Format::Table) = (&page, args.format) {
         text.push_str(&format!("\nThe report: {}\n", page.display()));
     }
     match std::io::stdout().write_all(text.as_bytes()) {
         // Whoever reads us has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Answer::Done),
-        written => written.map(|()| Answer::Done).context("cannot write the report"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written.context("cannot write the report")?,
     }
+    page.transpose()?;
+    Ok(Answer::Done)
 }

@@ -67,7 +67,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
 
 /// Says on standard error what could not be done and why.
 pub(crate) fn complain(error: &anyhow::Error) {
-    tell(&format!("{error:#}"));
+    // A message may already quote its cause: each reason is said once.
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    tell(&text);
 }
 
 /// Says on standard error what was done with less than was wished for.
