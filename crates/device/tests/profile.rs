@@ -39,7 +39,8 @@ fn a_complaint_names_file_key_and_reason() {
             "my.toml: rotation_rpm: is 0, must be from 360 to 150000",
         ),
         ("rotation_rpm = 7200.0", "rotation_rpm = -7200", "rotation_rpm: is -7200"),
-        ("rotation_rpm = 7200.0", "rotation_rpm = 1e300", "rotation_rpm: is 1"),
+        ("rotation_rpm = 7200.0", "rotation_rpm = 1e300", "rotation_rpm: is 1e300, must"),
+        ("rotation_rpm = 7200.0", "rotation_rpm = 1e-300", "rotation_rpm: is 1e-300, must"),
         ("rotation_rpm = 7200.0", "rotation_rpm = inf", "rotation_rpm: is inf"),
         ("rotation_rpm = 7200.0", "rpm = 7200", "my.toml: rotation_rpm: is missing"),
         ("heads = 4 ", "heads = 0 ", "heads: is 0, must be from 1 to 64"),
@@ -68,6 +69,16 @@ fn a_complaint_names_file_key_and_reason() {
             "capacity_bytes: is 9223372036854775807",
         ),
         (
+            "capacity_bytes = 500_107_862_016 ",
+            "capacity_bytes = 9223372036854775808 ",
+            "the whole number is too large, the largest is 9223372036854775807",
+        ),
+        (
+            "capacity_bytes = 500_107_862_016 ",
+            "capacity_bytes = 99999999999999999999 ",
+            "the whole number is too large, the largest is 9223372036854775807",
+        ),
+        (
             "outer_rate_mb_per_s = 105.0 ",
             "outer_rate_mb_per_s = 90000.0 ",
             "outer_rate_mb_per_s: a track would hold",
@@ -77,12 +88,23 @@ fn a_complaint_names_file_key_and_reason() {
             "inner_rate_mb_per_s = 0.01 ",
             "inner_rate_mb_per_s: a track would hold",
         ),
+        (
+            "inner_rate_mb_per_s = 52.5 ",
+            "inner_rate_mb_per_s = 105.5 ",
+            "inner_rate_mb_per_s: is 105.5, must not be above outer_rate_mb_per_s, which is 105",
+        ),
+        ("zones = 24 ", "zonse = 24 ", "my.toml: zones: is missing; is 'zonse' meant to be it?"),
+        (
+            "full_stroke_ms = 17.0 ",
+            "full_stoke_ms = 17.0 ",
+            "seek.full_stroke_ms: is missing; is 'full_stoke_ms'",
+        ),
         ("zones = 24 ", "zones = 1000000 ", "zones: is 1000000, must be from 1 to 1024"),
         ("cache_segments = 16 ", "cache_segments = 1000000000000 ", "cache_segments: is 1000000000000"),
         ("name = \"barracuda-500g\"", "name = \"a b\"", "name: must be 1 to 64 letters"),
         ("name = \"barracuda-500g\"", "", "name: is missing"),
         ("kind = \"disk\"", "kind = \"tape\"", "kind: is 'tape', must be 'disk', 'array' or 'remote'"),
-        ("kind = \"disk\"", "kind = 7", "kind: is a integer, must be a string"),
+        ("kind = \"disk\"", "kind = 7", "kind: is an integer, must be a string"),
     ] {
         let complaint = complaint(with(DISK, old, new));
         assert!(complaint.starts_with("my.toml: ") && complaint.contains(expected), "{complaint}");

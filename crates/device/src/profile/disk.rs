@@ -6,7 +6,7 @@
 
 use super::Figures;
 use super::error::ProfileError;
-use super::keys::{Keys, limits};
+use super::keys::{Keys, limits, short};
 use super::seek::SeekSpec;
 use super::write::Writer;
 use crate::geometry::{Geometry, SwitchTimes, ZoneShape};
@@ -237,7 +237,8 @@ impl DiskSpec {
             let sectors = per_track(outer + (inner - outer) * share).round();
             if !(4.0..=SECTORS_PER_TRACK_LIMIT as f64).contains(&sectors) {
                 let reason = format!(
-                    "a track would hold {sectors} sectors, must be from 4 to {SECTORS_PER_TRACK_LIMIT}"
+                    "a track would hold {} sectors, must be from 4 to {SECTORS_PER_TRACK_LIMIT}",
+                    short(sectors)
                 );
                 let key = if zone == 0 { "outer_rate_mb_per_s" } else { "inner_rate_mb_per_s" };
                 return Err(keys.wrong(key, reason));
@@ -299,7 +300,8 @@ pub(super) fn check_rate(stated: f64, modelled: Rate, keys: &Keys<'_>) -> Result
         return Ok(());
     }
     let reason = format!(
-        "is {stated}, but the rest of the profile gives {modelled:.1} on average: change one of them, or leave this out"
+        "is {}, but the rest of the profile gives {modelled:.1} on average: change one of them, or leave this out",
+        short(stated)
     );
     Err(keys.wrong("sequential_rate_mb_per_s", reason))
 }
@@ -308,12 +310,15 @@ impl LayoutSpec {
     fn read(keys: &mut Keys<'_>) -> Result<Self, ProfileError> {
         let rates = limits(RATE_MB_PER_S.0, RATE_MB_PER_S.1);
         if !keys.has("zone") {
-            let spec = Self::Rates {
-                zones: keys.whole("zones", limits(1, ZONES_LIMIT as u64))?,
-                outer_rate_mb_per_s: keys.number("outer_rate_mb_per_s", rates)?,
-                inner_rate_mb_per_s: keys.number("inner_rate_mb_per_s", rates)?,
-            };
-            return Ok(spec);
+            let zones = keys.whole("zones", limits(1, ZONES_LIMIT as u64))?;
+            let outer_rate_mb_per_s = keys.number("outer_rate_mb_per_s", rates)?;
+            let inner_rate_mb_per_s = keys.number("inner_rate_mb_per_s", rates)?;
+            if inner_rate_mb_per_s > outer_rate_mb_per_s {
+                let (inner, outer) = (short(inner_rate_mb_per_s), short(outer_rate_mb_per_s));
+                let reason = format!("is {inner}, must not be above outer_rate_mb_per_s, which is {outer}");
+                return Err(keys.wrong("inner_rate_mb_per_s", reason));
+            }
+            return Ok(Self::Rates { zones, outer_rate_mb_per_s, inner_rate_mb_per_s });
         }
         let mut shapes = Vec::new();
         for mut zone in keys.tables("zone", limits(1, ZONES_LIMIT))? {

@@ -5,6 +5,9 @@ use super::error::ProfileError;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
+/// Letters by which a misspelt key may differ: more, and other keys of a profile come as near.
+const SLIP_LIMIT: usize = 2;
+
 /// A table and where it stands.
 pub(super) struct Keys<'a> {
     file: &'a str,
@@ -25,6 +28,13 @@ pub(super) const fn limits<T>(least: T, most: T) -> Limits<T> {
     Limits { least, most }
 }
 
+/// A number as a person would write it: very large and very small ones with an exponent.
+pub(super) fn short(number: f64) -> String {
+    let size = number.abs();
+    let plain = size == 0.0 || !size.is_finite() || (1e-4..1e15).contains(&size);
+    if plain { number.to_string() } else { format!("{number:e}") }
+}
+
 impl<'a> Keys<'a> {
     pub(super) fn new(file: &'a str, table: &'a Table) -> Self {
         Self { file, path: String::new(), table, asked: BTreeSet::new() }
@@ -42,7 +52,18 @@ impl<'a> Keys<'a> {
     }
 
     fn required(&mut self, key: &'static str) -> Result<&'a Value, ProfileError> {
-        self.value(key).ok_or_else(|| self.wrong(key, "is missing"))
+        self.value(key).ok_or_else(|| match self.misspelt(key) {
+            Some(found) => self.wrong(key, format!("is missing; is '{found}' meant to be it?")),
+            None => self.wrong(key, "is missing"),
+        })
+    }
+
+    /// The key that is nearest to a missing one, if it is near enough for a slip of the hand.
+    fn misspelt(&self, missing: &str) -> Option<&'a str> {
+        let distance = |key: &str| strsim::damerau_levenshtein(key, missing);
+        let others = self.table.keys().map(String::as_str).filter(|key| !self.asked.contains(key));
+        let near = others.filter(|key| key.len() > SLIP_LIMIT && distance(key) <= SLIP_LIMIT);
+        near.min_by_key(|key| distance(key))
     }
 
     fn typed<T>(
@@ -52,7 +73,11 @@ impl<'a> Keys<'a> {
         found: Option<T>,
         expected: &str,
     ) -> Result<T, ProfileError> {
-        found.ok_or_else(|| self.wrong(key, format!("is a {}, must be {expected}", value.type_str())))
+        found.ok_or_else(|| {
+            let kind = value.type_str();
+            let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            self.wrong(key, format!("is {article} {kind}, must be {expected}"))
+        })
     }
 
     /// Whether a key is there.
@@ -88,7 +113,7 @@ impl<'a> Keys<'a> {
         let number = self.typed(key, value, found, "a number")?;
         let Limits { least, most } = range;
         if !(least..=most).contains(&number) {
-            return Err(self.wrong(key, format!("is {number}, must be from {least} to {most}")));
+            return Err(self.wrong(key, format!("is {}, must be from {least} to {most}", short(number))));
         }
         Ok(number)
     }

@@ -83,6 +83,15 @@ struct Figures {
     infill: Bytes,
 }
 
+/// What the TOML parser says, without the names of Rust's types.
+fn plain(message: &str) -> String {
+    // How it says so depends on how far the number is beyond 2^63.
+    if message.contains("integer `") || message.contains("value was too large") {
+        return format!("the whole number is too large, the largest is {}", i64::MAX);
+    }
+    message.to_owned()
+}
+
 impl Profile {
     /// Reads a profile. `file` names the text in complaints.
     ///
@@ -97,7 +106,7 @@ impl Profile {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
-            ProfileError::Syntax { file: file.to_owned(), line, reason: error.message().to_owned() }
+            ProfileError::Syntax { file: file.to_owned(), line, reason: plain(error.message()) }
         })?;
         let mut keys = Keys::new(file, &table);
         let name = keys.text("name")?.to_owned();
