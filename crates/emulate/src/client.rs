@@ -50,8 +50,11 @@ pub struct Attached {
     pub name: String,
     /// The block device, `/dev/loopN`.
     pub device: PathBuf,
-    /// What could not be had on this machine, one line each; the disk works without.
+    /// What could not be had on this machine and shows in how the disk behaves, one line each.
     pub remarks: Vec<String>,
+    /// Precautions against emergencies that could not be taken, one line each; the disk works as
+    /// well without them.
+    pub precautions: Vec<String>,
 }
 
 /// A disk in the list.
@@ -67,6 +70,8 @@ pub struct Listed {
     pub pid: Option<u32>,
     /// The profile.
     pub profile: String,
+    /// The member of an array that has failed, counted from zero.
+    pub failed_member: Option<usize>,
     /// Its size.
     pub size_bytes: u64,
     /// Where its data lie.
@@ -112,7 +117,9 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let mut from = BufReader::new(from);
     loop {
         match hear_within_limit(&mut from)? {
-            Started::Ready { name, device, remarks } => return Ok(Attached { name, device, remarks }),
+            Started::Ready { name, device, remarks, precautions } => {
+                return Ok(Attached { name, device, remarks, precautions });
+            }
             Started::Failed(why) => return Err(Error::Refused(why)),
             Started::Lay { file, size_bytes } => {
                 let (device, measured) = match lay(&file, Bytes(size_bytes)) {
@@ -345,6 +352,7 @@ fn listed(place: &Place) -> Listed {
         health,
         pid: record.as_ref().map(|record| record.pid),
         profile: record.as_ref().map(|record| record.profile.clone()).unwrap_or_default(),
+        failed_member: record.as_ref().and_then(|record| record.failed_member),
         size_bytes: record.as_ref().map_or(0, |record| record.size_bytes),
         backing: record.as_ref().map(|record| record.backing.clone()).unwrap_or_default(),
         mount_points: device.as_ref().map(|device| Users::of(device, None).mount_points).unwrap_or_default(),

@@ -1,14 +1,21 @@
 //! The modelled device that the options ask for.
 
 use crate::clock::SCALES;
-use crate::{AttachOptions, Error, NO_PROFILE, Queue};
+use crate::{AttachOptions, DEFAULT_QUEUE_DEPTH, Error, NO_PROFILE, Queue};
 use foreseek_device::{Build, Device};
 use foreseek_units::Bytes;
 
 /// Makes the device; `None` for [`NO_PROFILE`].
 pub(crate) fn build(options: &AttachOptions, size: Bytes) -> Result<Option<Box<dyn Device>>, Error> {
     if options.profile == NO_PROFILE {
-        return Ok(None);
+        return match options.failed_member {
+            None => Ok(None),
+            Some(member) => Err(Error::Invalid {
+                option: "--failed-member",
+                value: member.to_string(),
+                reason: format!("'--profile {NO_PROFILE}' has no members: give the profile of an array"),
+            }),
+        };
     }
     let profile = foreseek_storage::profile::load(&options.profile)
         .map_err(|error| Error::Refused(error.to_string()))?;
@@ -20,9 +27,23 @@ pub(crate) fn build(options: &AttachOptions, size: Bytes) -> Result<Option<Box<d
             Queue::Fifo => foreseek_device::Queue::Fifo,
         },
         queue_depth: options.queue_depth,
+        failed_member: options.failed_member,
         ..Build::default()
     };
     profile.build(&build).map(Some).map_err(|error| Error::Refused(error.to_string()))
+}
+
+/// What was asked of the model and has no effect, since there is none.
+pub(crate) fn without_effect(options: &AttachOptions) -> Option<String> {
+    let asked = [
+        ("--time-scale", options.time_scale != 1.0),
+        ("--fit", options.fit),
+        ("--queue", options.queue != Queue::default()),
+        ("--queue-depth", options.queue_depth != DEFAULT_QUEUE_DEPTH),
+    ];
+    let asked: Vec<_> = asked.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect();
+    let idle = options.profile == NO_PROFILE && !asked.is_empty();
+    idle.then(|| format!("{}: no effect with '--profile {NO_PROFILE}'", asked.join(", ")))
 }
 
 /// Checks a factor on modelled time.
@@ -40,6 +61,34 @@ pub(crate) fn check_scale(scale: f64) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_effect_without_a_model_is_named() {
+        let plain = AttachOptions::new(NO_PROFILE, Bytes::gib(1));
+        assert_eq!(without_effect(&plain), None);
+        let asked = AttachOptions { fit: true, time_scale: 0.5, ..plain };
+        let said = without_effect(&asked).expect("two options");
+        assert!(said.starts_with("--time-scale, --fit: no effect"), "{said}");
+        assert_eq!(without_effect(&AttachOptions { profile: "wd-500g".to_owned(), ..asked }), None);
+    }
+
+    #[test]
+    fn only_a_member_that_there_is_can_have_failed() {
+        let with = |profile: &str, member| {
+            let size = Bytes::gib(1);
+            let options = AttachOptions { failed_member: Some(member), ..AttachOptions::new(profile, size) };
+            build(&options, size).map(|model| model.is_some()).map_err(|error| error.to_string())
+        };
+        assert_eq!(with("raid5-5x-15k", 4), Ok(true));
+        for (profile, member, reason) in [
+            ("raid5-5x-15k", 5, "the array has 5, counted from 0"),
+            ("wd-500g", 0, "a disk has no members"),
+            ("none", 0, "--failed-member 0: "),
+        ] {
+            let error = with(profile, member).expect_err(profile);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
 
     #[test]
     fn only_sound_factors_are_taken() {

@@ -33,6 +33,10 @@ pub struct AttachOptions {
     pub queue: Queue,
     /// Requests that the device's queue holds; further ones wait in order of arrival.
     pub queue_depth: usize,
+    /// The member of an array that has failed, counted from zero: RAID-5 makes up its data from the
+    /// others, what lay on it in RAID-0 is an I/O error.
+    #[serde(default)]
+    pub failed_member: Option<usize>,
     /// The factor on all modelled time: 0.1 makes the device ten times faster.
     pub time_scale: f64,
     /// Whether requests take the modelled time (can be changed later).
@@ -58,6 +62,7 @@ impl AttachOptions {
             fit: false,
             queue: Queue::Sptf,
             queue_depth: DEFAULT_QUEUE_DEPTH,
+            failed_member: None,
             time_scale: 1.0,
             delays: true,
             fail_lba: Vec::new(),

@@ -71,8 +71,10 @@ pub(crate) enum Started {
         name: String,
         /// The block device.
         device: PathBuf,
-        /// What could not be had; the disk works without.
+        /// What could not be had and shows in how the disk behaves.
         remarks: Vec<String>,
+        /// Precautions that could not be taken.
+        precautions: Vec<String>,
     },
     /// It could not be attached; nothing is left behind.
     Failed(String),

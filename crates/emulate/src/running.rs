@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::error::Context;
 use crate::logbook::{CAPACITY_MOST, Log, Logbook};
 use crate::meter::{Gauge, Meter, share};
-use crate::model::{build, check_scale};
+use crate::model::{build, check_scale, without_effect};
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
 use crate::state::{Place, Record, process_start};
@@ -43,6 +43,7 @@ pub(crate) struct Running {
     device: PathBuf,
     has_model: bool,
     remarks: Vec<String>,
+    precautions: Vec<String>,
     counting_since: Instant,
 }
 
@@ -77,9 +78,10 @@ impl Running {
         place.0.set_record(&record)?;
 
         remarks.extend(backing.remark());
-        remarks.extend(
-            [process::io_flusher(), process::spare_from_oom(), process::favour()].into_iter().flatten(),
-        );
+        remarks.extend(without_effect(options));
+        remarks.extend(process::favour());
+        let mut precautions: Vec<String> =
+            [process::io_flusher(), process::spare_from_oom()].into_iter().flatten().collect();
         let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
         let timer = start_timer(&logbook, &gauge, &mut remarks)?;
         let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
@@ -88,7 +90,7 @@ impl Running {
         })?;
         let has_model = model.is_some();
         let disk = Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model));
-        remarks.extend(process::lock_memory());
+        precautions.extend(process::lock_memory());
 
         let export = mount(&place.0, Arc::clone(&disk), size)?;
         remarks.extend_from_slice(export.remarks());
@@ -100,7 +102,8 @@ impl Running {
         let (device, measured) = lay(&export.file(), size)?;
         record.device = Some(device.clone());
         place.0.set_record(&record)?;
-        let path = path_of(&measured, delay);
+        let (path, bounded) = path_of(&measured, delay);
+        remarks.extend(bounded);
         match model {
             Some(model) => {
                 let schedule = Schedule::new(model, ModelClock::new(now(), scale), path);
@@ -118,7 +121,17 @@ impl Running {
         place.0.set_record(&record)?;
         disk.backing().keep();
         let export = Some(export);
-        Ok(Self { export, disk, place, record, device, has_model, remarks, counting_since: now() })
+        Ok(Self {
+            export,
+            disk,
+            place,
+            record,
+            device,
+            has_model,
+            remarks,
+            precautions,
+            counting_since: now(),
+        })
     }
 
     pub(crate) fn device(&self) -> &Path {
@@ -131,6 +144,10 @@ impl Running {
 
     pub(crate) fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    pub(crate) fn precautions(&self) -> &[String] {
+        &self.precautions
     }
 
     /// What was done since the last reset.
@@ -154,6 +171,8 @@ impl Running {
             name: self.place.0.name(),
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
+            failed_member: self.record.failed_member,
+            remarks: self.remarks.iter().chain(&self.precautions).cloned().collect(),
             delays: self.disk.delays(),
             time_scale: report.clock.scale(),
             model_epoch_ns: report.clock.epoch().get(),
@@ -253,6 +272,7 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
         ready: false,
         profile: options.profile.clone(),
         size_bytes: backing.size().get(),
+        failed_member: options.failed_member,
         backing: backing.path().to_owned(),
         remove_backing: backing.is_temporary(),
         connection: None,

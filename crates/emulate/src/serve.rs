@@ -83,6 +83,7 @@ fn serve() -> Result<(), Error> {
                 name: running.place().name(),
                 device: running.device().to_owned(),
                 remarks: running.remarks().to_vec(),
+                precautions: running.precautions().to_vec(),
             };
             // Nobody there to hear it: nobody would know of the disk either.
             say(&mut to_starter, &ready).context("speak to", STARTER)?;

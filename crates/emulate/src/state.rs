@@ -41,6 +41,8 @@ pub(crate) struct Record {
     pub(crate) ready: bool,
     pub(crate) profile: String,
     pub(crate) size_bytes: u64,
+    #[serde(default)]
+    pub(crate) failed_member: Option<usize>,
     pub(crate) backing: PathBuf,
     /// Whether the backing file goes with the disk.
     pub(crate) remove_backing: bool,

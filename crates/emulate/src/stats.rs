@@ -11,6 +11,12 @@ pub struct Stats {
     pub profile: String,
     /// Its size.
     pub size_bytes: u64,
+    /// The member of an array that has failed, counted from zero.
+    #[serde(default)]
+    pub failed_member: Option<usize>,
+    /// What could not be had on this machine, one line each; the disk works without.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// Whether requests take the modelled time.
     pub delays: bool,
     /// The factor on modelled time.

@@ -78,10 +78,13 @@ pub(crate) struct Attach {
     #[arg(long, value_enum, default_value_t)]
     queue: QueueArg,
     /// Requests that the disk's own queue holds.
-    #[arg(long, default_value_t = DEFAULT_QUEUE_DEPTH)]
+    #[arg(long, default_value_t = DEFAULT_QUEUE_DEPTH, value_parser = whole)]
     queue_depth: usize,
+    /// The member of an array that has failed, counted from 0.
+    #[arg(long, value_name = "N", value_parser = whole)]
+    failed_member: Option<usize>,
     /// The factor on all modelled time: 0.1 makes the disk ten times faster.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
     time_scale: f64,
     /// Answer as fast as possible until `disk set --delays on`.
     #[arg(long)]
@@ -92,6 +95,9 @@ pub(crate) struct Attach {
     /// The disk's name [default: the first free diskN].
     #[arg(long)]
     name: Option<String>,
+    /// Say too which precautions against emergencies could not be taken (`disk stats` shows them).
+    #[arg(long, short)]
+    verbose: bool,
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -109,10 +115,13 @@ enum QueueArg {
 
 /// Options of `foreseek disk detach`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("which").required(true))]
+#[command(
+    group = clap::ArgGroup::new("which").required(true),
+    override_usage = "foreseek disk detach [--force] <TARGET>...\n       foreseek disk detach [--force] --all"
+)]
 pub(crate) struct Detach {
-    /// The disks: names or /dev/loopN.
-    #[arg(group = "which")]
+    /// The disks: names or /dev/loopN, one or several.
+    #[arg(group = "which", value_name = "TARGET")]
     targets: Vec<String>,
     /// All disks.
     #[arg(long, group = "which")]
@@ -132,7 +141,7 @@ pub(crate) struct Change {
     #[arg(long, value_enum, group = "change")]
     delays: Option<Switch>,
     /// The factor on all modelled time.
-    #[arg(long, group = "change", allow_negative_numbers = true)]
+    #[arg(long, group = "change", allow_negative_numbers = true, value_parser = factor)]
     time_scale: Option<f64>,
     /// The sectors that fail, in place of those before; can be given several times.
     #[arg(long, value_name = "A..B", group = "change", conflicts_with = "fail_none")]
@@ -152,11 +161,21 @@ pub(crate) struct Logging {
     #[arg(long, group = "what")]
     start: bool,
     /// The most requests to log.
-    #[arg(long, default_value_t = DEFAULT_LOG_CAPACITY, requires = "start")]
+    #[arg(long, default_value_t = DEFAULT_LOG_CAPACITY, value_parser = whole, requires = "start")]
     capacity: usize,
     /// Stop logging and write the log as CSV; `-` is standard output.
     #[arg(long, value_name = "FILE", group = "what")]
     save: Option<PathBuf>,
+}
+
+/// A whole number, for options.
+fn whole(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a whole number, such as 2".to_owned())
+}
+
+/// A factor, for options; its range is checked later.
+fn factor(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "give a number, such as 0.25".to_owned())
 }
 
 /// On or off.
@@ -194,13 +213,15 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
             QueueArg::Fifo => Queue::Fifo,
         },
         queue_depth: args.queue_depth,
+        failed_member: args.failed_member,
         time_scale: args.time_scale,
         delays: !args.no_delays,
         fail_lba: args.fail_lba,
         name: args.name,
         server: None,
     })?;
-    for remark in &attached.remarks {
+    let precautions = attached.precautions.iter().filter(|_| args.verbose);
+    for remark in attached.remarks.iter().chain(precautions) {
         super::remark(remark);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
@@ -235,7 +256,7 @@ fn list(format: Format) -> anyhow::Result<Answer> {
                 disk.device.as_ref().map_or("-".to_owned(), |device| device.display().to_string()),
                 disk.name.clone(),
                 disk.health.to_string(),
-                disk.profile.clone(),
+                profile_of(&disk.profile, disk.failed_member),
                 Bytes(disk.size_bytes).to_string(),
                 disk.backing.display().to_string(),
                 mounted.join(", "),
@@ -280,7 +301,8 @@ fn stats_table(stats: &Stats) -> String {
             times.mean_us, times.p50_us, times.p90_us, times.p99_us, times.max_us
         )
     };
-    row("disk", format!("{} ({}, {})", stats.name, stats.profile, Bytes(stats.size_bytes)));
+    let profile = profile_of(&stats.profile, stats.failed_member);
+    row("disk", format!("{} ({profile}, {})", stats.name, Bytes(stats.size_bytes)));
     row("delays", format!("{}, time scale {}", if stats.delays { "on" } else { "off" }, stats.time_scale));
     row("counted for", format!("{:.1} s", stats.seconds));
     row(
@@ -309,7 +331,15 @@ fn stats_table(stats: &Stats) -> String {
     );
     row("path", format!("{:.0} us and {:.0} us a MiB", stats.path.base_us, stats.path.per_mib_us));
     row("path's share", format!("{:.2} % of the requests' time", stats.path_share * 100.0));
+    for remark in &stats.remarks {
+        row("note", remark.clone());
+    }
     table.to_string()
+}
+
+/// The profile, and that a member has failed.
+fn profile_of(profile: &str, failed_member: Option<usize>) -> String {
+    failed_member.map_or(profile.to_owned(), |member| format!("{profile}, member {member} failed"))
 }
 
 fn set(args: &Change) -> anyhow::Result<Answer> {

@@ -250,6 +250,47 @@ fn without_the_right_the_remedy_is_said_once() {
 }
 
 #[test]
+fn a_degraded_array_works_and_says_so() {
+    let Some(lab) = Lab::new() else { return };
+    let failed = ["--failed-member", "1"];
+    let attach = |profile, more: &[&str]| {
+        lab.attach(&[&["--profile", profile, "--size", "64M", "--name", profile], more].concat())
+    };
+    let sound = attach("raid5-5x-15k", &[]);
+    // So many strips that chance, where the platters stand, does not matter: for those of the failed
+    // member all others are read.
+    let read = |device: &Path| {
+        for strip in 0..128 {
+            let data = read_direct(device, strip * (128 << 10)).expect("reads");
+            assert!(data.iter().all(|byte| *byte == 0));
+        }
+    };
+    let busy = |name: &str| {
+        let stats = lab.stats(name);
+        (stats["busy_seconds"].as_f64().expect("a number"), stats["failed_member"].clone())
+    };
+    lab.must(&["stats", "raid5-5x-15k", "--reset"]);
+    read(&sound);
+    let (whole, none) = busy("raid5-5x-15k");
+    assert!(none.is_null());
+    lab.must(&["detach", "raid5-5x-15k"]);
+
+    let degraded = attach("raid5-5x-15k", &failed);
+    lab.must(&["stats", "raid5-5x-15k", "--reset"]);
+    read(&degraded);
+    let (reconstructing, member) = busy("raid5-5x-15k");
+    assert_eq!(member, 1);
+    assert!(reconstructing > whole, "{reconstructing} s of work instead of {whole}");
+    for shown in ["list", "stats"] {
+        let target: &[&str] = if shown == "stats" { &["raid5-5x-15k"] } else { &[] };
+        let text = lab.must(&[&[shown], target].concat());
+        assert!(text.contains("member 1 failed"), "{text}");
+    }
+    lab.must(&["detach", "raid5-5x-15k"]);
+    lab.assert_clean();
+}
+
+#[test]
 fn a_mount_taken_away_by_others_is_noticed() {
     let Some(lab) = Lab::new() else { return };
     let device = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--name", "away"]);
@@ -424,7 +465,7 @@ fn bad_input_is_refused_and_leaves_nothing() {
     fs::create_dir(lab.path("folder")).expect("made");
     fs::write(lab.path("broken.toml"), "kind = \"disk\"\nspeed = 3\n").expect("written");
     fs::write(lab.path("small"), vec![0; 8192]).expect("written");
-    let attach: [(&[&str], &str); 20] = [
+    let attach: [(&[&str], &str); 25] = [
         (&["--profile", "no-such-disk", "--size", "64M"], "no-such-disk"),
         (&["--profile", "broken.toml", "--size", "64M"], "broken.toml"),
         (&["--profile", "folder", "--size", "64M"], "folder"),
@@ -444,6 +485,11 @@ fn bad_input_is_refused_and_leaves_nothing() {
         (&["--profile", "wd-500g", "--size", "64M", "--fail-lba", "5..200000"], "0..131072"),
         (&["--profile", "wd-500g", "--size", "64M", "--name", "../up"], "--name"),
         (&["--profile", "wd-500g", "--size", "64M", "--name=--all"], "--name"),
+        (&["--profile", "wd-500g", "--size", "64M", "--failed-member", "0"], "a disk has no members"),
+        (&["--profile", "none", "--size", "64M", "--failed-member", "0"], "--failed-member"),
+        (&["--profile", "raid5-5x-15k", "--size", "64M", "--failed-member", "5"], "the array has 5"),
+        (&["--profile", "raid5-5x-15k", "--size", "64M", "--failed-member", "x"], "give a whole number"),
+        (&["--profile", "wd-500g", "--size", "64M", "--time-scale", "abc"], "give a number"),
         (&["--profile", "wd-500g", "--size", "64M", "--name", "loop0"], "--name"),
     ];
     for (options, word) in attach {
