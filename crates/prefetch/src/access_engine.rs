@@ -298,7 +298,7 @@ impl AccessListEngine {
             Miss::Evicted(at) => {
                 self.stats.evicted += Pages(1);
                 let account = self.held.account();
-                let contention = Contention::is_contention(account.lost, account.wanted);
+                let contention = self.contention.is_contention(account.lost, account.wanted);
                 if contention && !busy && self.round.take().is_some() {
                     self.shrink();
                     if self.trust.may_act() {

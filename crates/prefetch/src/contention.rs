@@ -14,7 +14,8 @@
 //! batch of reclaim now and then. To halve the buffer for that costs more than to read those pages
 //! one by one: the next rounds fetch as many pages again as the halves and quarters that are missing
 //! until it has grown back. So what is lost is weighed against that: up to [`LOSS`] of a round it is
-//! borne, and above [`QUIET`] the buffer no longer grows.
+//! borne, and above [`QUIET`] the buffer no longer grows. The paper's way ([`Share::Paper`]) bears none:
+//! any page lost halves, and only a round of which all was read lets it grow.
 
 use crate::settings::Share;
 use foreseek_units::{Bytes, Pages};
@@ -33,6 +34,10 @@ const LOSS: u64 = 128;
 
 /// Where more than one page in so many was lost, the buffer does not grow: it is at the edge.
 const QUIET: u64 = 1024;
+
+/// One page in so many of a round must have been read for the buffer to grow. The paper asks that all
+/// were; but an application's own cache swallows reads, and what it passes over was fetched rightly.
+const READ_AT_LEAST: u64 = 2;
 
 /// The controller.
 #[derive(Clone, Debug)]
@@ -76,8 +81,8 @@ impl Contention {
     /// Whether so many pages lost, of a round of `wanted`, are contention; then the round is over, and
     /// [`evicted`](Self::evicted) follows.
     #[must_use]
-    pub fn is_contention(lost: Pages, wanted: Pages) -> bool {
-        lost > (wanted / LOSS).max(Pages(1))
+    pub fn is_contention(&self, lost: Pages, wanted: Pages) -> bool {
+        lost > self.borne(wanted / LOSS)
     }
 
     /// Pages of a round were evicted before they were read. To be told once a round.
@@ -86,15 +91,25 @@ impl Contention {
         self.buffer = (self.buffer / 2).max(self.floor());
     }
 
-    /// A whole round of `wanted` pages was consumed without contention; `lost` of them were missing.
-    pub fn consumed(&mut self, lost: Pages, wanted: Pages) {
-        if lost > (wanted / QUIET).max(Pages(1)) {
+    /// A whole round of `wanted` pages was gone through without contention: `used` of them were read,
+    /// `lost` were missing.
+    pub fn consumed(&mut self, used: Pages, lost: Pages, wanted: Pages) {
+        let read = match self.share {
+            Share::Paper => used >= wanted,
+            _ => !wanted.is_zero() && used * READ_AT_LEAST >= wanted,
+        };
+        if !read || lost > self.borne(wanted / QUIET) {
             return;
         }
         let maximum = self.maximum.unwrap_or_default();
         let leap = self.share.proven().filter(|_| std::mem::take(&mut self.unproven));
         let grown = self.buffer + maximum.scale(INCREASE);
         self.buffer = grown.max(maximum.scale(leap.unwrap_or(0.0))).min(self.ceiling());
+    }
+
+    /// How many lost pages are borne; at least one, but for the paper's way, which bears none.
+    fn borne(&self, part: Pages) -> Pages {
+        if self.share == Share::Paper { Pages::ZERO } else { part.max(Pages(1)) }
     }
 
     fn ceiling(&self) -> Pages {
@@ -119,16 +134,16 @@ mod tests {
         assert_eq!(paper.buffer(), Pages(9_000));
         paper.evicted();
         assert_eq!(paper.buffer(), Pages(4_500));
-        paper.consumed(Pages::ZERO, Pages(1000));
+        paper.consumed(Pages(1000), Pages::ZERO, Pages(1000));
         assert_eq!(paper.buffer(), Pages(5_500));
         for _ in 0..10 {
-            paper.consumed(Pages::ZERO, Pages(1000));
+            paper.consumed(Pages(1000), Pages::ZERO, Pages(1000));
         }
         assert_eq!(paper.buffer(), Pages(9_000));
         let mut stock = Contention::new(Share::Stock);
         stock.set_maximum(Pages(10_000));
         assert_eq!(stock.buffer(), Pages(6_000));
-        stock.consumed(Pages::ZERO, Pages(1000));
+        stock.consumed(Pages(1000), Pages::ZERO, Pages(1000));
         assert_eq!(stock.buffer(), Pages(6_000));
     }
 
@@ -136,31 +151,48 @@ mod tests {
     fn a_probing_one_starts_as_stock_and_comes_to_its_ceiling() {
         let mut probing = Contention::new(Share::Probing);
         probing.set_maximum(Pages(10_000));
-        let sizes: Vec<u64> =
-            (0..4).map(|_| (probing.buffer().0, probing.consumed(Pages::ZERO, Pages(1000))).0).collect();
+        let sizes: Vec<u64> = (0..4)
+            .map(|_| (probing.buffer().0, probing.consumed(Pages(1000), Pages::ZERO, Pages(1000))).0)
+            .collect();
         assert_eq!(sizes, [6000, 9000, 9500, 9500]);
         probing.evicted();
         assert_eq!(probing.buffer(), Pages(4750));
-        probing.consumed(Pages::ZERO, Pages(1000));
+        probing.consumed(Pages(1000), Pages::ZERO, Pages(1000));
         assert_eq!(probing.buffer(), Pages(5750), "the leap is made once");
     }
 
     #[test]
     fn a_few_pages_lost_are_borne_and_more_are_contention() {
-        assert!(!Contention::is_contention(Pages(1), Pages(10)));
-        assert!(Contention::is_contention(Pages(2), Pages(10)));
-        assert!(!Contention::is_contention(Pages(80), Pages(80 * LOSS)));
-        assert!(Contention::is_contention(Pages(81), Pages(80 * LOSS)));
+        let stock = Contention::new(Share::Stock);
+        assert!(!stock.is_contention(Pages(1), Pages(10)));
+        assert!(stock.is_contention(Pages(2), Pages(10)));
+        assert!(!stock.is_contention(Pages(80), Pages(80 * LOSS)));
+        assert!(stock.is_contention(Pages(81), Pages(80 * LOSS)));
     }
 
     #[test]
     fn a_buffer_at_the_edge_does_not_grow() {
         let mut probing = Contention::new(Share::Probing);
         probing.set_maximum(Pages(10_000));
-        probing.consumed(Pages(7), Pages(6 * QUIET));
+        probing.consumed(Pages(6 * QUIET), Pages(7), Pages(6 * QUIET));
         assert_eq!(probing.buffer(), Pages(6000));
-        probing.consumed(Pages(6), Pages(6 * QUIET));
+        probing.consumed(Pages(6 * QUIET), Pages(6), Pages(6 * QUIET));
         assert_eq!(probing.buffer(), Pages(9000));
+    }
+
+    #[test]
+    fn the_papers_way_bears_no_loss_and_wants_all_of_a_round_read() {
+        let mut paper = Contention::new(Share::Paper);
+        paper.set_maximum(Pages(10_000));
+        assert!(paper.is_contention(Pages(1), Pages(9_000)));
+        assert!(!paper.is_contention(Pages(0), Pages(9_000)));
+        paper.evicted();
+        paper.consumed(Pages(4_499), Pages::ZERO, Pages(4_500));
+        assert_eq!(paper.buffer(), Pages(4_500), "a page was not read");
+        paper.consumed(Pages(4_500), Pages(1), Pages(4_500));
+        assert_eq!(paper.buffer(), Pages(4_500), "a page was lost");
+        paper.consumed(Pages(4_500), Pages::ZERO, Pages(4_500));
+        assert_eq!(paper.buffer(), Pages(5_500));
     }
 
     #[test]
@@ -171,7 +203,7 @@ mod tests {
         assert_eq!(controller.buffer(), Pages(3_000));
         controller.set_maximum(Pages(10_000));
         assert_eq!(controller.buffer(), Pages(3_000));
-        controller.consumed(Pages::ZERO, Pages(1000));
+        controller.consumed(Pages(1000), Pages::ZERO, Pages(1000));
         assert_eq!(controller.buffer(), Pages(4_000));
     }
 
@@ -185,7 +217,7 @@ mod tests {
             for (step, pages) in steps {
                 match step {
                     0 => controller.evicted(),
-                    1 => controller.consumed(Pages::ZERO, Pages(1000)),
+                    1 => controller.consumed(Pages(1000), Pages::ZERO, Pages(1000)),
                     _ => {
                         maximum = pages;
                         controller.set_maximum(Pages(pages));

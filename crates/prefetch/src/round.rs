@@ -10,10 +10,6 @@ use crate::trust::Verdict;
 use foreseek_units::{PageSpan, Pages, Span};
 use std::collections::VecDeque;
 
-/// A consumed round lets the buffer grow only when at least one wanted page in this many was read:
-/// the rest was passed over on the list, as what an application's own cache answers is.
-const READ_AT_LEAST: u64 = 2;
-
 /// The present round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
@@ -57,9 +53,8 @@ impl AccessListEngine {
         let Some(round) = self.round.take() else { return };
         let mut account = self.held.account();
         let consumed = !round.abandoned && self.list.place() >= round.end;
-        let read = !account.wanted.is_zero() && account.used * READ_AT_LEAST >= account.wanted;
-        if consumed && read {
-            self.contention.consumed(account.lost, account.wanted);
+        if consumed {
+            self.contention.consumed(account.used, account.lost, account.wanted);
             self.stats.buffer = self.contention.buffer();
         }
         if !consumed {
