@@ -18,6 +18,9 @@ use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Span};
 use std::os::fd::RawFd;
 
+/// Accesses told in one call. All at once would take 70 bytes each for a moment, and a process whose
+/// memory is limited would have that much less for pages from then on, as the heap keeps it.
+const TOLD_AT_ONCE: usize = 1024;
 /// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
 
@@ -233,9 +236,17 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
         scans.into_iter().filter_map(|scan| planner.plan(source, scan, distinct)).collect();
     let done = plans.iter().all(|plan| plan.done);
     let merged = merge(plans.into_iter().map(|plan| plan.accesses).collect());
-    let entries = entries(source.fd.raw(), planner.header(), &merged);
-    // What is refused is not told, and will be asked for again.
-    let _ = client.hint(HintMode::Set, &entries, done);
+    let mut mode = HintMode::Set;
+    let mut parts = merged.chunks(TOLD_AT_ONCE).peekable();
+    while let Some(part) = parts.next() {
+        let entries = entries(source.fd.raw(), planner.header(), part);
+        let taken = client.hint(mode, &entries, done && parts.peek().is_none());
+        // What is refused is not told, and will be asked for again.
+        if taken.ok() != Some(entries.len()) {
+            break;
+        }
+        mode = HintMode::Append;
+    }
 }
 
 /// Merges lists so that all of them end together; the first item of the first list comes first.
