@@ -125,7 +125,9 @@ fn a_small_demo_for_real_gives_the_same_result_and_leaves_nothing() {
     }
     let (temporary, out) = (folder(), folder());
     let extension = extension();
-    let mut command = demo(&["--database-size", "8M", "--memory", "6M", "--time-scale", "0.02", "--quiet"]);
+    // The shell with the extension, here without optimisation, takes up to 7 MiB for itself: a limit
+    // below that has it killed now and then.
+    let mut command = demo(&["--database-size", "24M", "--memory", "16M", "--time-scale", "0.02", "--quiet"]);
     command.args(["--format", "json", "--extension"]).arg(&extension);
     command.arg("--out").arg(out.path()).env("TMPDIR", temporary.path());
     let running = Running::start(command);
@@ -135,8 +137,8 @@ fn a_small_demo_for_real_gives_the_same_result_and_leaves_nothing() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!(json["simulated"], false);
     assert_eq!(json["identical"], true);
-    assert_eq!(json["memory_bytes"], 6 << 20);
-    assert!(json["database_bytes"].as_u64().expect("a number") >= 8 << 20);
+    assert_eq!(json["memory_bytes"], 16 << 20);
+    assert!(json["database_bytes"].as_u64().expect("a number") >= 24 << 20);
     for name in ["stock_seconds", "foreseek_seconds", "speed_up", "limit_ratio", "time_scale"] {
         assert!(json[name].as_f64().expect(name) > 0.0, "{name}");
     }
@@ -153,7 +155,7 @@ fn a_small_demo_for_real_gives_the_same_result_and_leaves_nothing() {
                 || count("foreseek", "mean_seek_distance_bytes") < count("stock", "mean_seek_distance_bytes"),
             "{run}"
         );
-        assert!(count("foreseek", "device_read_bytes") >= 8 << 20);
+        assert!(count("foreseek", "device_read_bytes") >= 24 << 20);
     }
     for name in ["index.html", "demo.json", "blocks-main.svg", "blocks-fits.svg"] {
         assert!(out.path().join(name).exists(), "{name}");
