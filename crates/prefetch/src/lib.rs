@@ -26,6 +26,7 @@ mod regions;
 mod round;
 mod settings;
 mod stats;
+pub mod stream;
 mod trust;
 
 pub use access_engine::AccessListEngine;

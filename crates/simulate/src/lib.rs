@@ -4,10 +4,12 @@
 //! real programs runs on it unchanged. [`limit`] tells what no prefetcher of a memory beats.
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod kernel;
 pub mod limit;
 mod options;
 mod page_lists;
+pub mod program;
 mod readahead;
 
 pub use kernel::VirtualKernel;

@@ -1,0 +1,105 @@
+//! Streams: reading ahead of readers who tell nothing about themselves.
+//!
+//! A [`Prefetcher`] is a kernel's (or a mount's) read-ahead: it is told of each page that a reader
+//! touches and answers with the ranges to be read. It keeps the state of every open stream, and
+//! knows nothing of memory, queues or clocks but what its caller shows it: the time, and a [`View`]
+//! of the page cache. The caller skips pages that are cached or on their way already.
+//!
+//! Two parts make a prefetcher: a *window machine*, which decides when to read and where (one for
+//! each generation of Linux, and the competitive one), and a *depth rule*, which says how much at
+//! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
+
+use crate::engine::{ObjectId, StreamId, Who};
+use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
+
+/// A stream that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its name from now on.
+    pub stream: StreamId,
+    /// What it reads.
+    pub object: ObjectId,
+    /// Who reads.
+    pub who: Who,
+    /// Length of the object.
+    pub length: Pages,
+    /// How much the stream will read from its first page on: for an oracle only.
+    pub told: Option<Pages>,
+}
+
+/// How a touched page was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// In memory.
+    Hit,
+    /// On its way: the reader waits for a read that somebody began.
+    InFlight,
+    /// Not there.
+    Miss,
+    /// Not there, although it had been read ahead: evicted before its first use.
+    Thrashed,
+}
+
+/// A reader touches a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Which page of its object.
+    pub page: PageIndex,
+    /// How many pages the reader's call wants from this one on, itself counted: at least one.
+    pub request: Pages,
+    /// Whether it is the first page that the call touches.
+    pub first: bool,
+    /// How the page was found.
+    pub found: Found,
+    /// Whether the page bears the marker that was set with [`Ahead::marker`]; the caller clears it.
+    pub marker: bool,
+}
+
+/// What is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Which pages; within the object, never empty.
+    pub range: PageSpan,
+    /// The page of it that is to bear the marker: touching it tells [`Touch::marker`].
+    pub marker: Option<PageIndex>,
+    /// Whether the touched page is among them and its reader waits for it.
+    pub demand: bool,
+}
+
+/// What a prefetcher may look at while it decides.
+pub trait View {
+    /// Whether a page of the touched object is in memory or on its way.
+    fn cached(&self, page: PageIndex) -> bool;
+    /// Whether the device's queue is congested: read-ahead is to be cancelled.
+    fn congested(&self) -> bool;
+    /// Where a page of the touched object lies on its device.
+    fn place(&self, page: PageIndex) -> Option<Lba>;
+    /// The most that one stream may have read ahead of it, where memory sets a bound (TR-840
+    /// section 4.2).
+    fn bound(&self) -> Option<Pages> {
+        None
+    }
+}
+
+/// A request that the device has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Where the request before it ended.
+    pub from: Lba,
+    /// What was transferred.
+    pub range: SectorSpan,
+}
+
+/// Reads ahead of streams.
+pub trait Prefetcher: Send {
+    /// A stream begins.
+    fn opened(&mut self, now: Instant, opened: Opened);
+    /// A stream has ended; its name may be given again.
+    fn closed(&mut self, now: Instant, stream: StreamId);
+    /// A page is touched; what is to be read is appended to `out`, in the order of submission.
+    fn touch(&mut self, now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>);
+    /// The device has served a request: what a rule learns the switch cost from.
+    fn served(&mut self, now: Instant, served: Served);
+}

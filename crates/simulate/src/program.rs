@@ -1,0 +1,103 @@
+//! What processes do: programs as state machines over a file system.
+//!
+//! A [`Program`] is asked for its next [`Step`] when the one before is over; it holds no thread and
+//! reads no clock. A [`Workload`] says which files there are and makes programs: one a request of a
+//! server's clients, or one a process of a batch of jobs. Random numbers come from the generator
+//! that the caller hands over, so that a seed fixes a run.
+
+use foreseek_units::{ByteSpan, Bytes, Nanos, PageIndex};
+use rand_core::Rng;
+
+/// A file of the workload, counted from 0 in the order of [`Workload::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileNumber(pub u32);
+
+/// A program's own name for something that it has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle(pub u32);
+
+/// A file that must exist before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSpec {
+    /// Its length.
+    pub length: Bytes,
+    /// The directory that it lies in: a file system places files of a directory together.
+    pub directory: u32,
+}
+
+/// What a program does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Opens a file for reading with `read` or by mapping it.
+    Open {
+        /// The name that later steps use.
+        handle: Handle,
+        /// The file.
+        file: FileNumber,
+        /// How much will be read through this handle from its first read on: shown to an oracle
+        /// only, to no other policy.
+        told: Option<Bytes>,
+    },
+    /// Reads bytes; over when all of them are in memory and copied.
+    Read {
+        /// From what.
+        handle: Handle,
+        /// Which.
+        range: ByteSpan,
+    },
+    /// Touches a page of a mapped file; over when it is in memory.
+    Touch {
+        /// Of what.
+        handle: Handle,
+        /// Which page.
+        page: PageIndex,
+    },
+    /// Writes bytes (into the page cache; written back later).
+    Write {
+        /// To what.
+        handle: Handle,
+        /// Which; past the end the file grows.
+        range: ByteSpan,
+    },
+    /// Closes a handle.
+    Close {
+        /// Which.
+        handle: Handle,
+    },
+    /// Uses a processor for so long.
+    Compute(Nanos),
+    /// Waits for so long without a processor.
+    Sleep(Nanos),
+    /// A part of the work is done (one request, one query): counted and timed by the metrics.
+    Finished,
+    /// The program ends; what it left open is closed.
+    Exit,
+}
+
+/// One process.
+pub trait Program: Send {
+    /// The step that follows; never called again after [`Step::Exit`].
+    fn next(&mut self, random: &mut dyn Rng) -> Step;
+    /// Private memory that the process holds while it lives.
+    fn memory(&self) -> Bytes;
+}
+
+/// How a workload is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drive {
+    /// A server with a closed loop of clients: as many requests at a time as the concurrency level
+    /// says, a new one as soon as one is over; measured for a time.
+    Closed,
+    /// So many jobs, all started at once and run to their end; measured by how long that takes.
+    Jobs(u32),
+}
+
+/// Files and the programs that use them.
+pub trait Workload: Send {
+    /// The files, in the order in which they were written to the file system.
+    fn files(&self) -> Vec<FileSpec>;
+    /// How it is driven.
+    fn drive(&self) -> Drive;
+    /// The program of the request (or job) with this number.
+    fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
+}
