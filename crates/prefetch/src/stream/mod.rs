@@ -5,6 +5,11 @@
 //! knows nothing of memory, queues or clocks but what its caller shows it: the time, and a [`View`]
 //! of the page cache. The caller skips pages that are cached or on their way already.
 //!
+//! What holds for every prefetcher: ranges lie within the object and are never empty; where the
+//! touched page is missing, exactly one of the answered ranges holds it and says so with
+//! [`Ahead::demand`], congestion or not; a page that is there is never demanded; a range may hold
+//! pages that are cached or on their way, which the caller skips.
+//!
 //! Two parts make a prefetcher: a *window machine*, which decides when to read and where (one for
 //! each generation of Linux, and the competitive one), and a *depth rule*, which says how much at
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
@@ -12,7 +17,8 @@
 use crate::engine::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
 
-/// A stream that begins.
+/// A stream that begins: somebody has opened an object. Names are best given densely, the smallest
+/// free one first: a prefetcher keeps its streams in a table that it indexes with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Its name from now on.
@@ -51,6 +57,9 @@ pub struct Touch {
     pub request: Pages,
     /// Whether it is the first page that the call touches.
     pub first: bool,
+    /// Whether it is a page fault in a mapping and not a call that reads: kernels read around it.
+    /// Then `request` is one page and `first` holds.
+    pub mapped: bool,
     /// How the page was found.
     pub found: Found,
     /// Whether the page bears the marker that was set with [`Ahead::marker`]; the caller clears it.
