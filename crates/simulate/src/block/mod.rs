@@ -1,10 +1,20 @@
 //! The block layer: between a file system's requests and the device.
 //!
-//! What a kernel submits is merged with its neighbours, held back for a moment (plugged), split to
-//! what the driver takes, put in order by an I/O [`Scheduler`] and handed to the device.
+//! What a kernel submits is split to what the driver takes, merged with waiting neighbours, held
+//! back for a moment ("plugged") so that neighbours may come, put in order by an I/O [`Scheduler`]
+//! and handed to the device, as many at a time as its driver keeps in it. The rules and their
+//! numbers are those of Linux 2.6; [`Settings`] names each with its source, `docs/simulator.md`
+//! tells them as prose.
 
+mod layer;
+mod merge;
+mod metrics;
 mod request;
 pub mod scheduler;
+mod settings;
 
-pub use request::{Request, Tag};
+pub use layer::BlockLayer;
+pub use metrics::{Anticipations, Metrics, SIZES_LIMIT};
+pub use request::{Completed, Full, Request, RequestId, Submission, Tag};
 pub use scheduler::Scheduler;
+pub use settings::{AnticipationTimer, Settings};

@@ -1,6 +1,6 @@
 //! A request on its way to the device.
 
-use foreseek_device::Op;
+use foreseek_device::{Op, Outcome};
 use foreseek_prefetch::engine::Who;
 use foreseek_units::{Instant, SectorSpan};
 
@@ -8,11 +8,50 @@ use foreseek_units::{Instant, SectorSpan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
+/// What a file system asks the block layer for: sectors that lie together on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// Comes back with [`Completed`].
+    pub tag: Tag,
+    /// Read or write.
+    pub op: Op,
+    /// Where; of any length.
+    pub range: SectorSpan,
+    /// The process for which it is done.
+    pub who: Who,
+    /// Whether somebody waits or will wait for it: reads (read-ahead too), and writes that are
+    /// waited for.
+    pub synchronous: bool,
+}
+
+/// A submission that is over, with all of its pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The submitter's name for it.
+    pub tag: Tag,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// When its last piece was over.
+    pub at: Instant,
+    /// Failed where the request that bore one of its pieces failed.
+    pub outcome: Outcome,
+}
+
+/// No request is free: the submitter sleeps until [`super::BlockLayer::room`] says that there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the block layer's request pool is empty")]
+pub struct Full;
+
+/// The block layer's name for a request from its making to its end; used again afterwards. Small:
+/// schedulers keep tables by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
 /// What a scheduler orders: neighbours are merged and long ones split before they come to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The block layer's name for it.
-    pub id: u64,
+    pub id: RequestId,
     /// Read or write.
     pub op: Op,
     /// Where.

@@ -1,0 +1,438 @@
+//! The block layer itself: pool, plug, pieces, and the way to the device and back.
+//!
+//! The rules, all of Linux 2.6 (`drivers/block/ll_rw_blk.c`):
+//!
+//! - *Pieces.* A submission longer than the largest request becomes several requests, cut at whole
+//!   pages. It is over when all of them are.
+//! - *Merging.* A piece that begins where a waiting request of its kind ends (or the reverse) becomes
+//!   part of it if the sum is not too long; if that closes a gap, the two requests become one.
+//! - *Pool.* So many requests of each direction exist. A submitter that finds none sleeps, and the
+//!   queue is unplugged for it. A submission that the pool holds in part is taken, and its other
+//!   pieces follow as requests become free; nobody else of that direction is let in before.
+//! - *Plug.* The first request that comes to an empty queue plugs it: nothing goes to the device
+//!   until enough requests wait, somebody waits for one ([`BlockLayer::unplug`]), the time is over,
+//!   or a request completes (drivers run their queue then).
+//! - *Device.* The driver keeps so many requests in the device and takes the next one from the
+//!   scheduler when one completes, before the process that waited for it runs.
+//!
+//! Limits: a failed request fails all submissions that have a piece in it (a kernel would retry them
+//! one by one); a submitter of a submission that the pool holds in part does not sleep.
+
+use super::merge::Neighbours;
+use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
+use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
+use foreseek_prefetch::engine::Who;
+use foreseek_prefetch::stream::Served;
+use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
+use slab::Slab;
+
+/// A submission that is not over.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    tag: Tag,
+    submitted: Instant,
+    outcome: Outcome,
+    /// Pieces that are not over, made or not.
+    left: usize,
+}
+
+/// A request, or room for one.
+#[derive(Clone, Debug)]
+struct Slot {
+    request: Request,
+    /// The submissions that it serves: one entry for each of its pieces.
+    owners: Vec<usize>,
+}
+
+/// The rest of a submission for which no request was free.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    owner: usize,
+    template: Request,
+    range: SectorSpan,
+}
+
+/// The block layer of one device.
+pub struct BlockLayer {
+    settings: Settings,
+    scheduler: Box<dyn Scheduler>,
+    device: Box<dyn Device>,
+    clock: Instant,
+    slots: Vec<Slot>,
+    free: Vec<RequestId>,
+    open: Slab<Open>,
+    neighbours: Neighbours,
+    /// Requests that exist, by direction.
+    used: [usize; 2],
+    congested: [bool; 2],
+    rest: [Option<Rest>; 2],
+    /// Until when the queue stays plugged.
+    plugged: Option<Instant>,
+    /// A request that the scheduler gave and the device would not take.
+    held: Option<Request>,
+    in_device: usize,
+    busy_since: Instant,
+    /// Where the last request that is over ended.
+    head: Lba,
+    finished: Vec<Finished>,
+    served: Vec<Served>,
+    metrics: Metrics,
+}
+
+/// Read or write: each direction has its own part of the pool.
+fn side(op: Op) -> usize {
+    usize::from(op != Op::Read)
+}
+
+impl BlockLayer {
+    /// A block layer with an empty queue over a device at rest.
+    #[must_use]
+    pub fn new(settings: Settings, scheduler: Box<dyn Scheduler>, device: Box<dyn Device>) -> Self {
+        Self {
+            settings,
+            scheduler,
+            device,
+            clock: Instant::ZERO,
+            slots: Vec::new(),
+            free: Vec::new(),
+            open: Slab::new(),
+            neighbours: Neighbours::default(),
+            used: [0; 2],
+            congested: [false; 2],
+            rest: [None; 2],
+            plugged: None,
+            held: None,
+            in_device: 0,
+            busy_since: Instant::ZERO,
+            head: Lba::ZERO,
+            finished: Vec::new(),
+            served: Vec::new(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// Takes a submission. The caller has called [`advance`](Self::advance) up to `now`.
+    ///
+    /// # Errors
+    /// [`Full`] when no request of its direction is free and none can be merged with: nothing is
+    /// changed but that the queue is unplugged, and the submitter tries again when there is
+    /// [`room`](Self::room).
+    pub fn submit(&mut self, now: Instant, submission: Submission) -> Result<(), Full> {
+        let Submission { tag, op, range, who, synchronous } = submission;
+        let template = Request { id: RequestId(u32::MAX), op, range, who, synchronous, at: now };
+        let first = Request { range: self.cut(range).0, ..template };
+        if !self.room(op) && (self.rest[side(op)].is_some() || self.neighbour(&first).is_none()) {
+            self.metrics.refused += 1;
+            self.unplug(now);
+            return Err(Full);
+        }
+        let pieces = range.len().get().div_ceil(self.piece().get()).max(1);
+        self.metrics.submissions += 1;
+        self.metrics.splits += pieces - 1;
+        let left = usize::try_from(pieces).unwrap_or(usize::MAX);
+        let owner = self.open.insert(Open { tag, submitted: now, outcome: Outcome::Done, left });
+        self.feed(now, Rest { owner, template, range });
+        self.dispatch(now);
+        Ok(())
+    }
+
+    /// Somebody waits for what was submitted: the queue is held back no longer.
+    pub fn unplug(&mut self, now: Instant) {
+        self.plugged = None;
+        self.dispatch(now);
+    }
+
+    /// Whether so many reads wait that read-ahead is to be cancelled.
+    #[must_use]
+    pub fn congested(&self) -> bool {
+        self.congested[side(Op::Read)]
+    }
+
+    /// Whether so many writes wait that write-back is to pause.
+    #[must_use]
+    pub fn congested_writes(&self) -> bool {
+        self.congested[side(Op::Write)]
+    }
+
+    /// Whether a submission of this kind would be taken.
+    #[must_use]
+    pub fn room(&self, op: Op) -> bool {
+        self.rest[side(op)].is_none() && self.used[side(op)] < self.settings.requests
+    }
+
+    /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
+    #[must_use]
+    pub fn next(&self) -> Option<Instant> {
+        let could_dispatch = self.plugged.is_none() && self.in_device < self.settings.in_device;
+        let scheduler = if could_dispatch { self.scheduler.deadline() } else { None };
+        [self.device.next(), self.plugged, scheduler].into_iter().flatten().min()
+    }
+
+    /// Lets time pass up to `now` and appends the submissions that are over, in order of time.
+    pub fn advance(&mut self, now: Instant, done: &mut Vec<Completed>) {
+        self.served.clear();
+        while let Some(at) = self.next().filter(|at| *at <= now) {
+            self.clock = self.clock.max(at);
+            self.step(self.clock, done);
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    /// The requests that were served during the last [`advance`](Self::advance), in order: what a
+    /// depth rule learns the cost of switching from.
+    #[must_use]
+    pub fn served(&self) -> &[Served] {
+        &self.served
+    }
+
+    /// A process has ended; nobody need wait for its next request.
+    pub fn exited(&mut self, now: Instant, who: Who) {
+        self.scheduler.exited(now, who);
+        self.dispatch(now);
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = self.metrics.clone();
+        metrics.anticipations = self.scheduler.anticipations();
+        if self.in_device > 0 {
+            metrics.busy += self.clock - self.busy_since;
+        }
+        metrics
+    }
+
+    /// What the device has done so far.
+    #[must_use]
+    pub fn device_counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    /// The sectors that the device has.
+    #[must_use]
+    pub fn capacity(&self) -> Sectors {
+        self.device.capacity()
+    }
+
+    /// How many requests wait in the scheduler.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.scheduler.waiting()
+    }
+
+    /// The longest piece: whole pages, where the largest request holds one.
+    fn piece(&self) -> Sectors {
+        let largest = self.settings.largest.get();
+        let pages = largest / SECTORS_PER_PAGE * SECTORS_PER_PAGE;
+        Sectors(if pages == 0 { largest.max(1) } else { pages })
+    }
+
+    fn cut(&self, range: SectorSpan) -> (SectorSpan, SectorSpan) {
+        range.split(range.start + self.piece())
+    }
+
+    /// Makes requests of a submission's pieces until none is free.
+    fn feed(&mut self, now: Instant, mut rest: Rest) {
+        loop {
+            let (piece, after) = self.cut(rest.range);
+            if !self.place(now, rest.owner, Request { range: piece, at: now, ..rest.template }) {
+                self.rest[side(rest.template.op)] = Some(rest);
+                return self.unplug(now);
+            }
+            rest.range = after;
+            if after.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Puts a piece into a waiting request or a new one, if there is any.
+    fn place(&mut self, now: Instant, owner: usize, piece: Request) -> bool {
+        if let Some(id) = self.neighbour(&piece) {
+            self.metrics.merges += 1;
+            self.slots[id.0 as usize].owners.push(owner);
+            self.grow(now, id, piece.range);
+            return true;
+        }
+        if self.used[side(piece.op)] >= self.settings.requests {
+            return false;
+        }
+        if self.scheduler.waiting() == 0 && self.plugged.is_none() {
+            self.plugged = Some(now + self.settings.unplug_after);
+        }
+        let request = self.make(owner, piece);
+        self.neighbours.insert(&request);
+        self.scheduler.add(now, request);
+        if self.plugged.is_some() && self.scheduler.waiting() >= self.settings.unplug_at {
+            self.unplug(now);
+        }
+        true
+    }
+
+    fn make(&mut self, owner: usize, piece: Request) -> Request {
+        let id = self.free.pop().unwrap_or(RequestId(self.slots.len() as u32));
+        let request = Request { id, ..piece };
+        match self.slots.get_mut(id.0 as usize) {
+            Some(slot) => {
+                slot.request = request;
+                slot.owners.push(owner);
+            }
+            None => self.slots.push(Slot { request, owners: vec![owner] }),
+        }
+        let side = side(piece.op);
+        self.used[side] += 1;
+        self.congested[side] |= self.used[side] > self.settings.congested_above;
+        request
+    }
+
+    /// A waiting request that this one can become part of: behind it rather than before it.
+    fn neighbour(&self, piece: &Request) -> Option<RequestId> {
+        if piece.op == Op::Flush || piece.range.is_empty() {
+            return None;
+        }
+        let behind = self.neighbours.ending(piece.op, piece.range.start);
+        let before = self.neighbours.beginning(piece.op, piece.range.end);
+        behind.into_iter().chain(before).find(|id| self.fits(*id, piece))
+    }
+
+    fn fits(&self, id: RequestId, piece: &Request) -> bool {
+        let length = self.slots[id.0 as usize].request.range.len() + piece.range.len();
+        length <= self.settings.largest && self.scheduler.may_merge(id, piece)
+    }
+
+    /// Adds a range to a waiting request; if it now touches another, the two become one.
+    fn grow(&mut self, now: Instant, id: RequestId, by: SectorSpan) {
+        let request = self.widen(id, by);
+        self.scheduler.grown(now, id, request.range);
+        let after = self.neighbours.beginning(request.op, request.range.end);
+        let before = self.neighbours.ending(request.op, request.range.start);
+        let other = after.into_iter().chain(before).find(|other| {
+            *other != id && {
+                let other = self.slots[other.0 as usize].request;
+                self.fits(id, &other)
+            }
+        });
+        if let Some(other) = other {
+            // The one that begins earlier is kept, as a kernel does.
+            let later = self.slots[other.0 as usize].request.range.start > request.range.start;
+            let (kept, gone) = if later { (id, other) } else { (other, id) };
+            self.absorb(now, kept, gone);
+        }
+    }
+
+    fn widen(&mut self, id: RequestId, by: SectorSpan) -> Request {
+        let request = &mut self.slots[id.0 as usize].request;
+        self.neighbours.remove(request);
+        request.range = request.range.hull(by);
+        self.neighbours.insert(request);
+        *request
+    }
+
+    fn absorb(&mut self, now: Instant, kept: RequestId, gone: RequestId) {
+        let absorbed = self.slots[gone.0 as usize].request;
+        let mut owners = std::mem::take(&mut self.slots[gone.0 as usize].owners);
+        self.neighbours.remove(&absorbed);
+        self.slots[kept.0 as usize].owners.append(&mut owners);
+        let request = self.widen(kept, absorbed.range);
+        self.scheduler.absorbed(now, kept, gone, request.range);
+        self.release(gone, absorbed.op);
+    }
+
+    /// Gives a request back to the pool.
+    fn release(&mut self, id: RequestId, op: Op) {
+        let side = side(op);
+        self.used[side] -= 1;
+        self.congested[side] &= self.used[side] >= self.settings.uncongested_below;
+        self.free.push(id);
+    }
+
+    /// Fills the device.
+    fn dispatch(&mut self, now: Instant) {
+        while self.plugged.is_none() && self.in_device < self.settings.in_device {
+            let Some(request) = self.held.take().or_else(|| self.taken(now)) else { return };
+            let io = Io { id: IoId(u64::from(request.id.0)), op: request.op, range: request.range };
+            if self.device.submit(now, io).is_err() {
+                // It holds requests, whose completion brings us here again.
+                self.held = Some(request);
+                return;
+            }
+            if self.in_device == 0 {
+                self.busy_since = now;
+            }
+            self.in_device += 1;
+            self.metrics.dispatched += 1;
+            self.metrics.queued += now - request.at;
+        }
+    }
+
+    fn taken(&mut self, now: Instant) -> Option<Request> {
+        let request = self.scheduler.dispatch(now)?;
+        self.neighbours.remove(&request);
+        Some(request)
+    }
+
+    /// What happens at `now`.
+    fn step(&mut self, now: Instant, done: &mut Vec<Completed>) {
+        self.plugged = self.plugged.filter(|until| *until > now);
+        let mut finished = std::mem::take(&mut self.finished);
+        self.device.advance(now, &mut finished);
+        for one in finished.drain(..) {
+            self.complete(one, done);
+        }
+        self.finished = finished;
+        self.dispatch(now);
+    }
+
+    fn complete(&mut self, finished: Finished, done: &mut Vec<Completed>) {
+        let Finished { id, at, outcome } = finished;
+        // The ids that the device knows are ours.
+        let id = RequestId(id.0 as u32);
+        let slot = &mut self.slots[id.0 as usize];
+        let request = slot.request;
+        let mut owners = std::mem::take(&mut slot.owners);
+        self.in_device -= 1;
+        if self.in_device == 0 {
+            self.metrics.busy += at - self.busy_since;
+        }
+        let from = self.metrics.served(&mut self.head, request.op, request.range);
+        self.served.push(Served { from, range: request.range });
+        self.metrics.failed += u64::from(outcome == Outcome::Failed);
+        let whole = self.pieces_over(&owners, at, outcome, done);
+        owners.clear();
+        self.slots[id.0 as usize].owners = owners;
+        self.scheduler.completed(at, &request, whole);
+        self.release(id, request.op);
+        self.plugged = None;
+        if let Some(rest) = self.rest[side(request.op)].take() {
+            self.feed(at, rest);
+        }
+    }
+
+    /// Pieces of these submissions are over; answers whether all of the submissions are.
+    fn pieces_over(
+        &mut self,
+        owners: &[usize],
+        at: Instant,
+        outcome: Outcome,
+        done: &mut Vec<Completed>,
+    ) -> bool {
+        for owner in owners {
+            self.open[*owner].left -= 1;
+        }
+        let mut whole = true;
+        for owner in owners {
+            // One that has several pieces here is found gone the second time.
+            let Some(open) = self.open.get_mut(*owner) else { continue };
+            if outcome == Outcome::Failed {
+                open.outcome = Outcome::Failed;
+            }
+            let Open { tag, submitted, outcome, left } = *open;
+            if left == 0 {
+                self.open.remove(*owner);
+                done.push(Completed { tag, submitted, at, outcome });
+            }
+            whole &= left == 0;
+        }
+        whole
+    }
+}

@@ -1,0 +1,58 @@
+//! The numbers of the block layer.
+
+use foreseek_units::{Nanos, Sectors};
+
+/// How the block layer and its driver are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Requests of each direction that may exist, waiting or in the device; a submitter that finds
+    /// none sleeps.
+    pub requests: usize,
+    /// More requests of a direction than this congest the queue.
+    pub congested_above: usize,
+    /// A congested queue with fewer requests than this is congested no more.
+    pub uncongested_below: usize,
+    /// The longest request; a longer submission is split, at page boundaries of itself.
+    pub largest: Sectors,
+    /// So many waiting requests unplug the queue.
+    pub unplug_at: usize,
+    /// A queue stays plugged no longer than this.
+    pub unplug_after: Nanos,
+    /// How many requests the driver keeps in the device: 1 for IDE, a few for SCSI with tags.
+    pub in_device: usize,
+}
+
+impl Settings {
+    /// Linux 2.6.3 (TR-840): 128 requests, congested above 7/8 of them and one more (TR-840 section
+    /// 6 footnote 4), uncongested below 7/8 less one; requests of at most 255 sectors, since the
+    /// drivers of that time counted in a byte (TR-840 section 6 mentions 320 for another driver);
+    /// unplugged by four requests or 3 ms.
+    pub const LINUX_2_6_3: Self = Self {
+        requests: 128,
+        congested_above: 113,
+        uncongested_below: 111,
+        largest: Sectors(255),
+        unplug_at: 4,
+        unplug_after: Nanos::from_millis(3),
+        in_device: 1,
+    };
+
+    /// Linux 2.6.10 (EuroSys'07): congestion ends another sixteenth lower, so that the queue does
+    /// not swing about its threshold.
+    pub const LINUX_2_6_10: Self = Self { uncongested_below: 103, ..Self::LINUX_2_6_3 };
+
+    /// Linux 2.6.18 (ATC'08; used for 2.6.16 and 2.6.20 too): requests of at most 1024 sectors.
+    pub const LINUX_2_6_18: Self = Self { largest: Sectors(1024), ..Self::LINUX_2_6_10 };
+}
+
+/// When the anticipatory scheduler's timer starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnticipationTimer {
+    /// When the first piece of a split submission is over: the stock kernel, which therefore often
+    /// gives up before the process can run (TR-840 section 6).
+    FirstPiece,
+    /// When all pieces of the submission are over: TR-840's correction, on which all of its results
+    /// were measured.
+    #[default]
+    AllPieces,
+}

@@ -1,0 +1,5 @@
+//! The block layer and its schedulers, seen from outside: written-out arrivals and what must come of
+//! them, and properties against naive models.
+
+mod layer;
+mod rig;
