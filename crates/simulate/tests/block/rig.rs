@@ -43,7 +43,8 @@ impl Device for Plain {
     }
 
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        while let Some((io, until)) = self.queue.pop_front_if(|(_, until)| *until <= now) {
+        while let Some((io, until)) = self.queue.front().copied().filter(|(_, until)| *until <= now) {
+            self.queue.pop_front();
             let bad = self.bad.is_some_and(|bad| io.range.contains(bad));
             let outcome = if bad { Outcome::Failed } else { Outcome::Done };
             done.push(Finished { id: io.id, at: until, outcome });
