@@ -11,6 +11,7 @@ mod options;
 mod page_lists;
 pub mod program;
 mod readahead;
+pub mod workload;
 
 pub use kernel::VirtualKernel;
 pub use options::{

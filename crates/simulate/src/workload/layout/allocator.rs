@@ -1,0 +1,195 @@
+//! The allocator of ext2: which group a directory and a file go to, and which blocks.
+
+use super::group::{BLOCKS, Group};
+use super::{Aging, LayoutSettings};
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Exp};
+use std::collections::BTreeMap;
+
+/// Inodes of a group and blocks of their table: `mke2fs` of 2003 to 2006 made an inode for each
+/// 8 KiB, of 128 bytes.
+const INODES: u64 = BLOCKS * 4096 / 8192;
+const INODE_TABLE: u64 = INODES * 128 / 4096;
+/// Bytes of a group descriptor.
+const DESCRIPTOR: u64 = 32;
+/// Blocks of a journal: `mke2fs` made one of 32 MiB on a file system of more than 1 GiB; it and its
+/// indirect blocks come first in the first group.
+const JOURNAL: u64 = 8192 + 9;
+/// Below this size (1 GiB) the journal has 4096 blocks.
+const JOURNAL_FULL_FROM: u64 = 32_768 * 8;
+/// The root's block and the four blocks of `lost+found`.
+const ROOT: u64 = 5;
+/// A last group with fewer blocks than its metadata and this is left away, as `mke2fs` does.
+const GROUP_LEAST: u64 = 50;
+/// Inodes that a file system keeps for itself (`EXT2_GOOD_OLD_FIRST_INO` less one).
+const INODES_RESERVED: u64 = 10;
+
+pub(super) struct Allocator {
+    groups: Vec<Group>,
+    colour: u64,
+    /// The group and the inode of each directory.
+    directories: BTreeMap<u32, (usize, u64)>,
+    free_blocks: u64,
+    free_inodes: u64,
+}
+
+impl Allocator {
+    /// A file system of so many blocks; `None` where that is too few for one.
+    pub(super) fn new(blocks: u64, settings: &LayoutSettings, random: &mut dyn Rng) -> Option<Self> {
+        let count = blocks.div_ceil(BLOCKS);
+        let descriptors = (count * DESCRIPTOR).div_ceil(4096);
+        let mut groups: Vec<Group> = Vec::new();
+        for number in 0..count {
+            let end = (blocks - number * BLOCKS).min(BLOCKS);
+            let head = if has_super(number) { 1 + descriptors } else { 0 };
+            let metadata = head + 2 + INODE_TABLE;
+            if end < metadata + GROUP_LEAST {
+                break;
+            }
+            groups.push(Group::new(metadata, end, INODES));
+        }
+        let first = groups.first_mut()?;
+        let journal = match settings.journal {
+            false => 0,
+            true if blocks > JOURNAL_FULL_FROM => JOURNAL,
+            true => JOURNAL / 2,
+        };
+        let taken = (ROOT + journal).min(first.free_blocks);
+        first.mark(first.first(), taken);
+        first.free_inodes -= INODES_RESERVED;
+        if let Some(aging) = settings.aging {
+            groups.iter_mut().for_each(|group| age(group, aging, random));
+        }
+        let (free_blocks, free_inodes) =
+            (groups.iter().map(|g| g.free_blocks).sum(), groups.iter().map(|g| g.free_inodes).sum());
+        let colour = u64::from(settings.colour) * (BLOCKS / 16);
+        Some(Self { groups, colour, directories: BTreeMap::new(), free_blocks, free_inodes })
+    }
+
+    /// Makes a file in a directory (and the directory with its first file): where its first block
+    /// is to be looked for. `None` where there is no room.
+    pub(super) fn file(&mut self, directory: u32, random: &mut dyn Rng) -> Option<u64> {
+        let (parent, inode) = match self.directories.get(&directory) {
+            Some(&known) => known,
+            None => self.directory(directory, random)?,
+        };
+        let group = self.group_of_file(parent, inode)?;
+        self.groups[group].free_inodes -= 1;
+        self.free_inodes -= 1;
+        Some(group as u64 * BLOCKS + self.colour)
+    }
+
+    /// Takes up to `want` blocks in one run, as near behind `goal` as the kernel finds them: where
+    /// they start and how many they are. `None` where nothing is free.
+    pub(super) fn take(&mut self, goal: u64, want: u64) -> Option<(u64, u64)> {
+        let total = self.groups.len();
+        let goal = if goal >= total as u64 * BLOCKS { 0 } else { goal };
+        let first = (goal / BLOCKS) as usize;
+        // The goal's group from the goal on, then each further one, and in the end this one again.
+        for turn in 0..=total {
+            let number = (first + turn) % total;
+            let within = if turn == 0 { goal % BLOCKS } else { 0 };
+            let group = &mut self.groups[number];
+            if group.free_blocks == 0 {
+                continue;
+            }
+            if let Some((start, got)) = group.grab(within, want) {
+                self.free_blocks -= got;
+                return Some((number as u64 * BLOCKS + start, got));
+            }
+        }
+        None
+    }
+
+    /// Orlov's rule for a child of the root (`find_group_orlov`).
+    fn directory(&mut self, directory: u32, random: &mut dyn Rng) -> Option<(usize, u64)> {
+        let total = self.groups.len();
+        let start = random.random_range(0..total);
+        let (average_inodes, average_blocks) =
+            (self.free_inodes / total as u64, self.free_blocks / total as u64);
+        let order = (0..total).map(|step| (start + step) % total);
+        let roomy = |group: &Group| {
+            group.free_inodes > 0
+                && group.free_inodes >= average_inodes
+                && group.free_blocks >= average_blocks
+        };
+        // The first of those with the fewest directories: `min_by_key` keeps the first of equals.
+        let best = order
+            .clone()
+            .filter(|&number| roomy(&self.groups[number]))
+            .min_by_key(|&number| self.groups[number].directories)
+            .or_else(|| order.clone().find(|&number| self.groups[number].free_inodes > 0))?;
+        let group = &mut self.groups[best];
+        let inode = best as u64 * INODES + (INODES - group.free_inodes) + 1;
+        group.directories += 1;
+        group.free_inodes -= 1;
+        self.free_inodes -= 1;
+        self.directories.insert(directory, (best, inode));
+        self.take(best as u64 * BLOCKS + self.colour, 1)?;
+        Some((best, inode))
+    }
+
+    /// The group of a file's inode (`find_group_other`): the directory's own, then by quadratic
+    /// hashing, then any.
+    fn group_of_file(&self, parent: usize, inode: u64) -> Option<usize> {
+        let total = self.groups.len();
+        let roomy =
+            |number: &usize| self.groups[*number].free_inodes > 0 && self.groups[*number].free_blocks > 0;
+        let mut hashed = (parent as u64 + inode) as usize % total;
+        let probes = (0..).map(|power| 1usize << power).take_while(|step| *step < total).map(|step| {
+            hashed = (hashed + step) % total;
+            hashed
+        });
+        let linear = (0..total).map(|step| (parent + step) % total);
+        std::iter::once(parent)
+            .chain(probes)
+            .find(roomy)
+            .or_else(|| linear.clone().find(|&number| self.groups[number].free_inodes > 0))
+    }
+}
+
+/// Whether a group begins with a superblock: the first two and the powers of 3, 5 and 7.
+fn has_super(group: u64) -> bool {
+    group <= 1 || [3, 5, 7].iter().any(|base| power_of(group, *base))
+}
+
+fn power_of(mut number: u64, base: u64) -> bool {
+    while number > 1 && number.is_multiple_of(base) {
+        number /= base;
+    }
+    number == 1
+}
+
+/// Fills a group with older files: exponentially distributed runs, used and free in turn.
+fn age(group: &mut Group, aging: Aging, random: &mut dyn Rng) {
+    if aging.used <= 0.0 {
+        return;
+    }
+    let free_run = aging.free_run.get() as f64;
+    let used_run = free_run * aging.used / (1.0 - aging.used);
+    let mut at = group.end() - group.free_blocks;
+    let mut used = random.random::<f64>() < aging.used;
+    // Where the runs end lies on a real line, so that runs of less than a block keep their share.
+    let mut exact = at as f64;
+    while at < group.end() {
+        let mean = if used { used_run } else { free_run };
+        exact += Exp::new(1.0 / mean).map_or(mean, |lengths| lengths.sample(random));
+        let next = (exact.round() as u64).clamp(at, group.end());
+        if used {
+            group.mark(at, next - at);
+        }
+        at = next;
+        used = !used;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn superblocks_are_sparse() {
+        let with: Vec<u64> = (0..130).filter(|group| has_super(*group)).collect();
+        assert_eq!(with, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Where files lie on a device: the block groups of ext2 and ext3.
+//!
+//! [`Layout::place`] does what `mkfs` and one process that copies the files in order would do, with
+//! the allocator of Linux 2.6.3 to 2.6.18 (`fs/ext2/balloc.c`, `ialloc.c`, `inode.c`; ext3 differs
+//! in its journal and, with one writer, in nothing else that counts here):
+//!
+//! - Blocks have 4 KiB, and a group is what one block of bitmap covers: 32,768 blocks or 128 MiB.
+//!   Its metadata lie at its start: in some groups a superblock and the group descriptors
+//!   (`sparse_super`), in all of them two bitmaps and the table of inodes.
+//! - A directory goes where Orlov's rule for children of the root puts it: from a random group on
+//!   the first of those with the fewest directories that has no less than the average of free
+//!   inodes and blocks. A workload's directories are all taken as children of the root.
+//! - A file's inode lies in its directory's group while that has room, then in groups found by
+//!   hashing. Its first block is looked for from the group's start on (plus the `colour` that the
+//!   kernel makes of the writer's process id), each later one after the one before it.
+//! - The search for a free block is `grab_block`'s: the goal itself, the rest of its 64 blocks, a
+//!   free byte of the bitmap, any free bit; then the same from the start of each further group.
+//! - Indirect blocks interrupt a file's run before its block 12, and then every 1024 blocks.
+//!
+//! [`Aging`] makes a file system that has been in use. Limits: no directory grows beyond its first
+//! block, directories are not nested, files are not written at the same time (whose blocks would
+//! interleave), and reading an indirect block costs nothing but the gap that it leaves.
+
+mod allocator;
+mod group;
+
+use super::WorkloadError;
+use crate::program::{FileNumber, FileSpec};
+use allocator::Allocator;
+use foreseek_prefetch::engine::Extent;
+use foreseek_units::{Bytes, Lba, PageIndex, Pages, Sectors};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// Data blocks that an inode points at directly (`EXT2_NDIR_BLOCKS`).
+const DIRECT: u64 = 12;
+/// Block numbers in an indirect block of 4 KiB.
+const FAN: u64 = 1024;
+/// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB).
+const BLOCKS_LIMIT: u64 = 1 << 32;
+
+/// How a file system is made and filled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayoutSettings {
+    /// Where directories begin to look for their group, and where an aged file system has holes.
+    pub seed: u64,
+    /// From which sixteenth of a group the first block of a file is looked for, 0 to 15: the kernel
+    /// takes the writer's process id modulo 16, which is the same for all files of one copy.
+    pub colour: u32,
+    /// Whether there is a journal, as in ext3.
+    pub journal: bool,
+    /// What had been there before.
+    pub aging: Option<Aging>,
+}
+
+impl Default for LayoutSettings {
+    /// Freshly made ext3, colour 0.
+    fn default() -> Self {
+        Self { seed: 0, colour: 0, journal: true, aging: None }
+    }
+}
+
+/// A file system that has been in use: in every group runs of used and of free blocks alternate,
+/// the lengths of both exponentially distributed (a file system that allocates and frees without
+/// memory). It is used to the share `used`, and a free run has `free_run` on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aging {
+    /// Share of the blocks that older files hold, from 0 to less than 1.
+    pub used: f64,
+    /// Mean length of a free run; ATC'09 section 5.2 read a file in runs of 14 KB (3.5 pages) on a
+    /// fragmented and of 3.8 MB on a fresh file system.
+    pub free_run: Pages,
+}
+
+/// Where each file of a workload lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    extents: Vec<Extent>,
+    /// Where each file's extents begin in `extents`; one more at the end.
+    starts: Vec<usize>,
+}
+
+impl Layout {
+    /// Places files, in the order in which they are copied, on a device of this capacity.
+    ///
+    /// # Errors
+    /// The files do not fit, the device is too small for a file system or larger than one can be,
+    /// or a setting is out of its range.
+    pub fn place(
+        files: &[FileSpec],
+        capacity: Sectors,
+        settings: &LayoutSettings,
+    ) -> Result<Self, WorkloadError> {
+        check(settings)?;
+        let blocks = capacity.bytes().pages_floor().get();
+        if blocks >= BLOCKS_LIMIT {
+            let limit = Pages(BLOCKS_LIMIT).bytes();
+            return Err(WorkloadError::DeviceTooLarge { capacity: capacity.bytes(), limit });
+        }
+        let mut random = Pcg64Mcg::seed_from_u64(settings.seed);
+        let mut allocator = Allocator::new(blocks, settings, &mut random)
+            .ok_or(WorkloadError::DeviceTooSmall { capacity: capacity.bytes() })?;
+        let mut layout = Self { extents: Vec::new(), starts: vec![0] };
+        for (number, file) in files.iter().enumerate() {
+            let placed = layout.place_one(file, &mut allocator, &mut random);
+            placed.ok_or_else(|| WorkloadError::NoRoom {
+                file: number,
+                files: files.len(),
+                data: files.iter().map(|file| file.length).sum(),
+                capacity: capacity.bytes(),
+            })?;
+            layout.starts.push(layout.extents.len());
+        }
+        Ok(layout)
+    }
+
+    /// Where the pages of a file lie, ascending; a page of the file is a block of the file system.
+    /// Empty for an empty file and for one that the workload does not have.
+    #[must_use]
+    pub fn extents(&self, file: FileNumber) -> &[Extent] {
+        let at = file.0 as usize;
+        match (self.starts.get(at), self.starts.get(at + 1)) {
+            (Some(&start), Some(&end)) => &self.extents[start..end],
+            _ => &[],
+        }
+    }
+
+    /// How many files were placed.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn place_one(&mut self, file: &FileSpec, allocator: &mut Allocator, random: &mut Pcg64Mcg) -> Option<()> {
+        let mut goal = allocator.file(file.directory, random)?;
+        let pages = file.length.pages_ceil().get();
+        let mut page = 0;
+        while page < pages {
+            for _ in 0..indirect_before(page) {
+                let (start, got) = allocator.take(goal, 1)?;
+                goal = start + got;
+            }
+            let end = next_indirect(page).min(pages);
+            while page < end {
+                let (start, got) = allocator.take(goal, end - page)?;
+                self.push(page, start, got);
+                page += got;
+                goal = start + got;
+            }
+        }
+        Some(())
+    }
+
+    /// Appends a piece of the file under way, joined to the one before where both go on.
+    fn push(&mut self, page: u64, block: u64, blocks: u64) {
+        let file_start = self.starts.last().copied().unwrap_or_default();
+        let lba = Lba(Pages(block).sectors().get());
+        if let Some(last) = self.extents[file_start..].last_mut()
+            && last.lba + last.pages.sectors() == lba
+        {
+            last.pages += Pages(blocks);
+            return;
+        }
+        self.extents.push(Extent { page: PageIndex(page), pages: Pages(blocks), lba });
+    }
+}
+
+fn check(settings: &LayoutSettings) -> Result<(), WorkloadError> {
+    let wrong = |name, given: String, reason| Err(WorkloadError::Setting { name, given, reason });
+    if settings.colour > 15 {
+        return wrong("colour", settings.colour.to_string(), "it must be from 0 to 15");
+    }
+    match settings.aging {
+        Some(aging) if !(0.0..1.0).contains(&aging.used) => {
+            wrong("aging.used", aging.used.to_string(), "it must be from 0 to less than 1")
+        }
+        Some(aging) if aging.free_run.is_zero() => {
+            wrong("aging.free_run", "0".to_owned(), "it must be at least one page")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many indirect blocks are allocated just before this block of a file.
+fn indirect_before(page: u64) -> u32 {
+    let Some(past) = page.checked_sub(DIRECT) else { return 0 };
+    let double = FAN;
+    let triple = FAN + FAN * FAN;
+    match past {
+        0 => 1,
+        _ if !past.is_multiple_of(FAN) => 0,
+        _ if past == double => 2,
+        _ if past == triple => 3,
+        // Below the triple indirect block each double indirect one covers FAN indirect ones.
+        _ if past > triple && (past - triple).is_multiple_of(FAN * FAN) => 2,
+        _ => 1,
+    }
+}
+
+/// The first block after this one that indirect blocks precede.
+fn next_indirect(page: u64) -> u64 {
+    match page.checked_sub(DIRECT) {
+        None => DIRECT,
+        Some(past) => DIRECT + (past / FAN + 1) * FAN,
+    }
+}
+
+/// How much of a device the files of a workload need at least, metadata aside.
+#[must_use]
+pub fn data(files: &[FileSpec]) -> Bytes {
+    files.iter().map(|file| file.length.pages_ceil().bytes()).sum()
+}
+
+#[cfg(test)]
+mod tests;
