@@ -1,5 +1,6 @@
 //! What can go wrong with real storage.
 
+use foreseek_units::{ByteOffset, Bytes};
 use std::path::PathBuf;
 
 /// An operation on real storage that failed. The message names the operation, the object and what
@@ -27,5 +28,25 @@ pub enum Error {
         path: PathBuf,
         /// What the kernel said. Part of the message, and so no `source`: a chain would say it twice.
         cause: std::io::Error,
+    },
+    /// A device refused to be read somewhere.
+    #[error("read {} at offset {}, {length}: {cause}", .path.display(), offset.get())]
+    Unreadable {
+        /// Of what.
+        path: PathBuf,
+        /// Where.
+        offset: ByteOffset,
+        /// How much was to be read.
+        length: Bytes,
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+    /// Too small for a measurement.
+    #[error("too small to be profiled: it holds {capacity}, at least {least} are needed")]
+    TooSmallToProfile {
+        /// What it holds.
+        capacity: Bytes,
+        /// What is needed.
+        least: Bytes,
     },
 }

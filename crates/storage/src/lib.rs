@@ -17,6 +17,7 @@ mod page_cache;
 mod privilege;
 mod proc_file;
 pub mod profile;
+pub mod profiler;
 mod residency;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};

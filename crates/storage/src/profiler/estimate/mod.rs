@@ -1,0 +1,6 @@
+//! From samples to figures: pure arithmetic, no reading and no clock.
+
+pub(super) mod change_points;
+pub(super) mod monotone;
+pub(super) mod statistics;
+pub(super) mod turn;

@@ -1,0 +1,66 @@
+//! Robust statistics: a host that is late now and then must not move a figure.
+
+use foreseek_units::Nanos;
+
+/// From the median absolute deviation to the standard deviation of a normal distribution.
+pub(in crate::profiler) const MAD_TO_SIGMA: f64 = 1.482_602_218_505_602;
+
+/// The value below which a share of the samples lies, linear between neighbours; zero of none.
+pub(in crate::profiler) fn quantile(samples: &[f64], share: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let at = share.clamp(0.0, 1.0) * last as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * at.fract()
+}
+
+/// The middle one, or the mean of the two in the middle.
+pub(in crate::profiler) fn median(samples: &[f64]) -> f64 {
+    quantile(samples, 0.5)
+}
+
+/// The median absolute deviation from the median.
+pub(in crate::profiler) fn deviation(samples: &[f64]) -> f64 {
+    let middle = median(samples);
+    median(&samples.iter().map(|sample| (sample - middle).abs()).collect::<Vec<_>>())
+}
+
+/// Times as numbers of nanoseconds.
+pub(in crate::profiler) fn numbers(times: &[Nanos]) -> Vec<f64> {
+    times.iter().map(|time| time.get() as f64).collect()
+}
+
+/// The median of times.
+pub(in crate::profiler) fn median_time(times: &[Nanos]) -> Nanos {
+    nanos(median(&numbers(times)))
+}
+
+/// A number of nanoseconds as a time; what is below zero is zero.
+pub(in crate::profiler) fn nanos(number: f64) -> Nanos {
+    Nanos(number.max(0.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn by_hand() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
+        assert_eq!(deviation(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]), 1.0);
+    }
+
+    proptest! {
+        /// Whatever a few outliers say, the median stays among the others.
+        #[test]
+        fn outliers_do_not_move_it(mut good in prop::collection::vec(10.0..20.0f64, 9), bad in prop::collection::vec(-1e9..1e9f64, 0..4)) {
+            good.extend(bad);
+            prop_assert!((10.0..=20.0).contains(&median(&good)));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What a measurement found.
+
+use super::rates::{RateAt, Zone};
+use super::seeks::SeekPoint;
+use foreseek_device::Profile;
+use foreseek_units::{Bytes, Nanos, Rate};
+
+/// What sort of device it turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// One disk: a platter turns, and what is far takes longer.
+    Disk,
+    /// Several disks as one: a platter turns, and in sequence more comes than one track passes.
+    Array,
+    /// No head: an SSD, a network volume, a memory.
+    DoesNotSeek,
+}
+
+/// All that was measured, and the profile made of it.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// What sort of device.
+    pub verdict: Verdict,
+    /// How much it holds.
+    pub capacity: Bytes,
+    /// One revolution, where something turns.
+    pub turn: Option<Nanos>,
+    /// The rate at each location.
+    pub rates: Vec<RateAt>,
+    /// The zones that they show.
+    pub zones: Vec<Zone>,
+    /// What each distance costs.
+    pub seeks: Vec<SeekPoint>,
+    /// Overhead of a command that the drive answers from its buffer, the host's part included; zero
+    /// where there is no such thing.
+    pub command_overhead: Nanos,
+    /// From the drive to the host, where it could be measured.
+    pub bus: Option<Rate>,
+    /// The profile, as TOML.
+    pub toml: String,
+    /// The profile, read back from that text.
+    pub profile: Profile,
+    /// What whoever reads this should know.
+    pub remarks: Vec<String>,
+    /// How long it took.
+    pub elapsed: Nanos,
+}

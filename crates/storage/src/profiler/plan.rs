@@ -1,0 +1,79 @@
+//! How much is measured, so that it ends in time.
+
+use foreseek_units::{Bytes, Nanos};
+
+/// Places along the device at which the rate is measured: as many as TR-840's figure 3 has points
+/// that can be told apart, and most disks have fewer zones.
+pub(super) const LOCATIONS: usize = 32;
+/// Distances of the seek curve: ten for each factor of ten on a disk of a terabyte.
+pub(super) const DISTANCES: usize = 64;
+
+/// How thorough a measurement is. Times are limits at which a part ends early; on disks of today no
+/// part reaches its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Read in sequence at each location.
+    pub(super) piece: Bytes,
+    /// Places at which the turn is measured.
+    pub(super) turn_places: usize,
+    /// Intervals between pages there, for each step.
+    pub(super) intervals: usize,
+    /// Phases of the platter over which the reads of one distance are spread.
+    pub(super) phases: usize,
+    /// How often all distances are gone through.
+    pub(super) rounds: usize,
+    /// How often the long ones are, on which the average over random places depends most.
+    pub(super) long_rounds: usize,
+    /// Reads of the queue depth's and the request size's effect, at each depth and size.
+    pub(super) reads: usize,
+    /// Reads for each gap of the skip-or-read threshold.
+    pub(super) gap_reads: usize,
+    /// Samples of a latency distribution.
+    pub(super) latencies: usize,
+    /// For how long a device without a head is kept busy to see what it sustains.
+    pub(super) sustained: Nanos,
+    /// When the seek curve begins no further round, from the start of all.
+    pub(super) seeks_until: Nanos,
+    /// When all should be over.
+    pub(super) limit: Nanos,
+}
+
+impl Plan {
+    /// Everything, in less than two minutes.
+    #[must_use]
+    pub const fn full() -> Self {
+        Self {
+            piece: Bytes::mib(16),
+            turn_places: 5,
+            intervals: 24,
+            phases: 8,
+            rounds: 3,
+            long_rounds: 10,
+            reads: 192,
+            gap_reads: 64,
+            latencies: 8000,
+            sustained: Nanos::from_secs(30),
+            seeks_until: Nanos::from_secs(60),
+            limit: Nanos::from_secs(110),
+        }
+    }
+
+    /// The same parts with fewer repetitions, in less than fifteen seconds.
+    #[must_use]
+    pub const fn quick() -> Self {
+        Self {
+            piece: Bytes::mib(4),
+            turn_places: 3,
+            intervals: 9,
+            phases: 4,
+            rounds: 1,
+            long_rounds: 3,
+            reads: 32,
+            gap_reads: 16,
+            latencies: 2000,
+            sustained: Nanos::from_secs(4),
+            seeks_until: Nanos::from_secs(8),
+            limit: Nanos::from_secs(14),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Does something turn, how fast, and how much does a track hold: see [`estimate::turn`].
+//!
+//! [`estimate::turn`]: super::estimate::turn
+
+use super::estimate::statistics::median_time;
+use super::estimate::turn::{Descent, Turn, turn_of};
+use super::places::{PAGE, whole_pages};
+use super::session::Session;
+use crate::Error;
+use foreseek_units::{ByteOffset, Bytes, Nanos};
+
+/// The steps at which it is decided whether something turns: small enough to stay on one member of
+/// an array for most reads (strips have 64 KiB or more).
+const STEPS: (Bytes, Bytes) = (PAGE, Bytes::kib(16));
+/// What a track holds is then measured with steps of this share of it: most do not cross its end.
+const SHARE_OF_TRACK: f64 = 1.0 / 6.0;
+/// By how much the finer measurement of a track may differ from the coarse one. Where it differs by
+/// more, large steps do not stay on one track: an array.
+const AGREEMENT: f64 = 0.3;
+/// At how many of the places turning must be seen.
+const MAJORITY: f64 = 0.6;
+
+/// What turns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Platter {
+    pub(super) turn: Nanos,
+    /// What a track holds, at places in ascending order.
+    tracks: Vec<(ByteOffset, Bytes)>,
+}
+
+impl Platter {
+    /// What a track holds near an offset: linear between the places.
+    pub(super) fn track_at(&self, offset: ByteOffset) -> Bytes {
+        let after = self.tracks.partition_point(|(place, _)| *place <= offset);
+        let (Some(&(high, more)), Some(&(low, less))) =
+            (self.tracks.get(after), after.checked_sub(1).and_then(|before| self.tracks.get(before)))
+        else {
+            return self.tracks.get(after).or(self.tracks.last()).map_or(Bytes::mib(1), |(_, track)| *track);
+        };
+        let share = offset.distance(low).get() as f64 / high.distance(low).get().max(1) as f64;
+        whole_pages(less.get() as f64 + (more.get() as f64 - less.get() as f64) * share)
+    }
+}
+
+/// Measures the turn; `None` where nothing turns.
+pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Error> {
+    session.begin("rotation", 0.06);
+    let places = session.plan.turn_places;
+    let room = session.capacity().get() / places as u64;
+    let mut found: Vec<(ByteOffset, Turn)> = Vec::with_capacity(places);
+    for place in 0..places as u64 {
+        let offset = session.places.between(Bytes(room * place + room / 4), Bytes(room * place + room / 2));
+        if let Some(turn) = at_place(session, offset)? {
+            found.push((offset, turn));
+        }
+        session.at((place + 1) as f64 / places as f64);
+    }
+    if (found.len() as f64) < MAJORITY * places as f64 {
+        return Ok(None);
+    }
+    let turn = median_time(&found.iter().map(|(_, turn)| turn.turn).collect::<Vec<_>>());
+    Ok(Some(Platter { turn, tracks: found.iter().map(|(offset, turn)| (*offset, turn.track)).collect() }))
+}
+
+fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn>, Error> {
+    let near = descend(session, offset, STEPS.0)?;
+    let far = descend(session, offset - near.step * (session.plan.intervals as u64 + 2), STEPS.1)?;
+    let Some(coarse) = turn_of(&near, &far) else { return Ok(None) };
+    let step = whole_pages(coarse.track.get() as f64 * SHARE_OF_TRACK).max(STEPS.1 * 2);
+    let further = offset - (STEPS.0 + STEPS.1) * (session.plan.intervals as u64 + 2);
+    let fine = turn_of(&near, &descend(session, further, step)?);
+    let agrees = |fine: &Turn| {
+        let ratio = fine.track.get() as f64 / coarse.track.get() as f64;
+        (1.0 - AGREEMENT..=1.0 / (1.0 - AGREEMENT)).contains(&ratio)
+    };
+    Ok(Some(fine.filter(agrees).unwrap_or(coarse)))
+}
+
+/// Reads pages downwards from an offset, one every `step`.
+fn descend(session: &mut Session<'_>, from: ByteOffset, step: Bytes) -> Result<Descent, Error> {
+    let mut offset = from.page().offset();
+    let mut before = session.page(offset)?.finished;
+    let mut intervals = Vec::with_capacity(session.plan.intervals);
+    for _ in 0..session.plan.intervals {
+        if offset.get() < step.get() {
+            break;
+        }
+        offset = offset - step;
+        let finished = session.page(offset)?.finished;
+        intervals.push(finished - before);
+        before = finished;
+    }
+    Ok(Descent { step, intervals })
+}
