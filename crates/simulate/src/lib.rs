@@ -11,6 +11,7 @@ mod options;
 mod page_lists;
 pub mod program;
 mod readahead;
+mod two_lists;
 pub mod workload;
 
 pub use kernel::VirtualKernel;

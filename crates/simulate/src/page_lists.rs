@@ -1,14 +1,7 @@
-//! Which pages are in memory, and which goes first: two lists, as Linux keeps file pages.
-//!
-//! A page enters at the young end of the *inactive* list. The first reference marks it, the second
-//! moves it to the young end of the *active* list. Reclaim takes from the old end of the inactive
-//! list, marked or not (pages that are not mapped get no second chance there); while the active list
-//! is the longer one, its oldest pages are moved back to the inactive list first. Pages on their way
-//! from the device are locked and are passed over.
-//!
-//! These are the rules of Linux 2.6, on which the papers measured, and of today's classic lists. Left
-//! out: the detection of refaults (since 3.15) and the multi-generational lists.
+//! Which pages are in memory, and which goes first: [`TwoLists`] with names and what is known of each
+//! page. Pages on their way from the device are locked and are passed over.
 
+use crate::two_lists::{Balance, TwoLists};
 use foreseek_prefetch::engine::ObjectId;
 use foreseek_units::{PageIndex, Pages};
 use std::collections::HashMap;
@@ -16,30 +9,11 @@ use std::collections::HashMap;
 /// A page of an object.
 pub(crate) type PageName = (ObjectId, PageIndex);
 
-/// Marks the end of a list.
-const NONE: u32 = u32::MAX;
-
 #[derive(Clone, Copy, Debug)]
 struct Node {
     name: PageName,
-    young: u32,
-    old: u32,
-    active: bool,
-    referenced: bool,
-    in_flight: bool,
     /// The page at which the kernel reads further ahead.
     marker: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct List {
-    youngest: u32,
-    oldest: u32,
-    pages: u64,
-}
-
-impl List {
-    const EMPTY: Self = Self { youngest: NONE, oldest: NONE, pages: 0 };
 }
 
 /// What a look at a page shows.
@@ -56,8 +30,7 @@ pub(crate) struct PageLists {
     nodes: Vec<Node>,
     free: Vec<u32>,
     by_name: HashMap<PageName, u32>,
-    inactive: List,
-    active: List,
+    lists: TwoLists,
 }
 
 impl PageLists {
@@ -66,27 +39,25 @@ impl PageLists {
             nodes: Vec::new(),
             free: Vec::new(),
             by_name: HashMap::new(),
-            inactive: List::EMPTY,
-            active: List::EMPTY,
+            lists: TwoLists::new(Balance::Equal),
         }
     }
 
     pub(crate) fn pages(&self) -> Pages {
-        Pages(self.inactive.pages + self.active.pages)
+        Pages(self.lists.frames())
     }
 
     pub(crate) fn presence(&self, name: PageName) -> Presence {
         match self.by_name.get(&name) {
             None => Presence::Absent,
-            Some(at) if self.nodes[*at as usize].in_flight => Presence::InFlight,
+            Some(at) if self.lists.held(*at) => Presence::InFlight,
             Some(_) => Presence::Present,
         }
     }
 
     /// Puts a page that is read from the device at the young end of the inactive list.
     pub(crate) fn insert(&mut self, name: PageName, marker: bool) {
-        let node =
-            Node { name, young: NONE, old: NONE, active: false, referenced: false, in_flight: true, marker };
+        let node = Node { name, marker };
         let at = match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -99,29 +70,21 @@ impl PageLists {
         };
         let before = self.by_name.insert(name, at);
         debug_assert!(before.is_none(), "page {name:?} is already there");
-        self.link(at, false);
+        self.lists.insert(at, true);
     }
 
     /// A page has come from the device.
     pub(crate) fn arrived(&mut self, name: PageName) {
         if let Some(at) = self.by_name.get(&name) {
-            self.nodes[*at as usize].in_flight = false;
+            self.lists.hold(*at, false);
         }
     }
 
     /// A page is read by a process. Answers whether the kernel is to read further ahead.
     pub(crate) fn referenced(&mut self, name: PageName) -> bool {
         let Some(at) = self.by_name.get(&name).copied() else { return false };
-        let node = &mut self.nodes[at as usize];
-        let marker = std::mem::take(&mut node.marker);
-        if !node.referenced {
-            node.referenced = true;
-        } else if !node.active {
-            node.referenced = false;
-            self.unlink(at);
-            self.link(at, true);
-        }
-        marker
+        self.lists.referenced(at);
+        std::mem::take(&mut self.nodes[at as usize].marker)
     }
 
     /// Takes a page out, unless it is on its way.
@@ -134,78 +97,23 @@ impl PageLists {
     /// Takes a page out in any state.
     pub(crate) fn discard(&mut self, name: PageName) {
         if let Some(at) = self.by_name.remove(&name) {
-            self.unlink(at);
+            self.lists.remove(at);
             self.free.push(at);
         }
     }
 
     /// Reclaims one page; false where every page is on its way.
     pub(crate) fn reclaim(&mut self) -> bool {
-        while self.active.pages > self.inactive.pages {
-            let at = self.active.oldest;
-            self.unlink(at);
-            self.nodes[at as usize].referenced = false;
-            self.link(at, false);
-        }
-        let Some(at) = self.oldest_at_rest(self.inactive).or_else(|| self.oldest_at_rest(self.active)) else {
-            return false;
-        };
-        self.discard(self.nodes[at as usize].name);
+        let Some(at) = self.lists.victim() else { return false };
+        self.by_name.remove(&self.nodes[at as usize].name);
+        self.free.push(at);
         true
-    }
-
-    fn oldest_at_rest(&self, list: List) -> Option<u32> {
-        let mut at = list.oldest;
-        while at != NONE && self.nodes[at as usize].in_flight {
-            at = self.nodes[at as usize].young;
-        }
-        (at != NONE).then_some(at)
-    }
-
-    fn list(&mut self, active: bool) -> &mut List {
-        if active { &mut self.active } else { &mut self.inactive }
-    }
-
-    /// Links a node in at the young end.
-    fn link(&mut self, at: u32, active: bool) {
-        let list = self.list(active);
-        let before = list.youngest;
-        list.youngest = at;
-        list.pages += 1;
-        if before == NONE {
-            list.oldest = at;
-        } else {
-            self.nodes[before as usize].young = at;
-        }
-        let node = &mut self.nodes[at as usize];
-        node.active = active;
-        node.young = NONE;
-        node.old = before;
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Node { young, old, active, .. } = self.nodes[at as usize];
-        let list = self.list(active);
-        list.pages -= 1;
-        if young == NONE {
-            list.youngest = old;
-        }
-        if old == NONE {
-            list.oldest = young;
-        }
-        if young != NONE {
-            self.nodes[young as usize].old = old;
-        }
-        if old != NONE {
-            self.nodes[old as usize].young = young;
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn name(page: u64) -> PageName {
         (ObjectId(1), PageIndex(page))
@@ -267,58 +175,5 @@ mod tests {
         lists.arrived(name(1));
         assert!(lists.referenced(name(1)));
         assert!(!lists.referenced(name(1)));
-    }
-
-    proptest! {
-        /// Against two plain vectors, oldest first.
-        #[test]
-        fn the_lists_are_two_queues(ops in proptest::collection::vec((0..5u8, 0..12u64), 0..200)) {
-            let mut lists = PageLists::new();
-            let mut inactive: Vec<(u64, bool)> = Vec::new();
-            let mut active: Vec<(u64, bool)> = Vec::new();
-            for (op, page) in ops {
-                match op {
-                    0 | 1 => {
-                        if lists.presence(name(page)) == Presence::Absent {
-                            lists.insert(name(page), false);
-                            lists.arrived(name(page));
-                            inactive.push((page, false));
-                        }
-                    }
-                    2 => {
-                        lists.referenced(name(page));
-                        if let Some(at) = inactive.iter().position(|node| node.0 == page) {
-                            if inactive[at].1 {
-                                inactive.remove(at);
-                                active.push((page, false));
-                            } else {
-                                inactive[at].1 = true;
-                            }
-                        } else if let Some(node) = active.iter_mut().find(|node| node.0 == page) {
-                            node.1 = true;
-                        }
-                    }
-                    3 => {
-                        lists.remove(name(page));
-                        inactive.retain(|node| node.0 != page);
-                        active.retain(|node| node.0 != page);
-                    }
-                    _ => {
-                        while active.len() > inactive.len() {
-                            inactive.push((active.remove(0).0, false));
-                        }
-                        let any = !inactive.is_empty();
-                        prop_assert_eq!(lists.reclaim(), any);
-                        if any {
-                            inactive.remove(0);
-                        }
-                    }
-                }
-                let mut pages: Vec<u64> = inactive.iter().chain(&active).map(|node| node.0).collect();
-                pages.sort_unstable();
-                prop_assert_eq!(left(&lists), pages);
-                prop_assert_eq!(lists.active.pages, active.len() as u64);
-            }
-        }
     }
 }

@@ -1,0 +1,287 @@
+//! An active and an inactive list of frames: the lists by which Linux chooses what it reclaims.
+//!
+//! A frame enters at the young end of the *inactive* list. The first reference marks it, the second
+//! moves it to the young end of the *active* list. Reclaim takes from the old end of the inactive
+//! list, marked or not (pages that are not mapped get no second chance there). Frames that are held
+//! (locked by I/O, or about to be copied) are not taken: one that is met at the old end goes round to
+//! the young end, as `shrink_list` puts back what it cannot free.
+//!
+//! Before it takes one, reclaim moves frames from the old end of the active list to the inactive
+//! one. How many is the [`Balance`].
+//!
+//! Left out: the detection of refaults (since 3.15) and the multi-generational lists.
+
+/// Marks the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// How reclaim refills the inactive list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Balance {
+    /// While the active list is the longer one: today's rule for a small memory.
+    Equal,
+    /// For each frame that is looked at, active / 2 inactive frames, fractions carried over: the rule
+    /// of `shrink_zone` up to 2.6.27, which keeps at most two thirds of the cache active and lets
+    /// a short active list age slowly.
+    Proportional,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    young: u32,
+    old: u32,
+    active: bool,
+    referenced: bool,
+    held: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    youngest: u32,
+    oldest: u32,
+    frames: u64,
+}
+
+impl List {
+    const EMPTY: Self = Self { youngest: NONE, oldest: NONE, frames: 0 };
+}
+
+/// The lists. A frame is a number that the owner chooses; numbers should be dense.
+#[derive(Debug)]
+pub(crate) struct TwoLists {
+    links: Vec<Link>,
+    inactive: List,
+    active: List,
+    balance: Balance,
+    /// Active frames that are due to be moved, in units of 1 / (2 inactive + 1).
+    due: u64,
+}
+
+impl TwoLists {
+    pub(crate) fn new(balance: Balance) -> Self {
+        Self { links: Vec::new(), inactive: List::EMPTY, active: List::EMPTY, balance, due: 0 }
+    }
+
+    pub(crate) fn frames(&self) -> u64 {
+        self.inactive.frames + self.active.frames
+    }
+
+    #[cfg(test)]
+    pub(crate) fn active(&self) -> u64 {
+        self.active.frames
+    }
+
+    /// Puts a frame at the young end of the inactive list.
+    pub(crate) fn insert(&mut self, frame: u32, held: bool) {
+        let link = Link { young: NONE, old: NONE, active: false, referenced: false, held };
+        let at = frame as usize;
+        if at >= self.links.len() {
+            self.links.resize(at + 1, link);
+        }
+        self.links[at] = link;
+        self.link(frame, false);
+    }
+
+    /// Keeps reclaim from a frame, or lets it.
+    pub(crate) fn hold(&mut self, frame: u32, held: bool) {
+        self.links[frame as usize].held = held;
+    }
+
+    pub(crate) fn held(&self, frame: u32) -> bool {
+        self.links[frame as usize].held
+    }
+
+    /// A frame is referenced.
+    pub(crate) fn referenced(&mut self, frame: u32) {
+        let link = &mut self.links[frame as usize];
+        if !link.referenced {
+            link.referenced = true;
+        } else if !link.active {
+            link.referenced = false;
+            self.unlink(frame);
+            self.link(frame, true);
+        }
+    }
+
+    /// Takes a frame out.
+    pub(crate) fn remove(&mut self, frame: u32) {
+        self.unlink(frame);
+    }
+
+    /// Takes out the frame that is to be reclaimed first; none where every one is held.
+    pub(crate) fn victim(&mut self) -> Option<u32> {
+        self.refill();
+        let frame = self.oldest_at_rest(false).or_else(|| self.oldest_at_rest(true))?;
+        self.unlink(frame);
+        Some(frame)
+    }
+
+    fn refill(&mut self) {
+        let moved = match self.balance {
+            Balance::Equal => (self.active.frames + 1).saturating_sub(self.inactive.frames) / 2,
+            Balance::Proportional => {
+                let unit = 2 * self.inactive.frames + 1;
+                self.due += self.active.frames;
+                let moved = (self.due / unit).min(self.active.frames);
+                self.due %= unit;
+                moved
+            }
+        };
+        for _ in 0..moved {
+            let frame = self.active.oldest;
+            self.unlink(frame);
+            self.links[frame as usize].referenced = false;
+            self.link(frame, false);
+        }
+    }
+
+    /// The oldest frame of a list that is not held; those that are held go round.
+    fn oldest_at_rest(&mut self, active: bool) -> Option<u32> {
+        for _ in 0..self.list(active).frames {
+            let frame = self.list(active).oldest;
+            if !self.links[frame as usize].held {
+                return Some(frame);
+            }
+            self.unlink(frame);
+            self.link(frame, active);
+        }
+        None
+    }
+
+    fn list(&mut self, active: bool) -> &mut List {
+        if active { &mut self.active } else { &mut self.inactive }
+    }
+
+    /// Links a frame in at the young end.
+    fn link(&mut self, frame: u32, active: bool) {
+        let list = self.list(active);
+        let before = list.youngest;
+        list.youngest = frame;
+        list.frames += 1;
+        if before == NONE {
+            list.oldest = frame;
+        } else {
+            self.links[before as usize].young = frame;
+        }
+        let link = &mut self.links[frame as usize];
+        link.active = active;
+        link.young = NONE;
+        link.old = before;
+    }
+
+    fn unlink(&mut self, frame: u32) {
+        let Link { young, old, active, .. } = self.links[frame as usize];
+        let list = self.list(active);
+        list.frames -= 1;
+        if young == NONE {
+            list.youngest = old;
+        }
+        if old == NONE {
+            list.oldest = young;
+        }
+        if young != NONE {
+            self.links[young as usize].old = old;
+        }
+        if old != NONE {
+            self.links[old as usize].young = young;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn with(frames: u32, balance: Balance) -> TwoLists {
+        let mut lists = TwoLists::new(balance);
+        for frame in 0..frames {
+            lists.insert(frame, false);
+        }
+        lists
+    }
+
+    #[test]
+    fn held_frames_go_round() {
+        let mut lists = with(3, Balance::Equal);
+        lists.hold(0, true);
+        assert_eq!(lists.victim(), Some(1));
+        lists.hold(0, false);
+        // 0 went behind 2.
+        assert_eq!([lists.victim(), lists.victim(), lists.victim()], [Some(2), Some(0), None]);
+    }
+
+    #[test]
+    fn a_short_active_list_ages_slowly() {
+        let mut lists = with(10, Balance::Proportional);
+        for frame in [0, 0, 1, 1] {
+            lists.referenced(frame);
+        }
+        assert_eq!(lists.active(), 2);
+        // 2 of 2 * 8 + 1, then of 15, 13, 11 and so on: the seventh look moves one.
+        let victims: Vec<u32> = (0..6).filter_map(|_| lists.victim()).collect();
+        assert_eq!(victims, [2, 3, 4, 5, 6, 7]);
+        assert!(lists.active() < 2, "an active frame has aged");
+    }
+
+    proptest! {
+        /// Against two plain vectors, oldest first, with every frame at rest.
+        #[test]
+        fn the_lists_are_two_queues(
+            proportional: bool,
+            ops in proptest::collection::vec((0..5u8, 0..12u32), 0..200),
+        ) {
+            let balance = if proportional { Balance::Proportional } else { Balance::Equal };
+            let mut lists = TwoLists::new(balance);
+            let (mut inactive, mut active) = (Vec::<(u32, bool)>::new(), Vec::<(u32, bool)>::new());
+            let mut due = 0;
+            for (op, frame) in ops {
+                let there = inactive.iter().chain(&active).any(|one| one.0 == frame);
+                match op {
+                    0 | 1 if !there => {
+                        lists.insert(frame, false);
+                        inactive.push((frame, false));
+                    }
+                    2 if there => {
+                        lists.referenced(frame);
+                        if let Some(at) = inactive.iter().position(|one| one.0 == frame) {
+                            if inactive[at].1 {
+                                inactive.remove(at);
+                                active.push((frame, false));
+                            } else {
+                                inactive[at].1 = true;
+                            }
+                        } else if let Some(one) = active.iter_mut().find(|one| one.0 == frame) {
+                            one.1 = true;
+                        }
+                    }
+                    3 if there => {
+                        lists.remove(frame);
+                        inactive.retain(|one| one.0 != frame);
+                        active.retain(|one| one.0 != frame);
+                    }
+                    4 => {
+                        due += active.len();
+                        let unit = 2 * inactive.len() + 1;
+                        while match balance {
+                            Balance::Equal => active.len() > inactive.len(),
+                            Balance::Proportional => due >= unit && !active.is_empty(),
+                        } {
+                            inactive.push((active.remove(0).0, false));
+                            due = due.saturating_sub(unit);
+                        }
+                        due %= unit;
+                        let expected = match (inactive.is_empty(), active.is_empty()) {
+                            (false, _) => Some(inactive.remove(0).0),
+                            (true, false) => Some(active.remove(0).0),
+                            (true, true) => None,
+                        };
+                        prop_assert_eq!(lists.victim(), expected);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(lists.active(), active.len() as u64);
+                prop_assert_eq!(lists.frames(), (active.len() + inactive.len()) as u64);
+            }
+        }
+    }
+}
