@@ -7,6 +7,7 @@
 pub mod block;
 pub mod kernel;
 pub mod limit;
+pub mod machine;
 mod options;
 mod page_lists;
 pub mod program;

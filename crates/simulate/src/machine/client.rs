@@ -1,0 +1,70 @@
+//! Who makes the work: a closed loop of clients, or a batch of jobs.
+
+use super::Machine;
+use super::events::Event;
+use super::process::{Doing, Process};
+use crate::program::Drive;
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{Instant, Nanos};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// The clients, or the batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    pub(super) drive: Drive,
+    /// Requests at a time, of a closed loop.
+    pub(super) concurrency: u32,
+    pub(super) seed: u64,
+    /// Programs that were made.
+    pub(super) made: u64,
+}
+
+/// Parts the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds
+/// that differ in most bits (the golden ratio's, as splitmix64 uses it).
+const PARTING: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Machine {
+    /// Begins the work.
+    pub(super) fn start(&mut self) {
+        match self.client.drive {
+            Drive::Closed => {
+                for _ in 0..self.client.concurrency {
+                    self.events.arrange(self.now, Event::Arrive);
+                }
+            }
+            Drive::Jobs(jobs) => {
+                for _ in 0..jobs {
+                    self.spawn();
+                }
+            }
+        }
+    }
+
+    /// Makes the process of the next request or job.
+    pub(super) fn spawn(&mut self) {
+        let number = self.client.made;
+        self.client.made += 1;
+        let mut random = Pcg64Mcg::seed_from_u64(self.client.seed ^ number.wrapping_mul(PARTING));
+        let program = self.workload.program(number, &mut random);
+        // Process 0 writes back.
+        let who = Who(self.client.made as u32);
+        let mut process = Process::new((who, number), program, random, self.now);
+        process.doing = Doing::Compute(self.settings.costs.create);
+        self.take(process.memory);
+        let process = self.processes.insert(process) as u32;
+        self.ready(process);
+        self.pay();
+    }
+
+    /// A process has ended; its client has a next request.
+    pub(super) fn ended(&mut self, number: u64, born: Instant) {
+        match self.client.drive {
+            Drive::Closed => self.events.arrange(self.now + self.settings.client_delay, Event::Arrive),
+            Drive::Jobs(_) => {
+                let took: Nanos = self.now - born;
+                self.metrics.jobs.push((number, took));
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! From pages to requests and back.
+//!
+//! A range that is to be read becomes one submission for each run of missing pages that lie together
+//! on the device. Its pages are put into the cache at once, held and in flight; they arrive piece by
+//! piece, as the device serves the block layer's requests, so that a reader of the first page of a
+//! long fetch does not wait for the last. A submission that the block layer has no request for
+//! waits in a queue of its direction; its pages are in flight meanwhile.
+
+use super::files::{Entry, FileNo};
+use super::frames::{Frame, FrameNo, NOBODY};
+use super::reading::Touched;
+use super::reclaim::{Inserted, Why};
+use super::{Machine, MachineError};
+use crate::block::{Completed, Submission, Tag};
+use foreseek_device::{Op, Outcome};
+use foreseek_prefetch::engine::{ObjectId, Who};
+use foreseek_prefetch::stream::{Ahead, Served};
+use foreseek_units::{Lba, PageIndex, PageSpan, Pages, Position, SECTORS_PER_PAGE, SectorSpan, Span};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A submission on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) op: Op,
+    pub(super) file: FileNo,
+    pub(super) pages: PageSpan,
+    lba: Lba,
+    /// Pages that have not arrived.
+    left: u64,
+}
+
+impl Pending {
+    fn sectors(&self) -> SectorSpan {
+        SectorSpan::at(self.lba, self.pages.len().sectors())
+    }
+}
+
+/// What is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    pub(super) pending: slab::Slab<Pending>,
+    /// Reads by where they begin; they never overlap, since a page is on its way once.
+    reads: BTreeMap<Lba, usize>,
+    /// What the block layer had no request for: reads, writes.
+    unsent: [VecDeque<Submission>; 2],
+    completed: Vec<Completed>,
+    served: Vec<Served>,
+}
+
+impl Machine {
+    /// Fetches what the prefetcher answered to a touch.
+    pub(super) fn fetch(&mut self, touched: Touched, ahead: Ahead) -> Result<(), MachineError> {
+        let Some(file) = self.file_of(touched.stream) else { return Ok(()) };
+        let end = self.files[file.0 as usize].end();
+        let range = ahead.range.intersection(Span::new(PageIndex::ZERO, end));
+        let mut run = PageSpan::new(range.start, range.start);
+        // How many pages from here on lie in one piece.
+        let mut piece = Pages::ZERO;
+        for page in range.iter() {
+            if piece.is_zero() {
+                self.submit_read(touched, file, run);
+                run = Span::new(page, page);
+                piece = self.place(file, page)?.1;
+            }
+            let missing = !self.files[file.0 as usize].cached(page);
+            if missing && self.insert_for(touched, file, page, ahead.marker == Some(page)) {
+                run.end = page.next();
+            } else {
+                self.submit_read(touched, file, run);
+                run = Span::new(page.next(), page.next());
+            }
+            piece -= Pages(1);
+        }
+        self.submit_read(touched, file, run);
+        Ok(())
+    }
+
+    /// Reads one page alone; false where there is no memory for it.
+    pub(super) fn fetch_one(&mut self, touched: Touched, why: Why) -> Result<bool, MachineError> {
+        let Some(file) = self.file_of(touched.stream) else { return Ok(true) };
+        self.place(file, touched.page)?;
+        if !self.room() {
+            return Ok(false);
+        }
+        self.insert(touched, file, touched.page, why, false);
+        self.submit_read(touched, file, Span::at(touched.page, Pages(1)));
+        Ok(true)
+    }
+
+    /// Where a page lies.
+    pub(super) fn place(&self, file: FileNo, page: PageIndex) -> Result<(Lba, Pages), MachineError> {
+        let place = self.files[file.0 as usize].place(page);
+        place.ok_or(MachineError::Unplaced { file: file.0, page: page.get() })
+    }
+
+    /// Puts a page that is to be read into the cache, if there is memory for it.
+    fn insert_for(&mut self, touched: Touched, file: FileNo, page: PageIndex, marker: bool) -> bool {
+        if !self.room() {
+            self.metrics.counters.dropped += Pages(1);
+            return false;
+        }
+        let why = if page == touched.page { Why::Demand } else { Why::Ahead };
+        self.insert(touched, file, page, why, marker);
+        true
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        touched: Touched,
+        file: FileNo,
+        page: PageIndex,
+        why: Why,
+        marker: bool,
+    ) -> FrameNo {
+        let opening = self.streams.get(touched.stream as usize).map_or(0, |stream| stream.opening);
+        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        let frame = self.frames.insert(Frame {
+            file,
+            page: page.get() as u32,
+            opening,
+            waiter: NOBODY,
+            holds: 1,
+            in_flight: why != Why::Write,
+            ahead: why == Why::Ahead,
+            marker,
+            dirty: false,
+            writing: false,
+        });
+        self.files[file.0 as usize].set(page, Entry::Held(frame));
+        self.bill += self.settings.costs.allocate;
+        match why {
+            Why::Demand => self.metrics.counters.demanded += Pages(1),
+            Why::Ahead => self.metrics.counters.prefetched += Pages(1),
+            Why::Write => {}
+        }
+        let object = ObjectId(u64::from(file.0));
+        self.reclaim.inserted(self.now, Inserted { frame, object, page, why, who });
+        frame
+    }
+
+    fn submit_read(&mut self, touched: Touched, file: FileNo, pages: PageSpan) {
+        if pages.is_empty() {
+            return;
+        }
+        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        self.metrics.submitted(pages.len());
+        self.submit(Op::Read, file, pages, who, true);
+    }
+
+    /// Hands pages that lie together to the block layer.
+    pub(super) fn submit(&mut self, op: Op, file: FileNo, pages: PageSpan, who: Who, synchronous: bool) {
+        let Some((lba, _)) = self.files[file.0 as usize].place(pages.start) else { return };
+        let left = pages.len().get();
+        let at = self.flight.pending.insert(Pending { op, file, pages, lba, left });
+        if op == Op::Read {
+            self.flight.reads.insert(lba, at);
+        }
+        self.bill += self.settings.costs.submit;
+        let range = SectorSpan::at(lba, pages.len().sectors());
+        let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
+        let unsent = &mut self.flight.unsent[usize::from(op != Op::Read)];
+        if !unsent.is_empty() || self.block.submit(self.now, submission).is_err() {
+            unsent.push_back(submission);
+        }
+        self.look_at_block();
+    }
+
+    /// The block layer may have got something to do earlier than was known.
+    pub(super) fn look_at_block(&mut self) {
+        self.block_next = self.block.next();
+    }
+
+    /// Lets the block layer work up to now: what it has served arrives.
+    pub(super) fn serve_block(&mut self) -> Result<(), MachineError> {
+        let mut completed = std::mem::take(&mut self.flight.completed);
+        let mut served = std::mem::take(&mut self.flight.served);
+        self.block.advance(self.now, &mut completed);
+        served.extend_from_slice(self.block.served());
+        for one in served.drain(..) {
+            self.prefetcher.served(self.now, one);
+            self.bill += self.settings.costs.interrupt;
+            self.arrive(one.range);
+        }
+        for one in completed.drain(..) {
+            self.complete(one)?;
+        }
+        self.flight.completed = completed;
+        self.flight.served = served;
+        self.send_unsent();
+        self.look_at_block();
+        // Interrupts delay nobody: their time is only counted.
+        self.pay();
+        Ok(())
+    }
+
+    /// Sectors have come off the device: the pages that were waited for there are in memory.
+    fn arrive(&mut self, range: SectorSpan) {
+        let before = self.flight.reads.range(..=range.start).next_back().map(|(lba, _)| *lba);
+        let mut from = before.unwrap_or(range.start);
+        while from < range.end {
+            let Some((&lba, &at)) = self.flight.reads.range(from..range.end).next() else { return };
+            let pending = self.flight.pending[at];
+            let shared = pending.sectors().intersection(range);
+            if !shared.is_empty() {
+                let page =
+                    |lba: Lba| pending.pages.start.after(Pages((lba - pending.lba).get() / SECTORS_PER_PAGE));
+                let pages = PageSpan::new(page(shared.start), page(shared.end));
+                self.flight.pending[at].left -= pages.len().get();
+                if self.flight.pending[at].left == 0 {
+                    self.flight.reads.remove(&lba);
+                }
+                for page in pages.iter() {
+                    self.arrived(pending.file, page);
+                }
+            }
+            from = pending.sectors().end;
+        }
+    }
+
+    fn arrived(&mut self, file: FileNo, page: PageIndex) {
+        let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { return };
+        self.frames.get_mut(frame).in_flight = false;
+        self.let_go(frame);
+        self.wake_waiters(frame);
+    }
+
+    fn complete(&mut self, completed: Completed) -> Result<(), MachineError> {
+        let Some(pending) = self.flight.pending.try_remove(completed.tag.0 as usize) else { return Ok(()) };
+        if completed.outcome == Outcome::Failed {
+            let Pending { file, pages, .. } = pending;
+            return Err(MachineError::Device {
+                file: file.0,
+                first: pages.start.get(),
+                end: pages.end.get(),
+            });
+        }
+        if pending.op == Op::Write {
+            self.written(pending.file, pending.pages);
+        }
+        Ok(())
+    }
+
+    fn send_unsent(&mut self) {
+        for op in [Op::Read, Op::Write] {
+            let side = usize::from(op != Op::Read);
+            while let Some(&first) = self.flight.unsent[side].front() {
+                if !self.block.room(op) || self.block.submit(self.now, first).is_err() {
+                    break;
+                }
+                self.flight.unsent[side].pop_front();
+            }
+        }
+    }
+}

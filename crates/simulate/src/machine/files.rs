@@ -1,0 +1,135 @@
+//! The files: where each lies on the device and which of its pages are in memory.
+//!
+//! The page table of a file is a flat array of 4 bytes a page: nothing is hashed to find a page, and the
+//! zeroed parts of an array that no process has touched take no memory. 24 GB of files need 24 MB.
+
+use super::frames::FrameNo;
+use foreseek_prefetch::engine::Extent;
+use foreseek_units::{Bytes, Lba, PageIndex, Pages};
+
+/// Names a file: its number in the order of the workload's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct FileNo(pub(super) u32);
+
+/// What a page's place in the table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Neither in memory nor on its way.
+    Absent,
+    /// Evicted before its first use: read ahead for this opening of the file.
+    Evicted(u32),
+    /// In this frame, or on its way to it.
+    Held(FrameNo),
+}
+
+/// Set in the word of a page that was evicted before its first use.
+const EVICTED: u32 = 1 << 31;
+
+/// Openings are counted in so many bits, beside [`EVICTED`]; then the count starts anew.
+pub(super) const OPENINGS: u32 = EVICTED - 1;
+
+impl Entry {
+    fn of(word: u32) -> Self {
+        match word {
+            0 => Self::Absent,
+            _ if word & EVICTED != 0 => Self::Evicted(word & !EVICTED),
+            _ => Self::Held(FrameNo(word - 1)),
+        }
+    }
+
+    fn word(self) -> u32 {
+        match self {
+            Self::Absent => 0,
+            Self::Evicted(opening) => EVICTED | opening,
+            Self::Held(frame) => frame.0 + 1,
+        }
+    }
+}
+
+/// A file.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) length: Bytes,
+    /// Ascending, apart from one another.
+    extents: Vec<Extent>,
+    table: Vec<u32>,
+    /// What lies from here on has never been written: no write of it reads first.
+    pub(super) written_end: PageIndex,
+    /// Pages that wait to be written, ascending.
+    pub(super) dirty: std::collections::BTreeSet<u32>,
+}
+
+impl File {
+    pub(super) fn new(length: Bytes, extents: Vec<Extent>) -> Self {
+        Self {
+            length,
+            extents,
+            table: Vec::new(),
+            written_end: PageIndex(length.pages_ceil().get()),
+            dirty: std::collections::BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn pages(&self) -> Pages {
+        self.length.pages_ceil()
+    }
+
+    pub(super) fn entry(&self, page: PageIndex) -> Entry {
+        self.table.get(page.get() as usize).map_or(Entry::Absent, |word| Entry::of(*word))
+    }
+
+    pub(super) fn cached(&self, page: PageIndex) -> bool {
+        matches!(self.entry(page), Entry::Held(_))
+    }
+
+    pub(super) fn set(&mut self, page: PageIndex, entry: Entry) {
+        let at = page.get() as usize;
+        if at >= self.table.len() {
+            // At once for the whole file: the allocator gives zeroed memory, touched page by page.
+            self.table.resize((self.pages().get() as usize).max(at + 1), 0);
+        }
+        self.table[at] = entry.word();
+    }
+
+    /// Where a page lies, and how many pages from it on lie in one piece.
+    pub(super) fn place(&self, page: PageIndex) -> Option<(Lba, Pages)> {
+        let after = self.extents.partition_point(|extent| extent.page <= page);
+        let extent = self.extents.get(after.checked_sub(1)?)?;
+        let into = page - extent.page;
+        (into < extent.pages).then(|| (extent.lba + into.sectors(), extent.pages - into))
+    }
+
+    /// The first page that has no place.
+    pub(super) fn placed_end(&self) -> PageIndex {
+        self.extents.last().map_or(PageIndex::ZERO, |extent| extent.page + extent.pages)
+    }
+
+    /// Adds a piece at the end.
+    pub(super) fn extend(&mut self, extent: Extent) {
+        self.extents.push(extent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_holds_each_state() {
+        for entry in [Entry::Absent, Entry::Held(FrameNo(0)), Entry::Held(FrameNo(9)), Entry::Evicted(0)] {
+            assert_eq!(Entry::of(entry.word()), entry);
+        }
+        assert_eq!(Entry::of(Entry::Evicted(OPENINGS - 1).word()), Entry::Evicted(OPENINGS - 1));
+    }
+
+    #[test]
+    fn a_place_is_found_in_its_extent_and_nowhere_else() {
+        let extent = |page, pages, lba| Extent { page: PageIndex(page), pages: Pages(pages), lba: Lba(lba) };
+        let file = File::new(Pages(9).bytes(), vec![extent(0, 4, 800), extent(6, 3, 80)]);
+        assert_eq!(file.place(PageIndex(1)), Some((Lba(808), Pages(3))));
+        assert_eq!(file.place(PageIndex(8)), Some((Lba(96), Pages(1))));
+        for page in [4, 5, 9] {
+            assert_eq!(file.place(PageIndex(page)), None);
+        }
+    }
+}

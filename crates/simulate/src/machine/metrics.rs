@@ -1,0 +1,347 @@
+//! What a machine counts, and what a run is summed up in.
+
+use crate::block;
+use foreseek_device::Counters as DeviceCounters;
+use foreseek_prefetch::stream::Found;
+use foreseek_units::{Bytes, Instant, Nanos, Pages};
+use hdrhistogram::Histogram;
+
+/// Processor use is kept for each second of virtual time: TR-840's figure 13 shows 200 s of it, and
+/// the longest run has some thousands.
+pub const USE_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// Fetches longer than this many pages (8 MiB) are counted as this long; no policy but an oracle
+/// makes longer ones.
+pub const FETCH_SIZES_LIMIT: usize = 2048;
+
+/// Digits of response times that are kept.
+const DIGITS: u8 = 3;
+
+/// Counts of pages and bytes, since the machine was made or between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes that processes have read.
+    pub read: Bytes,
+    /// Bytes that processes have written.
+    pub written: Bytes,
+    /// Touches that found their page in memory.
+    pub hits: Pages,
+    /// Touches that found it on its way.
+    pub late: Pages,
+    /// Touches that did not find it.
+    pub misses: Pages,
+    /// Those of the misses whose page had been read ahead for the same opening of the file and
+    /// evicted before its use: thrashing.
+    pub thrashed: Pages,
+    /// Pages read because a process waited for them.
+    pub demanded: Pages,
+    /// Pages read ahead.
+    pub prefetched: Pages,
+    /// Pages read ahead and then used.
+    pub used: Pages,
+    /// Pages read ahead and evicted without having been used.
+    pub wasted: Pages,
+    /// Pages that were to be read ahead when there was no memory for them.
+    pub dropped: Pages,
+    /// Pages reclaimed.
+    pub reclaimed: Pages,
+    /// The most private memory that did not fit and counted as swapped out.
+    pub swapped_most: Pages,
+}
+
+impl Counters {
+    pub(super) fn found(&mut self, found: Found) {
+        match found {
+            Found::Hit => self.hits += Pages(1),
+            Found::InFlight => self.late += Pages(1),
+            Found::Miss => self.misses += Pages(1),
+            Found::Thrashed => {
+                self.misses += Pages(1);
+                self.thrashed += Pages(1);
+            }
+        }
+    }
+
+    /// What has been counted since `earlier`; the most of a time stays the most.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            read: self.read - earlier.read,
+            written: self.written - earlier.written,
+            hits: self.hits - earlier.hits,
+            late: self.late - earlier.late,
+            misses: self.misses - earlier.misses,
+            thrashed: self.thrashed - earlier.thrashed,
+            demanded: self.demanded - earlier.demanded,
+            prefetched: self.prefetched - earlier.prefetched,
+            used: self.used - earlier.used,
+            wasted: self.wasted - earlier.wasted,
+            dropped: self.dropped - earlier.dropped,
+            reclaimed: self.reclaimed - earlier.reclaimed,
+            swapped_most: self.swapped_most,
+        }
+    }
+}
+
+/// Counts while a machine runs.
+#[derive(Clone, Debug)]
+pub(super) struct Metrics {
+    pub(super) counters: Counters,
+    /// How many fetches had so many pages.
+    pub(super) fetches: Vec<u64>,
+    pub(super) responses: Histogram<u64>,
+    pub(super) response_sum: Nanos,
+    pub(super) requests: u64,
+    pub(super) jobs: Vec<(u64, Nanos)>,
+    pub(super) busy: Nanos,
+    /// Busy time of all processors in each [`USE_PERIOD`].
+    pub(super) busy_by_period: Vec<Nanos>,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        Self {
+            counters: Counters::default(),
+            fetches: Vec::new(),
+            responses: empty_histogram(),
+            response_sum: Nanos::ZERO,
+            requests: 0,
+            jobs: Vec::new(),
+            busy: Nanos::ZERO,
+            busy_by_period: Vec::new(),
+        }
+    }
+
+    /// A processor is busy from now on for so long.
+    pub(super) fn processor(&mut self, now: Instant, time: Nanos) {
+        if time.is_zero() {
+            return;
+        }
+        self.busy += time;
+        let period = (now.get() / USE_PERIOD.get()) as usize;
+        if period >= self.busy_by_period.len() {
+            self.busy_by_period.resize(period + 1, Nanos::ZERO);
+        }
+        self.busy_by_period[period] += time;
+    }
+
+    /// Pages that lie together are read at once.
+    pub(super) fn submitted(&mut self, pages: Pages) {
+        let size = (pages.get() as usize).min(FETCH_SIZES_LIMIT);
+        if size >= self.fetches.len() {
+            self.fetches.resize(size + 1, 0);
+        }
+        self.fetches[size] += 1;
+    }
+
+    /// A request or query is done.
+    pub(super) fn finished(&mut self, took: Nanos) {
+        self.requests += 1;
+        self.response_sum += took;
+        self.responses.saturating_record(took.get());
+    }
+
+    /// From here on what is measured counts.
+    pub(super) fn begin(&mut self) {
+        self.fetches.clear();
+        self.responses.reset();
+        self.response_sum = Nanos::ZERO;
+        self.requests = 0;
+        self.jobs.clear();
+    }
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    // Auto-resizing histograms of up to five digits are always made.
+    Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("{DIGITS} digits are allowed"))
+}
+
+/// How long requests took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Responses {
+    /// How many were finished.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Nanos,
+    /// Half of them took no longer.
+    pub median: Nanos,
+    /// 90 in 100 took no longer.
+    pub p90: Nanos,
+    /// 99 in 100 took no longer.
+    pub p99: Nanos,
+    /// The longest.
+    pub longest: Nanos,
+}
+
+/// What a run has come to, over the time that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// How long that was: the duration, or until the last job ended.
+    pub time: Nanos,
+    /// Pages and bytes.
+    pub counters: Counters,
+    /// Requests or queries that were finished.
+    pub responses: Responses,
+    /// Response times: upper bounds and how many lie between the one before and it.
+    pub response_buckets: Vec<(Nanos, u64)>,
+    /// How long each job took, by its number; empty for a closed loop.
+    pub jobs: Vec<(u64, Nanos)>,
+    /// What the block layer did.
+    pub block: block::Metrics,
+    /// What the device did.
+    pub device: DeviceCounters,
+    /// How many fetches (submissions that lie together) had so many pages.
+    pub fetch_sizes: Vec<u64>,
+    /// Busy time of all processors.
+    pub processor_busy: Nanos,
+    /// How many processors there are.
+    pub processors: u32,
+    /// Busy time of all processors in each second since the machine was made.
+    pub processor_busy_by_second: Vec<Nanos>,
+}
+
+impl Report {
+    /// Bytes that processes have read in a second, in MB/s of 10^6.
+    #[must_use]
+    pub fn throughput_mb_per_s(&self) -> f64 {
+        per_second(self.counters.read.get(), self.time) / 1e6
+    }
+
+    /// The share of the time in which the device held a request.
+    #[must_use]
+    pub fn device_use(&self) -> f64 {
+        share(self.block.busy, self.time)
+    }
+
+    /// The share of all processors' time that was used.
+    #[must_use]
+    pub fn processor_use(&self) -> f64 {
+        share(self.processor_busy, self.time * u64::from(self.processors))
+    }
+
+    /// Pages a second that had been read ahead, were evicted before their use and read again.
+    #[must_use]
+    pub fn thrashed_per_second(&self) -> f64 {
+        per_second(self.counters.thrashed.get(), self.time)
+    }
+}
+
+fn per_second(count: u64, time: Nanos) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+fn share(part: Nanos, whole: Nanos) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.get() as f64 / whole.get() as f64 }
+}
+
+/// What the layers below had counted when the measurement began.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    at: Instant,
+    counters: Counters,
+    block: block::Metrics,
+    device: DeviceCounters,
+    busy: Nanos,
+}
+
+impl super::Machine {
+    /// The measurement begins.
+    pub(super) fn begin_measurement(&mut self) {
+        self.metrics.begin();
+        self.mark = Mark {
+            at: self.now,
+            counters: self.metrics.counters,
+            block: self.block.metrics(),
+            device: self.block.device_counters(),
+            busy: self.metrics.busy,
+        };
+    }
+
+    /// Sums up what has been measured.
+    pub(super) fn report(self) -> Report {
+        let Mark { at, counters, block, device, busy } = self.mark;
+        let Metrics { fetches, responses, response_sum, requests, mut jobs, .. } = self.metrics;
+        jobs.sort_unstable();
+        let quantile = |q| Nanos(responses.value_at_quantile(q));
+        Report {
+            time: self.now - at,
+            counters: self.metrics.counters.since(&counters),
+            responses: Responses {
+                count: requests,
+                mean: Nanos(response_sum.get().checked_div(requests).unwrap_or(0)),
+                median: quantile(0.5),
+                p90: quantile(0.9),
+                p99: quantile(0.99),
+                longest: Nanos(responses.max()),
+            },
+            response_buckets: buckets(&responses),
+            jobs,
+            block: block_since(self.block.metrics(), &block),
+            device: device_since(self.block.device_counters(), device),
+            fetch_sizes: fetches,
+            processor_busy: self.metrics.busy - busy,
+            processors: self.settings.processors,
+            processor_busy_by_second: self.metrics.busy_by_period,
+        }
+    }
+}
+
+impl Mark {
+    pub(super) fn start() -> Self {
+        Self {
+            at: Instant::ZERO,
+            counters: Counters::default(),
+            block: block::Metrics::default(),
+            device: DeviceCounters::default(),
+            busy: Nanos::ZERO,
+        }
+    }
+}
+
+/// Buckets that double from a millisecond on.
+fn buckets(responses: &Histogram<u64>) -> Vec<(Nanos, u64)> {
+    let first = Nanos::from_millis(1).get();
+    let all = responses.iter_log(first, 2.0);
+    all.map(|step| (Nanos(step.value_iterated_to()), step.count_since_last_iteration())).collect()
+}
+
+fn block_since(mut now: block::Metrics, earlier: &block::Metrics) -> block::Metrics {
+    now.submissions -= earlier.submissions;
+    now.splits -= earlier.splits;
+    now.merges -= earlier.merges;
+    now.refused -= earlier.refused;
+    now.dispatched -= earlier.dispatched;
+    now.requests -= earlier.requests;
+    now.failed -= earlier.failed;
+    now.read -= earlier.read;
+    now.written -= earlier.written;
+    now.seeks -= earlier.seeks;
+    now.seek_distance -= earlier.seek_distance;
+    now.busy -= earlier.busy;
+    now.queued -= earlier.queued;
+    for (now, earlier) in now.sizes.iter_mut().zip(&earlier.sizes) {
+        *now -= earlier;
+    }
+    now.anticipations.met -= earlier.anticipations.met;
+    now.anticipations.near -= earlier.anticipations.near;
+    now.anticipations.timed_out -= earlier.anticipations.timed_out;
+    now.anticipations.given_up -= earlier.anticipations.given_up;
+    now.anticipations.idle -= earlier.anticipations.idle;
+    now
+}
+
+fn device_since(now: DeviceCounters, earlier: DeviceCounters) -> DeviceCounters {
+    DeviceCounters {
+        requests: now.requests - earlier.requests,
+        failed: now.failed - earlier.failed,
+        read: now.read - earlier.read,
+        written: now.written - earlier.written,
+        seeks: now.seeks - earlier.seeks,
+        seek_distance: now.seek_distance - earlier.seek_distance,
+        buffer_hits: now.buffer_hits - earlier.buffer_hits,
+        busy: now.busy - earlier.busy,
+        seek_time: now.seek_time - earlier.seek_time,
+        rotation_time: now.rotation_time - earlier.rotation_time,
+        transfer_time: now.transfer_time - earlier.transfer_time,
+    }
+}

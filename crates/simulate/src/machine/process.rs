@@ -1,0 +1,114 @@
+//! A process and where it stands in its program.
+
+use super::files::FileNo;
+use super::frames::{FrameNo, NOBODY};
+use crate::program::{Handle, Program};
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{ByteOffset, Instant, Nanos, PageIndex, Pages};
+use rand_pcg::Pcg64Mcg;
+
+/// An open file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) file: FileNo,
+    /// Tells this opening from every other: names of streams are used again.
+    pub(super) opening: u32,
+}
+
+/// What a process is about to do when it next has a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// To ask its program.
+    Next,
+    /// To read on.
+    Read { stream: u32, at: ByteOffset, end: ByteOffset, first: bool },
+    /// To touch a mapped page.
+    Touch { stream: u32, page: PageIndex },
+    /// To write on.
+    Write { stream: u32, at: ByteOffset, end: ByteOffset },
+    /// To use its processor for so long.
+    Compute(Nanos),
+}
+
+/// Why a process has no processor and does not want one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It has one, or wants one.
+    None,
+    /// For a page that is on its way.
+    Page(FrameNo),
+    /// For memory: every page is on its way, dirty or about to be used.
+    Memory,
+    /// For dirty pages to be written.
+    Dirty,
+    /// For the end of its sleep.
+    Sleep(Instant),
+}
+
+/// A process.
+pub(super) struct Process {
+    pub(super) who: Who,
+    /// The number of its request or job.
+    pub(super) number: u64,
+    pub(super) program: Box<dyn Program>,
+    /// Its own generator, so that a request does the same under every policy.
+    pub(super) random: Pcg64Mcg,
+    pub(super) memory: Pages,
+    pub(super) open: Vec<(Handle, u32)>,
+    pub(super) doing: Doing,
+    pub(super) wait: Wait,
+    /// The page that it waited for and that nobody may take from it before it has used it.
+    pub(super) arrived: Option<FrameNo>,
+    /// It comes back for memory only: the touch has been told.
+    pub(super) retrying: bool,
+    /// The next process that waits for the same page.
+    pub(super) next_waiter: u32,
+    /// How much is left of its time slice.
+    pub(super) slice: Nanos,
+    /// When it began what it will report as finished.
+    pub(super) began: Instant,
+    pub(super) born: Instant,
+}
+
+impl Process {
+    pub(super) fn new(
+        (who, number): (Who, u64),
+        program: Box<dyn Program>,
+        random: Pcg64Mcg,
+        now: Instant,
+    ) -> Self {
+        let memory = program.memory().pages_ceil();
+        Self {
+            who,
+            number,
+            program,
+            random,
+            memory,
+            open: Vec::new(),
+            doing: Doing::Next,
+            wait: Wait::None,
+            arrived: None,
+            retrying: false,
+            next_waiter: NOBODY,
+            slice: Nanos::ZERO,
+            began: now,
+            born: now,
+        }
+    }
+
+    pub(super) fn stream(&self, handle: Handle) -> Option<u32> {
+        self.open.iter().find(|(name, _)| *name == handle).map(|(_, stream)| *stream)
+    }
+
+    /// What it waits for, in words.
+    pub(super) fn describe(&self) -> String {
+        let what = match self.wait {
+            Wait::None => "a processor".to_owned(),
+            Wait::Page(frame) => format!("the page in frame {}", frame.0),
+            Wait::Memory => "memory".to_owned(),
+            Wait::Dirty => "dirty pages to be written".to_owned(),
+            Wait::Sleep(until) => format!("{} of its time", until - Instant::ZERO),
+        };
+        format!("process {} (number {}) waits for {what}", self.who.0, self.number)
+    }
+}

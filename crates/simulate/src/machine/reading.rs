@@ -1,0 +1,258 @@
+//! Reading: what happens at each page that a process touches.
+//!
+//! As in `do_generic_mapping_read` of Linux 2.6: the read-ahead is asked first, with how the page was
+//! found; what it answers is submitted; then the page is waited for, or read by itself where
+//! read-ahead did not bring it. A page that was waited for is held until its reader has used it.
+
+use super::files::{Entry, File};
+use super::frames::{FrameNo, NOBODY};
+use super::process::{Doing, Wait};
+use super::processors::Turn;
+use super::{Machine, MachineError};
+use crate::machine::reclaim::Why;
+use foreseek_prefetch::engine::{ObjectId, StreamId};
+use foreseek_prefetch::stream::{Found, Touch, View};
+use foreseek_units::{ByteSpan, Lba, PAGE_SIZE, PageIndex, Pages};
+
+/// What a prefetcher sees of the machine while it decides.
+struct Sight<'a> {
+    file: &'a File,
+    congested: bool,
+    bound: Option<Pages>,
+}
+
+impl View for Sight<'_> {
+    fn cached(&self, page: PageIndex) -> bool {
+        self.file.cached(page)
+    }
+
+    fn congested(&self) -> bool {
+        self.congested
+    }
+
+    fn place(&self, page: PageIndex) -> Option<Lba> {
+        self.file.place(page).map(|(lba, _)| lba)
+    }
+
+    fn bound(&self) -> Option<Pages> {
+        self.bound
+    }
+}
+
+/// A page that a process touches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touched {
+    pub(super) process: u32,
+    pub(super) stream: u32,
+    pub(super) page: PageIndex,
+    /// How many pages the call wants from this one on.
+    pub(super) request: Pages,
+    /// Whether the call begins here.
+    pub(super) first: bool,
+    /// Whether it is a fault.
+    pub(super) mapped: bool,
+}
+
+/// Whether a touched page can be used.
+pub(super) enum Brought {
+    /// It is in memory.
+    Here(FrameNo),
+    /// The process waits.
+    Waits,
+}
+
+impl Machine {
+    /// The next page of a read.
+    pub(super) fn read_page(&mut self, process: u32) -> Result<Turn, MachineError> {
+        let Some(Doing::Read { stream, at, end, first }) =
+            self.processes.get(process as usize).map(|one| one.doing)
+        else {
+            return Ok(Turn::GoesOn);
+        };
+        let page = at.page();
+        let request = ByteSpan::new(at, end).pages().len();
+        let touched = Touched { process, stream, page, request, first, mapped: false };
+        let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
+        self.used(frame);
+        let next = page.next().offset().min(end);
+        let copied = next - at;
+        self.bill += self.settings.costs.look_up;
+        self.bill += self.settings.costs.copy * copied.get() / PAGE_SIZE;
+        self.metrics.counters.read += copied;
+        let doing =
+            if next < end { Doing::Read { stream, at: next, end, first: false } } else { Doing::Next };
+        self.set_doing(process, doing);
+        Ok(Turn::GoesOn)
+    }
+
+    /// A mapped page is touched.
+    pub(super) fn touch_page(&mut self, process: u32) -> Result<Turn, MachineError> {
+        let Some(Doing::Touch { stream, page }) = self.processes.get(process as usize).map(|one| one.doing)
+        else {
+            return Ok(Turn::GoesOn);
+        };
+        if self.file_of(stream).is_none_or(|file| page >= self.files[file.0 as usize].end()) {
+            let number = self.processes.get(process as usize).map_or(0, |one| one.number);
+            let reason = format!("page {} lies past the end of the file", page.get());
+            return Err(MachineError::Program { number, step: "touch", reason });
+        }
+        let touched = Touched { process, stream, page, request: Pages(1), first: true, mapped: true };
+        let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
+        self.used(frame);
+        self.bill += self.settings.costs.fault;
+        self.metrics.counters.read += Pages(1).bytes();
+        self.set_doing(process, Doing::Next);
+        Ok(Turn::GoesOn)
+    }
+
+    /// Brings a touched page into memory, and what the prefetcher wants beside it.
+    pub(super) fn bring(&mut self, touched: Touched) -> Result<Brought, MachineError> {
+        if let Some(frame) = self.has_arrived(touched.process) {
+            return Ok(Brought::Here(frame));
+        }
+        if !self.retrying(touched.process) {
+            self.ask_prefetcher(touched)?;
+        }
+        self.wait_or_fetch(touched)
+    }
+
+    /// Brings a page that a write covers in part: alone, as `prepare_write` does.
+    pub(super) fn bring_alone(&mut self, touched: Touched) -> Result<Brought, MachineError> {
+        match self.has_arrived(touched.process) {
+            Some(frame) => Ok(Brought::Here(frame)),
+            None => self.wait_or_fetch(touched),
+        }
+    }
+
+    /// The page that the process waited for, if it has come. Nobody holds it from here on; its reader
+    /// uses it at once.
+    fn has_arrived(&mut self, process: u32) -> Option<FrameNo> {
+        let frame = self.processes.get_mut(process as usize)?.arrived.take()?;
+        self.let_go(frame);
+        Some(frame)
+    }
+
+    fn wait_or_fetch(&mut self, touched: Touched) -> Result<Brought, MachineError> {
+        let Touched { process, stream, page, .. } = touched;
+        let Some(&opened) = self.streams.get(stream as usize) else { return Ok(Brought::Waits) };
+        if self.files[opened.file.0 as usize].entry(page).frame().is_none()
+            && !self.fetch_one(touched, Why::Demand)?
+        {
+            self.wait(process, Wait::Memory);
+            self.short_of_memory.push_back(process);
+            return Ok(Brought::Waits);
+        }
+        let Some(frame) = self.files[opened.file.0 as usize].entry(page).frame() else {
+            return Ok(Brought::Waits);
+        };
+        if !self.frames.get(frame).in_flight {
+            return Ok(Brought::Here(frame));
+        }
+        self.wait_for_page(process, frame);
+        Ok(Brought::Waits)
+    }
+
+    /// Tells the prefetcher of the touch and fetches what it answers.
+    fn ask_prefetcher(&mut self, touched: Touched) -> Result<(), MachineError> {
+        let Touched { stream, page, request, first, mapped, .. } = touched;
+        let Some(&opened) = self.streams.get(stream as usize) else { return Ok(()) };
+        let entry = self.files[opened.file.0 as usize].entry(page);
+        let (found, marker) = self.look(entry, opened.opening);
+        self.metrics.counters.found(found);
+        if matches!(found, Found::Miss | Found::Thrashed) {
+            let object = ObjectId(u64::from(opened.file.0));
+            self.reclaim.missed(self.now, object, page, found == Found::Thrashed);
+        }
+        let mut wanted = std::mem::take(&mut self.wanted);
+        let touch =
+            Touch { stream: StreamId(u64::from(stream)), page, request, first, mapped, found, marker };
+        let sight = Sight {
+            file: &self.files[opened.file.0 as usize],
+            congested: self.block.congested(),
+            bound: self.reclaim.bound(self.streams.len()),
+        };
+        self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
+        for ahead in wanted.drain(..) {
+            self.fetch(touched, ahead)?;
+        }
+        self.wanted = wanted;
+        Ok(())
+    }
+
+    /// How a page is found, and whether it bears the marker, which it then bears no longer.
+    fn look(&mut self, entry: Entry, opening: u32) -> (Found, bool) {
+        match entry {
+            Entry::Absent => (Found::Miss, false),
+            Entry::Evicted(by) if by == opening => (Found::Thrashed, false),
+            Entry::Evicted(_) => (Found::Miss, false),
+            Entry::Held(frame) => {
+                let frame = self.frames.get_mut(frame);
+                let found = if frame.in_flight { Found::InFlight } else { Found::Hit };
+                (found, std::mem::take(&mut frame.marker))
+            }
+        }
+    }
+
+    /// Whether the process has touched its page already and comes back for memory only.
+    fn retrying(&mut self, process: u32) -> bool {
+        self.processes.get_mut(process as usize).is_some_and(|one| std::mem::take(&mut one.retrying))
+    }
+
+    /// A process waits for a page: the queue is held back no longer.
+    fn wait_for_page(&mut self, process: u32, frame: FrameNo) {
+        self.hold(frame);
+        let first = std::mem::replace(&mut self.frames.get_mut(frame).waiter, process);
+        if let Some(one) = self.processes.get_mut(process as usize) {
+            one.wait = Wait::Page(frame);
+            one.next_waiter = first;
+        }
+        self.block.unplug(self.now);
+        self.look_at_block();
+    }
+
+    /// Wakes those who wait for a page, in the order in which they came.
+    pub(super) fn wake_waiters(&mut self, frame: FrameNo) {
+        let mut at = std::mem::replace(&mut self.frames.get_mut(frame).waiter, NOBODY);
+        let mut waiters = std::mem::take(&mut self.waiters);
+        while at != NOBODY {
+            waiters.push(at);
+            at = match self.processes.get_mut(at as usize) {
+                Some(one) => {
+                    one.arrived = Some(frame);
+                    std::mem::replace(&mut one.next_waiter, NOBODY)
+                }
+                None => NOBODY,
+            };
+        }
+        for process in waiters.drain(..).rev() {
+            self.ready(process);
+        }
+        self.waiters = waiters;
+    }
+
+    /// A process uses a page.
+    pub(super) fn used(&mut self, frame: FrameNo) {
+        let page = self.frames.get_mut(frame);
+        if std::mem::take(&mut page.ahead) {
+            self.metrics.counters.used += Pages(1);
+        }
+        self.reclaim.referenced(self.now, frame);
+    }
+}
+
+impl File {
+    /// The first page past its end.
+    pub(super) fn end(&self) -> PageIndex {
+        PageIndex(self.pages().get())
+    }
+}
+
+impl Entry {
+    /// The frame that holds the page, or will.
+    pub(super) fn frame(self) -> Option<FrameNo> {
+        match self {
+            Self::Held(frame) => Some(frame),
+            Self::Absent | Self::Evicted(_) => None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a machine is made of: memory, processors, what things cost them, write-back.
+//!
+//! Every number has its source or its reason beside it. [`Settings::TR840`], [`Settings::EUROSYS`]
+//! and [`Settings::EUROSYS_XEN`] are the papers' machines; they differ only where the papers say
+//! that the machines did.
+
+use foreseek_units::{Bytes, Nanos, Pages};
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Its memory.
+    pub memory: Memory,
+    /// How many processors it has.
+    pub processors: u32,
+    /// How long a process may run while others wait for a processor.
+    pub time_slice: Nanos,
+    /// What the kernel's work costs.
+    pub costs: Costs,
+    /// When dirty pages are written.
+    pub write_back: WriteBack,
+    /// From the end of a request to the arrival of the client's next one.
+    pub client_delay: Nanos,
+}
+
+/// The memory and who has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// All of it.
+    pub total: Bytes,
+    /// What is never page cache nor a process's: see [`Memory::of`].
+    pub system: Bytes,
+    /// The share of all memory that processes' private memory may take before its cold part is
+    /// swapped out instead of page cache being reclaimed.
+    pub private_share: f64,
+    /// Reclaim begins when so few pages are free.
+    pub low: Pages,
+    /// Reclaim ends when so many pages are free.
+    pub high: Pages,
+}
+
+impl Memory {
+    /// A machine of the papers' time with this much memory.
+    ///
+    /// The system's part is 24 MiB (kernel image and static data about 6 MiB, a server
+    /// distribution's daemons about 18 MiB resident) and 4 % of memory: page descriptors 1 % (40
+    /// bytes a page), inodes, dentries, buffer heads and radix trees of the cached pages the rest.
+    ///
+    /// `private_share`: `refill_inactive_zone` of 2.6 leaves mapped pages alone until half of the
+    /// mapped percentage plus `swappiness` (60) reaches 100, so until 80 % of memory is mapped.
+    ///
+    /// The marks are those of `setup_per_zone_pages_min`: `min` is the square root of 16 times the
+    /// memory in KiB, in KiB; `low` is twice and `high` three times that.
+    #[must_use]
+    pub fn of(total: Bytes) -> Self {
+        let min = Bytes::kib((total.get() as f64 / 1024.0 * 16.0).sqrt() as u64).pages_floor();
+        Self {
+            total,
+            system: Bytes::mib(24) + total.scale(0.04),
+            private_share: 0.8,
+            low: min * 2,
+            high: min * 3,
+        }
+    }
+}
+
+/// Processor time that the kernel's work takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Entering and leaving a system call.
+    pub system_call: Nanos,
+    /// Finding a page of the cache and marking it as used.
+    pub look_up: Nanos,
+    /// Copying a page between the cache and a process.
+    pub copy: Nanos,
+    /// A fault on a mapped page that is in memory.
+    pub fault: Nanos,
+    /// Taking a free page and putting it into the cache.
+    pub allocate: Nanos,
+    /// Looking at a page to reclaim it.
+    pub reclaim: Nanos,
+    /// Handing one contiguous range to the block layer.
+    pub submit: Nanos,
+    /// The interrupt at the end of one, and waking who waits.
+    pub interrupt: Nanos,
+    /// Putting another process on a processor.
+    pub switch: Nanos,
+    /// Making and ending a process or thread.
+    pub create: Nanos,
+}
+
+impl Costs {
+    /// Two 2 GHz Xeons of 2002 (TR-840 section 5, EuroSys'07 section 6). No paper measured these; they
+    /// are what lmbench is remembered to give for such a machine under 2.6, to a factor of about
+    /// 1.5: a null call 0.5 to 1 us, memory copied at 0.8 to 1.2 GB/s (4 us a page), a minor fault 1 to 2 us,
+    /// a context switch 2 to 8 us, a thread made and joined 20 to 50 us; an I/O request 10 us in
+    /// and 15 us out, SCSI drivers of the time. They are small beside a disk's 10 ms, and the
+    /// claims on processor use are compared, not fitted.
+    pub const XEON_2_GHZ: Self = Self {
+        system_call: Nanos(800),
+        look_up: Nanos(300),
+        copy: Nanos(4_000),
+        fault: Nanos(1_500),
+        allocate: Nanos(700),
+        reclaim: Nanos(700),
+        submit: Nanos(10_000),
+        interrupt: Nanos(15_000),
+        switch: Nanos(5_000),
+        create: Nanos(40_000),
+    };
+}
+
+/// When dirty pages go to the device: the defaults of 2.6 (`/proc/sys/vm`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteBack {
+    /// The share of the page cache's memory that may be dirty before write-back starts
+    /// (`dirty_background_ratio`).
+    pub background: f64,
+    /// The share above which writers wait (`dirty_ratio`).
+    pub limit: f64,
+    /// How old a dirty page is when it is written in any case (`dirty_expire_centisecs`).
+    pub expire: Nanos,
+    /// How often write-back looks (`dirty_writeback_centisecs`).
+    pub period: Nanos,
+}
+
+impl Default for WriteBack {
+    fn default() -> Self {
+        Self { background: 0.1, limit: 0.4, expire: Nanos::from_secs(30), period: Nanos::from_secs(5) }
+    }
+}
+
+impl Settings {
+    /// Two processors of 2 GHz and this much memory.
+    ///
+    /// The slice is `MIN_TIMESLICE` of the 2.6 scheduler: it gives processes that often sleep,
+    /// as readers do, the finest turns. The client's delay is a round trip through TCP over the
+    /// papers' Gigabit Myrinet and a turn of the load generator, remembered as about 0.1 ms.
+    #[must_use]
+    pub fn xeons(memory: Bytes) -> Self {
+        Self {
+            memory: Memory::of(memory),
+            processors: 2,
+            time_slice: Nanos::from_millis(10),
+            costs: Costs::XEON_2_GHZ,
+            write_back: WriteBack::default(),
+            client_delay: Nanos::from_micros(100),
+        }
+    }
+}

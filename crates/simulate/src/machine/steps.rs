@@ -1,0 +1,192 @@
+//! A process on its processor: the steps of its program, one page at a time.
+
+use super::process::{Doing, Process, Stream, Wait};
+use super::processors::Turn;
+use super::{Machine, MachineError};
+use crate::machine::events::Event;
+use crate::machine::files::{FileNo, OPENINGS};
+use crate::program::{FileNumber, Handle, Step};
+use foreseek_prefetch::engine::{ObjectId, StreamId};
+use foreseek_prefetch::stream::Opened;
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
+
+/// The longest piece of a computation that is run without a look at the clock: a tenth of the time
+/// slice, so that a slice ends on time.
+const COMPUTE_PIECE: Nanos = Nanos::from_millis(1);
+
+impl Machine {
+    /// Lets a process do the next piece of its work; what it costs is billed.
+    pub(super) fn step(&mut self, process: u32) -> Result<Turn, MachineError> {
+        let doing = match self.processes.get(process as usize) {
+            Some(one) => one.doing,
+            None => return Ok(Turn::Ended),
+        };
+        match doing {
+            Doing::Next => self.ask(process),
+            Doing::Read { .. } => self.read_page(process),
+            Doing::Touch { .. } => self.touch_page(process),
+            Doing::Write { .. } => self.write_page(process),
+            Doing::Compute(left) => {
+                let piece = left.min(COMPUTE_PIECE);
+                self.bill += piece;
+                let rest = left - piece;
+                self.set_doing(process, if rest.is_zero() { Doing::Next } else { Doing::Compute(rest) });
+                Ok(Turn::GoesOn)
+            }
+        }
+    }
+
+    pub(super) fn set_doing(&mut self, process: u32, doing: Doing) {
+        if let Some(one) = self.processes.get_mut(process as usize) {
+            one.doing = doing;
+        }
+    }
+
+    /// Asks a program for its next step and begins it.
+    fn ask(&mut self, process: u32) -> Result<Turn, MachineError> {
+        let Some(one) = self.processes.get_mut(process as usize) else { return Ok(Turn::Ended) };
+        let step = one.program.next(&mut one.random);
+        let costs = self.settings.costs;
+        match step {
+            Step::Open { handle, file, told } => {
+                self.bill += costs.system_call;
+                self.open(process, handle, file, told)?;
+            }
+            Step::Read { handle, range } => {
+                self.bill += costs.system_call;
+                let (stream, range) = self.within(process, handle, range)?;
+                if !range.is_empty() {
+                    let doing = Doing::Read { stream, at: range.start, end: range.end, first: true };
+                    self.set_doing(process, doing);
+                }
+            }
+            Step::Touch { handle, page } => {
+                let (stream, _) = self.within(process, handle, ByteSpan::default())?;
+                self.set_doing(process, Doing::Touch { stream, page });
+            }
+            Step::Write { handle, range } => {
+                self.bill += costs.system_call;
+                let stream = self.stream(process, handle)?;
+                if !range.is_empty() {
+                    self.grow(stream, range.end)?;
+                    self.set_doing(process, Doing::Write { stream, at: range.start, end: range.end });
+                }
+            }
+            Step::Close { handle } => {
+                self.bill += costs.system_call;
+                self.close(process, handle)?;
+            }
+            Step::Compute(time) => self.set_doing(process, Doing::Compute(time)),
+            Step::Sleep(time) => return Ok(self.sleep(process, time)),
+            Step::Finished => self.finished(process),
+            Step::Exit => {
+                self.exit(process);
+                return Ok(Turn::Ended);
+            }
+        }
+        Ok(Turn::GoesOn)
+    }
+
+    fn sleep(&mut self, process: u32, time: Nanos) -> Turn {
+        let until = self.now + time;
+        self.wait(process, Wait::Sleep(until));
+        self.events.arrange(until, Event::Wake(process));
+        Turn::Waits
+    }
+
+    pub(super) fn wait(&mut self, process: u32, wait: Wait) {
+        if let Some(one) = self.processes.get_mut(process as usize) {
+            one.wait = wait;
+        }
+    }
+
+    fn open(
+        &mut self,
+        process: u32,
+        handle: Handle,
+        file: FileNumber,
+        told: Option<Bytes>,
+    ) -> Result<(), MachineError> {
+        let length = self.files.get(file.0 as usize).map(super::files::File::pages);
+        let Some(one) = self.processes.get_mut(process as usize) else { return Ok(()) };
+        let wrong = |reason| MachineError::Program { number: one.number, step: "open", reason };
+        let length = length.ok_or_else(|| wrong(format!("there is no file {}", file.0)))?;
+        if one.stream(handle).is_some() {
+            return Err(wrong(format!("handle {} is open already", handle.0)));
+        }
+        let opening = self.openings;
+        self.openings = (self.openings + 1) % OPENINGS;
+        let stream = self.streams.insert(Stream { file: FileNo(file.0), opening }) as u32;
+        one.open.push((handle, stream));
+        let opened = Opened {
+            stream: StreamId(u64::from(stream)),
+            object: ObjectId(u64::from(file.0)),
+            who: one.who,
+            length,
+            told: told.map(Bytes::pages_ceil),
+        };
+        self.prefetcher.opened(self.now, opened);
+        Ok(())
+    }
+
+    fn stream(&self, process: u32, handle: Handle) -> Result<u32, MachineError> {
+        let one = self.processes.get(process as usize);
+        one.and_then(|one| one.stream(handle)).ok_or_else(|| MachineError::Program {
+            number: one.map_or(0, |one| one.number),
+            step: "use",
+            reason: format!("handle {} is not open", handle.0),
+        })
+    }
+
+    /// A range as far as the file goes.
+    fn within(&self, process: u32, handle: Handle, range: ByteSpan) -> Result<(u32, ByteSpan), MachineError> {
+        let stream = self.stream(process, handle)?;
+        let length = self.file_of(stream).map_or(Bytes::ZERO, |file| self.files[file.0 as usize].length);
+        let end = range.end.min(ByteOffset(length.get()));
+        Ok((stream, ByteSpan::new(range.start.min(end), end)))
+    }
+
+    pub(super) fn file_of(&self, stream: u32) -> Option<FileNo> {
+        self.streams.get(stream as usize).map(|stream| stream.file)
+    }
+
+    fn close(&mut self, process: u32, handle: Handle) -> Result<(), MachineError> {
+        let stream = self.stream(process, handle)?;
+        if let Some(one) = self.processes.get_mut(process as usize) {
+            one.open.retain(|(name, _)| *name != handle);
+        }
+        self.close_stream(stream);
+        Ok(())
+    }
+
+    fn close_stream(&mut self, stream: u32) {
+        if self.streams.try_remove(stream as usize).is_some() {
+            self.prefetcher.closed(self.now, StreamId(u64::from(stream)));
+        }
+    }
+
+    /// A request or a query is done.
+    fn finished(&mut self, process: u32) {
+        let Some(one) = self.processes.get_mut(process as usize) else { return };
+        let took = self.now - one.began;
+        one.began = self.now;
+        self.metrics.finished(took);
+    }
+
+    /// A process ends: its files are closed, its memory is free, its client goes on.
+    fn exit(&mut self, process: u32) {
+        let Some(Process { open, who, memory, number, born, .. }) =
+            self.processes.try_remove(process as usize)
+        else {
+            return;
+        };
+        for (_, stream) in open {
+            self.close_stream(stream);
+        }
+        self.block.exited(self.now, who);
+        self.look_at_block();
+        self.reclaim.exited(self.now, who);
+        self.give_back(memory);
+        self.ended(number, born);
+    }
+}

@@ -1,0 +1,200 @@
+//! Writing: into the page cache, and from there to the device later.
+//!
+//! A write makes pages dirty; one that covers a page in part reads it first. Write-back (pdflush of
+//! Linux 2.6) writes the file that has been dirty for longest, in ascending order, when more than the
+//! background share of the page cache's memory is dirty, and every file that has been dirty for
+//! longer than it may. A writer that finds more than the limit dirty waits. Limits: no journal and no
+//! metadata is written.
+
+use super::events::Event;
+use super::files::{Entry, FileNo};
+use super::process::{Doing, Wait};
+use super::processors::Turn;
+use super::reading::{Brought, Touched};
+use super::reclaim::Why;
+use super::{Machine, MachineError};
+use foreseek_device::Op;
+use foreseek_prefetch::engine::{Extent, Who};
+use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
+use std::collections::VecDeque;
+
+/// Pages that write-back has on their way at a time: `MAX_WRITEBACK_PAGES` of 2.6.
+const WRITING_LIMIT: Pages = Pages(1024);
+
+/// What a growing file gets at a time: ext2 reserves eight blocks.
+const GROWTH: Pages = Pages(8);
+
+/// The process that writes back.
+const PDFLUSH: Who = Who(0);
+
+/// Dirty pages.
+#[derive(Debug, Default)]
+pub(super) struct Dirt {
+    pub(super) dirty: Pages,
+    writing: Pages,
+    /// Files with dirty pages, and since when.
+    files: VecDeque<(Instant, FileNo)>,
+    /// Processes that wait until less is dirty.
+    waiters: VecDeque<u32>,
+    ticking: bool,
+}
+
+impl Machine {
+    /// The next page of a write.
+    pub(super) fn write_page(&mut self, process: u32) -> Result<Turn, MachineError> {
+        let Some(Doing::Write { stream, at, end }) =
+            self.processes.get(process as usize).map(|one| one.doing)
+        else {
+            return Ok(Turn::GoesOn);
+        };
+        let Some(file) = self.file_of(stream) else { return Ok(Turn::Waits) };
+        if self.dirt.dirty + self.dirt.writing >= self.share(self.settings.write_back.limit) {
+            self.wait(process, Wait::Dirty);
+            self.dirt.waiters.push_back(process);
+            self.write_back();
+            return Ok(Turn::Waits);
+        }
+        let page = at.page();
+        let next = page.next().offset().min(end);
+        let whole = at == page.offset() && next - at == Bytes(PAGE_SIZE);
+        let touched = Touched { process, stream, page, request: Pages(1), first: false, mapped: false };
+        let fresh = whole || page >= self.files[file.0 as usize].written_end;
+        let Some(frame) = (match self.files[file.0 as usize].entry(page).frame() {
+            None if fresh && self.room() => Some(self.insert(touched, file, page, Why::Write, false)),
+            None if fresh => {
+                self.wait(process, Wait::Memory);
+                self.short_of_memory.push_back(process);
+                None
+            }
+            _ => match self.bring_alone(touched)? {
+                Brought::Here(frame) => {
+                    self.hold(frame);
+                    Some(frame)
+                }
+                Brought::Waits => None,
+            },
+        }) else {
+            return Ok(Turn::Waits);
+        };
+        self.dirty(file, page, frame);
+        self.reclaim.referenced(self.now, frame);
+        self.bill += self.settings.costs.look_up;
+        self.bill += self.settings.costs.copy * (next - at).get() / PAGE_SIZE;
+        self.metrics.counters.written += next - at;
+        let written = &mut self.files[file.0 as usize].written_end;
+        *written = (*written).max(page.next());
+        self.set_doing(
+            process,
+            if next < end { Doing::Write { stream, at: next, end } } else { Doing::Next },
+        );
+        Ok(Turn::GoesOn)
+    }
+
+    /// Makes a file long enough, at the end of the device's used part.
+    pub(super) fn grow(&mut self, stream: u32, end: ByteOffset) -> Result<(), MachineError> {
+        let Some(file) = self.file_of(stream) else { return Ok(()) };
+        let one = &mut self.files[file.0 as usize];
+        one.length = one.length.max(Bytes(end.get()));
+        let last = PageIndex(one.pages().get());
+        while one.placed_end() < last {
+            let extent = Extent { page: one.placed_end(), pages: GROWTH, lba: self.free_from };
+            self.free_from += GROWTH.sectors();
+            if self.free_from.get() > self.block.capacity().get() {
+                return Err(MachineError::NoSpace { file: file.0, capacity: self.block.capacity().bytes() });
+            }
+            one.extend(extent);
+        }
+        Ok(())
+    }
+
+    /// So much of the memory that the page cache may have.
+    fn share(&self, share: f64) -> Pages {
+        self.cache_limit().scale(share).max(Pages(1))
+    }
+
+    /// A page that is held for it becomes dirty.
+    fn dirty(&mut self, file: FileNo, page: PageIndex, frame: super::FrameNo) {
+        let held = self.frames.get_mut(frame);
+        if held.dirty {
+            self.let_go(frame);
+            return;
+        }
+        held.dirty = true;
+        let dirty = &mut self.files[file.0 as usize].dirty;
+        if dirty.is_empty() {
+            self.dirt.files.push_back((self.now, file));
+        }
+        dirty.insert(page.get() as u32);
+        self.dirt.dirty += Pages(1);
+        if !self.dirt.ticking {
+            self.dirt.ticking = true;
+            self.events.arrange(self.now + self.settings.write_back.period, Event::Flush);
+        }
+        if self.dirt.dirty > self.share(self.settings.write_back.background) {
+            self.write_back();
+        }
+    }
+
+    /// Write-back looks for what is old.
+    pub(super) fn flush(&mut self) {
+        self.write_back();
+        self.dirt.ticking = !self.dirt.files.is_empty();
+        if self.dirt.ticking {
+            self.events.arrange(self.now + self.settings.write_back.period, Event::Flush);
+        }
+        self.pay();
+    }
+
+    fn write_back(&mut self) {
+        while self.dirt.writing < WRITING_LIMIT && !self.block.congested_writes() {
+            let Some(&(since, file)) = self.dirt.files.front() else { return };
+            let old = since + self.settings.write_back.expire <= self.now;
+            if !old && self.dirt.dirty <= self.share(self.settings.write_back.background) {
+                return;
+            }
+            self.write_run(file);
+            if self.files[file.0 as usize].dirty.is_empty() {
+                self.dirt.files.pop_front();
+            }
+        }
+    }
+
+    /// Writes a file's first dirty pages, as far as they lie together.
+    fn write_run(&mut self, file: FileNo) {
+        let one = &mut self.files[file.0 as usize];
+        let Some(first) = one.dirty.pop_first() else { return };
+        let start = PageIndex(u64::from(first));
+        let together = one.place(start).map_or(Pages(1), |(_, pages)| pages).min(WRITING_LIMIT);
+        let mut run: PageSpan = Span::at(start, Pages(1));
+        while run.len() < together && one.dirty.remove(&(run.end.get() as u32)) {
+            run.end = run.end.next();
+        }
+        for page in run.iter() {
+            if let Some(frame) = self.files[file.0 as usize].entry(page).frame() {
+                let frame = self.frames.get_mut(frame);
+                frame.dirty = false;
+                frame.writing = true;
+            }
+        }
+        self.dirt.dirty -= run.len();
+        self.dirt.writing += run.len();
+        self.submit(Op::Write, file, run, PDFLUSH, false);
+    }
+
+    /// Pages have been written.
+    pub(super) fn written(&mut self, file: FileNo, pages: PageSpan) {
+        self.dirt.writing -= pages.len();
+        for page in pages.iter() {
+            if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
+                self.frames.get_mut(frame).writing = false;
+                self.let_go(frame);
+            }
+        }
+        if self.dirt.dirty + self.dirt.writing < self.share(self.settings.write_back.limit) {
+            while let Some(process) = self.dirt.waiters.pop_front() {
+                self.ready(process);
+            }
+        }
+        self.write_back();
+    }
+}
