@@ -7,11 +7,19 @@
 //!
 //! [`layout`] says where the files lie.
 
+mod draw;
 mod error;
+mod index_search;
+mod kernel_build;
 pub mod layout;
+mod media_server;
 mod micro;
 mod parameters;
+pub mod probe;
 mod script;
+mod sequence_search;
+mod tpch;
+mod utilities;
 
 pub use error::WorkloadError;
 pub use layout::{Aging, Layout, LayoutSettings};
@@ -29,6 +37,44 @@ const REGISTRY: &[(&str, Make)] = &[
     ("one-rand-10", micro::one_rand),
     ("two-rand-0", micro::two_rand),
     ("four-64kb-0", micro::four_chunks),
+    ("index-search", index_search::index_search),
+    ("media-server", media_server::media_server),
+    ("sequence-search", sequence_search::sequence_search),
+    ("small-read", probe::small_read),
+    ("cp5", utilities::utilities),
+    ("cp50", utilities::utilities),
+    ("diff5", utilities::utilities),
+    ("diff50", utilities::utilities),
+    ("2cp5", utilities::utilities),
+    ("2cp50", utilities::utilities),
+    ("2diff5", utilities::utilities),
+    ("2diff50", utilities::utilities),
+    ("cp5+diff5", utilities::utilities),
+    ("cp50+diff50", utilities::utilities),
+    ("kernel-build", kernel_build::kernel_build),
+    ("tpch", tpch::tpch),
+    ("2tpch", tpch::tpch),
+    ("tpch-q2", tpch::tpch),
+    ("tpch-q3", tpch::tpch),
+    ("tpch-q4", tpch::tpch),
+    ("tpch-q5", tpch::tpch),
+    ("tpch-q6", tpch::tpch),
+    ("tpch-q7", tpch::tpch),
+    ("tpch-q8", tpch::tpch),
+    ("tpch-q9", tpch::tpch),
+    ("tpch-q10", tpch::tpch),
+    ("tpch-q11", tpch::tpch),
+    ("tpch-q12", tpch::tpch),
+    ("tpch-q13", tpch::tpch),
+    ("tpch-q14", tpch::tpch),
+    ("tpch-q15", tpch::tpch),
+    ("tpch-q16", tpch::tpch),
+    ("tpch-q17", tpch::tpch),
+    ("tpch-q18", tpch::tpch),
+    ("tpch-q19", tpch::tpch),
+    ("tpch-q20", tpch::tpch),
+    ("tpch-q21", tpch::tpch),
+    ("tpch-q22", tpch::tpch),
 ];
 
 /// The names of the workloads.

@@ -27,6 +27,11 @@ impl<'a> Checked<'a> {
         Self { workload, left: parameters.clone() }
     }
 
+    /// The name under which the workload was asked for.
+    pub(super) fn workload(&self) -> &'a str {
+        self.workload
+    }
+
     /// Length of a file, from `least` on.
     pub(super) fn file_size(&mut self, default: Bytes, least: Bytes) -> Result<Bytes, WorkloadError> {
         let given = self.left.file_size.take();
@@ -45,7 +50,6 @@ impl<'a> Checked<'a> {
     }
 
     /// Whether data are mapped.
-    #[allow(dead_code, reason = "the first workload that maps its data is still to come")]
     pub(super) fn mapped(&mut self, default: bool) -> bool {
         self.left.mapped.take().unwrap_or(default)
     }

@@ -49,7 +49,6 @@ impl<S: Source> Program for Script<S> {
 #[derive(Debug, Default)]
 pub(super) struct Steps(VecDeque<Step>);
 
-#[allow(dead_code, reason = "some are for workloads that are still to come")]
 impl Steps {
     pub(super) fn open(&mut self, handle: Handle, file: FileNumber, told: Option<Bytes>) {
         self.0.push_back(Step::Open { handle, file, told });
@@ -71,7 +70,12 @@ impl Steps {
         self.0.push_back(Step::Close { handle });
     }
 
+    /// Uses the processor, in one piece with what was to be used just before.
     pub(super) fn compute(&mut self, time: Nanos) {
+        if let Some(Step::Compute(before)) = self.0.back_mut() {
+            *before += time;
+            return;
+        }
         self.0.push_back(Step::Compute(time));
     }
 
