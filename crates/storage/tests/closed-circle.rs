@@ -6,9 +6,13 @@ use foreseek_device::{Build, Kind, Profile};
 use foreseek_storage::profiler::{self, Findings, Label, ModelProbe, Plan, Verdict, Zone};
 use foreseek_units::Nanos;
 
+/// What an answer takes from the device to the reader: of the latency of a network volume it is a
+/// part that no profile has.
+const PATH: Nanos = Nanos::from_micros(15);
+
 fn measure(profile: &Profile, plan: Plan, seed: u64) -> Findings {
     let device = profile.build(&Build { seed, ..Build::default() }).expect("a built-in profile");
-    let mut probe = ModelProbe::new(device, Nanos::from_micros(30));
+    let mut probe = ModelProbe::new(device, PATH);
     let label = Label {
         name: format!("measured-{}", profile.name()),
         description: String::new(),
@@ -50,14 +54,29 @@ fn disk_is_found(name: &str, plan: Plan, seed: u64, limit: Nanos, bar: f64) {
     ratio(depth(profile), depth(&model), "depth KB", bar);
 }
 
-fn disks() -> impl Iterator<Item = &'static str> {
-    let is_disk = |name: &&str| Profile::builtin(name).is_some_and(|profile| profile.kind() == Kind::Disk);
-    Profile::builtin_names().filter(is_disk)
+/// What the papers reckon with: switch cost, rate, and their product.
+fn costs_are_found(name: &str, verdict: Verdict, plan: Plan, seed: u64, limit: Nanos, bar: f64) {
+    let model = Profile::builtin(name).expect(name);
+    let found = measure(&model, plan, seed);
+    println!("{name}: {}, {:?}", found.elapsed, found.headless);
+    assert_eq!(found.verdict, verdict);
+    assert!(found.elapsed < limit, "{}", found.elapsed);
+    let profile = &found.profile;
+    ratio(profile.switch_time().as_millis_f64(), model.switch_time().as_millis_f64(), "switch ms", bar);
+    let mean = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
+    ratio(mean(profile), mean(&model), "mean MB/s", bar);
+    let depth = |profile: &Profile| profile.competitive_depth().get() as f64 / 1e3;
+    ratio(depth(profile), depth(&model), "depth KB", bar);
+}
+
+fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
+    let is_of = move |name: &&str| Profile::builtin(name).is_some_and(|profile| profile.kind() == kind);
+    Profile::builtin_names().filter(is_of)
 }
 
 #[test]
 fn every_built_in_disk_is_found_again() {
-    for name in disks() {
+    for name in of_kind(Kind::Disk) {
         for seed in 0..4 {
             disk_is_found(name, Plan::full(), seed, Nanos::from_secs(120), 0.05);
         }
@@ -67,9 +86,29 @@ fn every_built_in_disk_is_found_again() {
 /// Fewer repetitions scatter more: a standard deviation of 1.7 % in the average seek.
 #[test]
 fn and_quickly_too() {
-    for name in disks() {
+    for name in of_kind(Kind::Disk) {
         for seed in 0..4 {
             disk_is_found(name, Plan::quick(), seed, Nanos::from_secs(15), 0.07);
+        }
+    }
+}
+
+#[test]
+fn arrays_cost_what_the_model_says() {
+    for name in of_kind(Kind::Array) {
+        for seed in 0..4 {
+            costs_are_found(name, Verdict::Array, Plan::full(), seed, Nanos::from_secs(120), 0.05);
+            costs_are_found(name, Verdict::Array, Plan::quick(), seed, Nanos::from_secs(15), 0.10);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_head_is_told_by_latency_and_rate() {
+    for name in of_kind(Kind::Remote) {
+        for seed in 0..4 {
+            costs_are_found(name, Verdict::DoesNotSeek, Plan::full(), seed, Nanos::from_secs(120), 0.05);
+            costs_are_found(name, Verdict::DoesNotSeek, Plan::quick(), seed, Nanos::from_secs(15), 0.10);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What a measurement found.
 
+use super::effects::{DepthPoint, SizePoint};
+use super::gaps::GapPoint;
+use super::headless::Headless;
 use super::rates::{RateAt, Zone};
 use super::seeks::SeekPoint;
 use foreseek_device::Profile;
@@ -25,12 +28,25 @@ pub struct Findings {
     pub capacity: Bytes,
     /// One revolution, where something turns.
     pub turn: Option<Nanos>,
+    /// What going to a random place costs, by reading there: of a disk and an array the mean seek and
+    /// half a turn, of others the mean latency.
+    pub switch_time: Nanos,
     /// The rate at each location.
     pub rates: Vec<RateAt>,
     /// The zones that they show.
     pub zones: Vec<Zone>,
     /// What each distance costs.
     pub seeks: Vec<SeekPoint>,
+    /// What gaps cost, skipped and read through.
+    pub gaps: Vec<GapPoint>,
+    /// The largest gap that is cheaper read through.
+    pub infill: Bytes,
+    /// The effect of request sizes.
+    pub sizes: Vec<SizePoint>,
+    /// The effect of queue depths.
+    pub depths: Vec<DepthPoint>,
+    /// What was found of a device without a head.
+    pub headless: Option<Headless>,
     /// Overhead of a command that the drive answers from its buffer, the host's part included; zero
     /// where there is no such thing.
     pub command_overhead: Nanos,
@@ -44,4 +60,30 @@ pub struct Findings {
     pub remarks: Vec<String>,
     /// How long it took.
     pub elapsed: Nanos,
+}
+
+impl Findings {
+    /// What a profile says by itself; the rest is empty.
+    pub(super) fn of(profile: Profile, toml: String, elapsed: Nanos) -> Self {
+        Self {
+            verdict: Verdict::DoesNotSeek,
+            capacity: profile.capacity(),
+            turn: None,
+            switch_time: profile.switch_time(),
+            rates: Vec::new(),
+            zones: Vec::new(),
+            seeks: Vec::new(),
+            gaps: Vec::new(),
+            infill: Bytes::ZERO,
+            sizes: Vec::new(),
+            depths: Vec::new(),
+            headless: None,
+            command_overhead: Nanos::ZERO,
+            bus: None,
+            toml,
+            profile,
+            remarks: Vec::new(),
+            elapsed,
+        }
+    }
 }

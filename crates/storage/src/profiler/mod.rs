@@ -8,8 +8,9 @@
 //!
 //! It measures a [`Probe`]: a real device or file, or a modelled device in virtual time. The
 //! measurement is the same object, and in virtual time the circle is closed quickly: what is
-//! measured of a model must be the model. Each part is a file: [`rates`], [`turns`], [`command`],
-//! [`seeks`]; what is arithmetic alone lies in [`estimate`].
+//! measured of a model must be the model. Each part is a file: [`turns`], [`command`], [`rates`],
+//! [`seeks`], [`gaps`], [`effects`], and [`headless`] for what does not seek; what is arithmetic
+//! alone lies in [`estimate`].
 //!
 //! Sources: TR-840 section 3 (f_seek by distance, f_transfer by location, measured offline in less
 //! than two minutes a drive), EuroSys'07 sections 3 and 5, ATC'09 section 3 (direct I/O, both
@@ -19,8 +20,11 @@
 //! is read, shows costs that are not its own.
 
 mod command;
+mod effects;
 mod estimate;
 mod findings;
+mod gaps;
+mod headless;
 mod model;
 mod places;
 mod plan;
@@ -31,7 +35,13 @@ mod session;
 mod turns;
 mod write;
 
+pub use effects::{DepthPoint, SizePoint};
+pub use estimate::credit::Credit;
+pub use estimate::latency::LatencyFit;
+pub use estimate::overlap::Limit;
 pub use findings::{Findings, Verdict};
+pub use gaps::GapPoint;
+pub use headless::Headless;
 pub use model::ModelProbe;
 pub use plan::Plan;
 pub use probe::{Probe, Timed};
@@ -41,12 +51,23 @@ pub use session::Progress;
 pub use write::Label;
 
 use crate::Error;
-use foreseek_units::Bytes;
+use estimate::statistics;
+use foreseek_units::{ByteOffset, Bytes, Nanos};
 use session::Session;
 use turns::Platter;
 
 /// The smallest device that is measured: with less there is no room for places that no cache holds.
 pub const CAPACITY_LEAST: Bytes = Bytes::mib(256);
+
+/// By how much reading in sequence must be faster than a track passes for there to be several disks:
+/// a single disk stays below one, two disks come near two, and tracks are known to some per cent.
+const ARRAY_EXCESS: f64 = 1.25;
+/// Random reads that take so many times the median are the host's doing: the longest seek and a
+/// whole turn are below three times it on any disk.
+const OUTLIER: u64 = 4;
+/// By how much random reads may differ from what the profile predicts without a remark: three
+/// standard deviations of the mean of the fewest reads.
+const SURPRISE: f64 = 0.2;
 
 /// Measures a device. `seed` decides where is read: give another one for each run.
 ///
@@ -66,39 +87,97 @@ pub fn profile(
     let mut session = Session::new(probe, plan, seed, progress);
     match turns::measure(&mut session)? {
         Some(platter) => turning(&mut session, label, &platter),
-        None => Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST }),
+        None => still(&mut session, label),
     }
 }
 
-/// Measures what has a platter.
+/// Measures what has a platter: a disk, or several.
 fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Result<Findings, Error> {
-    let capacity = session.capacity();
     let command = command::measure(session, Some(platter.turn))?;
     let rates = rates::measure(session)?;
-    let seeks = seeks::measure(session, platter)?;
+    let is_array = platter.excess(|offset| rates.at(offset)) > ARRAY_EXCESS;
+    let seeks =
+        if is_array { seeks::measure_array(session, platter)? } else { seeks::measure(session, platter)? };
+    let depths = effects::depths(session)?;
+    let gaps = gaps::measure(session, rates.at(ByteOffset::ZERO))?;
+    let sizes = effects::sizes(session)?;
+    let besides = command.overhead + platter.media_rate().time_for(places::PAGE);
+    let switch = if is_array { Some(random_read(session)? - besides) } else { None };
     let disk = write::Disk {
-        capacity,
+        capacity: session.capacity(),
         turn: platter.turn,
         zones: &rates.zones,
         seeks: &seeks,
+        besides: besides + platter.turn / 2,
         command,
-        infill: Bytes::ZERO,
-        average_seek: None,
+        infill: gaps::threshold(&gaps),
+        average_seek: switch.map(|switch| switch - platter.turn / 2),
     };
     let (toml, profile) = write::disk(label, &disk)?;
-    session.begin("done", 0.0);
+    let mut findings = Findings::of(profile, toml, session.elapsed());
+    findings.verdict = if is_array { Verdict::Array } else { Verdict::Disk };
+    findings.turn = Some(platter.turn);
+    findings.command_overhead = command.overhead;
+    findings.bus = command.bus;
+    findings.infill = disk.infill;
+    findings.remarks.extend(remarks(&findings, &depths));
     Ok(Findings {
-        verdict: Verdict::Disk,
-        capacity,
-        turn: Some(platter.turn),
         rates: rates.along,
-        zones: rates.zones,
-        seeks,
-        command_overhead: command.overhead,
-        bus: command.bus,
-        toml,
-        profile,
-        remarks: Vec::new(),
-        elapsed: session.elapsed(),
+        zones: rates.zones.clone(),
+        seeks: seeks.clone(),
+        depths,
+        gaps,
+        sizes,
+        ..findings
     })
+}
+
+/// Measures what has none.
+fn still(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
+    let (found, depths) = headless::measure(session)?;
+    let sizes = effects::sizes(session)?;
+    let (toml, profile) = write::remote(label, session.capacity(), &found)?;
+    let infill = profile.infill();
+    let mut findings = Findings::of(profile, toml, session.elapsed());
+    findings.remarks.extend(credit_remark("bytes", found.byte_credit));
+    findings.remarks.extend(credit_remark("reads", found.operation_credit));
+    Ok(Findings { depths, sizes, infill, headless: Some(found), ..findings })
+}
+
+/// The mean answer to random reads, each after the one before. What a host delays now and then by
+/// far is no part of it.
+fn random_read(session: &mut Session<'_>) -> Result<Nanos, Error> {
+    session.begin("random reads", 0.2);
+    let count = session.plan.random_reads;
+    let mut responses = Vec::with_capacity(count);
+    while responses.len() < count && (responses.is_empty() || !session.is_late()) {
+        let place = session.anywhere(places::PAGE);
+        responses.push(session.page(place)?.response());
+        session.at(responses.len() as f64 / count as f64);
+    }
+    let limit = statistics::median_time(&responses) * OUTLIER;
+    let kept: Vec<Nanos> = responses.into_iter().filter(|response| *response <= limit).collect();
+    let sum: Nanos = kept.iter().copied().sum();
+    Ok(sum / kept.len().max(1) as u64)
+}
+
+/// What whoever reads the findings of a disk should know.
+fn remarks(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
+    let alone = depths.first().filter(|point| point.depth == 1)?;
+    let measured = Nanos::from_secs_f64(1.0 / alone.reads_per_second);
+    let predicted = findings.switch_time + findings.command_overhead;
+    let ratio = measured.get() as f64 / predicted.get().max(1) as f64;
+    if (1.0 - SURPRISE..1.0 + SURPRISE).contains(&ratio) {
+        return None;
+    }
+    let why = if ratio < 1.0 { "a cache may answer some" } else { "others may use the device" };
+    Some(format!("random reads take {measured} on average, the profile predicts {predicted}: {why}"))
+}
+
+fn credit_remark(of: &str, credit: Option<Credit>) -> Option<String> {
+    let Credit { burst_per_second, base_per_second, amount, lasted } = credit?;
+    Some(format!(
+        "credit for {of} ran out after {lasted}: {burst_per_second:.0} a second before, {base_per_second:.0} \
+         after, {amount:.0} in all; the profile has the rate after"
+    ))
 }

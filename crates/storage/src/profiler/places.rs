@@ -36,7 +36,12 @@ impl Places {
         ByteOffset((low + self.random.next_u64() % choice) * PAGE_SIZE)
     }
 
-    /// The same, the places of successive calls spread evenly.
+    /// A page anywhere on a device.
+    pub(super) fn page(&mut self, capacity: Bytes) -> ByteSpan {
+        page_at(self.between(Bytes::ZERO, capacity - PAGE))
+    }
+
+    /// An offset as of [`between`](Self::between), but the places of successive calls are spread evenly.
     pub(super) fn evenly(&mut self, first: Bytes, last: Bytes) -> ByteOffset {
         self.drawn += 1;
         let share = (self.drawn as f64 * GOLDEN).fract();

@@ -1,6 +1,6 @@
 //! How much is measured, so that it ends in time.
 
-use foreseek_units::{Bytes, Nanos};
+use foreseek_units::Nanos;
 
 /// Places along the device at which the rate is measured: as many as TR-840's figure 3 has points
 /// that can be told apart, and most disks have fewer zones.
@@ -12,8 +12,8 @@ pub(super) const DISTANCES: usize = 64;
 /// part reaches its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Read in sequence at each location.
-    pub(super) piece: Bytes,
+    /// For how long each location is read in sequence.
+    pub(super) piece: Nanos,
     /// Places at which the turn is measured.
     pub(super) turn_places: usize,
     /// Intervals between pages there, for each step.
@@ -26,6 +26,8 @@ pub struct Plan {
     pub(super) long_rounds: usize,
     /// Reads of the queue depth's and the request size's effect, at each depth and size.
     pub(super) reads: usize,
+    /// Random reads from which an array's switch cost is told.
+    pub(super) random_reads: usize,
     /// Reads for each gap of the skip-or-read threshold.
     pub(super) gap_reads: usize,
     /// Samples of a latency distribution.
@@ -43,13 +45,14 @@ impl Plan {
     #[must_use]
     pub const fn full() -> Self {
         Self {
-            piece: Bytes::mib(16),
+            piece: Nanos::from_millis(220),
             turn_places: 5,
             intervals: 24,
             phases: 8,
             rounds: 3,
             long_rounds: 10,
             reads: 192,
+            random_reads: 1600,
             gap_reads: 64,
             latencies: 8000,
             sustained: Nanos::from_secs(30),
@@ -62,16 +65,17 @@ impl Plan {
     #[must_use]
     pub const fn quick() -> Self {
         Self {
-            piece: Bytes::mib(4),
+            piece: Nanos::from_millis(75),
             turn_places: 3,
             intervals: 9,
             phases: 4,
             rounds: 1,
             long_rounds: 3,
             reads: 32,
-            gap_reads: 16,
+            random_reads: 400,
+            gap_reads: 9,
             latencies: 2000,
-            sustained: Nanos::from_secs(4),
+            sustained: Nanos::from_secs(3),
             seeks_until: Nanos::from_secs(8),
             limit: Nanos::from_secs(14),
         }

@@ -18,8 +18,13 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Rate};
 /// Request size: large enough that what a request costs is hidden behind its transfer, small enough
 /// that a piece has enough completions for a line.
 const REQUEST: Bytes = Bytes::kib(256);
-/// Requests at a time: 4 MiB in all, some rows of an array and some tracks of a disk.
-const AT_A_TIME: usize = 16;
+/// Requests at a time: 2 MiB in all, some rows of an array and some tracks of a disk. As many
+/// completions at the start of a piece do not count: until then the members of an array whose arms
+/// were nearer have read ahead of the others, and more comes out than can be sustained.
+const AT_A_TIME: usize = 8;
+/// Requests in a piece: enough for a line through what is left without the first ones, and not more
+/// than 64 MiB.
+const COUNTS: (u64, u64) = (3 * AT_A_TIME as u64, 256);
 /// Where no rate can be told.
 const SLOWEST: Rate = Rate::bytes_per_second(1.0);
 /// The order of visits steps through the locations by this, which has no divisor in common with
@@ -54,6 +59,14 @@ pub(super) struct Rates {
     pub(super) zones: Vec<Zone>,
 }
 
+impl Rates {
+    /// The rate at an offset.
+    pub(super) fn at(&self, offset: ByteOffset) -> Rate {
+        let after = self.zones.partition_point(|zone| zone.start <= offset);
+        self.zones.get(after.saturating_sub(1)).map_or(SLOWEST, |zone| zone.rate)
+    }
+}
+
 /// What a piece showed: its rate, and that of either half.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
@@ -65,15 +78,16 @@ struct Piece {
 pub(super) fn measure(session: &mut Session<'_>) -> Result<Rates, Error> {
     session.begin("sequential rate", 0.12);
     let capacity = session.capacity();
-    let piece = Bytes(session.plan.piece.get().min(capacity.get() / LOCATIONS as u64));
-    let count = (piece / REQUEST).max(4);
-    let last = capacity.pages_floor().bytes() - REQUEST * count;
+    let most = (capacity / LOCATIONS as u64 / REQUEST).clamp(COUNTS.0, COUNTS.1);
+    let last = capacity.pages_floor().bytes() - REQUEST * most;
     let offset =
         |location: usize| ByteOffset(last.get() / (LOCATIONS as u64 - 1) * location as u64).page().offset();
     let mut pieces = [Piece { whole: SLOWEST, halves: (SLOWEST, SLOWEST) }; LOCATIONS];
+    let mut count = COUNTS.0;
     for visit in 0..LOCATIONS {
         let location = visit * STRIDE % LOCATIONS;
         pieces[location] = read_piece(session, offset(location), count)?;
+        count = (pieces[location].whole.in_time(session.plan.piece) / REQUEST).clamp(COUNTS.0, most);
         session.at((visit + 1) as f64 / LOCATIONS as f64);
     }
     let along = |(location, piece): (usize, &Piece)| RateAt { offset: offset(location), rate: piece.whole };
@@ -89,8 +103,9 @@ fn read_piece(session: &mut Session<'_>, start: ByteOffset, count: u64) -> Resul
     let times = session.probe.read_all(&requests, AT_A_TIME)?;
     let mut finished: Vec<_> = times.iter().map(|time| time.finished).collect();
     finished.sort_unstable();
+    let finished = &finished[AT_A_TIME.min(finished.len() / 2)..];
     let (first, second) = finished.split_at(finished.len() / 2);
-    Ok(Piece { whole: slope(&finished), halves: (slope(first), slope(second)) })
+    Ok(Piece { whole: slope(finished), halves: (slope(first), slope(second)) })
 }
 
 /// The rate of completions of whole requests: the least-squares line through all of them, which one

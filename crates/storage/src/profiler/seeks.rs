@@ -21,7 +21,7 @@ use super::plan::DISTANCES;
 use super::session::Session;
 use super::turns::Platter;
 use crate::Error;
-use foreseek_units::{ByteOffset, Bytes, Nanos};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
 
 /// The shortest distance: a few pages, well within a track.
 const SHORTEST: Bytes = Bytes::kib(16);
@@ -32,6 +32,10 @@ const LONGEST: f64 = 0.985;
 const LONG: u64 = 32;
 /// Below so many tracks, distances are measured by single pairs.
 const SPREAD_FROM_TRACKS: u64 = 4;
+/// A read of this length has a part on every member of an array: rows of common arrays are shorter.
+const ALL_MEMBERS: Bytes = Bytes::mib(1);
+/// Of arrays every so manyth distance is measured: each takes a large read more.
+const ARRAY_STEP: usize = 3;
 /// By how far the pages of the first neighbourhood descend: beyond the page itself, so that none
 /// lies in what a drive reads ahead while the next command is on its way.
 const DESCENT: Bytes = Bytes::kib(16);
@@ -60,6 +64,32 @@ struct Samples {
     backward: Vec<Nanos>,
 }
 
+/// Measures all distances on an array: before each read, a large one on the other place brings the
+/// arms of all members there. The waits are not spread; more reads take the place of that.
+pub(super) fn measure_array(session: &mut Session<'_>, platter: &Platter) -> Result<Vec<SeekPoint>, Error> {
+    session.begin("seek time", 0.3);
+    let mut all = distances(session.capacity(), platter);
+    for samples in &mut all {
+        samples.even = samples.distance >= ALL_MEMBERS * SPREAD_FROM_TRACKS;
+    }
+    let rounds = session.plan.rounds;
+    for round in 0..rounds {
+        if round > 0 && session.elapsed() >= session.plan.seeks_until {
+            break;
+        }
+        for at in (0..DISTANCES).step_by(ARRAY_STEP) {
+            pairs(session, &mut all[at], ALL_MEMBERS)?;
+        }
+        session.at((round + 1) as f64 / rounds as f64);
+    }
+    Ok(points(all))
+}
+
+fn points(all: Vec<Samples>) -> Vec<SeekPoint> {
+    let measured = |samples: &Samples| !samples.forward.is_empty() && !samples.backward.is_empty();
+    all.into_iter().filter(measured).map(Samples::point).collect()
+}
+
 /// Measures all distances.
 pub(super) fn measure(session: &mut Session<'_>, platter: &Platter) -> Result<Vec<SeekPoint>, Error> {
     session.begin("seek time", 0.5);
@@ -75,13 +105,11 @@ pub(super) fn measure(session: &mut Session<'_>, platter: &Platter) -> Result<Ve
             if session.is_late() {
                 break;
             }
-            if samples.even { spread(session, platter, samples)? } else { pairs(session, samples)? }
+            if samples.even { spread(session, platter, samples)? } else { pairs(session, samples, PAGE)? }
         }
         session.at((round + 1) as f64 / rounds.max(long_rounds) as f64);
     }
-    let measured =
-        all.into_iter().filter(|samples| !samples.forward.is_empty() && !samples.backward.is_empty());
-    Ok(measured.map(Samples::point).collect())
+    Ok(points(all))
 }
 
 impl Samples {
@@ -131,15 +159,16 @@ fn spread(session: &mut Session<'_>, platter: &Platter, samples: &mut Samples) -
     Ok(())
 }
 
-/// Reads single pairs at random places.
-fn pairs(session: &mut Session<'_>, samples: &mut Samples) -> Result<(), Error> {
-    let between = samples.distance + PAGE;
+/// Reads single pairs at random places: the first read of each, of `first` bytes, brings the arm
+/// there, the second is the sample.
+fn pairs(session: &mut Session<'_>, samples: &mut Samples, first: Bytes) -> Result<(), Error> {
+    let between = samples.distance + first;
     for _ in 0..session.plan.phases.div_ceil(2) {
-        let low = session.anywhere(between + PAGE);
-        session.page(low)?;
+        let low = session.anywhere(between + first);
+        session.probe.read(ByteSpan::at(low, first))?;
         samples.forward.push(session.page(low + between)?.response());
-        let low = session.anywhere(between + PAGE);
-        session.page(low + between)?;
+        let low = session.anywhere(between + first);
+        session.probe.read(ByteSpan::at(low + between, first))?;
         samples.backward.push(session.page(low)?.response());
     }
     Ok(())

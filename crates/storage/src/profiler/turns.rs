@@ -2,12 +2,12 @@
 //!
 //! [`estimate::turn`]: super::estimate::turn
 
-use super::estimate::statistics::median_time;
-use super::estimate::turn::{Descent, Turn, turn_of};
+use super::estimate::statistics::{median, median_time};
+use super::estimate::turn::{Descent, Turn, is_steady, turn_of};
 use super::places::{PAGE, whole_pages};
 use super::session::Session;
 use crate::Error;
-use foreseek_units::{ByteOffset, Bytes, Nanos};
+use foreseek_units::{ByteOffset, Bytes, Nanos, Rate};
 
 /// The steps at which it is decided whether something turns: small enough to stay on one member of
 /// an array for most reads (strips have 64 KiB or more).
@@ -29,6 +29,22 @@ pub(super) struct Platter {
 }
 
 impl Platter {
+    /// By how much reading in sequence is faster than one track passes, at the median of the places:
+    /// less than one on a disk, which loses the switches between tracks; more where several disks
+    /// are read at once.
+    pub(super) fn excess(&self, rate_at: impl Fn(ByteOffset) -> Rate) -> f64 {
+        let ratio = |(place, track): &(ByteOffset, Bytes)| {
+            rate_at(*place).as_bytes_per_second() * self.turn.as_secs_f64() / track.get() as f64
+        };
+        median(&self.tracks.iter().map(ratio).collect::<Vec<_>>())
+    }
+
+    /// What passes the head in a second, at the middle of the places.
+    pub(super) fn media_rate(&self) -> Rate {
+        let tracks: Vec<f64> = self.tracks.iter().map(|(_, track)| track.get() as f64).collect();
+        Rate::bytes_per_second(median(&tracks).max(1.0) / self.turn.as_secs_f64())
+    }
+
     /// What a track holds near an offset: linear between the places.
     pub(super) fn track_at(&self, offset: ByteOffset) -> Bytes {
         let after = self.tracks.partition_point(|(place, _)| *place <= offset);
@@ -64,6 +80,9 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
 
 fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn>, Error> {
     let near = descend(session, offset, STEPS.0)?;
+    if !is_steady(&near) {
+        return Ok(None);
+    }
     let far = descend(session, offset - near.step * (session.plan.intervals as u64 + 2), STEPS.1)?;
     let Some(coarse) = turn_of(&near, &far) else { return Ok(None) };
     let step = whole_pages(coarse.track.get() as f64 * SHARE_OF_TRACK).max(STEPS.1 * 2);

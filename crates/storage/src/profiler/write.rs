@@ -7,6 +7,8 @@
 
 use super::command::CommandCost;
 use super::estimate::monotone;
+use super::estimate::overlap::Limit;
+use super::headless::Headless;
 use super::rates::Zone;
 use super::seeks::SeekPoint;
 use crate::Error;
@@ -23,8 +25,14 @@ const MAPPED_AT: u64 = 64;
 const SEGMENTS: u64 = 16;
 /// The size of a segment that is written: half to a quarter of what such drives have.
 const SEGMENT: Bytes = Bytes::kib(512);
-/// Longest time that a profile may give.
+/// Shortest average seek and longest time that a profile may give.
+const LEAST_MS: f64 = 0.001;
 const LONGEST_MS: f64 = 250.0;
+
+/// Latencies that a profile may give.
+const LATENCY_MS: (f64, f64) = (0.001, 100_000.0);
+/// Most parallel requests that a profile may give.
+const PARALLEL_LIMIT: usize = 1024;
 
 /// What a profile says of where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +52,8 @@ pub(super) struct Disk<'a> {
     pub(super) turn: Nanos,
     pub(super) zones: &'a [Zone],
     pub(super) seeks: &'a [SeekPoint],
+    /// What an answer to a page holds beside the seek: half a turn, overhead, transfer.
+    pub(super) besides: Nanos,
     pub(super) command: CommandCost,
     pub(super) infill: Bytes,
     /// Instead of the curve's own average.
@@ -59,24 +69,28 @@ struct Laid {
 }
 
 /// Writes the profile of a disk.
+///
+/// The average of random seeks is what the model gets from the measured curve over the measured
+/// zones, so that a device made of the profile has it. Where the average was measured by itself the
+/// curve is scaled to it.
 pub(super) fn disk(label: &Label, disk: &Disk<'_>) -> Result<(String, Profile), Error> {
-    let stated = disk.average_seek.map_or(1.0, Nanos::as_millis_f64);
-    let text = disk_text(label, disk, stated);
-    let profile = Profile::parse(&label.name, &text)?;
-    let modelled = profile.modelled_seek().filter(|_| disk.average_seek.is_none());
-    let Some(average) = modelled else { return Ok((text, profile)) };
-    // The average of random seeks is what the model gets from this curve over these zones.
-    let text = disk_text(label, disk, average.as_millis_f64());
+    let curve = curve(disk);
+    let text = disk_text(label, disk, &curve, LEAST_MS);
+    let modelled = Profile::parse(&label.name, &text)?.modelled_seek().map_or(LEAST_MS, Nanos::as_millis_f64);
+    let average = disk.average_seek.map_or(modelled, Nanos::as_millis_f64);
+    let factor = if modelled > LEAST_MS { average / modelled } else { 1.0 };
+    let scaled: Vec<(Bytes, f64)> =
+        curve.into_iter().map(|(distance, ms)| (distance, (ms * factor).min(LONGEST_MS))).collect();
+    let text = disk_text(label, disk, &scaled, average.clamp(LEAST_MS, LONGEST_MS));
     let profile = Profile::parse(&label.name, &text)?;
     Ok((text, profile))
 }
 
-fn disk_text(label: &Label, disk: &Disk<'_>, average_ms: f64) -> String {
-    let curve = curve(disk);
+fn disk_text(label: &Label, disk: &Disk<'_>, curve: &[(Bytes, f64)], average_ms: f64) -> String {
     let shortest = curve.first().map_or(0.0, |(_, ms)| *ms);
     let (heads, zones) = lay_out(disk, shortest);
     let mut distances: Vec<(u64, f64)> = Vec::with_capacity(curve.len());
-    for (distance, ms) in curve {
+    for &(distance, ms) in curve {
         let cylinders = (tracks_in(disk.capacity, &zones, distance) / heads as f64).round().max(1.0) as u64;
         match distances.last_mut().filter(|(before, _)| *before >= cylinders) {
             Some((_, longer)) => *longer = ms,
@@ -92,7 +106,7 @@ fn disk_text(label: &Label, disk: &Disk<'_>, average_ms: f64) -> String {
     let outer = disk.zones.iter().fold(1e4, |most: f64, zone| most.max(zone.rate.as_bytes_per_second()));
     let bus = disk.command.bus.map_or(outer, |bus| bus.as_bytes_per_second().max(outer));
     line("rotation_rpm", rounded(60.0 / disk.turn.as_secs_f64()), "measured");
-    line("average_seek_ms", rounded(average_ms.clamp(0.001, LONGEST_MS)), "measured, over random pairs");
+    line("average_seek_ms", rounded(average_ms), "measured, over random pairs");
     line(
         "infill_kib",
         (disk.infill.get() >> 10).to_string(),
@@ -121,6 +135,41 @@ fn disk_text(label: &Label, disk: &Disk<'_>, average_ms: f64) -> String {
         let _ = write!(text, "\n[[zone]]\ncylinders = {cylinders}\nsectors_per_track = {sectors}\n");
     }
     text
+}
+
+/// Writes the profile of a device without a head.
+pub(super) fn remote(label: &Label, capacity: Bytes, found: &Headless) -> Result<(String, Profile), Error> {
+    let mut text = heading(label, "remote", capacity);
+    let mut line = |key: &str, value: String, source: &str| {
+        let _ = writeln!(text, "{key} = {value} # {source}");
+    };
+    let ms = |time: Nanos| time.as_millis_f64().clamp(LATENCY_MS.0, LATENCY_MS.1);
+    let median = ms(found.latency.median);
+    let spread = ms(found.latency.p99_for_mean).clamp(median, median * 1000.0);
+    line("latency_median_ms", rounded(median), "measured");
+    line(
+        "latency_p99_ms",
+        rounded(spread),
+        "of the lognormal distribution with the measured median and mean",
+    );
+    let rate = found.rate.as_mb_per_second().clamp(1.0, 1e6);
+    line("rate_mb_per_s", rounded(rate), "measured");
+    match found.limit {
+        Limit::Parallel(places) => {
+            let places = (places.round() as usize).clamp(1, PARALLEL_LIMIT);
+            line("parallel_requests", places.to_string(), "measured: pages a second times latency");
+        }
+        Limit::Operations(operations) => {
+            line("operations_per_s", rounded(operations.clamp(0.1, 1e8)), "measured: the cap");
+            line(
+                "parallel_requests",
+                found.deepest.to_string(),
+                "the most that were tried: the cap comes first",
+            );
+        }
+    }
+    let profile = Profile::parse(&label.name, &text)?;
+    Ok((text, profile))
 }
 
 /// The lines that all kinds have.
@@ -156,11 +205,9 @@ fn rounded(number: f64) -> String {
 /// overhead, the transfer of a page; and it rises.
 fn curve(disk: &Disk<'_>) -> Vec<(Bytes, f64)> {
     let even: Vec<&SeekPoint> = disk.seeks.iter().filter(|point| point.even).collect();
-    let rate = disk.zones.get(disk.zones.len() / 2).map_or(Rate::mb_per_second(50.0), |zone| zone.rate);
-    let besides = disk.turn / 2 + disk.command.overhead + rate.time_for(super::places::PAGE);
     let seek = |point: &&SeekPoint| {
         let mean = (point.forward + point.backward).as_millis_f64() / 2.0;
-        (mean - besides.as_millis_f64(), point.samples as f64)
+        (mean - disk.besides.as_millis_f64(), point.samples as f64)
     };
     let fitted = monotone::rising(&even.iter().map(seek).collect::<Vec<_>>());
     let held = fitted.iter().map(|ms| ms.clamp(0.0, LONGEST_MS));

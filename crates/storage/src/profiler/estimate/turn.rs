@@ -45,14 +45,20 @@ pub(in crate::profiler) struct Turn {
     pub(in crate::profiler) track: Bytes,
 }
 
+/// Whether intervals scatter no more than those of a platter do.
+pub(in crate::profiler) fn is_steady(descent: &Descent) -> bool {
+    let times = numbers(&descent.intervals);
+    !times.is_empty() && deviation(&times) * MAD_TO_SIGMA <= SCATTER * median(&times)
+}
+
 /// The turn that two descents show, the second of a larger step; `None` where nothing turns.
 pub(in crate::profiler) fn turn_of(near: &Descent, far: &Descent) -> Option<Turn> {
     let (near_times, far_times) = (numbers(&near.intervals), numbers(&far.intervals));
-    let (high, low) = (median(&near_times), median(&far_times));
-    let scatter = deviation(&near_times).max(deviation(&far_times)) * MAD_TO_SIGMA;
-    if near_times.is_empty() || far_times.is_empty() || scatter > SCATTER * high {
+    if !is_steady(near) || !is_steady(far) {
         return None;
     }
+    let (high, low) = (median(&near_times), median(&far_times));
+    let scatter = deviation(&near_times).max(deviation(&far_times)) * MAD_TO_SIGMA;
     let count = near_times.len().min(far_times.len()) as f64;
     let error = scatter * MEDIAN_ERROR * (2.0 / count).sqrt();
     if high - low <= CERTAIN * error {

@@ -1,0 +1,196 @@
+//! A device on which nothing moves: an SSD, a network volume, an object store, a memory.
+//!
+//! What going elsewhere costs is the latency: its distribution from random pages, a few at a time at
+//! most, so that none waits for another. How many overlap, or how many start a second, shows in the
+//! pages a second at rising depth and in bursts ([`estimate::overlap`]). The rate is that of large
+//! requests in sequence, as many at a time as help. Both are kept up for a while, to see whether
+//! credit runs out ([`estimate::credit`]).
+//!
+//! Limits: credit that lasts longer than the measurement is not seen; a profile has no place for
+//! credit, so it is told and the base rate is written.
+//!
+//! [`estimate::overlap`]: super::estimate::overlap
+//! [`estimate::credit`]: super::estimate::credit
+
+use super::effects::{self, DepthPoint};
+use super::estimate::credit::{self, Credit, Slice};
+use super::estimate::latency::{self, LatencyFit};
+use super::estimate::overlap::{self, Limit};
+use super::estimate::statistics::median;
+use super::places::PAGE;
+use super::session::Session;
+use crate::Error;
+use foreseek_units::{ByteSpan, Bytes, Nanos, Rate};
+
+/// Depths beyond those of disks: connections and virtual queues have up to so many.
+const DEPTHS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+/// The deepest.
+const DEEPEST: usize = DEPTHS[DEPTHS.len() - 1];
+/// Large requests, so that the latency of each is small against its transfer.
+const REQUEST: Bytes = Bytes::mib(4);
+/// Large requests at a time: with a latency of 100 ms this keeps 1.3 GB/s on their way.
+const REQUESTS_AT_A_TIME: usize = 32;
+/// A slice is at least so many times the depth: filling and emptying the queue take two of them.
+const FILLINGS: usize = 4;
+/// Slices of a sustained run.
+const SLICES: u64 = 16;
+/// Latencies are sampled with at most this share of what overlaps under way: none waits then.
+const COMFORT: f64 = 0.25;
+/// The most requests in a burst: more tell no more.
+const BURST_MOST: usize = 32;
+/// Requests in all bursts, so that small ones are repeated more often: latencies scatter by as much
+/// as they last, and the waits in a burst of two are to be told from that.
+const IN_BURSTS: usize = 800;
+/// One part in so many of the plan's time may go into sampling latencies.
+const LATENCY_SHARE: u64 = 4;
+/// One part in so many of the plan's time may go into bursts.
+const BURST_SHARE: u64 = 20;
+/// Where fewer than so many requests overlap, one at a time and one after the other are the same.
+const OVERLAPPING: f64 = 2.0;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headless {
+    /// What going elsewhere costs.
+    pub latency: LatencyFit,
+    /// The rate of large requests.
+    pub rate: Rate,
+    /// Why not more pages a second come out.
+    pub limit: Limit,
+    /// Most requests that were tried at a time.
+    pub deepest: usize,
+    /// Credit for bytes, in bytes.
+    pub byte_credit: Option<Credit>,
+    /// Credit for operations, in reads.
+    pub operation_credit: Option<Credit>,
+}
+
+/// Measures all of it.
+pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthPoint>), Error> {
+    session.begin("queue depth", 0.2);
+    let mut depths = Vec::with_capacity(DEPTHS.len());
+    for depth in DEPTHS {
+        let before = depths.last().map(|point: &DepthPoint| point.reads_per_second);
+        depths.push(effects::at_depth(session, depth, before)?);
+        session.at(depths.len() as f64 / DEPTHS.len() as f64);
+    }
+    session.begin("sequential rate", 0.25);
+    let bytes = sustain(session, session.plan.sustained / 2, REQUESTS_AT_A_TIME, REQUEST)?;
+    session.begin("pages a second", 0.25);
+    let reads = sustain(session, session.plan.sustained / 2, DEEPEST, PAGE)?;
+    let byte_credit = credit::of(&bytes);
+    let operation_credit = credit::of(&reads);
+    let rate =
+        Rate::bytes_per_second(byte_credit.map_or_else(|| steady(&bytes), |credit| credit.base_per_second));
+    let pages =
+        operation_credit.map_or_else(|| steady(&reads), |credit| credit.base_per_second) / PAGE.get() as f64;
+    let rough =
+        depths.first().map_or(Nanos::ZERO, |point| Nanos::from_secs_f64(1.0 / point.reads_per_second));
+    let overlapping = (pages * rough.as_secs_f64()).max(1.0);
+    session.begin("latency", 0.25);
+    let latency = latencies(session, overlapping * COMFORT, pages, rate)?;
+    let growth = bursts(session, overlapping)?;
+    let limit = overlap::limit(pages, latency.mean, growth);
+    let in_reads = |credit: Credit| Credit {
+        burst_per_second: credit.burst_per_second / PAGE.get() as f64,
+        base_per_second: credit.base_per_second / PAGE.get() as f64,
+        amount: credit.amount / PAGE.get() as f64,
+        ..credit
+    };
+    let operation_credit = operation_credit.map(in_reads);
+    Ok((Headless { latency, rate, limit, deepest: DEEPEST, byte_credit, operation_credit }, depths))
+}
+
+/// Keeps the device busy for a while; what each slice of that time brought, in bytes.
+fn sustain(session: &mut Session<'_>, time: Nanos, depth: usize, size: Bytes) -> Result<Vec<Slice>, Error> {
+    let mut slices: Vec<Slice> = Vec::new();
+    let began = session.elapsed();
+    let mut count = depth * FILLINGS;
+    while session.elapsed() - began < time {
+        let requests = requests(session, count, size);
+        let slice = slice(session, &requests, depth)?;
+        slices.push(slice);
+        // How many requests a slice takes is found by the first ones.
+        let wanted = (time / SLICES).as_secs_f64() / slice.time.as_secs_f64().max(1e-6);
+        count = ((count as f64 * wanted.clamp(0.5, 4.0)) as usize).max(depth * FILLINGS);
+        session.at((session.elapsed() - began).as_secs_f64() / time.as_secs_f64());
+    }
+    Ok(slices)
+}
+
+/// What came out of a number of requests, at the rate of those completed while the queue was full.
+fn slice(session: &mut Session<'_>, requests: &[ByteSpan], depth: usize) -> Result<Slice, Error> {
+    let before = session.probe.now();
+    let times = session.probe.read_all(requests, depth)?;
+    let time = session.probe.now() - before;
+    let mut finished: Vec<_> = times.iter().map(|time| time.finished).collect();
+    finished.sort_unstable();
+    let full = &finished[depth.min(finished.len())..finished.len().saturating_sub(depth).max(depth)];
+    let (Some(first), Some(last)) = (full.first(), full.last()) else {
+        return Ok(Slice { time, amount: 0.0 });
+    };
+    let each = (*last - *first).as_secs_f64().max(1e-9) / (full.len() - 1).max(1) as f64;
+    let size = requests.first().map_or(0, |request| request.len().get()) as f64;
+    Ok(Slice { time, amount: size / each * time.as_secs_f64() })
+}
+
+/// Large requests follow one another from a random place on; pages lie anywhere.
+fn requests(session: &mut Session<'_>, count: usize, size: Bytes) -> Vec<ByteSpan> {
+    let capacity = session.capacity();
+    if size == PAGE {
+        return (0..count).map(|_| session.places.page(capacity)).collect();
+    }
+    let fits = (capacity / size).max(1);
+    let first = session.places.between(Bytes::ZERO, capacity).get() / size.get();
+    (0..count as u64)
+        .map(|at| ByteSpan::at(foreseek_units::ByteOffset((first + at) % fits * size.get()), size))
+        .collect()
+}
+
+/// The rate of the slices, in amounts a second. Filling and emptying the queue costs short slices
+/// more: the first ones, which find out how long a slice is, are left out.
+fn steady(slices: &[Slice]) -> f64 {
+    let later = &slices[slices.len() / 4..];
+    median(&later.iter().map(|slice| slice.amount / slice.time.as_secs_f64().max(1e-9)).collect::<Vec<_>>())
+}
+
+/// Samples the latency with so many requests at a time. Less than one means one with pauses, so that
+/// a device which starts requests some time apart has none waiting for that.
+fn latencies(
+    session: &mut Session<'_>,
+    depth: f64,
+    per_second: f64,
+    rate: Rate,
+) -> Result<LatencyFit, Error> {
+    let apart = if depth < 1.0 { Nanos::from_secs_f64(1.0 / per_second.max(1.0)) } else { Nanos::ZERO };
+    let (wanted, depth) = (session.plan.latencies, (depth as usize).clamp(1, BURST_MOST));
+    let batch = if apart.is_zero() { wanted / SLICES as usize } else { 1 };
+    let mut samples = Vec::with_capacity(wanted);
+    let until = session.elapsed() + session.plan.limit / LATENCY_SHARE;
+    while samples.len() < wanted && (samples.is_empty() || session.elapsed() < until) {
+        let pages = requests(session, batch, PAGE);
+        samples.extend(session.probe.read_all(&pages, depth)?.iter().map(|time| time.response()));
+        session.probe.pause(apart);
+        session.at(samples.len() as f64 / wanted as f64);
+    }
+    Ok(latency::fit(&samples, rate.time_for(PAGE)))
+}
+
+/// By how much each request of a burst waits longer than the one before.
+fn bursts(session: &mut Session<'_>, overlapping: f64) -> Result<f64, Error> {
+    if overlapping < OVERLAPPING {
+        return Ok(0.0);
+    }
+    // Not more than overlap: a request that finds no place waits whatever the reason.
+    let size = (overlapping as usize).min(BURST_MOST);
+    let count = IN_BURSTS / size;
+    let until = session.elapsed() + session.plan.limit / BURST_SHARE;
+    let mut bursts = Vec::with_capacity(count);
+    while bursts.len() < count && (bursts.is_empty() || session.elapsed() < until) {
+        let pages = requests(session, size, PAGE);
+        let mut times = session.probe.read_all(&pages, size)?;
+        times.sort_unstable_by_key(|time| time.issued);
+        bursts.push(times.iter().map(|time| time.response()).collect());
+    }
+    Ok(overlap::growth(&bursts))
+}
