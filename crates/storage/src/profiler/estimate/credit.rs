@@ -6,6 +6,7 @@
 use super::change_points;
 use super::statistics::{MAD_TO_SIGMA, median};
 use foreseek_units::Nanos;
+use std::ops::Range;
 
 /// How much slower the end must be: volumes that sell credit fall to a half or a tenth; drifts of
 /// shared networks stay within some per cent.
@@ -47,14 +48,17 @@ pub(in crate::profiler) fn of(slices: &[Slice]) -> Option<Credit> {
     // A difference of two has twice the variance of one.
     let sigma = (median(&steps) * MAD_TO_SIGMA / 2f64.sqrt()).max(0.01);
     let runs = change_points::runs(&logs, sigma);
-    let (first, last) = (runs.first()?, runs.last()?);
-    let mean = |run: &std::ops::Range<usize>| median(&rates[run.clone()]);
-    let (burst, base) = (mean(first), mean(last));
-    if runs.len() < 2 || base > FALLS * burst {
+    let mean = |run: &Range<usize>| median(&rates[run.clone()]);
+    let (burst, end) = (mean(runs.first()?), mean(runs.last()?));
+    // The base is all that follows without being clearly faster than the end: noise may cut it.
+    let base_runs = runs.iter().rev().take_while(|run| mean(run) * FALLS < end);
+    let start = base_runs.last().map_or(rates.len(), |run| run.start);
+    let base = median(&rates[start..]);
+    if start == 0 || base > FALLS * burst {
         return None;
     }
-    let lasted: Nanos = slices[..last.start].iter().map(|slice| slice.time).sum();
-    let came: f64 = slices[..last.start].iter().map(|slice| slice.amount).sum();
+    let lasted: Nanos = slices[..start].iter().map(|slice| slice.time).sum();
+    let came: f64 = slices[..start].iter().map(|slice| slice.amount).sum();
     let amount = came - base * lasted.as_secs_f64();
     Some(Credit { burst_per_second: burst, base_per_second: base, amount, lasted })
 }
