@@ -10,6 +10,7 @@
 
 mod array;
 mod builtin;
+mod costs;
 mod disk;
 mod error;
 mod keys;
