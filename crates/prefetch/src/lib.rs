@@ -11,6 +11,7 @@
 mod access_engine;
 mod access_list;
 mod contention;
+pub mod depth;
 pub mod driver;
 pub mod engine;
 mod held;

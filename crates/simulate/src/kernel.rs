@@ -7,8 +7,9 @@
 //! - advice to fetch makes one request for each missing run that lies together on the device, at
 //!   most [`REQUEST_LIMIT`] long, not merged with those of other calls; the caller waits only while
 //!   [`REQUESTS_LIMIT`] are outstanding. Pages that are there stay where they are in the lists;
-//! - a read of a missing page makes the kernel's own read-ahead (see [`crate::readahead`]) and waits
-//!   for the page; one of a page on its way waits for that request;
+//! - a read of a missing page makes the kernel's own read-ahead (today's on-demand one, see
+//!   [`foreseek_prefetch::stream`]) and waits for the page; one of a page on its way waits for that
+//!   request;
 //! - what does not fit is reclaimed (see [`crate::page_lists`]).
 //!
 //! One process, one device. The block layer has no elevator: requests go to the device in order, and
@@ -16,10 +17,10 @@
 
 use crate::options::{KernelCounters, KernelOptions, LOG_LIMIT, Logged, REQUEST_LIMIT, REQUESTS_LIMIT};
 use crate::page_lists::{PageLists, PageName, Presence};
-use crate::readahead::{ReadAhead, Window};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
 use foreseek_prefetch::PageCache;
-use foreseek_prefetch::engine::{Extent, ObjectId, Refusal, lba_of};
+use foreseek_prefetch::engine::{Extent, ObjectId, Refusal, StreamId, Who, lba_of};
+use foreseek_prefetch::stream::{self, Ahead, Found, Generation, Opened, Prefetcher, Settings, Touch, View};
 use foreseek_units::{ByteSpan, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 use std::collections::{HashMap, VecDeque};
 
@@ -29,7 +30,30 @@ pub use crate::options::ReadError;
 struct File {
     extents: Vec<Extent>,
     end: PageIndex,
-    read_ahead: ReadAhead,
+    /// The one process reads every file through one opening.
+    stream: StreamId,
+}
+
+/// What the read-ahead sees of a file.
+struct Sight<'a> {
+    lists: &'a PageLists,
+    object: ObjectId,
+    extents: &'a [Extent],
+}
+
+impl View for Sight<'_> {
+    fn cached(&self, page: PageIndex) -> bool {
+        self.lists.presence((self.object, page)) != Presence::Absent
+    }
+
+    /// The caller waits for a place in the queue; nothing is cancelled.
+    fn congested(&self) -> bool {
+        false
+    }
+
+    fn place(&self, page: PageIndex) -> Option<Lba> {
+        lba_of(self.extents, page)
+    }
 }
 
 #[derive(Debug)]
@@ -48,6 +72,9 @@ pub struct VirtualKernel {
     now: Instant,
     lists: PageLists,
     files: HashMap<ObjectId, File>,
+    read_ahead: Box<dyn Prefetcher>,
+    /// What the read-ahead answered; kept for its allocation.
+    aheads: Vec<Ahead>,
     /// Requests that the device has not finished.
     outstanding: HashMap<IoId, Request>,
     /// Those among them that wait for room in the device's queue.
@@ -62,12 +89,16 @@ impl VirtualKernel {
     /// A kernel with an empty page cache over a device at rest.
     #[must_use]
     pub fn new(device: Box<dyn Device>, options: KernelOptions) -> Self {
+        let window = options.read_ahead.pages_floor().max(Pages(1));
+        let settings = Settings { window, ..Settings::default() };
         Self {
             device,
             options,
             now: Instant::ZERO,
             lists: PageLists::new(),
             files: HashMap::new(),
+            read_ahead: stream::stock(Generation::OnDemand, &settings),
+            aheads: Vec::new(),
             outstanding: HashMap::new(),
             waiting: VecDeque::new(),
             next_io: 0,
@@ -83,8 +114,11 @@ impl VirtualKernel {
             self.forget(object, Span::new(PageIndex::ZERO, file.end));
         }
         let end = extents.iter().map(|extent| extent.page + extent.pages).max().unwrap_or_default();
-        let read_ahead = ReadAhead::new(self.options.read_ahead.pages_floor());
-        self.files.insert(object, File { extents: extents.to_vec(), end, read_ahead });
+        let next = StreamId(self.files.len() as u64);
+        let stream = self.files.get(&object).map_or(next, |file| file.stream);
+        let length = end - PageIndex::ZERO;
+        self.read_ahead.opened(self.now, Opened { stream, object, who: Who(0), length, told: None });
+        self.files.insert(object, File { extents: extents.to_vec(), end, stream });
     }
 
     /// Reads bytes as a process does; the clock moves to when they are there.
@@ -95,7 +129,7 @@ impl VirtualKernel {
         self.spend(self.options.costs.read);
         let pages = range.pages();
         for page in pages.iter() {
-            self.read_page(object, page, pages.end - page)?;
+            self.read_page(object, page, pages)?;
             self.spend(self.options.costs.page);
         }
         Ok(())
@@ -151,62 +185,68 @@ impl VirtualKernel {
         self.lists.pages()
     }
 
-    fn read_page(&mut self, object: ObjectId, page: PageIndex, request: Pages) -> Result<(), ReadError> {
+    /// Reads one of the pages that a call wants.
+    fn read_page(&mut self, object: ObjectId, page: PageIndex, call: PageSpan) -> Result<(), ReadError> {
         let name = (object, page);
-        let presence = self.lists.presence(name);
-        match presence {
-            Presence::Present => self.counters.hits += Pages(1),
-            Presence::InFlight => self.counters.late += Pages(1),
+        let found = match self.lists.presence(name) {
+            Presence::Present => {
+                self.counters.hits += Pages(1);
+                Found::Hit
+            }
+            Presence::InFlight => {
+                self.counters.late += Pages(1);
+                Found::InFlight
+            }
             Presence::Absent => {
                 self.counters.misses += Pages(1);
-                self.miss(object, page, request)?;
+                Found::Miss
             }
-        }
-        self.await_page(name)?;
-        let at_marker = self.lists.referenced(name);
-        if at_marker && presence != Presence::Absent {
-            self.read_on(object, page, request);
-        }
-        if let Some(file) = self.files.get_mut(&object) {
-            file.read_ahead.read(page);
-        }
-        Ok(())
-    }
-
-    /// The kernel's own read-ahead at a missing page.
-    fn miss(&mut self, object: ObjectId, page: PageIndex, request: Pages) -> Result<(), ReadError> {
-        let unplaced = ReadError::Unplaced(object, page);
-        let lists = &self.lists;
-        let file = self.files.get_mut(&object).ok_or(unplaced)?;
-        lba_of(&file.extents, page).ok_or(unplaced)?;
-        let cached = |most: Pages| {
-            let before = (0..page.get()).rev().take(most.get() as usize);
-            let run = before.take_while(|at| lists.presence((object, PageIndex(*at))) != Presence::Absent);
-            Pages(run.count() as u64)
         };
-        let window = file.read_ahead.miss(page, request, cached);
-        self.fetch_window(object, window);
-        // A window that does not hold the page is another reader's business: read the page too.
-        if self.lists.presence((object, page)) == Presence::Absent {
-            self.make_requests(object, Span::at(page, Pages(1)), None, false);
+        // A page that is there or on its way is held by its reader before anything else is asked
+        // for: what follows may reclaim it, which is no longer the reader's concern.
+        if found != Found::Miss {
+            self.await_page(name)?;
+            let marker = self.lists.referenced(name);
+            return self.look_ahead(name, call, found, marker);
         }
+        self.look_ahead(name, call, found, false)?;
+        self.await_page(name)?;
+        self.lists.referenced(name);
         Ok(())
     }
 
-    /// The kernel's own read-ahead at a marker.
-    fn read_on(&mut self, object: ObjectId, page: PageIndex, request: Pages) {
-        let most = self.options.read_ahead.pages_floor();
-        let lists = &self.lists;
-        let Some(file) = self.files.get_mut(&object) else { return };
-        let hole =
-            Span::at(page.next(), most).iter().find(|at| lists.presence((object, *at)) == Presence::Absent);
-        if let Some(window) = file.read_ahead.at_marker(page, request, hole) {
-            self.fetch_window(object, window);
+    /// The kernel's own read-ahead at a page that a call reads, with the page itself where it is
+    /// missing.
+    fn look_ahead(
+        &mut self,
+        name: PageName,
+        call: PageSpan,
+        found: Found,
+        marker: bool,
+    ) -> Result<(), ReadError> {
+        let (object, page) = name;
+        let unplaced = ReadError::Unplaced(object, page);
+        let file = self.files.get(&object).ok_or(unplaced)?;
+        if found == Found::Miss {
+            lba_of(&file.extents, page).ok_or(unplaced)?;
         }
-    }
-
-    fn fetch_window(&mut self, object: ObjectId, window: Window) {
-        self.make_requests(object, window.span, window.marker, false);
+        let touch = Touch {
+            stream: file.stream,
+            page,
+            request: call.end - page,
+            first: page == call.start,
+            mapped: false,
+            found,
+            marker,
+        };
+        let sight = Sight { lists: &self.lists, object, extents: &file.extents };
+        let mut aheads = std::mem::take(&mut self.aheads);
+        self.read_ahead.touch(self.now, touch, &sight, &mut aheads);
+        for ahead in aheads.drain(..) {
+            self.make_requests(object, ahead.range, ahead.marker, false);
+        }
+        self.aheads = aheads;
+        Ok(())
     }
 
     /// Makes requests for the missing pages of a span. Answers how many pages those are.

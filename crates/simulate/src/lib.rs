@@ -11,7 +11,6 @@ pub mod machine;
 mod options;
 mod page_lists;
 pub mod program;
-mod readahead;
 mod two_lists;
 pub mod workload;
 

@@ -14,6 +14,28 @@
 //! each generation of Linux, and the competitive one), and a *depth rule*, which says how much at
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
+mod demand;
+mod generation;
+mod linux_2_6_10;
+mod linux_2_6_18;
+mod linux_2_6_3;
+mod machine;
+mod mapped;
+mod on_demand;
+mod policies;
+mod ramp;
+mod registry;
+mod settings;
+mod slab;
+#[cfg(test)]
+mod testing;
+mod two_windows;
+
+pub use policies::stock;
+pub use ramp::SLOW_START;
+pub use registry::{UnknownPolicy, about, by_name, names};
+pub use settings::{Generation, Settings};
+
 use crate::engine::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
 

@@ -1,0 +1,18 @@
+//! A constant: what kernels do (`read_ahead_kb`).
+
+use super::{Asked, Depth};
+use foreseek_units::Pages;
+
+/// The same depth everywhere and always: 32 pages in stock Linux, 256 pages (TR-840 section 5.2) or
+/// 800 KB (EuroSys'07 section 6.2) in the papers' aggressive prefetching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed(
+    /// How much.
+    pub Pages,
+);
+
+impl Depth for Fixed {
+    fn most(&mut self, _asked: &Asked) -> Pages {
+        self.0
+    }
+}

@@ -1,0 +1,45 @@
+//! How much one fetch of a stream reads at most: the depth rules that the papers compare.
+//!
+//! A rule is asked when a window machine ([`crate::stream`]) is about to fetch, and hears what the
+//! device has served. [`Fixed`] is a kernel's constant, [`Competitive`] the switch time times the
+//! transfer rate (TR-840 section 3, EuroSys'07 sections 4 and 5), [`Told`] what an oracle was told,
+//! [`Zero`] nothing ahead at all.
+
+mod competitive;
+mod costs;
+mod fixed;
+mod switch_cost;
+mod told;
+mod zero;
+
+pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
+pub use costs::DeviceCosts;
+pub use fixed::Fixed;
+pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
+pub use told::Told;
+pub use zero::Zero;
+
+use crate::stream::Served;
+use foreseek_units::{Lba, PageIndex, Pages};
+
+/// What a fetch is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The first page that it would read.
+    pub page: PageIndex,
+    /// Where that lies on the device, if that is known.
+    pub place: Option<Lba>,
+    /// How far the stream's first page lies before it.
+    pub consumed: Pages,
+    /// How much an oracle was told that the stream will read from this page on.
+    pub told: Option<Pages>,
+}
+
+/// How much one fetch reads at most.
+pub trait Depth: Send {
+    /// For this fetch; none: nothing is read ahead.
+    fn most(&mut self, asked: &Asked) -> Pages;
+
+    /// The device has served a request.
+    fn served(&mut self, _served: Served) {}
+}

@@ -1,0 +1,14 @@
+//! Nothing ahead.
+
+use super::{Asked, Depth};
+use foreseek_units::Pages;
+
+/// Only what is asked for is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Zero;
+
+impl Depth for Zero {
+    fn most(&mut self, _asked: &Asked) -> Pages {
+        Pages::ZERO
+    }
+}

@@ -1,0 +1,33 @@
+//! A window machine of a generation with a depth rule put into it.
+
+use super::demand::Demand;
+use super::linux_2_6_3::Linux2_6_3;
+use super::linux_2_6_10::Linux2_6_10;
+use super::linux_2_6_18::Linux2_6_18;
+use super::machine::Streams;
+use super::on_demand::OnDemand;
+use super::ramp::Ramp;
+use super::two_windows::TwoWindows;
+use super::{Generation, Prefetcher, Settings};
+use crate::depth::Depth;
+
+/// The generation's machine with this depth and way of growing.
+pub(super) fn machine(
+    generation: Generation,
+    depth: Box<dyn Depth>,
+    ramp: Ramp,
+    settings: &Settings,
+) -> Box<dyn Prefetcher> {
+    let (around, corrected) = (settings.window, settings.corrected);
+    match generation {
+        Generation::Linux2_6_3 => {
+            Box::new(Streams::new(TwoWindows { rules: Linux2_6_3, depth, ramp, around, corrected }))
+        }
+        Generation::Linux2_6_10 => {
+            Box::new(Streams::new(TwoWindows { rules: Linux2_6_10, depth, ramp, around, corrected }))
+        }
+        Generation::Linux2_6_18 => Box::new(Streams::new(Linux2_6_18 { depth, ramp, around })),
+        Generation::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),
+        Generation::Demand => Box::new(Streams::new(Demand { depth, ramp })),
+    }
+}

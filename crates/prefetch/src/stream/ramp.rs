@@ -1,0 +1,38 @@
+//! How a stream's windows grow up to the depth that its rule allows.
+
+use foreseek_units::Pages;
+
+/// The first window of slow start: 16 pages, "as in the original kernel" (TR-840 section 3,
+/// EuroSys'07 section 4.3).
+pub const SLOW_START: Pages = Pages(16);
+
+/// How windows grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ramp {
+    /// As the kernel of its generation has it.
+    Stock,
+    /// From this size on, doubling with each fetch of a sequential stream.
+    SlowStart(Pages),
+    /// The full depth from the first fetch on.
+    Full,
+}
+
+impl Ramp {
+    /// The first window where a kernel would begin with `stock`, for a call that wants `request`.
+    pub(super) fn first(self, stock: Pages, request: Pages, most: Pages) -> Pages {
+        match self {
+            Self::Stock => stock,
+            Self::SlowStart(first) => first.max(request).min(most),
+            Self::Full => most,
+        }
+    }
+
+    /// The window after one of this size where a kernel would go on with `stock`.
+    pub(super) fn next(self, stock: Pages, size: Pages, most: Pages) -> Pages {
+        match self {
+            Self::Stock => stock,
+            Self::SlowStart(_) => (size * 2).min(most),
+            Self::Full => most,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the prefetchers of streams are given.
+
+use super::ramp::SLOW_START;
+use crate::depth::{Averaging, PageMeasure, SWITCH_WEIGHT};
+use foreseek_units::{Bytes, Pages};
+use serde::{Deserialize, Deserializer};
+
+/// Largest window or depth that a setting may give: a gibibyte, more than any memory should give to
+/// one fetch.
+const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
+
+/// Whose window machine a depth rule is put into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum Generation {
+    /// Linux 2.6.3: current and ahead window (TR-840).
+    #[default]
+    #[serde(rename = "linux-2.6.3")]
+    Linux2_6_3,
+    /// Linux 2.6.10: the ahead window only for streams that were long followed (EuroSys'07).
+    #[serde(rename = "linux-2.6.10")]
+    Linux2_6_10,
+    /// Linux 2.6.18, and 2.6.16 of EuroSys'07 section 6.3.
+    #[serde(rename = "linux-2.6.18")]
+    Linux2_6_18,
+    /// Today's, with a marker page.
+    #[serde(rename = "on-demand")]
+    OnDemand,
+    /// Only when a page is missing: the model of the papers' analysis.
+    #[serde(rename = "demand")]
+    Demand,
+}
+
+/// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys bear
+/// their unit: `window_pages`, `aggressive_pages`, `slow_start_pages`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The kernel in which the competitive and the aggressive depth replace the stock one.
+    pub generation: Generation,
+    /// The largest window of a stock kernel, and what its page faults go by: 128 KiB in all of them.
+    #[serde(rename = "window_pages", deserialize_with = "pages")]
+    pub window: Pages,
+    /// The depth of aggressive prefetching: 256 pages (TR-840 section 5.2); EuroSys'07 (section 6.2)
+    /// takes 800 KB.
+    #[serde(rename = "aggressive_pages", deserialize_with = "pages")]
+    pub aggressive: Pages,
+    /// The first window of slow start.
+    #[serde(rename = "slow_start_pages", deserialize_with = "pages")]
+    pub slow_start: Pages,
+    /// Whether the windows of 2.6.3 and 2.6.10 stay where they are when congestion cancels one, as
+    /// in the kernels that TR-840 measured (section 6); in stock kernels they advance.
+    pub corrected: bool,
+    /// What the estimate of the switch cost averages.
+    pub averaging: Averaging,
+    /// The weight of the newest seek in it.
+    pub switch_weight: f64,
+    /// How the competitive depth becomes pages.
+    pub page_measure: PageMeasure,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            generation: Generation::default(),
+            window: Pages(32),
+            aggressive: Pages(256),
+            slow_start: SLOW_START,
+            corrected: true,
+            averaging: Averaging::default(),
+            switch_weight: SWITCH_WEIGHT,
+            page_measure: PageMeasure::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected, the
+    /// seek distances averaged, 256 pages where prefetching is aggressive.
+    #[must_use]
+    pub fn tr840() -> Self {
+        Self { averaging: Averaging::Distances, page_measure: PageMeasure::Paper, ..Self::default() }
+    }
+
+    /// The kernel of EuroSys'07: Linux 2.6.10 as it was, the seek times averaged, 800 KB (200 pages)
+    /// where prefetching is aggressive.
+    #[must_use]
+    pub fn eurosys() -> Self {
+        Self {
+            generation: Generation::Linux2_6_10,
+            aggressive: Pages(200),
+            corrected: false,
+            averaging: Averaging::Times,
+            page_measure: PageMeasure::Paper,
+            ..Self::default()
+        }
+    }
+
+    /// The guest kernel of EuroSys'07 section 6.3: Linux 2.6.16, whose read-ahead is that of 2.6.18.
+    #[must_use]
+    pub fn eurosys_guest() -> Self {
+        Self { generation: Generation::Linux2_6_18, ..Self::eurosys() }
+    }
+}
+
+fn pages<'de, D: Deserializer<'de>>(from: D) -> Result<Pages, D::Error> {
+    let pages = u64::deserialize(from)?;
+    if (1..=PAGES_LIMIT).contains(&pages) {
+        return Ok(Pages(pages));
+    }
+    Err(serde::de::Error::custom(format!("must be from 1 to {PAGES_LIMIT} pages, is {pages}")))
+}
