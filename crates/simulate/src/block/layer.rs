@@ -8,7 +8,8 @@
 //!   part of it if the sum is not too long; if that closes a gap, the two requests become one.
 //! - *Pool.* So many requests of each direction exist. A submitter that finds none sleeps, and the
 //!   queue is unplugged for it. A submission that the pool holds in part is taken, and its other
-//!   pieces follow as requests become free; nobody else of that direction is let in before.
+//!   pieces follow as requests become free; nobody else of that direction is let in before, but a
+//!   process for whose request the scheduler keeps the device idle.
 //! - *Plug.* The first request that comes to an empty queue plugs it: nothing goes to the device
 //!   until enough requests wait, somebody waits for one ([`BlockLayer::unplug`]), the time is over,
 //!   or a request completes (drivers run their queue then).
@@ -25,6 +26,7 @@ use foreseek_prefetch::engine::Who;
 use foreseek_prefetch::stream::Served;
 use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use slab::Slab;
+use std::collections::VecDeque;
 
 /// A submission that is not over.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +67,8 @@ pub struct BlockLayer {
     /// Requests that exist, by direction.
     used: [usize; 2],
     congested: [bool; 2],
-    rest: [Option<Rest>; 2],
+    /// Submissions taken in part, by direction, in order.
+    rest: [VecDeque<Rest>; 2],
     /// Until when the queue stays plugged.
     plugged: Option<Instant>,
     /// A request that the scheduler gave and the device would not take.
@@ -99,7 +102,7 @@ impl BlockLayer {
             neighbours: Neighbours::default(),
             used: [0; 2],
             congested: [false; 2],
-            rest: [None; 2],
+            rest: [VecDeque::new(), VecDeque::new()],
             plugged: None,
             held: None,
             in_device: 0,
@@ -114,14 +117,15 @@ impl BlockLayer {
     /// Takes a submission. The caller has called [`advance`](Self::advance) up to `now`.
     ///
     /// # Errors
-    /// [`Full`] when no request of its direction is free and none can be merged with: nothing is
-    /// changed but that the queue is unplugged, and the submitter tries again when there is
-    /// [`room`](Self::room).
+    /// [`Full`] when no request of its direction is free and none can be merged with, unless the
+    /// scheduler waits for this process: nothing is changed but that the queue is unplugged, and the
+    /// submitter tries again when there is [`room`](Self::room).
     pub fn submit(&mut self, now: Instant, submission: Submission) -> Result<(), Full> {
         let Submission { tag, op, range, who, synchronous } = submission;
         let template = Request { id: RequestId(u32::MAX), op, range, who, synchronous, at: now };
         let first = Request { range: self.cut(range).0, ..template };
-        if !self.room(op) && (self.rest[side(op)].is_some() || self.neighbour(&first).is_none()) {
+        let room = self.room(op) || self.scheduler.awaits(who);
+        if !room && (!self.rest[side(op)].is_empty() || self.neighbour(&first).is_none()) {
             self.metrics.refused += 1;
             self.unplug(now);
             return Err(Full);
@@ -131,7 +135,9 @@ impl BlockLayer {
         self.metrics.splits += pieces - 1;
         let left = usize::try_from(pieces).unwrap_or(usize::MAX);
         let owner = self.open.insert(Open { tag, submitted: now, outcome: Outcome::Done, left });
-        self.feed(now, Rest { owner, template, range });
+        if let Some(rest) = self.feed(now, Rest { owner, template, range }) {
+            self.rest[side(op)].push_back(rest);
+        }
         self.dispatch(now);
         Ok(())
     }
@@ -157,7 +163,7 @@ impl BlockLayer {
     /// Whether a submission of this kind would be taken.
     #[must_use]
     pub fn room(&self, op: Op) -> bool {
-        self.rest[side(op)].is_none() && self.used[side(op)] < self.settings.requests
+        self.rest[side(op)].is_empty() && self.used[side(op)] < self.settings.requests
     }
 
     /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
@@ -231,17 +237,17 @@ impl BlockLayer {
         range.split(range.start + self.piece())
     }
 
-    /// Makes requests of a submission's pieces until none is free.
-    fn feed(&mut self, now: Instant, mut rest: Rest) {
+    /// Makes requests of a submission's pieces until none is free; answers what is left then.
+    fn feed(&mut self, now: Instant, mut rest: Rest) -> Option<Rest> {
         loop {
             let (piece, after) = self.cut(rest.range);
             if !self.place(now, rest.owner, Request { range: piece, at: now, ..rest.template }) {
-                self.rest[side(rest.template.op)] = Some(rest);
-                return self.unplug(now);
+                self.unplug(now);
+                return Some(rest);
             }
             rest.range = after;
             if after.is_empty() {
-                return;
+                return None;
             }
         }
     }
@@ -254,7 +260,7 @@ impl BlockLayer {
             self.grow(now, id, piece.range);
             return true;
         }
-        if self.used[side(piece.op)] >= self.settings.requests {
+        if self.used[side(piece.op)] >= self.settings.requests && !self.scheduler.awaits(piece.who) {
             return false;
         }
         if self.scheduler.waiting() == 0 && self.plugged.is_none() {
@@ -403,8 +409,10 @@ impl BlockLayer {
         self.scheduler.completed(at, &request, whole);
         self.release(id, request.op);
         self.plugged = None;
-        if let Some(rest) = self.rest[side(request.op)].take() {
-            self.feed(at, rest);
+        if let Some(rest) = self.rest[side(request.op)].pop_front()
+            && let Some(rest) = self.feed(at, rest)
+        {
+            self.rest[side(request.op)].push_front(rest);
         }
     }
 

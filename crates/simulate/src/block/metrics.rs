@@ -88,7 +88,27 @@ pub struct Anticipations {
     pub idle: Nanos,
 }
 
+/// How an anticipation comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Met,
+    Near,
+    TimedOut,
+    GivenUp,
+}
+
 impl Anticipations {
+    /// Counts one, and the time that the device was idle for it.
+    pub(super) fn ended_by(&mut self, end: End, idle: Nanos) {
+        self.idle += idle;
+        match end {
+            End::Met => self.met += 1,
+            End::Near => self.near += 1,
+            End::TimedOut => self.timed_out += 1,
+            End::GivenUp => self.given_up += 1,
+        }
+    }
+
     /// How many have ended.
     #[must_use]
     pub fn ended(&self) -> u64 {

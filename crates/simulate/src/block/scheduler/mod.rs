@@ -1,7 +1,17 @@
 //! Which request the device gets next.
 
+mod anticipatory;
+mod cfq;
+mod cscan;
+mod deadline;
+mod habits;
 mod noop;
+mod queue;
 
+pub use anticipatory::{Anticipatory, AnticipatorySettings, Rules as AnticipatoryRules};
+pub use cfq::Cfq;
+pub use cscan::Cscan;
+pub use deadline::{Deadline, Rules as DeadlineRules};
 pub use noop::Noop;
 
 use super::{Anticipations, Request, RequestId};
@@ -36,6 +46,11 @@ pub trait Scheduler: Send {
     }
     /// How many requests wait.
     fn waiting(&self) -> usize;
+    /// Whether it holds the device for this process's next request: such a request is let in even
+    /// where the pool is empty.
+    fn awaits(&self, _who: Who) -> bool {
+        false
+    }
     /// How its anticipations have ended so far, if it makes any.
     fn anticipations(&self) -> Anticipations {
         Anticipations::default()
@@ -43,13 +58,38 @@ pub trait Scheduler: Send {
 }
 
 /// The names that [`by_name`] knows, with what they mean.
-pub const NAMES: &[(&str, &str)] = &[("noop", "in order of arrival")];
+pub const NAMES: &[(&str, &str)] = &[
+    ("noop", "in order of arrival"),
+    ("c-scan", "ascending, then back to the lowest"),
+    ("c-look", "the same: what the arm does beyond the last request is not a kernel's to say"),
+    ("deadline", "Linux 2.6: ascending runs, reads before writes, nobody waits for ever"),
+    ("mq-deadline", "today's: batches of 16"),
+    ("elevator", "the anticipatory scheduler of Linux 2.6.3 without anticipation"),
+    ("anticipatory", "Linux 2.6.3 and 2.6.10, its timer corrected (TR-840 section 6)"),
+    ("anticipatory-stock", "Linux 2.6.3 and 2.6.10 with the stock timer"),
+    ("anticipatory-2.6.18", "Linux 2.6.18"),
+    ("anticipatory-blind", "Linux 2.6.3, seeing one process only"),
+    ("anticipatory-blind-2.6.18", "Linux 2.6.18, seeing one process only (a virtual machine's)"),
+    ("cfq", "Linux 2.6.20: time slices by process"),
+];
 
 /// The scheduler of a name, with the parameters of the kernel that it comes from.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
+    const OLD: AnticipatorySettings = AnticipatorySettings::LINUX_2_6_3;
+    const NEW: AnticipatorySettings = AnticipatorySettings::LINUX_2_6_18;
     Some(match name {
         "noop" => Box::new(Noop::default()),
+        "c-scan" | "c-look" => Box::new(Cscan::default()),
+        "deadline" => Box::new(Deadline::new(DeadlineRules::Linux2_6)),
+        "mq-deadline" => Box::new(Deadline::new(DeadlineRules::MultiQueue)),
+        "elevator" => Box::new(Anticipatory::new(OLD.without_waiting())),
+        "anticipatory" => Box::new(Anticipatory::new(OLD)),
+        "anticipatory-stock" => Box::new(Anticipatory::new(OLD.stock_timer())),
+        "anticipatory-2.6.18" => Box::new(Anticipatory::new(NEW)),
+        "anticipatory-blind" => Box::new(Anticipatory::new(OLD.blind())),
+        "anticipatory-blind-2.6.18" => Box::new(Anticipatory::new(NEW.blind())),
+        "cfq" => Box::new(Cfq::default()),
         _ => return None,
     })
 }

@@ -1,0 +1,467 @@
+//! The anticipatory scheduler: after a read it may keep the disk idle for a few milliseconds, since
+//! the process that is now woken will probably ask for the sectors that follow (Iyer and Druschel,
+//! SOSP 2001; Linux 2.6.0 to 2.6.32, `as-iosched.c`).
+//!
+//! Beneath the waiting is an elevator: ascending, with short ways back allowed at twice the cost.
+//! Synchronous and asynchronous requests are served in batches that alternate when both wait
+//! (see [`batch`]). A batch looks at its oldest request now and then and serves it if it has waited too
+//! long, without anticipation.
+//!
+//! In a read batch, before each choice, the scheduler asks whether to wait for the process whose read
+//! it dispatched last. It waits unless the chosen request is that process's; or the process has
+//! others waiting; or the chosen one is *near* where the disk is; or nearer than the process's mean
+//! seek; or the process thinks longer than the wait lasts (see [`process`]); or has ended. It never
+//! waits after a write, nor twice for one request. The wait lasts from the end of that read, at most
+//! [`AnticipatorySettings::wait`]. A request that comes meanwhile is asked the same question.
+//!
+//! With [`AnticipatorySettings::blind`] all requests bear one name. Whatever waits is then "that
+//! process's", and there is no waiting at all while anything waits: the elevator remains.
+//!
+//! Limits: a process's requests count as in flight until they are over, as with an IDE disk (SCSI
+//! drivers tell the scheduler less); the time of a write batch begins at its first request in every
+//! case, where the kernel forgets it if reads were still in the device.
+
+mod batch;
+mod process;
+mod settings;
+
+pub use settings::{AnticipatorySettings, Rules};
+
+use self::batch::Batch;
+use self::process::{Newcomers, Process, after};
+use super::Scheduler;
+use super::habits::ONE;
+use super::queue::{Entry, Queue, at_tick, ticks};
+use crate::block::metrics::End;
+use crate::block::{AnticipationTimer, Anticipations, Request, RequestId};
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
+use rustc_hash::FxHashMap;
+
+const SYNC: usize = 0;
+const ASYNC: usize = 1;
+
+/// Half of what is certain, in the fixed point of the probabilities.
+const LIKELY: u64 = ONE / 2;
+
+/// After so many ticks everything is near, however long the wait is set: the reach doubles with each.
+const NEAR_LIMIT: u64 = 20;
+
+/// Where an anticipation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// None.
+    Off,
+    /// Decided; the read that it follows is not over.
+    Decided,
+    /// The disk is idle until this tick.
+    Waiting { until: u64, since: Instant },
+    /// Over: the next request is served, whatever it is.
+    Over,
+}
+
+/// The anticipatory scheduler.
+#[derive(Clone, Debug)]
+pub struct Anticipatory {
+    settings: AnticipatorySettings,
+    queues: [Queue; 2],
+    /// Where the last request of each kind ended.
+    head: [Lba; 2],
+    /// When the oldest of each kind was last looked at, as a tick.
+    looked: [u64; 2],
+    batch: Batch,
+    in_device: usize,
+    state: State,
+    /// Whose read was dispatched last, if the last request was a read.
+    last_reader: Option<Who>,
+    /// The tick at which that read was over.
+    over: Option<u64>,
+    processes: FxHashMap<Who, Process>,
+    newcomers: Newcomers,
+    outcomes: Anticipations,
+}
+
+impl Anticipatory {
+    /// A scheduler with an empty queue.
+    #[must_use]
+    pub fn new(settings: AnticipatorySettings) -> Self {
+        Self {
+            settings,
+            queues: [Queue::default(), Queue::default()],
+            head: [Lba::ZERO; 2],
+            looked: [0; 2],
+            batch: Batch::new(settings.batch),
+            in_device: 0,
+            state: State::Off,
+            last_reader: None,
+            over: None,
+            processes: FxHashMap::default(),
+            newcomers: Newcomers::default(),
+            outcomes: Anticipations::default(),
+        }
+    }
+
+    fn name(&self, who: Who) -> Who {
+        if self.settings.blind { Who(0) } else { who }
+    }
+
+    fn anticipating(&self) -> bool {
+        matches!(self.state, State::Decided | State::Waiting { .. })
+    }
+
+    /// Ends an anticipation whose time is over.
+    fn expire(&mut self, now: Instant) {
+        if let State::Waiting { until, .. } = self.state
+            && ticks(now) >= until
+        {
+            let awaited = self.last_reader.and_then(|who| self.processes.get(&who));
+            if awaited.is_some_and(|process| process.think_mean().is_none()) {
+                self.newcomers.gone = after(self.newcomers.gone, true);
+            }
+            if awaited.is_none_or(|process| !process.running) {
+                self.newcomers.alone = after(self.newcomers.alone, true);
+            }
+            self.stop(at_tick(until), End::TimedOut);
+        }
+    }
+
+    /// Ends the anticipation, if there is one.
+    fn stop(&mut self, now: Instant, end: End) {
+        match self.state {
+            State::Decided => self.outcomes.ended_by(end, Nanos::ZERO),
+            State::Waiting { since, .. } => self.outcomes.ended_by(end, now - since),
+            State::Off | State::Over => return,
+        }
+        self.state = State::Over;
+    }
+
+    /// Whether to wait no longer (or not at all) for the last reader, seeing this request.
+    fn pointless(&mut self, now: Instant, request: Option<&Request>) -> Option<End> {
+        let who = self.last_reader?;
+        if request.is_some_and(|request| self.name(request.who) == who) {
+            return Some(End::Met);
+        }
+        if self.over.is_some_and(|over| ticks(now) - over >= self.settings.wait) {
+            return Some(End::TimedOut);
+        }
+        let Some(process) = self.processes.get(&who).copied() else { return Some(End::GivenUp) };
+        if self.settings.rules == Rules::Linux2_6_3 && !process.running {
+            self.ended_in_vain(&process);
+            return Some(End::GivenUp);
+        }
+        if process.queued > 0 {
+            return Some(End::Met);
+        }
+        if let Some(request) = request.filter(|request| request.synchronous)
+            && self.near(now, request, &process)
+        {
+            self.helped(now, who, request);
+            return Some(End::Near);
+        }
+        if self.unlikely(&process) {
+            return Some(End::GivenUp);
+        }
+        // 2.6.18 asks this only of requests that somebody waits for, as part of what is near.
+        let nearer = |request: &Request| self.distance(request) < process.seek_mean(&self.newcomers);
+        request
+            .filter(|request| self.settings.rules == Rules::Linux2_6_3 && nearer(request))
+            .map(|_| End::Near)
+    }
+
+    /// From where the last synchronous request ended.
+    fn distance(&self, request: &Request) -> Sectors {
+        self.head[SYNC].distance(request.range.start)
+    }
+
+    /// Whether another's request is so near that it is served at once. The longer the wait has
+    /// lasted, the less likely its end is, and the more is near.
+    fn near(&self, now: Instant, request: &Request, process: &Process) -> bool {
+        let waited = self.over.filter(|_| self.state != State::Off).map_or(0, |over| ticks(now) - over);
+        if waited > self.settings.wait.min(NEAR_LIMIT) {
+            return true;
+        }
+        let reach = match self.settings.rules {
+            Rules::Linux2_6_3 => 64 << waited.saturating_sub(1),
+            Rules::Linux2_6_18 => 8192 << waited,
+        };
+        let (last, start) = (self.head[self.batch.side].get(), request.range.start.get());
+        let within = last <= start + reach / 2 && start <= last + reach;
+        let nearer = self.settings.rules == Rules::Linux2_6_18
+            && self.distance(request) < process.seek_mean(&self.newcomers);
+        within || nearer
+    }
+
+    /// Another process reads near the one that is waited for: the two may work together.
+    fn helped(&mut self, now: Instant, who: Who, request: &Request) {
+        let Some(process) = self.processes.get_mut(&who) else { return };
+        match self.settings.rules {
+            Rules::Linux2_6_3 => process.last_end = Some(ticks(now)),
+            Rules::Linux2_6_18 => {
+                if !process.running {
+                    if process.think_mean().is_none() {
+                        self.newcomers.gone = after(self.newcomers.gone, true);
+                    }
+                    self.newcomers.alone = after(self.newcomers.alone, false);
+                }
+                process.asks(ticks(now), request, &mut self.newcomers);
+            }
+        }
+    }
+
+    fn ended_in_vain(&mut self, process: &Process) {
+        if process.think_mean().is_none() {
+            self.newcomers.gone = after(self.newcomers.gone, true);
+        }
+    }
+
+    /// Whether what is known of the process says that its next request will not come in time.
+    fn unlikely(&mut self, process: &Process) -> bool {
+        if !process.running {
+            self.ended_in_vain(process);
+            if self.newcomers.alone > LIKELY {
+                return true;
+            }
+        }
+        match (process.think_mean(), self.settings.rules) {
+            (Some(mean), _) => mean > self.settings.wait,
+            (None, _) if self.newcomers.think_mean() > self.settings.wait => true,
+            (None, Rules::Linux2_6_3) => self.newcomers.gone > LIKELY,
+            (None, Rules::Linux2_6_18) => self.newcomers.gone * self.newcomers.alone > LIKELY * ONE,
+        }
+    }
+
+    /// Whether the oldest of a kind has waited too long; asked no more often than that takes.
+    fn too_old(&mut self, tick: u64, side: usize) -> bool {
+        if tick - self.looked[side] < self.settings.expire[side] {
+            return false;
+        }
+        self.looked[side] = tick;
+        self.queues[side].oldest().is_some_and(|oldest| tick > oldest.expires)
+    }
+
+    fn oldest(&self, side: usize) -> Option<RequestId> {
+        self.queues[side].oldest().map(|entry| entry.request.id)
+    }
+
+    fn next_of(&self, side: usize) -> Option<Request> {
+        self.queues[side].elevator(self.head[side], self.settings.back).map(|entry| entry.request)
+    }
+
+    /// The request to serve, or none if the disk is to wait.
+    fn choose(&mut self, now: Instant) -> Option<RequestId> {
+        let tick = ticks(now);
+        let (reads, writes) = (!self.queues[SYNC].is_empty(), !self.queues[ASYNC].is_empty());
+        if !(reads && writes && self.batch.expired(tick)) {
+            let side = self.batch.side;
+            let next = self.next_of(side);
+            if side == SYNC && self.settings.wait > 0 {
+                if self.too_old(tick, SYNC) {
+                    return self.oldest(SYNC);
+                }
+                if self.waits(now, next.as_ref()) {
+                    return None;
+                }
+            }
+            if let Some(next) = next {
+                if reads && !writes {
+                    self.batch.prolong(tick);
+                }
+                return self.or_older(tick, next.id);
+            }
+        }
+        if reads && !(writes && self.batch.side == SYNC) {
+            self.batch.turn_to_reads();
+            self.looked[SYNC] = tick;
+            return self.oldest(SYNC);
+        }
+        self.batch.turn_to_writes();
+        let next = self.next_of(ASYNC)?;
+        self.or_older(tick, next.id)
+    }
+
+    fn or_older(&mut self, tick: u64, id: RequestId) -> Option<RequestId> {
+        let side = self.batch.side;
+        if self.too_old(tick, side) { self.oldest(side) } else { Some(id) }
+    }
+
+    /// Whether to wait for the last reader rather than serve this; begins the waiting.
+    fn waits(&mut self, now: Instant, next: Option<&Request>) -> bool {
+        if self.last_reader.is_none() || self.state == State::Over || self.pointless(now, next).is_some() {
+            return false;
+        }
+        self.state = match self.over {
+            Some(over) => State::Waiting { until: over + self.settings.wait, since: now },
+            None => State::Decided,
+        };
+        true
+    }
+
+    fn send(&mut self, id: RequestId) -> Option<Request> {
+        let side = self.batch.side;
+        let request = self.queues[side].remove(id)?.request;
+        self.state = State::Off;
+        self.head[side] = request.range.end;
+        self.over = None;
+        self.in_device += 1;
+        let who = self.name(request.who);
+        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        process.queued = process.queued.saturating_sub(1);
+        process.in_device += 1;
+        let reader = (side == SYNC).then_some(who);
+        if side == ASYNC {
+            self.batch.writes_left = self.batch.writes_left.saturating_sub(1);
+        }
+        let before = std::mem::replace(&mut self.last_reader, reader);
+        self.forget(before);
+        Some(request)
+    }
+
+    /// Drops what is known of a process that has ended, when nothing of it is left.
+    fn forget(&mut self, who: Option<Who>) {
+        let Some(who) = who.filter(|who| self.last_reader != Some(*who)) else { return };
+        let gone = |process: &Process| !process.running && process.queued + process.in_device == 0;
+        if self.processes.get(&who).is_some_and(gone) {
+            self.processes.remove(&who);
+        }
+    }
+}
+
+fn side(request: &Request) -> usize {
+    if request.synchronous { SYNC } else { ASYNC }
+}
+
+impl Scheduler for Anticipatory {
+    fn add(&mut self, now: Instant, request: Request) {
+        self.expire(now);
+        let (who, side, tick) = (self.name(request.who), side(&request), ticks(now));
+        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        if !process.running {
+            // The number of an ended process has been given again.
+            *process = Process::new(process.queued, process.in_device);
+        }
+        if side == SYNC {
+            process.asks(tick, &request, &mut self.newcomers);
+        }
+        process.queued += 1;
+        self.queues[side].insert(request, tick + self.settings.expire[side]);
+        if self.anticipating()
+            && let Some(end) = self.pointless(now, Some(&request))
+        {
+            self.stop(now, end);
+        }
+    }
+
+    fn grown(&mut self, _now: Instant, id: RequestId, range: SectorSpan) {
+        let _ = self.queues[SYNC].grow(id, range) || self.queues[ASYNC].grow(id, range);
+    }
+
+    fn absorbed(&mut self, _now: Instant, kept: RequestId, gone: RequestId, range: SectorSpan) {
+        let entry = if self.queues[SYNC].get(kept).is_some() {
+            absorb(&mut self.queues, SYNC, kept, gone, range)
+        } else {
+            absorb(&mut self.queues, ASYNC, kept, gone, range)
+        };
+        if let Some(entry) = entry {
+            let who = self.name(entry.request.who);
+            if let Some(process) = self.processes.get_mut(&who) {
+                process.queued = process.queued.saturating_sub(1);
+            }
+            self.forget(Some(who));
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant) -> Option<Request> {
+        self.expire(now);
+        let (reads, writes) = (!self.queues[SYNC].is_empty(), !self.queues[ASYNC].is_empty());
+        if self.batch.side == ASYNC && !reads && (self.batch.writes_left == 0 || !writes) {
+            self.batch.idled = true;
+        }
+        if !(reads || writes) || self.anticipating() || self.batch.changed {
+            return None;
+        }
+        let id = self.choose(now)?;
+        if self.batch.changed {
+            if self.in_device > 0 {
+                return None;
+            }
+            self.batch.begin(ticks(now));
+        }
+        self.send(id)
+    }
+
+    fn completed(&mut self, now: Instant, request: &Request, whole: bool) {
+        self.expire(now);
+        let tick = ticks(now);
+        if self.batch.changed && self.in_device == 1 {
+            self.batch.begin(tick);
+        }
+        self.in_device -= 1;
+        if self.batch.new && self.batch.side == side(request) {
+            self.batch.first_over(tick);
+        }
+        let who = self.name(request.who);
+        let counts = whole || self.settings.timer == AnticipationTimer::FirstPiece;
+        if self.last_reader == Some(who) && counts {
+            self.over = Some(tick);
+            if self.state == State::Decided {
+                self.state = State::Waiting { until: tick + self.settings.wait, since: now };
+            }
+        }
+        if let Some(process) = self.processes.get_mut(&who) {
+            process.in_device = process.in_device.saturating_sub(1);
+            if request.synchronous {
+                process.last_end = Some(tick);
+            }
+        }
+        self.forget(Some(who));
+    }
+
+    fn exited(&mut self, now: Instant, who: Who) {
+        self.expire(now);
+        if self.settings.blind {
+            return;
+        }
+        let Some(process) = self.processes.get_mut(&who) else { return };
+        process.running = false;
+        let process = *process;
+        if self.awaits(who) && self.settings.rules == Rules::Linux2_6_3 {
+            self.ended_in_vain(&process);
+            self.stop(now, End::GivenUp);
+        }
+        self.forget(Some(who));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Waiting { until, .. } => Some(at_tick(until)),
+            _ => None,
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.queues[SYNC].len() + self.queues[ASYNC].len()
+    }
+
+    fn awaits(&self, who: Who) -> bool {
+        self.anticipating() && self.last_reader == Some(self.name(who))
+    }
+
+    fn anticipations(&self) -> Anticipations {
+        self.outcomes
+    }
+}
+
+/// The two requests are of one direction, but one may be synchronous and the other not.
+fn absorb(
+    queues: &mut [Queue; 2],
+    side: usize,
+    kept: RequestId,
+    gone: RequestId,
+    range: SectorSpan,
+) -> Option<Entry> {
+    if queues[side].get(gone).is_some() {
+        return queues[side].absorb(kept, gone, range);
+    }
+    queues[side].grow(kept, range);
+    queues[1 - side].remove(gone)
+}

@@ -1,0 +1,86 @@
+//! The queue of one process, and what is known of the process.
+
+use super::super::habits::Mean;
+use super::super::queue::Queue;
+use super::{IDLE, Key};
+use crate::block::Request;
+use foreseek_units::Lba;
+
+/// The same for a process that seeks far: it gains nothing by it but its fair share.
+const IDLE_SEEKY: u64 = 2;
+/// A mean seek beyond so many sectors is far.
+const SEEKY: u64 = 128 * 1024;
+/// A mean counts once it weighs more than this: from the third sample on.
+const VALID: u64 = 80;
+
+/// Where a queue stands among the others: in which list, and at which place.
+pub(super) type Place = (usize, (bool, u64));
+
+/// The queue of a process, or of all asynchronous requests.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) queue: Queue,
+    pub(super) in_device: usize,
+    pub(super) running: bool,
+    /// Whether keeping the disk idle for it is worth while.
+    pub(super) idles: bool,
+    /// Has not been served yet.
+    pub(super) new: bool,
+    pub(super) place: Option<Place>,
+    /// The tick at which its last request was over.
+    pub(super) last_end: u64,
+    position: Lba,
+    think: Mean,
+    seek: Mean,
+}
+
+impl Own {
+    /// One of a process that has just come: as if it had ended a request now.
+    pub(super) fn new(tick: u64) -> Self {
+        Self {
+            queue: Queue::default(),
+            in_device: 0,
+            running: true,
+            idles: true,
+            new: true,
+            place: None,
+            last_end: tick,
+            position: Lba::ZERO,
+            think: Mean::default(),
+            seek: Mean::default(),
+        }
+    }
+
+    /// Another process has come under the same number; requests of the first are still here.
+    pub(super) fn renew(&mut self, tick: u64) {
+        let queue = std::mem::take(&mut self.queue);
+        *self = Self { queue, in_device: self.in_device, place: self.place, ..Self::new(tick) };
+    }
+
+    /// Whether nothing is left of a process that has ended.
+    pub(super) fn gone(&self, key: Key) -> bool {
+        key.is_some() && !self.running && self.queue.is_empty() && self.in_device == 0
+    }
+
+    fn seeky(&self) -> bool {
+        self.seek.get().is_some_and(|mean| mean > SEEKY)
+    }
+
+    /// The process makes a synchronous request. `tagged`: the device orders requests itself.
+    pub(super) fn asks(&mut self, tick: u64, request: &Request, tagged: bool) {
+        self.think.think((tick - self.last_end).min(2 * IDLE));
+        self.seek.seek(self.position.distance(request.range.start).get());
+        self.position = request.range.end;
+        if tagged && self.seeky() {
+            self.idles = false;
+        } else if self.think.weight() > VALID {
+            self.idles = self.think.get().is_some_and(|mean| mean <= IDLE);
+        }
+    }
+
+    /// The tick until which the disk may be kept idle for it.
+    pub(super) fn idle_until(&self) -> u64 {
+        let seeky = self.seek.weight() > VALID && self.seeky();
+        self.last_end + if seeky { IDLE_SEEKY } else { IDLE }
+    }
+}
