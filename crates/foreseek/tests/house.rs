@@ -33,6 +33,9 @@ const IMPURE: [&str; 8] = [
     "SystemTime",
     "RandomState",
 ];
+/// What a part of a pure crate may name all the same: an experiment's runs, each of which is pure,
+/// are spread over threads.
+const ALLOWED: [(&str, &str); 1] = [("crates/simulate/src/experiment", "std::thread")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/foreseek lies two below").into()
@@ -103,7 +106,9 @@ fn the_pure_crates_are_pure() {
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
         for source in sources(&folder) {
             let text = fs::read_to_string(&source).expect("a source");
-            for word in IMPURE {
+            let allowed =
+                |word| ALLOWED.iter().any(|(part, it)| *it == word && source.starts_with(root().join(part)));
+            for word in IMPURE.into_iter().filter(|word| !allowed(*word)) {
                 assert!(!shipped(&text).contains(word), "{} names {word}", source.display());
             }
         }

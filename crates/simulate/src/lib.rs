@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod experiment;
 pub mod kernel;
 pub mod limit;
 pub mod machine;

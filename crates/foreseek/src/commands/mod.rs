@@ -3,6 +3,7 @@
 mod demo;
 mod devices;
 mod disk;
+mod simulate;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::io::Write;
@@ -25,6 +26,8 @@ enum Command {
     Disk(disk::Command),
     /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
     Demo(demo::Args),
+    /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
+    Simulate(simulate::Args),
 }
 
 /// How a command reports.
@@ -62,6 +65,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Devices(args) => devices::run(args),
         Command::Disk(command) => disk::run(command),
         Command::Demo(args) => demo::run(args),
+        Command::Simulate(args) => simulate::run_command(args),
     }
 }
 

@@ -36,6 +36,18 @@ pub struct Inserted {
     pub who: Who,
 }
 
+/// The names that [`by_name`] knows, with what they mean.
+pub const NAMES: &[(&str, &str)] = &[("linux-2.6", "an active and an inactive list")];
+
+/// The page replacement of a name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Box<dyn Reclaim>> {
+    Some(match name {
+        "linux-2.6" => Box::new(Linux26::new()),
+        _ => return None,
+    })
+}
+
 /// Page replacement. Deterministic: the same calls, the same victims.
 pub trait Reclaim: Send {
     /// A page is put into the cache.

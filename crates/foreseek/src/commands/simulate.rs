@@ -1,0 +1,202 @@
+//! `foreseek simulate`: runs an experiment in virtual time.
+
+use super::{Answer, Format};
+use anyhow::Context;
+use comfy_table::{CellAlignment, Table, presets};
+use foreseek_simulate::experiment::{Experiment, METRICS, Metric, Progress, Results, Summary, run};
+use foreseek_storage::profile;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::{self, File};
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Parts of the progress bar: a thousandth is as much as a terminal shows.
+const PARTS: u64 = 1000;
+
+/// How much of an experiment file is read; the parser takes no more.
+const LENGTH_LIMIT: u64 = 1 << 21;
+
+/// How often the bar is drawn at most.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// Options of `foreseek simulate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The experiment: a TOML file, as those in experiments/.
+    #[arg(value_name = "EXPERIMENT.toml")]
+    experiment: PathBuf,
+
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Write every run with all of its numbers to this file, too.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Run once with this seed instead of the experiment's seeds: no intervals.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// A look: one seed, a fifth of the time measured. The numbers differ from the full run's.
+    #[arg(long)]
+    quick: bool,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
+    let mut experiment = load(&args.experiment)?;
+    if args.quick {
+        experiment = experiment.quick();
+    }
+    if let Some(seed) = args.seed {
+        experiment.seeds = vec![seed];
+    }
+    // Before the work: a place that cannot be written is known at once, and nothing is lost later.
+    let csv = args.csv.as_deref().map(Csv::create).transpose()?;
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let results = with_progress(&args, |progress| run(&experiment, workers, progress))?;
+    if let Some(csv) = csv {
+        csv.finish(&results.to_csv())?;
+    }
+    let text = match args.format {
+        Format::Table => table(&results),
+        Format::Json => serde_json::to_string_pretty(&results.to_json())? + "\n",
+    };
+    super::print(&text).context("writing the results to standard output")?;
+    Ok(Answer::Done)
+}
+
+fn load(path: &Path) -> anyhow::Result<Experiment> {
+    let name = path.display().to_string();
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(LENGTH_LIMIT).read_to_string(&mut text))
+        .with_context(|| format!("reading the experiment {name}"))?;
+    let device = |given: &str| profile::load(given).map_err(|error| error.to_string());
+    Ok(Experiment::parse(&name, &text, &device)?)
+}
+
+/// A file that is there whole or not at all.
+struct Csv {
+    path: PathBuf,
+    beside: tempfile::NamedTempFile,
+}
+
+impl Csv {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let cannot = || format!("writing the results to {}", path.display());
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            anyhow::bail!("{}: it is no file: give another name", cannot());
+        }
+        let beside = tempfile::Builder::new()
+            .prefix(".foreseek-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder)
+            .with_context(cannot)?;
+        Ok(Self { path: path.to_owned(), beside })
+    }
+
+    fn finish(mut self, text: &str) -> anyhow::Result<()> {
+        let cannot = || format!("writing the results to {}", self.path.display());
+        self.beside.write_all(text.as_bytes()).with_context(cannot)?;
+        self.beside.persist(&self.path).with_context(cannot)?;
+        Ok(())
+    }
+}
+
+/// Runs it with a bar on a terminal. The time left is reckoned from the share of virtual time that
+/// has passed, which the bar's own estimate would smooth too much: runs differ in speed.
+fn with_progress<T>(args: &Args, work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T) -> T {
+    if args.quiet || !std::io::stderr().is_terminal() {
+        return work(&|_| {});
+    }
+    let bar = ProgressBar::new(PARTS);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}") {
+        bar.set_style(style);
+    }
+    let begun = Instant::now();
+    let drawn = std::sync::Mutex::new(begun);
+    let result = work(&|progress| {
+        let Ok(mut drawn) = drawn.try_lock() else { return };
+        if drawn.elapsed() < DRAW_EVERY {
+            return;
+        }
+        *drawn = Instant::now();
+        bar.set_position((progress.share * PARTS as f64) as u64);
+        bar.set_message(message(progress, begun.elapsed()));
+    });
+    bar.finish_and_clear();
+    result
+}
+
+fn message(progress: Progress, passed: Duration) -> String {
+    let runs = format!("{} of {} runs", progress.over, progress.runs);
+    if progress.share <= 0.0 {
+        return runs;
+    }
+    let left = passed.as_secs_f64() * (1.0 / progress.share - 1.0);
+    format!("{runs}, {} left", indicatif::HumanDuration(Duration::from_secs_f64(left.max(0.0))))
+}
+
+/// The metrics of the table; the others are in JSON and CSV.
+const COLUMNS: [(&str, &str, usize); 9] = [
+    ("throughput_mb_per_s", "MB/s", 2),
+    ("requests_per_s", "req/s", 2),
+    ("response_mean_ms", "mean ms", 1),
+    ("response_p99_ms", "p99 ms", 0),
+    ("fetch_pages", "fetch pages", 1),
+    ("seeks_per_s", "seeks/s", 1),
+    ("thrashed_pages_per_s", "thrash/s", 1),
+    ("device_use_percent", "device %", 1),
+    ("processor_use_percent", "cpu %", 1),
+];
+
+fn table(results: &Results) -> String {
+    let mut table = Table::new();
+    let jobs = results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()));
+    let mut columns: Vec<(&Metric, &str, usize)> = COLUMNS
+        .iter()
+        .filter_map(|(name, title, digits)| Some((Metric::by_name(name)?, *title, *digits)))
+        .collect();
+    if jobs {
+        columns.insert(0, (&Metric::TIME, "time s", 3));
+    }
+    let titles = ["device", "policy", "conc"].into_iter().chain(columns.iter().map(|(_, title, _)| *title));
+    table.load_preset(presets::NOTHING).set_header(titles.collect::<Vec<_>>());
+    for column in 2..columns.len() + 3 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for point in &results.points {
+        let mut row = vec![point.device.clone(), point.policy.to_string(), point.concurrency.to_string()];
+        row.extend(columns.iter().map(|(metric, _, digits)| cell(&point.summary(metric), *digits)));
+        table.add_row(row);
+    }
+    format!(
+        "{}: {}, scheduler {}\n{table}\n\nMeans over the seeds with half of their 95 % intervals; \
+         --format json has {} numbers a point, --csv every run.\n",
+        results.experiment,
+        results.workload,
+        results.scheduler,
+        METRICS.len()
+    )
+}
+
+fn cell(summary: &Summary, digits: usize) -> String {
+    let half = summary.high - summary.mean;
+    if summary.values.len() > 1 {
+        format!("{:.digits$} +-{half:.digits$}", summary.mean)
+    } else {
+        format!("{:.digits$}", summary.mean)
+    }
+}

@@ -1,0 +1,156 @@
+//! The numbers that a run is told by.
+
+use crate::machine::Report;
+use foreseek_units::{Nanos, SECTOR_SIZE};
+
+/// One number of a run.
+#[derive(Clone, Copy)]
+pub struct Metric {
+    /// Its name in results, unit last.
+    pub name: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// Takes it from a report.
+    pub of: fn(&Report) -> f64,
+}
+
+impl std::fmt::Debug for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Metric {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Metric {
+    /// The metric of a name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// Application throughput, MB/s.
+    pub const THROUGHPUT: Self = Self {
+        name: "throughput_mb_per_s",
+        meaning: "bytes that processes have read, in MB of 10^6 a second",
+        of: Report::throughput_mb_per_s,
+    };
+    /// Requests finished a second.
+    pub const REQUESTS: Self = Self {
+        name: "requests_per_s",
+        meaning: "requests or queries that were finished",
+        of: |report| per_second(report.responses.count, report.time),
+    };
+    /// Mean response time, ms.
+    pub const RESPONSE: Self = Self {
+        name: "response_mean_ms",
+        meaning: "mean time from a request's arrival to its end",
+        of: |report| report.responses.mean.as_millis_f64(),
+    };
+    /// Execution time of jobs, s.
+    pub const TIME: Self = Self {
+        name: "time_s",
+        meaning: "measured time; of jobs until the last has ended",
+        of: |report| report.time.as_secs_f64(),
+    };
+    /// Pages a second that were read ahead, evicted before their use and read again.
+    pub const THRASHED: Self = Self {
+        name: "thrashed_pages_per_s",
+        meaning: "pages that had been read ahead, were evicted before their use and then wanted",
+        of: Report::thrashed_per_second,
+    };
+    /// Processor use, %.
+    pub const PROCESSOR: Self = Self {
+        name: "processor_use_percent",
+        meaning: "share of all processors' time that was used",
+        of: |report| 100.0 * report.processor_use(),
+    };
+}
+
+/// All of them, in the order of results.
+pub const METRICS: &[Metric] = &[
+    Metric::THROUGHPUT,
+    Metric::REQUESTS,
+    Metric::RESPONSE,
+    metric("response_median_ms", "half of the requests took no longer", |report| {
+        report.responses.median.as_millis_f64()
+    }),
+    metric("response_p90_ms", "90 in 100 took no longer", |report| report.responses.p90.as_millis_f64()),
+    metric("response_p99_ms", "99 in 100 took no longer", |report| report.responses.p99.as_millis_f64()),
+    metric("response_longest_ms", "the longest took so long", |report| {
+        report.responses.longest.as_millis_f64()
+    }),
+    Metric::TIME,
+    metric("device_use_percent", "share of the time in which the device held a request", |report| {
+        100.0 * report.device_use()
+    }),
+    metric("device_mb_per_s", "bytes that the device read or wrote, in MB of 10^6 a second", |report| {
+        let sectors = report.block.read + report.block.written;
+        per_second(sectors.get() * SECTOR_SIZE, report.time) / 1e6
+    }),
+    metric("device_requests_per_s", "requests that the device served", |report| {
+        per_second(report.block.requests, report.time)
+    }),
+    metric("seeks_per_s", "requests that did not begin where the one before had ended", |report| {
+        per_second(report.block.seeks, report.time)
+    }),
+    metric("seek_distance_mb", "mean distance of those on the device, in MB of 10^6", |report| {
+        report.block.mean_seek().bytes().get() as f64 / 1e6
+    }),
+    metric("request_pages", "mean length of a request to the device", |report| {
+        let sectors = report.block.read + report.block.written;
+        ratio(sectors.bytes().get() as f64 / 4096.0, report.block.requests as f64)
+    }),
+    metric("fetch_pages", "mean length of a fetch before it is split", |report| {
+        let (mut pages, mut fetches) = (0, 0);
+        for (size, count) in report.fetch_sizes.iter().enumerate() {
+            pages += size as u64 * count;
+            fetches += count;
+        }
+        ratio(pages as f64, fetches as f64)
+    }),
+    metric("hit_pages_per_s", "touches that found their page in memory", |report| {
+        per_second(report.counters.hits.get(), report.time)
+    }),
+    metric("late_pages_per_s", "touches that found their page on its way", |report| {
+        per_second(report.counters.late.get(), report.time)
+    }),
+    metric("missed_pages_per_s", "touches that did not find their page", |report| {
+        per_second(report.counters.misses.get(), report.time)
+    }),
+    metric("prefetched_pages_per_s", "pages read ahead", |report| {
+        per_second(report.counters.prefetched.get(), report.time)
+    }),
+    metric("used_pages_per_s", "pages read ahead and then used", |report| {
+        per_second(report.counters.used.get(), report.time)
+    }),
+    metric("wasted_pages_per_s", "pages read ahead and evicted unused", |report| {
+        per_second(report.counters.wasted.get(), report.time)
+    }),
+    Metric::THRASHED,
+    Metric::PROCESSOR,
+    metric(
+        "anticipating_percent",
+        "share of the time in which the device was kept idle on purpose",
+        |report| 100.0 * ratio(report.block.anticipations.idle.get() as f64, report.time.get() as f64),
+    ),
+    metric("swapped_mb", "the most private memory that did not fit, in MB of 10^6", |report| {
+        report.counters.swapped_most.bytes().get() as f64 / 1e6
+    }),
+];
+
+const fn metric(name: &'static str, meaning: &'static str, of: fn(&Report) -> f64) -> Metric {
+    Metric { name, meaning, of }
+}
+
+fn per_second(count: u64, time: Nanos) -> f64 {
+    ratio(count as f64, time.as_secs_f64())
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { part / whole }
+}

@@ -1,0 +1,123 @@
+//! Experiments: what is run, over which sweep, and what comes out.
+//!
+//! An [`Experiment`] is made in code or read from TOML ([`Experiment::parse`]). [`run`] makes one
+//! machine for each device, policy, concurrency level and seed, runs them on as many threads as it is
+//! given, and answers [`Results`] in the order of the sweep: the same experiment and seeds give the
+//! same bytes, however many threads there are. Seeds are the repetitions from which [`Summary`] takes
+//! its intervals; runs of the same seed differ in nothing but what the sweep varies, so that ratios
+//! are best taken seed by seed ([`Point::ratio`]).
+
+mod error;
+mod metric;
+mod output;
+mod parse;
+mod point;
+mod run;
+mod set_up;
+mod statistics;
+
+pub use error::ExperimentError;
+pub use metric::{METRICS, Metric};
+pub use output::SIZE_BUCKET;
+pub use point::{Point, Results, Run};
+pub use run::{Progress, WORKERS_LIMIT, run};
+pub use set_up::{Policy, SET_UPS, SetUp};
+pub use statistics::{Summary, student_t_975};
+
+use crate::machine::Settings;
+use crate::workload::{LayoutSettings, Parameters};
+use crate::{block, machine};
+use foreseek_device::Profile;
+use foreseek_prefetch::stream;
+use foreseek_units::Nanos;
+
+/// Most concurrency levels, policies, devices or seeds of one experiment, each: more is a slip of the
+/// pen, and results are kept in memory until all are there.
+pub const SWEEP_LIMIT: usize = 64;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name, which results bear.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The devices to compare.
+    pub devices: Vec<Profile>,
+    /// The machine.
+    pub machine: machine::Settings,
+    /// The block layer.
+    pub block: block::Settings,
+    /// The I/O scheduler's name.
+    pub scheduler: String,
+    /// The settings of all prefetchers.
+    pub prefetch: stream::Settings,
+    /// Read-ahead and page replacement, to compare.
+    pub policies: Vec<Policy>,
+    /// The workload's name.
+    pub workload: String,
+    /// What is varied in it.
+    pub parameters: Parameters,
+    /// How its files lie.
+    pub layout: LayoutSettings,
+    /// Requests at a time, of a closed loop; of jobs their number is the workload's, and this is 1.
+    pub concurrency: Vec<u32>,
+    /// One run for each.
+    pub seeds: Vec<u64>,
+    /// Time before the measurement.
+    pub warm_up: Nanos,
+    /// Time measured, or the longest that jobs may take.
+    pub duration: Nanos,
+}
+
+/// Seeds of an experiment that names none: three, the fewest from which the reference lets an
+/// interval be taken.
+pub const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// Measured time of an experiment that names none: some thousand requests of a disk.
+pub const DURATION: Nanos = Nanos::from_secs(100);
+
+/// Time before it: a cache of 512 MB is filled at 25 MB/s.
+pub const WARM_UP: Nanos = Nanos::from_secs(20);
+
+impl Experiment {
+    /// An experiment in a paper's set-up, with that paper's device and policies, one stream at a time.
+    #[must_use]
+    pub fn new(name: &str, set_up: SetUp, workload: &str) -> Self {
+        let machine: Settings = set_up.machine();
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            devices: Profile::builtin(set_up.device()).into_iter().collect(),
+            machine,
+            block: set_up.block(),
+            scheduler: set_up.scheduler().to_owned(),
+            prefetch: set_up.prefetch(),
+            policies: set_up.policies(),
+            workload: workload.to_owned(),
+            parameters: Parameters::default(),
+            layout: LayoutSettings::default(),
+            concurrency: vec![1],
+            seeds: SEEDS.to_vec(),
+            warm_up: WARM_UP,
+            duration: DURATION,
+        }
+    }
+
+    /// The same in a tenth of the time: a fifth of the measured time and a half of the warm-up, one
+    /// seed and no interval. For a look, not for a result.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        self.seeds.truncate(1);
+        if self.is_closed() {
+            self.duration = Nanos(self.duration.get() / 5);
+            self.warm_up = Nanos(self.warm_up.get() / 2);
+        }
+        self
+    }
+
+    fn is_closed(&self) -> bool {
+        crate::workload::by_name(&self.workload, &self.parameters)
+            .is_ok_and(|workload| workload.drive() == crate::program::Drive::Closed)
+    }
+}

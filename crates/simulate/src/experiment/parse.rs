@@ -1,0 +1,381 @@
+//! Reading experiments from TOML.
+//!
+//! A file names a set-up (or none: then TR-840's), a workload and what is swept. Everything else has
+//! the set-up's value and may be overridden, key by key, in the tables `machine`, `costs`,
+//! `write_back`, `block`, `prefetch` and `layout`. `docs/simulator.md` lists the keys.
+
+use super::set_up::{Policy, SET_UPS, SetUp};
+use super::{DURATION, Experiment, ExperimentError, SEEDS, WARM_UP};
+use crate::machine::{Costs, Memory, WriteBack};
+use crate::workload::{Aging, Parameters};
+use foreseek_device::Profile;
+use foreseek_prefetch::depth::{Averaging, PageMeasure};
+use foreseek_prefetch::stream;
+use foreseek_units::{Bytes, Nanos, Pages, Sectors};
+use serde::Deserialize;
+
+/// The longest text of an experiment: a few hundred lines. It keeps a wrong path from being parsed.
+const LENGTH_LIMIT: usize = 1 << 20;
+
+/// The longest window or depth in pages: a gibibyte, more than any memory should give to one fetch.
+const FETCH_LIMIT: u64 = Bytes::gib(1).pages_floor().get();
+
+/// An experiment as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Option<String>,
+    #[serde(default)]
+    description: String,
+    set_up: Option<String>,
+    devices: Option<Vec<String>>,
+    scheduler: Option<String>,
+    policies: Option<Vec<String>>,
+    concurrency: Option<Vec<u32>>,
+    seeds: Option<Vec<u64>>,
+    warm_up_s: Option<f64>,
+    duration_s: Option<f64>,
+    workload: WrittenWorkload,
+    #[serde(default)]
+    machine: WrittenMachine,
+    #[serde(default)]
+    costs: WrittenCosts,
+    #[serde(default)]
+    write_back: WrittenWriteBack,
+    #[serde(default)]
+    block: WrittenBlock,
+    #[serde(default)]
+    prefetch: WrittenPrefetch,
+    #[serde(default)]
+    layout: WrittenLayout,
+}
+
+/// A size as people write it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Size(Bytes);
+
+impl TryFrom<String> for Size {
+    type Error = foreseek_units::ParseSizeError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenWorkload {
+    name: String,
+    file_size: Option<Size>,
+    data_size: Option<Size>,
+    handler_memory: Option<Size>,
+    mapped: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMachine {
+    memory: Option<Size>,
+    system_memory: Option<Size>,
+    private_share: Option<f64>,
+    processors: Option<u32>,
+    time_slice_ms: Option<f64>,
+    client_delay_ms: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCosts {
+    system_call_us: Option<f64>,
+    look_up_us: Option<f64>,
+    copy_us: Option<f64>,
+    fault_us: Option<f64>,
+    allocate_us: Option<f64>,
+    reclaim_us: Option<f64>,
+    submit_us: Option<f64>,
+    interrupt_us: Option<f64>,
+    switch_us: Option<f64>,
+    create_us: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenWriteBack {
+    background: Option<f64>,
+    limit: Option<f64>,
+    expire_s: Option<f64>,
+    period_s: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenBlock {
+    requests: Option<usize>,
+    congested_above: Option<usize>,
+    uncongested_below: Option<usize>,
+    largest_sectors: Option<u64>,
+    unplug_at: Option<usize>,
+    unplug_after_ms: Option<f64>,
+    in_device: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPrefetch {
+    generation: Option<stream::Generation>,
+    window_pages: Option<u64>,
+    aggressive_pages: Option<u64>,
+    slow_start_pages: Option<u64>,
+    corrected: Option<bool>,
+    averaging: Option<Averaging>,
+    switch_weight: Option<f64>,
+    page_measure: Option<PageMeasure>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenLayout {
+    seed: Option<u64>,
+    colour: Option<u32>,
+    journal: Option<bool>,
+    aged_used: Option<f64>,
+    aged_free_run_pages: Option<u64>,
+}
+
+impl Experiment {
+    /// Reads an experiment. `file` is what messages call the text; `device` finds the profile of a
+    /// device's name or path.
+    ///
+    /// # Errors
+    /// The text is no experiment; the message names the file, the line or key, and the reason.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        device: &dyn Fn(&str) -> Result<Profile, String>,
+    ) -> Result<Self, ExperimentError> {
+        let reader = Reader { file };
+        if text.len() > LENGTH_LIMIT {
+            return Err(reader.wrong("the file", format!("is longer than {}", Bytes(LENGTH_LIMIT as u64))));
+        }
+        let written: Written = toml::from_str(text).map_err(|error| reader.syntax(text, &error))?;
+        reader.experiment(written, device)
+    }
+}
+
+/// Where the text came from.
+struct Reader<'a> {
+    file: &'a str,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, key: &str, reason: String) -> ExperimentError {
+        ExperimentError::Key { file: self.file.to_owned(), key: key.to_owned(), reason }
+    }
+
+    /// The key is the one on the line to which the parser points.
+    fn syntax(&self, text: &str, error: &toml::de::Error) -> ExperimentError {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        let before = &text.as_bytes()[..at];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let content = text.lines().nth(line - 1).unwrap_or("").trim();
+        let key = content.split('=').next().unwrap_or(content).trim().to_owned();
+        let key = if key.is_empty() { "the file".to_owned() } else { key };
+        ExperimentError::Syntax {
+            file: self.file.to_owned(),
+            line,
+            key,
+            reason: error.message().replace('\n', "; "),
+        }
+    }
+
+    fn experiment(
+        &self,
+        written: Written,
+        device: &dyn Fn(&str) -> Result<Profile, String>,
+    ) -> Result<Experiment, ExperimentError> {
+        let set_up = self.set_up(written.set_up.as_deref())?;
+        let name = written.name.unwrap_or_else(|| written.workload.name.clone());
+        let mut experiment = Experiment::new(&name, set_up, &written.workload.name);
+        experiment.description = written.description;
+        if let Some(names) = written.devices {
+            let profiles = names.iter().map(|name| device(name).map_err(|why| self.wrong("devices", why)));
+            experiment.devices = profiles.collect::<Result<_, _>>()?;
+        }
+        experiment.scheduler = written.scheduler.unwrap_or(experiment.scheduler);
+        if let Some(policies) = written.policies {
+            experiment.policies = policies.iter().map(|policy| Policy::from(&**policy)).collect();
+        }
+        experiment.concurrency = written.concurrency.unwrap_or(experiment.concurrency);
+        experiment.seeds = written.seeds.unwrap_or_else(|| SEEDS.to_vec());
+        experiment.warm_up = self.seconds("warm_up_s", written.warm_up_s, WARM_UP)?;
+        experiment.duration = self.seconds("duration_s", written.duration_s, DURATION)?;
+        experiment.parameters = Parameters {
+            file_size: written.workload.file_size.map(|size| size.0),
+            data_size: written.workload.data_size.map(|size| size.0),
+            handler_memory: written.workload.handler_memory.map(|size| size.0),
+            mapped: written.workload.mapped,
+        };
+        self.machine(&mut experiment, &written.machine)?;
+        self.costs(&mut experiment.machine.costs, &written.costs)?;
+        self.write_back(&mut experiment.machine.write_back, &written.write_back)?;
+        self.block(&mut experiment.block, &written.block)?;
+        self.layout(&mut experiment, &written.layout)?;
+        self.prefetch(&mut experiment.prefetch, &written.prefetch)?;
+        experiment.check().map_err(|error| self.place(error))?;
+        Ok(experiment)
+    }
+
+    /// A complaint about a key of an experiment that came from a file names the file.
+    fn place(&self, error: ExperimentError) -> ExperimentError {
+        match error {
+            ExperimentError::Key { key, reason, .. } => self.wrong(&key, reason),
+            ExperimentError::Workload { cause, .. } => self.wrong("workload", cause.to_string()),
+            other => other,
+        }
+    }
+
+    fn set_up(&self, name: Option<&str>) -> Result<SetUp, ExperimentError> {
+        let Some(name) = name else { return Ok(SetUp::Tr840) };
+        let found = SET_UPS.iter().find(|(known, _)| *known == name);
+        found.map(|(_, set_up)| *set_up).ok_or_else(|| {
+            let known: Vec<&str> = SET_UPS.iter().map(|(name, _)| *name).collect();
+            self.wrong("set_up", format!("there is no '{name}'; known are {}", known.join(", ")))
+        })
+    }
+
+    /// A time in a unit of so many nanoseconds.
+    fn time(
+        &self,
+        key: &str,
+        given: Option<f64>,
+        unit: f64,
+        default: Nanos,
+    ) -> Result<Nanos, ExperimentError> {
+        /// Virtual time that an experiment may name: a year, long before nanoseconds overflow.
+        const LONGEST: f64 = 365.0 * 86_400.0 * 1e9;
+        match given {
+            None => Ok(default),
+            Some(time) if (0.0..=LONGEST).contains(&(time * unit)) => Ok(Nanos((time * unit).round() as u64)),
+            Some(time) => Err(self.wrong(key, format!("{time} is no time: give one from 0 to a year"))),
+        }
+    }
+
+    fn seconds(&self, key: &str, given: Option<f64>, default: Nanos) -> Result<Nanos, ExperimentError> {
+        self.time(key, given, 1e9, default)
+    }
+
+    fn share(&self, key: &str, given: Option<f64>, to: &mut f64) -> Result<(), ExperimentError> {
+        match given {
+            None => Ok(()),
+            Some(share) if share > 0.0 && share < 1.0 => {
+                *to = share;
+                Ok(())
+            }
+            Some(share) => Err(self.wrong(key, format!("{share} is not between 0 and 1"))),
+        }
+    }
+
+    fn machine(&self, to: &mut Experiment, given: &WrittenMachine) -> Result<(), ExperimentError> {
+        let machine = &mut to.machine;
+        if let Some(Size(total)) = given.memory {
+            machine.memory = Memory::of(total);
+        }
+        if let Some(Size(system)) = given.system_memory {
+            machine.memory.system = system;
+        }
+        self.share("machine.private_share", given.private_share, &mut machine.memory.private_share)?;
+        machine.processors = given.processors.unwrap_or(machine.processors);
+        let slice = machine.time_slice;
+        machine.time_slice = self.time("machine.time_slice_ms", given.time_slice_ms, 1e6, slice)?;
+        let delay = machine.client_delay;
+        machine.client_delay = self.time("machine.client_delay_ms", given.client_delay_ms, 1e6, delay)?;
+        Ok(())
+    }
+
+    fn costs(&self, to: &mut Costs, given: &WrittenCosts) -> Result<(), ExperimentError> {
+        let all = [
+            ("costs.system_call_us", given.system_call_us, &mut to.system_call),
+            ("costs.look_up_us", given.look_up_us, &mut to.look_up),
+            ("costs.copy_us", given.copy_us, &mut to.copy),
+            ("costs.fault_us", given.fault_us, &mut to.fault),
+            ("costs.allocate_us", given.allocate_us, &mut to.allocate),
+            ("costs.reclaim_us", given.reclaim_us, &mut to.reclaim),
+            ("costs.submit_us", given.submit_us, &mut to.submit),
+            ("costs.interrupt_us", given.interrupt_us, &mut to.interrupt),
+            ("costs.switch_us", given.switch_us, &mut to.switch),
+            ("costs.create_us", given.create_us, &mut to.create),
+        ];
+        for (key, given, to) in all {
+            *to = self.time(key, given, 1e3, *to)?;
+        }
+        Ok(())
+    }
+
+    fn write_back(&self, to: &mut WriteBack, given: &WrittenWriteBack) -> Result<(), ExperimentError> {
+        self.share("write_back.background", given.background, &mut to.background)?;
+        self.share("write_back.limit", given.limit, &mut to.limit)?;
+        to.expire = self.seconds("write_back.expire_s", given.expire_s, to.expire)?;
+        to.period = self.seconds("write_back.period_s", given.period_s, to.period)?;
+        if to.period.is_zero() {
+            return Err(self.wrong("write_back.period_s", "must be more than 0".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn block(&self, to: &mut crate::block::Settings, given: &WrittenBlock) -> Result<(), ExperimentError> {
+        to.requests = given.requests.unwrap_or(to.requests);
+        to.congested_above = given.congested_above.unwrap_or(to.congested_above);
+        to.uncongested_below = given.uncongested_below.unwrap_or(to.uncongested_below);
+        to.largest = given.largest_sectors.map_or(to.largest, Sectors);
+        to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
+        to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
+        to.in_device = given.in_device.unwrap_or(to.in_device);
+        let least = [
+            ("block.requests", to.requests as u64),
+            ("block.largest_sectors", to.largest.get()),
+            ("block.in_device", to.in_device as u64),
+        ];
+        match least.into_iter().find(|(_, value)| *value == 0) {
+            Some((key, _)) => Err(self.wrong(key, "must be at least 1".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn layout(&self, to: &mut Experiment, given: &WrittenLayout) -> Result<(), ExperimentError> {
+        let layout = &mut to.layout;
+        layout.seed = given.seed.unwrap_or(layout.seed);
+        layout.colour = given.colour.unwrap_or(layout.colour);
+        layout.journal = given.journal.unwrap_or(layout.journal);
+        layout.aging = match (given.aged_used, given.aged_free_run_pages) {
+            (None, None) => layout.aging,
+            (Some(used), Some(run)) => Some(Aging { used, free_run: Pages(run) }),
+            _ => {
+                let reason = "give both aged_used and aged_free_run_pages, or neither".to_owned();
+                return Err(self.wrong("layout", reason));
+            }
+        };
+        Ok(())
+    }
+
+    fn prefetch(&self, to: &mut stream::Settings, given: &WrittenPrefetch) -> Result<(), ExperimentError> {
+        to.generation = given.generation.unwrap_or(to.generation);
+        to.corrected = given.corrected.unwrap_or(to.corrected);
+        to.averaging = given.averaging.unwrap_or(to.averaging);
+        to.page_measure = given.page_measure.unwrap_or(to.page_measure);
+        self.share("prefetch.switch_weight", given.switch_weight, &mut to.switch_weight)?;
+        let pages = [
+            ("prefetch.window_pages", given.window_pages, &mut to.window),
+            ("prefetch.aggressive_pages", given.aggressive_pages, &mut to.aggressive),
+            ("prefetch.slow_start_pages", given.slow_start_pages, &mut to.slow_start),
+        ];
+        for (key, given, to) in pages {
+            match given {
+                None => {}
+                Some(pages) if (1..=FETCH_LIMIT).contains(&pages) => *to = Pages(pages),
+                Some(_) => return Err(self.wrong(key, format!("give 1 to {FETCH_LIMIT} pages"))),
+            }
+        }
+        Ok(())
+    }
+}

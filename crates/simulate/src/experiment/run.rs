@@ -1,0 +1,306 @@
+//! Running an experiment: one machine a place of the sweep and seed, on all processors.
+
+use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMIT};
+use crate::block::{self, BlockLayer, scheduler};
+use crate::machine::{Machine, Parts, Period, Report, reclaim};
+use crate::program::{Drive, FileNumber};
+use crate::workload::{self, Layout};
+use foreseek_device::{Build, Profile};
+use foreseek_prefetch::depth::DeviceCosts;
+use foreseek_prefetch::engine::Extent;
+use foreseek_prefetch::stream::{self, Prefetcher};
+use foreseek_units::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Most threads that runs are spread over: each holds a machine, some tens of MiB.
+pub const WORKERS_LIMIT: usize = 64;
+
+/// How far an experiment is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Runs that are over.
+    pub over: usize,
+    /// Runs in all.
+    pub runs: usize,
+    /// The share of all virtual time that has passed; of jobs, which end when they end, the share of
+    /// runs that are over.
+    pub share: f64,
+}
+
+/// One run to be made.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    device: usize,
+    policy: &'a Policy,
+    concurrency: u32,
+    seed: u64,
+}
+
+/// Where the workload's files lie on one device.
+type Placed = Vec<Vec<Extent>>;
+
+/// Runs an experiment on `workers` threads (1 to [`WORKERS_LIMIT`]; others are clamped). `progress` is
+/// called from any of them.
+///
+/// # Errors
+/// The experiment is not one that can be run, or a run failed: of several the first in the order of
+/// the sweep among those that were made before the experiment was given up.
+pub fn run(
+    experiment: &Experiment,
+    workers: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Results, ExperimentError> {
+    experiment.check()?;
+    let placed = experiment.devices.iter().map(|device| lay_out(experiment, device));
+    let placed = placed.collect::<Result<Vec<Placed>, _>>()?;
+    let places = experiment.places();
+    let reports = run_all(experiment, &placed, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
+    Ok(experiment.results(reports))
+}
+
+/// Makes every run; the reports come in the order of the places.
+fn run_all(
+    experiment: &Experiment,
+    placed: &[Placed],
+    places: &[Place<'_>],
+    workers: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Report>, ExperimentError> {
+    let clock = Clock::new(experiment, places.len(), progress);
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let done: Vec<Mutex<Option<Result<Report, ExperimentError>>>> =
+        places.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = places.get(at) else { return };
+            let result = run_one(experiment, &placed[place.device], *place, &clock);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            if let Ok(mut slot) = done[at].lock() {
+                *slot = Some(result);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers.min(places.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let done = done.into_iter().filter_map(|slot| slot.into_inner().ok().flatten());
+    done.collect()
+}
+
+/// Counts virtual time over all runs.
+struct Clock<'a> {
+    progress: &'a (dyn Fn(Progress) + Sync),
+    over: AtomicUsize,
+    runs: usize,
+    /// Virtual milliseconds that have passed, of those that will.
+    passed: AtomicU64,
+    all: u64,
+}
+
+impl<'a> Clock<'a> {
+    fn new(experiment: &Experiment, runs: usize, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        let each = if experiment.is_closed() { (experiment.warm_up + experiment.duration).get() } else { 0 };
+        let all = each / 1_000_000 * runs as u64;
+        Self { progress, over: AtomicUsize::new(0), runs, passed: AtomicU64::new(0), all }
+    }
+
+    fn tell(&self, over: usize) {
+        let passed = self.passed.load(Ordering::Relaxed);
+        let share =
+            if self.all == 0 { over as f64 / self.runs as f64 } else { passed as f64 / self.all as f64 };
+        (self.progress)(Progress { over, runs: self.runs, share: share.min(1.0) });
+    }
+
+    /// A run's clock has gone on.
+    fn pass(&self, from: Instant, to: Instant) {
+        let ms = |at: Instant| at.get() / 1_000_000;
+        self.passed.fetch_add(ms(to) - ms(from), Ordering::Relaxed);
+        self.tell(self.over.load(Ordering::Relaxed));
+    }
+
+    fn run_is_over(&self) {
+        let over = self.over.fetch_add(1, Ordering::Relaxed) + 1;
+        self.tell(over);
+    }
+}
+
+fn run_one(
+    experiment: &Experiment,
+    placed: &Placed,
+    place: Place<'_>,
+    clock: &Clock<'_>,
+) -> Result<Report, ExperimentError> {
+    let machine = experiment.machine_for(placed, place)?;
+    let period = Period { warm_up: experiment.warm_up, duration: experiment.duration };
+    let mut passed = Instant::ZERO;
+    let report = machine.run(period, &mut |now| {
+        clock.pass(passed, now);
+        passed = now;
+    });
+    if experiment.is_closed() {
+        clock.pass(passed, Instant::ZERO + experiment.warm_up + experiment.duration);
+    }
+    clock.run_is_over();
+    report.map_err(|cause| experiment.failed(place, cause))
+}
+
+/// Places the workload's files on a device.
+fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, ExperimentError> {
+    let workload = experiment.workload()?;
+    let files = workload.files();
+    let capacity = profile.capacity().sectors_floor();
+    let layout = Layout::place(&files, capacity, &experiment.layout)
+        .map_err(|cause| ExperimentError::Workload { experiment: experiment.name.clone(), cause })?;
+    Ok((0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect())
+}
+
+impl Experiment {
+    fn wrong(&self, key: &str, reason: String) -> ExperimentError {
+        ExperimentError::Key { file: format!("experiment {}", self.name), key: key.to_owned(), reason }
+    }
+
+    /// Whether it can be run, as far as that can be told beforehand.
+    ///
+    /// # Errors
+    /// A list is empty or too long, or something is named that is not known.
+    pub fn check(&self) -> Result<(), ExperimentError> {
+        let lists = [
+            ("devices", self.devices.len()),
+            ("policies", self.policies.len()),
+            ("concurrency", self.concurrency.len()),
+            ("seeds", self.seeds.len()),
+        ];
+        for (key, length) in lists {
+            if !(1..=SWEEP_LIMIT).contains(&length) {
+                let reason = format!("has {length} entries: give 1 to {SWEEP_LIMIT}");
+                return Err(self.wrong(key, reason));
+            }
+        }
+        if self.concurrency.contains(&0) {
+            return Err(self.wrong("concurrency", "0 requests at a time are no load: give 1 or more".into()));
+        }
+        if self.duration.is_zero() {
+            return Err(self.wrong("duration_s", "must be more than 0".into()));
+        }
+        let workload = self.workload()?;
+        if workload.drive() != Drive::Closed && self.concurrency.as_slice() != [1] {
+            let reason = format!("workload {} is a batch of jobs: leave it out", self.workload);
+            return Err(self.wrong("concurrency", reason));
+        }
+        for policy in &self.policies {
+            for device in &self.devices {
+                self.prefetcher(policy, device)?;
+            }
+            self.reclaim(policy)?;
+        }
+        self.scheduler()?;
+        Ok(())
+    }
+
+    fn workload(&self) -> Result<Box<dyn crate::program::Workload>, ExperimentError> {
+        workload::by_name(&self.workload, &self.parameters)
+            .map_err(|cause| ExperimentError::Workload { experiment: self.name.clone(), cause })
+    }
+
+    fn scheduler(&self) -> Result<Box<dyn block::Scheduler>, ExperimentError> {
+        let known = || scheduler::NAMES.iter().map(|(name, _)| *name);
+        scheduler::by_name(&self.scheduler)
+            .ok_or_else(|| self.wrong("scheduler", unknown(&self.scheduler, known())))
+    }
+
+    fn prefetcher(&self, policy: &Policy, device: &Profile) -> Result<Box<dyn Prefetcher>, ExperimentError> {
+        let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
+        stream::by_name(&policy.prefetcher, &self.prefetch, &costs)
+            .map_err(|error| self.wrong("policies", error.to_string()))
+    }
+
+    fn reclaim(&self, policy: &Policy) -> Result<Box<dyn reclaim::Reclaim>, ExperimentError> {
+        let known = || reclaim::NAMES.iter().map(|(name, _)| *name);
+        reclaim::by_name(&policy.reclaim)
+            .ok_or_else(|| self.wrong("policies", unknown(&policy.reclaim, known())))
+    }
+
+    /// Every run, in the order of results.
+    fn places(&self) -> Vec<Place<'_>> {
+        let mut places = Vec::new();
+        for device in 0..self.devices.len() {
+            for policy in &self.policies {
+                for &concurrency in &self.concurrency {
+                    for &seed in &self.seeds {
+                        places.push(Place { device, policy, concurrency, seed });
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    fn machine_for(&self, placed: &Placed, place: Place<'_>) -> Result<Machine, ExperimentError> {
+        let profile = &self.devices[place.device];
+        let build = Build { seed: place.seed, ..Build::default() };
+        let device = profile
+            .build(&build)
+            .map_err(|cause| ExperimentError::Device { experiment: self.name.clone(), cause })?;
+        let machine = Machine::new(Parts {
+            settings: self.machine.clone(),
+            block: BlockLayer::new(self.block, self.scheduler()?, device),
+            prefetcher: self.prefetcher(place.policy, profile)?,
+            reclaim: self.reclaim(place.policy)?,
+            workload: self.workload()?,
+            extents: placed.clone(),
+            concurrency: place.concurrency,
+            seed: place.seed,
+        });
+        machine.map_err(|cause| self.failed(place, cause))
+    }
+
+    fn failed(&self, place: Place<'_>, cause: crate::machine::MachineError) -> ExperimentError {
+        let Place { device, policy, concurrency, seed } = place;
+        let device = self.devices[device].name();
+        let run = format!("{device}, {policy}, concurrency {concurrency}, seed {seed}");
+        ExperimentError::Machine { experiment: self.name.clone(), run, cause: Box::new(cause) }
+    }
+
+    /// Puts the reports, which come in the order of the places, to their points.
+    fn results(&self, reports: Vec<Report>) -> Results {
+        let mut reports = reports.into_iter();
+        let mut points: Vec<Point> = Vec::new();
+        for place in self.places() {
+            let device = self.devices[place.device].name();
+            let same = points.last().is_some_and(|last| {
+                last.device == device
+                    && last.policy == *place.policy
+                    && last.concurrency == place.concurrency
+                    && last.runs.len() < self.seeds.len()
+            });
+            if !same {
+                points.push(Point {
+                    device: device.to_owned(),
+                    policy: place.policy.clone(),
+                    concurrency: place.concurrency,
+                    runs: Vec::new(),
+                });
+            }
+            if let (Some(point), Some(report)) = (points.last_mut(), reports.next()) {
+                point.runs.push(Run { seed: place.seed, report });
+            }
+        }
+        Results {
+            experiment: self.name.clone(),
+            description: self.description.clone(),
+            workload: self.workload.clone(),
+            scheduler: self.scheduler.clone(),
+            points,
+        }
+    }
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!("there is no '{name}'; known are {}", known.collect::<Vec<_>>().join(", "))
+}

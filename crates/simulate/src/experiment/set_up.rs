@@ -1,0 +1,127 @@
+//! The papers' set-ups: one set of parameters for each, everything else common.
+
+use crate::block;
+use crate::machine::Settings;
+use foreseek_prefetch::stream;
+use foreseek_units::Bytes;
+use std::fmt;
+
+/// Read-ahead and page replacement together: what the papers compare.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The name of the prefetcher (`foreseek_prefetch::stream::by_name`).
+    pub prefetcher: String,
+    /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
+    pub reclaim: String,
+}
+
+impl Policy {
+    /// A prefetcher over the lists of Linux 2.6.
+    #[must_use]
+    pub fn new(prefetcher: &str) -> Self {
+        Self { prefetcher: prefetcher.to_owned(), reclaim: DEFAULT_RECLAIM.to_owned() }
+    }
+}
+
+/// The page replacement of a policy that names none.
+const DEFAULT_RECLAIM: &str = "linux-2.6";
+
+impl From<&str> for Policy {
+    /// `prefetcher` or `prefetcher+reclaim`.
+    fn from(text: &str) -> Self {
+        match text.split_once('+') {
+            Some((prefetcher, reclaim)) => {
+                Self { prefetcher: prefetcher.to_owned(), reclaim: reclaim.to_owned() }
+            }
+            None => Self::new(text),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reclaim == DEFAULT_RECLAIM {
+            f.pad(&self.prefetcher)
+        } else {
+            f.pad(&format!("{}+{}", self.prefetcher, self.reclaim))
+        }
+    }
+}
+
+/// A paper's machine, kernel and device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SetUp {
+    /// TR-840 section 5: two 2 GHz Xeons, 512 MB, Linux 2.6.3 as corrected in its section 6, the IBM
+    /// drive at 51.3 MB/s, anticipatory scheduling.
+    Tr840,
+    /// EuroSys'07 section 6: the same processors, 2 GB, Linux 2.6.10, the IBM drive at 37.3 MB/s.
+    EuroSys,
+    /// EuroSys'07 section 6.3: the same machine under Xen 3.0.2 with Linux 2.6.16 (the rules of
+    /// 2.6.18), whose scheduler sees one process, and the drive at the rate that it has there. The guest's
+    /// memory is not stated; taken is the machine's.
+    EuroSysXen,
+}
+
+/// Their names in experiment files.
+pub const SET_UPS: [(&str, SetUp); 3] =
+    [("tr840", SetUp::Tr840), ("eurosys", SetUp::EuroSys), ("eurosys-xen", SetUp::EuroSysXen)];
+
+impl SetUp {
+    /// The machine.
+    #[must_use]
+    pub fn machine(self) -> Settings {
+        Settings::xeons(match self {
+            Self::Tr840 => Bytes::mib(512),
+            Self::EuroSys | Self::EuroSysXen => Bytes::gib(2),
+        })
+    }
+
+    /// The block layer.
+    #[must_use]
+    pub fn block(self) -> block::Settings {
+        match self {
+            Self::Tr840 => block::Settings::LINUX_2_6_3,
+            Self::EuroSys => block::Settings::LINUX_2_6_10,
+            Self::EuroSysXen => block::Settings::LINUX_2_6_18,
+        }
+    }
+
+    /// The I/O scheduler's name.
+    #[must_use]
+    pub fn scheduler(self) -> &'static str {
+        match self {
+            Self::Tr840 | Self::EuroSys => "anticipatory",
+            Self::EuroSysXen => "anticipatory-blind-2.6.18",
+        }
+    }
+
+    /// The built-in device profile's name.
+    #[must_use]
+    pub fn device(self) -> &'static str {
+        match self {
+            Self::Tr840 | Self::EuroSysXen => "ibm-36g-51",
+            Self::EuroSys => "ibm-36g-37",
+        }
+    }
+
+    /// The kernel's read-ahead: whose windows, how switch costs are averaged, how much is aggressive.
+    #[must_use]
+    pub fn prefetch(self) -> stream::Settings {
+        match self {
+            Self::Tr840 => stream::Settings::tr840(),
+            Self::EuroSys => stream::Settings::eurosys(),
+            Self::EuroSysXen => stream::Settings::eurosys_guest(),
+        }
+    }
+
+    /// Its Linux, competitive and aggressive read-ahead.
+    #[must_use]
+    pub fn policies(self) -> Vec<Policy> {
+        let names: &[&str] = match self {
+            Self::Tr840 => &["linux-2.6.3", "competitive", "aggressive"],
+            Self::EuroSys => &["linux-2.6.10", "competitive", "aggressive"],
+            Self::EuroSysXen => &["linux-2.6.18", "competitive", "aggressive"],
+        };
+        names.iter().map(|name| Policy::new(name)).collect()
+    }
+}

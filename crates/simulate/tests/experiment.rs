@@ -1,0 +1,144 @@
+//! Experiments: from TOML to results.
+
+use foreseek_device::Profile;
+use foreseek_simulate::experiment::{Experiment, Metric, Policy, Results, SetUp, run};
+use foreseek_units::Nanos;
+
+fn parse(text: &str) -> Result<Experiment, String> {
+    let device = |name: &str| Profile::builtin(name).ok_or_else(|| format!("there is no '{name}'"));
+    Experiment::parse("x.toml", text, &device).map_err(|error| error.to_string())
+}
+
+fn small(scheduler: &str) -> Experiment {
+    let mut experiment = Experiment::new("small", SetUp::Tr840, "two-rand-0");
+    experiment.scheduler = scheduler.to_owned();
+    experiment.concurrency = vec![1, 4];
+    experiment.seeds = vec![7, 8];
+    experiment.warm_up = Nanos::from_secs(2);
+    experiment.duration = Nanos::from_secs(5);
+    experiment
+}
+
+fn results(experiment: &Experiment, workers: usize) -> Results {
+    run(experiment, workers, &|_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_same_experiment_gives_the_same_bytes_on_any_number_of_threads() {
+    let experiment = small("noop");
+    let (one, many) = (results(&experiment, 1), results(&experiment, 3));
+    assert_eq!(one.to_json().to_string(), many.to_json().to_string());
+    assert_eq!(one.to_csv(), many.to_csv());
+    // Three policies, two levels, two seeds, and a line of names.
+    assert_eq!(one.to_csv().lines().count(), 13);
+}
+
+#[test]
+fn points_come_in_the_order_of_the_sweep_with_their_seeds() {
+    let experiment = small("noop");
+    let results = results(&experiment, 2);
+    let order: Vec<(String, u32)> =
+        results.points.iter().map(|point| (point.policy.to_string(), point.concurrency)).collect();
+    let policies = ["linux-2.6.3", "competitive", "aggressive"];
+    let expected: Vec<(String, u32)> =
+        policies.iter().flat_map(|policy| [1, 4].map(|level| ((*policy).to_owned(), level))).collect();
+    assert_eq!(order, expected);
+    for point in &results.points {
+        assert_eq!(point.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [7, 8]);
+        let summary = point.summary(&Metric::THROUGHPUT);
+        assert!(summary.low <= summary.mean && summary.mean <= summary.high);
+        assert!(summary.mean > 1.0, "{point:?}");
+    }
+    let level = results.point("ibm-36g-51", &Policy::new("linux-2.6.3"), 4).expect("it was run");
+    let ratio = level.ratio(level, &Metric::THROUGHPUT);
+    assert_eq!((ratio.low, ratio.mean, ratio.high), (1.0, 1.0, 1.0));
+}
+
+#[test]
+fn jobs_are_timed_to_their_end() {
+    let mut experiment = small("noop");
+    experiment.workload = "diff5".to_owned();
+    experiment.concurrency = vec![1];
+    experiment.policies.truncate(1);
+    experiment.duration = Nanos::from_secs(600);
+    let results = results(&experiment, 1);
+    let report = &results.points[0].runs[0].report;
+    assert_eq!(report.jobs.len(), 1);
+    assert_eq!(report.time, report.jobs[0].1, "the last job ends the run");
+    // Two files of 5 MB at the drive's rate, and not a hundred times that.
+    assert!((0.2..20.0).contains(&report.time.as_secs_f64()), "{}", report.time);
+}
+
+#[test]
+fn a_file_overrides_its_set_up_key_by_key() {
+    let experiment = parse(
+        r#"
+        name = "n"
+        set_up = "eurosys"
+        devices = ["seagate-146g", "ibm-36g-37"]
+        scheduler = "noop"
+        policies = ["none", "oracle"]
+        concurrency = [1, 2]
+        seeds = [5]
+        duration_s = 1.5
+        [workload]
+        name = "one-rand-10"
+        file_size = "2 MiB"
+        [machine]
+        memory = "1 GiB"
+        processors = 1
+        [costs]
+        copy_us = 2.5
+        [block]
+        largest_sectors = 512
+        [prefetch]
+        aggressive_pages = 99
+        "#,
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(experiment.devices.len(), 2);
+    assert_eq!(experiment.machine.memory.total, foreseek_units::Bytes::gib(1));
+    assert_eq!(experiment.machine.processors, 1);
+    assert_eq!(experiment.machine.costs.copy, Nanos(2500));
+    assert_eq!(experiment.block.largest.get(), 512);
+    assert_eq!(experiment.prefetch.aggressive.get(), 99);
+    assert_eq!(experiment.duration, Nanos::from_millis(1500));
+    // What the file does not name is the set-up's.
+    assert_eq!(experiment.block.requests, SetUp::EuroSys.block().requests);
+    assert_eq!(experiment.prefetch.generation, SetUp::EuroSys.prefetch().generation);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_key_and_reason() {
+    let workload = "[workload]\nname = \"one-whole-0\"\n";
+    for (text, words) in [
+        ("concurency = [1]\n", ["x.toml", "line 1", "concurency"]),
+        ("duration_s = \"long\"\n", ["x.toml", "duration_s", "string"]),
+        ("duration_s = -1\n", ["x.toml", "duration_s", "-1"]),
+        ("concurrency = []\n", ["x.toml", "concurrency", "0 entries"]),
+        ("concurrency = [0]\n", ["x.toml", "concurrency", "1 or more"]),
+        ("scheduler = \"elevators\"\n", ["x.toml", "scheduler", "noop"]),
+        ("policies = [\"linux\"]\n", ["x.toml", "policies", "linux-2.6.3"]),
+        ("policies = [\"none+lru\"]\n", ["x.toml", "policies", "linux-2.6"]),
+        ("devices = [\"floppy\"]\n", ["x.toml", "devices", "floppy"]),
+        ("set_up = \"tr841\"\n", ["x.toml", "set_up", "tr840"]),
+    ] {
+        let text = format!("{text}{workload}");
+        let error = parse(&text).expect_err(&text);
+        for word in words {
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+    let error = parse("[workload]\nname = \"one\"\n").expect_err("no such workload");
+    assert!(error.contains("x.toml: workload") && error.contains("one-whole-0"), "{error}");
+    let error = parse(&format!("{workload}[machine]\nmemory = \"lots\"\n")).expect_err("no size");
+    assert!(error.contains("line 4") && error.contains("memory") && error.contains("lots"), "{error}");
+}
+
+#[test]
+fn a_machine_without_room_for_a_cache_is_refused_with_the_remedy() {
+    let mut experiment = small("noop");
+    experiment.machine.memory = foreseek_simulate::machine::Memory::of(foreseek_units::Bytes::mib(64));
+    let error = run(&experiment, 1, &|_| {}).expect_err("too small").to_string();
+    assert!(error.contains("64 MiB") && error.contains("at least"), "{error}");
+}
