@@ -68,6 +68,9 @@ pub enum Step {
     Compute(Nanos),
     /// Waits for so long without a processor.
     Sleep(Nanos),
+    /// A part of the work begins: its time counts from here, and not from the end of the one before
+    /// it or the start of the process.
+    Begun,
     /// A part of the work is done (one request, one query): counted and timed by the metrics.
     Finished,
     /// The program ends; what it left open is closed.

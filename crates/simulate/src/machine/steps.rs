@@ -78,6 +78,7 @@ impl Machine {
             }
             Step::Compute(time) => self.set_doing(process, Doing::Compute(time)),
             Step::Sleep(time) => return Ok(self.sleep(process, time)),
+            Step::Begun => one.began = self.now,
             Step::Finished => self.finished(process),
             Step::Exit => {
                 self.exit(process);

@@ -2,16 +2,16 @@
 //!
 //! What the paper says: "the latency of an individual small I/O request is measured with
 //! microbenchmark Two-Rand-0 running in the background". What is taken for the rest: the program of
-//! number 0 is the probe, all others are handlers of [`two-rand-0`](super::micro); one of the
-//! concurrency level is therefore the probe. The probe never ends. Each 100 ms it opens a random file,
-//! reads 4 KiB of it at a random page, and says [`Step::Finished`](crate::program::Step::Finished);
-//! the pause lies behind that, so that from the opening to `Finished` it is the latency.
+//! number [`PROBE`] is the probe, all others are handlers of `two-rand-0`, so that one of the
+//! concurrency level is the probe. It never ends. Each 100 ms it opens a random file and reads 4 KiB
+//! of it at a random page. Response times are the probe's alone: the handlers here do not say when
+//! they have finished.
 
 use super::WorkloadError;
 use super::micro;
 use super::parameters::Checked;
 use super::script::{Script, Source, Steps};
-use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Workload};
+use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE, PageIndex};
 use rand::RngExt;
 use rand_core::Rng;
@@ -51,8 +51,26 @@ impl Workload for SmallRead {
                 files: self.files.len() as u32,
                 pages: self.files.first().map_or(1, |file| file.length.pages_floor().get().max(1)),
             }),
-            _ => self.background.program(number, random),
+            _ => Box::new(Silent(self.background.program(number, random))),
         }
+    }
+}
+
+/// A program that does not say when it has finished a part of its work.
+struct Silent(Box<dyn Program>);
+
+impl Program for Silent {
+    fn next(&mut self, random: &mut dyn Rng) -> Step {
+        loop {
+            match self.0.next(random) {
+                Step::Finished => {}
+                step => return step,
+            }
+        }
+    }
+
+    fn memory(&self) -> Bytes {
+        self.0.memory()
     }
 }
 
@@ -65,14 +83,45 @@ impl Source for Probe {
     fn more(&mut self, random: &mut dyn Rng, steps: &mut Steps) {
         let handle = Handle(0);
         let page = PageIndex(random.random_range(0..self.pages));
+        steps.sleep(PAUSE);
+        steps.begun();
         steps.open(handle, FileNumber(random.random_range(0..self.files)), Some(LENGTH));
         steps.read(handle, page.offset(), LENGTH);
-        steps.close(handle);
         steps.finished();
-        steps.sleep(PAUSE);
+        steps.close(handle);
     }
 
     fn memory(&self) -> Bytes {
         MEMORY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Parameters, by_name};
+    use super::*;
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    #[test]
+    fn only_the_probe_is_timed_and_only_its_reads() {
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let mut small_read = by_name("small-read", &Parameters::default()).expect("known");
+        let mut probe = small_read.program(PROBE, &mut random);
+        let steps: Vec<Step> = (0..6).map(|_| probe.next(&mut random)).collect();
+        assert!(matches!(
+            steps[..],
+            [
+                Step::Sleep(PAUSE),
+                Step::Begun,
+                Step::Open { .. },
+                Step::Read { .. },
+                Step::Finished,
+                Step::Close { .. }
+            ]
+        ));
+        let mut handler = small_read.program(1, &mut random);
+        let steps = std::iter::from_fn(|| Some(handler.next(&mut random)).filter(|step| *step != Step::Exit));
+        assert!(steps.into_iter().all(|step| step != Step::Finished));
     }
 }

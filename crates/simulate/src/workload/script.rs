@@ -83,6 +83,10 @@ impl Steps {
         self.0.push_back(Step::Sleep(time));
     }
 
+    pub(super) fn begun(&mut self) {
+        self.0.push_back(Step::Begun);
+    }
+
     pub(super) fn finished(&mut self) {
         self.0.push_back(Step::Finished);
     }

@@ -59,6 +59,7 @@ pub(super) fn trail(workload: &mut dyn Workload, number: u64, random: &mut dyn R
             }
             Step::Compute(time) => trail.computed += time,
             Step::Sleep(time) => trail.slept += time,
+            Step::Begun => {}
             Step::Finished => trail.finished += 1,
             Step::Exit => break,
         }
@@ -76,7 +77,8 @@ fn every_workload_keeps_the_rules() {
         };
         let mut random = Pcg64Mcg::seed_from_u64(3);
         for number in 0..programs {
-            assert!(trail(&mut *workload, number, &mut random).finished > 0, "{name}");
+            let finished = trail(&mut *workload, number, &mut random).finished;
+            assert_eq!(finished > 0, name != "small-read" || number == probe::PROBE, "{name}");
         }
     }
 }
@@ -103,7 +105,7 @@ const HEADS: &[(&str, u64)] = &[
     ("index-search", 0x99b1_2c3a_4d5a_c15a),
     ("media-server", 0x358e_7ec1_c959_1339),
     ("sequence-search", 0x195b_0cbe_39d1_9a10),
-    ("small-read", 0xf4aa_03df_ce75_4c2a),
+    ("small-read", 0x34d5_8386_9df2_0207),
     ("cp5", 0xff91_8a0c_6abf_5563),
     ("cp50", 0x2552_1625_fec2_9505),
     ("diff5", 0x6f85_5ec2_1c4b_518a),
