@@ -194,3 +194,148 @@ fn initial(request: Pages, most: Pages) -> Pages {
         _ => most,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::stream::Settings;
+    use crate::stream::testing::{Window, World};
+
+    fn world(length: u64) -> World {
+        World::new("linux-2.6.18", &Settings::default(), length)
+    }
+
+    fn singles(pages: std::ops::Range<u64>) -> Vec<Window> {
+        pages.map(|page| (page, 1)).collect()
+    }
+
+    #[test]
+    fn golden_a_sequential_reader_gets_4_8_16_32() {
+        let mut world = world(1000);
+        assert_eq!(world.pages([0]), [(0, 4)]);
+        assert_eq!(world.pages([1]), [(4, 8)], "from the second call on");
+        assert_eq!(world.pages(2..5), [(12, 16)]);
+        assert_eq!(world.pages(5..93), [(28, 32), (60, 32), (92, 32), (124, 32)]);
+    }
+
+    #[test]
+    fn golden_calls_of_64_kib() {
+        let mut world = world(1000);
+        assert_eq!(world.call(0, 16), [(0, 32)]);
+        assert_eq!(world.call(16, 16), [(32, 32)]);
+        assert_eq!(world.call(32, 16), [(64, 32)]);
+        assert_eq!(world.call(48, 16), []);
+        assert_eq!(world.call(64, 16), [(96, 32)]);
+    }
+
+    #[test]
+    fn the_initial_window_goes_by_the_call() {
+        for (request, window) in [(1, 4), (2, 4), (3, 8), (5, 16), (8, 16), (9, 32), (16, 32)] {
+            assert_eq!(world(1000).call(0, request), [(0, window)], "a call of {request}");
+        }
+    }
+
+    #[test]
+    fn windows_below_a_sixteenth_of_the_maximum_grow_four_times() {
+        use foreseek_units::Pages;
+        let settings = Settings { window: Pages(128), ..Settings::default() };
+        let mut world = World::new("linux-2.6.18", &settings, 5000);
+        assert_eq!(world.pages(0..5), [(0, 4), (4, 16), (20, 32)]);
+    }
+
+    #[test]
+    fn a_call_as_long_as_the_maximum_gets_the_ahead_window_at_once() {
+        let mut world = world(1000);
+        assert_eq!(world.call(0, 32), [(0, 32), (32, 32)]);
+    }
+
+    #[test]
+    fn a_long_call_is_looked_at_again_where_the_look_before_ended() {
+        assert_eq!(world(1000).call(0, 96), [(0, 32), (32, 32), (64, 32), (96, 32)]);
+    }
+
+    #[test]
+    fn a_call_out_of_sequence_reads_itself_and_turns_read_ahead_off() {
+        let mut world = world(5000);
+        assert_eq!(world.call(100, 8), [(100, 8)], "not at the start: not sequential");
+        assert_eq!(world.call(108, 8), [(108, 16)], "the first call in sequence");
+        assert_eq!(world.call(116, 8), [(124, 32)]);
+        assert_eq!(world.call(3000, 4), [(3000, 4)]);
+        assert_eq!(world.call(3004, 4), [(3004, 8)], "begins anew");
+    }
+
+    #[test]
+    fn a_long_call_out_of_sequence_reads_the_maximum_and_goes_on_in_sequence() {
+        assert_eq!(world(5000).call(500, 64), [(500, 32), (532, 32), (564, 32)]);
+    }
+
+    #[test]
+    fn a_call_that_begins_in_the_last_ones_page_goes_on_from_the_next() {
+        let mut world = world(5000);
+        world.call(0, 2);
+        assert_eq!(world.call(1, 1), [], "nothing new");
+        assert_eq!(world.call(1, 2), [(4, 8)], "page 2 follows page 1");
+    }
+
+    #[test]
+    fn after_256_pages_in_memory_it_rests_until_one_is_missing() {
+        let mut world = world(5000);
+        world.memory.cached.extend(0..5000);
+        // 4 + 8 + 16 + 8 x 32 = 284 when the window at page 252 is looked at.
+        assert_eq!(world.pages(0..400), []);
+        world.evict(600..700);
+        assert_eq!(world.pages(400..600), []);
+        assert_eq!(world.pages([600]), [(600, 1)], "resting: the page alone");
+        assert_eq!(world.pages([601]), [(601, 4)], "awake: the first call in sequence");
+    }
+
+    #[test]
+    fn before_256_pages_in_memory_it_looks_on() {
+        let mut world = world(5000);
+        world.memory.cached.extend(0..124);
+        assert_eq!(world.pages(0..93), [(124, 32)]);
+    }
+
+    #[test]
+    fn a_lost_page_makes_the_next_window_two_pages_shorter() {
+        let mut world = world(1000);
+        world.pages(0..29);
+        world.evict([29]);
+        assert_eq!(world.pages([29]), [(29, 1)]);
+        assert_eq!(world.pages(30..61), [(92, 30)]);
+        assert_eq!(world.pages(61..93), [(122, 32)], "and only the next");
+    }
+
+    #[test]
+    fn thrashing_leaves_four_pages_at_least() {
+        let mut world = world(1000);
+        world.pages([0]);
+        world.evict(0..4);
+        let mut windows = vec![(4, 8), (1, 1), (2, 1), (3, 1)];
+        windows.push((12, 6));
+        assert_eq!(world.pages(1..5), windows);
+        world.evict(5..12);
+        let mut windows = singles(5..12);
+        windows.push((18, 4));
+        assert_eq!(world.pages(5..13), windows);
+    }
+
+    #[test]
+    fn congestion_cancels_only_what_the_call_does_not_reach() {
+        let mut world = world(1000);
+        world.pages([0]);
+        world.memory.congested = true;
+        assert_eq!(world.pages(1..3), []);
+        world.memory.congested = false;
+        assert_eq!(world.pages([3]), [(4, 8)], "tried again");
+        world.memory.congested = true;
+        assert_eq!(world.pages(4..12), []);
+        assert_eq!(world.pages([12]), [(12, 16)], "the call needs it");
+        assert_eq!(world.call(500, 4), [(500, 4)]);
+    }
+
+    #[test]
+    fn faults_read_a_window_with_the_page_in_its_middle() {
+        let mut world = world(1000);
+        assert_eq!(world.faults([100, 101, 200]), [(84, 32), (184, 32)]);
+    }
+}

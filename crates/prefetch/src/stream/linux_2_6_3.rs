@@ -3,7 +3,8 @@
 //! was used.
 //!
 //! A sequential stream is read in 16, 18, 32, 32, ... pages (TR-840 section 2.2). A random one soon
-//! turns read-ahead off.
+//! turns read-ahead off. A window that is continued where it ends, because none was ahead, is followed
+//! by one of the size to come, and not held at what was used.
 
 use super::mapped;
 use super::two_windows::Rules;
@@ -41,16 +42,169 @@ mod tests {
     use crate::stream::Settings;
     use crate::stream::testing::{Window, World};
 
-    fn world(length: u64) -> World {
+    fn corrected(length: u64) -> World {
         World::new("linux-2.6.3", &Settings::tr840(), length)
     }
 
+    fn stock(length: u64) -> World {
+        World::new("linux-2.6.3", &Settings { corrected: false, ..Settings::tr840() }, length)
+    }
+
+    fn singles(pages: std::ops::Range<u64>) -> Vec<Window> {
+        pages.map(|page| (page, 1)).collect()
+    }
+
+    /// TR-840 section 2.2.
     #[test]
     fn golden_a_sequential_stream_is_read_in_16_18_32_32() {
-        let windows: Vec<Window> = world(200).pages(0..200);
+        let windows = corrected(200).pages(0..200);
         assert_eq!(
             windows,
             [(0, 16), (16, 18), (34, 32), (66, 32), (98, 32), (130, 32), (162, 32), (194, 6)]
         );
+    }
+
+    /// The four microbenchmarks read 64 KiB at a time: the same windows at the same pages.
+    #[test]
+    fn golden_calls_of_64_kib_make_the_same_windows() {
+        let mut world = corrected(200);
+        assert_eq!(world.call(0, 16), [(0, 16), (16, 18)]);
+        assert_eq!(world.call(16, 16), [(34, 32)]);
+        assert_eq!(world.call(32, 16), [(66, 32)]);
+    }
+
+    #[test]
+    fn the_first_read_makes_half_the_maximum_anywhere() {
+        assert_eq!(corrected(2000).pages([1000]), [(1000, 16)]);
+    }
+
+    #[test]
+    fn each_page_in_the_window_adds_two_up_to_the_maximum() {
+        // Every second page: a hit at page 2 makes 18, seven to page 14 make 30, page 16 makes 32.
+        assert_eq!(corrected(200).pages((0..20).step_by(2)), [(0, 16), (16, 18), (34, 32)]);
+    }
+
+    #[test]
+    fn the_same_page_again_changes_nothing() {
+        assert_eq!(corrected(200).pages([0, 0, 0, 0, 1]), [(0, 16), (16, 18)]);
+    }
+
+    #[test]
+    fn the_ahead_windows_first_page_makes_it_current_and_the_next_page_reads_on() {
+        let mut world = corrected(200);
+        assert_eq!(world.pages(0..17), [(0, 16), (16, 18)]);
+        assert_eq!(world.pages(17..34), [(34, 32)]);
+        assert_eq!(world.pages(34..35), []);
+        assert_eq!(world.pages(35..36), [(66, 32)]);
+    }
+
+    #[test]
+    fn a_miss_begins_a_window_as_long_as_the_last_one_was_used() {
+        let mut world = corrected(9000);
+        world.pages(0..4);
+        assert_eq!(world.pages([1000]), [(1000, 4)]);
+        assert_eq!(world.pages([1001, 1002]), [(1004, 6)], "and grows again by two for each hit");
+        assert_eq!(world.pages([5000]), [(5000, 3)]);
+    }
+
+    #[test]
+    fn random_reads_turn_it_off_and_32_missing_pages_in_sequence_on_again() {
+        let mut world = corrected(9000);
+        assert_eq!(world.pages([0, 1000, 2000]), [(0, 16), (1000, 1), (2000, 1)]);
+        assert_eq!(world.pages(2001..2033), singles(2001..2033));
+        // On at 32, less two for a page outside the window that it takes for read.
+        assert_eq!(world.pages(2033..2035), [(2033, 30), (2063, 32)]);
+    }
+
+    #[test]
+    fn while_it_is_off_a_page_out_of_sequence_takes_one_back() {
+        let mut world = corrected(9000);
+        world.pages([0, 1000, 2000]);
+        world.pages(2001..2031);
+        world.pages([5000]);
+        assert_eq!(world.pages(5001..5004), singles(5001..5004), "30 - 1 + 3 make 32");
+        assert_eq!(world.pages([5004]), [(5004, 30)]);
+    }
+
+    #[test]
+    fn a_window_wholly_in_memory_makes_the_next_one_shorter() {
+        let mut world = corrected(200);
+        world.memory.cached.extend(16..34);
+        assert_eq!(world.pages(0..17), [(0, 16)]);
+        // The ahead window was cut to 15 pages, one less than before; the next begins after those.
+        assert_eq!(world.pages([17]), [(31, 32)]);
+    }
+
+    #[test]
+    fn a_window_of_one_page_in_memory_turns_it_off() {
+        let mut world = corrected(9000);
+        world.pages([0, 1000]);
+        world.memory.cached.extend(1001..1004);
+        assert_eq!(world.pages([1001, 1002, 1003]), []);
+        assert_eq!(world.pages(1004..1010), singles(1004..1010));
+    }
+
+    #[test]
+    fn a_page_lost_before_use_is_read_alone_and_takes_three_off() {
+        let mut world = corrected(200);
+        world.pages(0..6);
+        world.evict(6..16);
+        // 26 at page 5; ten pages add two and take three each; 16 and 17 add four.
+        let mut windows = singles(6..16);
+        windows.push((34, 20));
+        assert_eq!(world.pages(6..18), windows);
+    }
+
+    #[test]
+    fn thrashing_leaves_four_pages_at_least() {
+        let mut world = corrected(200);
+        world.pages(0..2);
+        world.evict(2..34);
+        let mut windows = singles(2..17);
+        windows.extend([(34, 6), (17, 1)]);
+        assert_eq!(world.pages(2..18), windows);
+    }
+
+    /// TR-840 section 6: "the read-ahead window descriptors are not updated to reflect the
+    /// cancellation of the prefetch request, leading to an interruption of prefetching".
+    #[test]
+    fn stock_windows_advance_when_congestion_cancels_them() {
+        let mut world = stock(200);
+        world.pages([0]);
+        world.memory.congested = true;
+        assert_eq!(world.pages([1]), []);
+        world.memory.congested = false;
+        assert_eq!(world.pages(2..16), []);
+        let mut windows = vec![(16, 1), (31, 31)];
+        windows.extend(singles(17..31));
+        assert_eq!(world.pages(16..31), windows);
+    }
+
+    #[test]
+    fn corrected_windows_stay_and_are_tried_again() {
+        let mut world = corrected(200);
+        world.pages([0]);
+        world.memory.congested = true;
+        assert_eq!(world.pages(1..5), []);
+        world.memory.congested = false;
+        assert_eq!(world.pages([5]), [(16, 26)]);
+    }
+
+    #[test]
+    fn a_corrected_stream_goes_on_where_congestion_left_it_a_single_page() {
+        let mut world = corrected(200);
+        world.memory.congested = true;
+        assert_eq!(world.pages([0]), [(0, 1)]);
+        assert_eq!(world.pages([1]), [(1, 1)]);
+        world.memory.congested = false;
+        assert_eq!(world.pages([2]), [(2, 20)]);
+    }
+
+    #[test]
+    fn faults_read_an_aligned_block_around_unless_the_queue_is_congested() {
+        let mut world = corrected(200);
+        assert_eq!(world.faults([100]), [(96, 16)]);
+        world.memory.congested = true;
+        assert_eq!(world.faults([150]), [(150, 1)]);
     }
 }

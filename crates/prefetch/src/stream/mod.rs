@@ -23,6 +23,8 @@ mod machine;
 mod mapped;
 mod on_demand;
 mod policies;
+#[cfg(test)]
+mod properties;
 mod ramp;
 mod registry;
 mod settings;

@@ -52,7 +52,7 @@ pub(super) trait Rules: Send + Sync {
     /// A page elsewhere.
     fn miss(&self, memory: &mut Self::Memory);
     /// How long a new current window is. `used`: how much of the last one was, if the page touched
-    /// before lay in it; `next`: the size of the window to come.
+    /// before lay in it and this one does not continue it; `next`: the size of the window to come.
     fn current(&self, memory: &Self::Memory, used: Option<Pages>, next: Pages, most: Pages) -> Pages;
     /// Whether an ahead window is to be submitted.
     fn ahead(&self, memory: &Self::Memory, most: Pages) -> bool;
@@ -234,9 +234,9 @@ impl<R: Rules> TwoWindows<R> {
     ) -> bool {
         let page = answer.page();
         state.most = answer.most(&mut *self.depth, page);
-        let used = (state.current.contains(previous) && !state.cancelled)
-            .then(|| previous.next() - state.current.start);
         let continues = page == state.current.end && previous.next() == page;
+        let used = (state.current.contains(previous) && !continues && !state.cancelled)
+            .then(|| previous.next() - state.current.start);
         let size = match &state.memory {
             Some(memory) if self.ramp == Ramp::Stock || !continues => {
                 self.rules.current(memory, used, next, state.most)

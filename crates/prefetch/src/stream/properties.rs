@@ -1,0 +1,136 @@
+//! What holds for every policy in every machine, whatever its readers, memory and queue do. The
+//! contract of [`Prefetcher`](super::Prefetcher) itself is checked at each touch by [`World`].
+
+use super::testing::{Window, World};
+use super::{Generation, Served, Settings, names};
+use foreseek_units::{Lba, Pages, SectorSpan, Sectors};
+use proptest::prelude::*;
+
+/// Pages of the file that is read.
+const LENGTH: u64 = 600;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Call(u64, u64),
+    /// Goes on where the last call ended.
+    GoOn(u64),
+    Fault(u64),
+    Evict(u64, u64),
+    Cached(u64, u64),
+    Congested(bool),
+    Bound(Option<u64>),
+    Served(u64, u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => (0..LENGTH + 50, 1..70u64).prop_map(|(page, pages)| Op::Call(page, pages)),
+        12 => (1..40u64).prop_map(Op::GoOn),
+        2 => (0..LENGTH).prop_map(Op::Fault),
+        2 => (0..LENGTH, 1..80u64).prop_map(|(page, pages)| Op::Evict(page, pages)),
+        1 => (0..LENGTH, 1..80u64).prop_map(|(page, pages)| Op::Cached(page, pages)),
+        2 => any::<bool>().prop_map(Op::Congested),
+        1 => prop_oneof![Just(None), (0..100u64).prop_map(Some)].prop_map(Op::Bound),
+        2 => (any::<u64>(), 0..1u64 << 27).prop_map(|(from, to)| Op::Served(from, to)),
+    ];
+    proptest::collection::vec(op, 0..60)
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let generations = [
+        Generation::Linux2_6_3,
+        Generation::Linux2_6_10,
+        Generation::Linux2_6_18,
+        Generation::OnDemand,
+        Generation::Demand,
+    ];
+    let generation = proptest::sample::select(generations.to_vec());
+    (generation, 1..80u64, 1..80u64, 1..300u64, any::<bool>()).prop_map(
+        |(generation, window, slow_start, aggressive, corrected)| Settings {
+            generation,
+            window: Pages(window),
+            slow_start: Pages(slow_start),
+            aggressive: Pages(aggressive),
+            corrected,
+            ..Settings::default()
+        },
+    )
+}
+
+fn run(world: &mut World, ops: &[Op]) -> Vec<Window> {
+    let mut at = 0;
+    let mut windows = Vec::new();
+    for op in ops {
+        match *op {
+            Op::Call(page, pages) => {
+                windows.extend(world.call(page, pages));
+                at = page + pages;
+            }
+            Op::GoOn(pages) => {
+                windows.extend(world.call(at, pages));
+                at += pages;
+            }
+            Op::Fault(page) => windows.extend(world.faults([page])),
+            Op::Evict(page, pages) => world.evict(page..page + pages),
+            Op::Cached(page, pages) => world.memory.cached.extend(page..(page + pages).min(LENGTH)),
+            Op::Congested(congested) => world.memory.congested = congested,
+            Op::Bound(bound) => world.memory.bound = bound.map(Pages),
+            Op::Served(from, to) => {
+                world.served(Served { from: Lba(from), range: SectorSpan::at(Lba(to), Sectors(8)) });
+            }
+        }
+    }
+    windows
+}
+
+proptest! {
+    // Each case runs every policy; some hundreds were run when this was written.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn every_policy_keeps_the_contract(ops in ops(), settings in settings(), told in 1..LENGTH) {
+        for policy in names() {
+            let first = run(&mut World::told(policy, &settings, LENGTH, Some(told)), &ops);
+            let again = run(&mut World::told(policy, &settings, LENGTH, Some(told)), &ops);
+            prop_assert_eq!(first, again, "{}: the same story twice", policy);
+        }
+    }
+
+    /// Only the demanded page is asked for again and again where nothing stays in memory; a sequential
+    /// reader of an idle disk with memory enough gets every page once.
+    #[test]
+    fn a_sequential_reader_gets_every_page_once(settings in settings(), pages in 1..LENGTH, call in 1..40u64) {
+        for policy in names() {
+            let mut world = World::told(policy, &settings, LENGTH, Some(pages));
+            let calls = (0..pages.div_ceil(call)).map(|n| (n * call, call.min(pages - n * call)));
+            let windows: Vec<Window> = calls.flat_map(|(page, pages)| world.call(page, pages)).collect();
+            let mut at = 0;
+            for (start, len) in &windows {
+                prop_assert_eq!(*start, at, "{}: {:?}", policy, windows);
+                at += len;
+            }
+            prop_assert!(at >= pages && at <= LENGTH);
+            if policy == "none" || policy == "oracle" {
+                prop_assert_eq!(at, pages, "{} reads no more than is read", policy);
+            }
+        }
+    }
+
+    /// The depth that a policy may use is never passed, but by a call that wants more itself.
+    #[test]
+    fn no_window_is_deeper_than_the_rule_and_memory_allow(
+        ops in ops(), settings in settings(), bound in 1..60u64,
+    ) {
+        let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::Bound(_) | Op::Fault(_))).collect();
+        for policy in names() {
+            let mut world = World::told(policy, &settings, LENGTH, Some(LENGTH));
+            world.memory.bound = Some(Pages(bound));
+            let windows = run(&mut world, &ops);
+            let longest_call = 70;
+            prop_assert!(windows.iter().all(|window| window.1 <= bound.max(longest_call)), "{}", policy);
+            let stock = ["linux-2.6.3", "linux-2.6.10"].contains(&policy);
+            let most = bound.min(settings.window.get());
+            prop_assert!(!stock || windows.iter().all(|window| window.1 <= most), "{}: {:?}", policy, windows);
+        }
+    }
+}
