@@ -314,8 +314,8 @@ impl BlockLayer {
         let before = self.neighbours.ending(request.op, request.range.start);
         let other = after.into_iter().chain(before).find(|other| {
             *other != id && {
-                let other = self.slots[other.0 as usize].request;
-                self.fits(id, &other)
+                let with = self.slots[other.0 as usize].request;
+                self.fits(id, &with) && self.scheduler.may_merge(*other, &request)
             }
         });
         if let Some(other) = other {

@@ -2,7 +2,9 @@
 //! them, and properties against naive models.
 
 mod anticipatory;
+mod cfq;
 mod elevators;
 mod layer;
+mod properties;
 mod rig;
 mod stage;

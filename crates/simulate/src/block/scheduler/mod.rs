@@ -25,7 +25,8 @@ use foreseek_units::{Instant, SectorSpan};
 pub trait Scheduler: Send {
     /// A request arrives.
     fn add(&mut self, now: Instant, request: Request);
-    /// Whether the waiting request `id` may grow by `with`, its neighbour of the same kind.
+    /// Whether the waiting request `id` may grow by `with`, its neighbour of the same kind. Where
+    /// both wait, both are asked about each other.
     fn may_merge(&self, _id: RequestId, _with: &Request) -> bool {
         true
     }

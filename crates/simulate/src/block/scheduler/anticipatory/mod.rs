@@ -400,17 +400,17 @@ impl Scheduler for Anticipatory {
             self.batch.first_over(tick);
         }
         let who = self.name(request.who);
-        let counts = whole || self.settings.timer == AnticipationTimer::FirstPiece;
-        if self.last_reader == Some(who) && counts {
+        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        process.in_device = process.in_device.saturating_sub(1);
+        if request.synchronous {
+            process.last_end = Some(tick);
+        }
+        // Pieces that are neither here nor in the device may be long in coming.
+        let all = whole || process.in_device == 0;
+        if self.last_reader == Some(who) && (all || self.settings.timer == AnticipationTimer::FirstPiece) {
             self.over = Some(tick);
             if self.state == State::Decided {
                 self.state = State::Waiting { until: tick + self.settings.wait, since: now };
-            }
-        }
-        if let Some(process) = self.processes.get_mut(&who) {
-            process.in_device = process.in_device.saturating_sub(1);
-            if request.synchronous {
-                process.last_end = Some(tick);
             }
         }
         self.forget(Some(who));
