@@ -11,6 +11,7 @@ mod merge;
 mod metrics;
 mod request;
 pub mod scheduler;
+pub mod seek_law;
 mod settings;
 
 pub use layer::BlockLayer;

@@ -7,4 +7,5 @@ mod elevators;
 mod layer;
 mod properties;
 mod rig;
+mod seek_law;
 mod stage;

@@ -1,0 +1,123 @@
+//! How far the arm goes when requests are uniform: the law that EuroSys'07 section 4.1 uses.
+//!
+//! Of n requests drawn afresh and uniformly over a disk of size C, C-SCAN takes the nearest ahead of
+//! the head. All n lie farther than x with the probability `(1 - x/C)^n`; the mean is `C / (n + 1)`.
+//! Distances count around the end of the disk: the way back to the lowest sector is not looked at.
+//!
+//! The law does not hold in a closed loop, where each request served is replaced by one new one and
+//! the others stay: what the head has just passed is empty, and what lies ahead has had time to
+//! fill. There the mean is `C / 2n`.
+//!
+//! Both are drawn from a real scheduler here, and judged by the test of Kolmogorov and Smirnov.
+
+use super::{Request, RequestId, Scheduler};
+use foreseek_device::Op;
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{Instant, Lba, SectorSpan, Sectors, Span};
+use rand_core::Rng;
+
+/// The length of the drawn requests: a page. It counts as a point against any disk.
+const LENGTH: Sectors = Sectors(8);
+
+/// The probability that the nearest of `n` fresh uniform requests lies at least `distance` ahead on a
+/// disk of this size.
+#[must_use]
+pub fn at_least(distance: Sectors, capacity: Sectors, n: u32) -> f64 {
+    let part = distance.get() as f64 / capacity.get() as f64;
+    (1.0 - part).max(0.0).powf(f64::from(n))
+}
+
+/// The largest difference between the law and these distances (the statistic of Kolmogorov and
+/// Smirnov). At most [`critical`] if they follow the law.
+#[must_use]
+pub fn deviation(distances: &[Sectors], capacity: Sectors, n: u32) -> f64 {
+    let mut sorted = distances.to_vec();
+    sorted.sort_unstable();
+    let count = sorted.len() as f64;
+    let off = |(rank, distance): (usize, &Sectors)| {
+        let below = 1.0 - at_least(*distance, capacity, n);
+        (below - rank as f64 / count).abs().max((below - (rank + 1) as f64 / count).abs())
+    };
+    sorted.iter().enumerate().map(off).fold(0.0, f64::max)
+}
+
+/// The deviation that so many samples of the law exceed in one of a hundred cases (the asymptotic
+/// value, good from some 35 samples on).
+#[must_use]
+pub fn critical(samples: usize) -> f64 {
+    1.628 / (samples as f64).sqrt()
+}
+
+/// Seek distances of a scheduler that orders by C-SCAN: each from a place drawn at random to the one
+/// that it chooses of `n` requests drawn at random.
+pub fn fresh(
+    make: &dyn Fn() -> Box<dyn Scheduler>,
+    capacity: Sectors,
+    n: u32,
+    samples: usize,
+    random: &mut dyn Rng,
+) -> Vec<Sectors> {
+    (0..samples)
+        .filter_map(|_| {
+            let mut stage = Stage::new(make(), capacity);
+            stage.add(random);
+            stage.serve()?;
+            (0..n).for_each(|_| stage.add(random));
+            stage.serve()
+        })
+        .collect()
+}
+
+/// Seek distances of a scheduler at which `n` requests wait at any time: each that is served is
+/// replaced by one drawn at random. The first `n * n` are not counted, while the loop settles.
+pub fn closed_loop(
+    scheduler: Box<dyn Scheduler>,
+    capacity: Sectors,
+    n: u32,
+    samples: usize,
+    random: &mut dyn Rng,
+) -> Vec<Sectors> {
+    let mut stage = Stage::new(scheduler, capacity);
+    (0..n).for_each(|_| stage.add(random));
+    let mut next = || {
+        let distance = stage.serve();
+        stage.add(random);
+        distance
+    };
+    let settling = (n as usize).saturating_mul(n as usize);
+    (0..settling).for_each(|_| _ = next());
+    (0..samples).filter_map(|_| next()).collect()
+}
+
+/// A scheduler with requests at random places.
+struct Stage {
+    scheduler: Box<dyn Scheduler>,
+    capacity: Sectors,
+    head: Lba,
+    made: u32,
+}
+
+impl Stage {
+    fn new(scheduler: Box<dyn Scheduler>, capacity: Sectors) -> Self {
+        Self { scheduler, capacity, head: Lba::ZERO, made: 0 }
+    }
+
+    fn add(&mut self, random: &mut dyn Rng) {
+        let room = (self.capacity - LENGTH).get().max(1);
+        // 64 bits against 2^40 sectors: the bias is below 2^-24.
+        let range: SectorSpan = Span::at(Lba(random.next_u64() % room), LENGTH);
+        let id = RequestId(self.made);
+        self.made = self.made.wrapping_add(1);
+        let request = Request { id, op: Op::Read, range, who: Who(0), synchronous: true, at: Instant::ZERO };
+        self.scheduler.add(Instant::ZERO, request);
+    }
+
+    /// The distance to the request that is served next.
+    fn serve(&mut self) -> Option<Sectors> {
+        let request = self.scheduler.dispatch(Instant::ZERO)?;
+        let from = std::mem::replace(&mut self.head, request.range.end);
+        self.scheduler.completed(Instant::ZERO, &request, true);
+        let start = request.range.start;
+        Some(if start >= from { start - from } else { start + self.capacity - from })
+    }
+}
