@@ -10,6 +10,7 @@
 
 mod access_engine;
 mod access_list;
+pub mod competitive;
 mod contention;
 pub mod depth;
 pub mod driver;

@@ -1,0 +1,29 @@
+//! The theory of competitive prefetching, in a form that can be run.
+//!
+//! The model (TR-840 section 3, EuroSys'07 section 4.1): a stream of unknown length is read from its
+//! start in fetches. Each fetch costs a switch and its transfer; what it brings beyond the stream's
+//! end is wasted. Knowing the length costs one switch and the transfer of just that. A rule is
+//! *a-competitive* where it never costs more than `a` times as much, wherever the stream ends.
+//!
+//! - [`Model`] is the disk's time, [`Depths`] a sequence of fetches, [`Model::ratio`] the cost of a
+//!   stream against its optimum, [`Model::worst`] the stream for which that is largest.
+//! - Fetches of `C x R` are 2-competitive; fetches of any other constant size `d` cost up to
+//!   `1 + max(d / CR, CR / d)`; with a slow start of P fetches the papers bound the cost by `2 + P`.
+//! - [`adversary`] ends the stream where it hurts: no rule that does not know the length, and no
+//!   [`Prefetcher`](crate::stream::Prefetcher) either, is better than 2-competitive (EuroSys'07
+//!   section 4.2). Oracles and access lists are told what comes and are no such rules.
+//! - [`seek_law`] is the distribution of the distance to the nearest of n random requests (EuroSys'07
+//!   equation 5), with a test of fit.
+//!
+//! Limits: the bounds are about fetches that are made one by one, when the data of the one before
+//! are used up, each with a switch of its own. A kernel that has a window ahead has fetched up to one
+//! more depth when the stream ends; where that window costs a switch of its own too, twice becomes up
+//! to four times, for streams of two pages. [`adversary::against_policy`] says how much for each.
+
+pub mod adversary;
+mod depths;
+mod model;
+pub mod seek_law;
+
+pub use depths::Depths;
+pub use model::{Model, Worst};
