@@ -12,6 +12,7 @@ pub mod machine;
 mod options;
 mod page_lists;
 pub mod program;
+pub mod trace;
 mod two_lists;
 pub mod workload;
 

@@ -1,0 +1,122 @@
+//! What can be wrong with a trace or its replay.
+
+use foreseek_units::{Bytes, Nanos};
+
+/// A trace that cannot be read or replayed. Names the file, where in it, the reason and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// A line is not what its format says.
+    #[error("{file}: line {line}: {reason}")]
+    Line {
+        /// The trace.
+        file: String,
+        /// Counted from one.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A record of a binary trace is not what its format says.
+    #[error("{file}: byte {offset}: {reason}")]
+    Byte {
+        /// The trace.
+        file: String,
+        /// Where the record begins.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The trace cannot be read.
+    #[error("{file}: cannot be read near line or byte {near}: {source}")]
+    Io {
+        /// The trace.
+        file: String,
+        /// How far reading came.
+        near: u64,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The first line looks like no known format.
+    #[error(
+        "{file}: its first line is of no known trace format ({head}): say which it is, one of {}",
+        known.join(", ")
+    )]
+    Unknown {
+        /// The trace.
+        file: String,
+        /// How it begins.
+        head: String,
+        /// The formats that there are.
+        known: Vec<&'static str>,
+    },
+    /// A format that is recognised but cannot be read.
+    #[error("{file}: {format} traces cannot be read: {reason}")]
+    Unsupported {
+        /// The trace.
+        file: String,
+        /// The format.
+        format: &'static str,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
+    /// There is nothing in it.
+    #[error("{file}: holds no request")]
+    Empty {
+        /// The trace.
+        file: String,
+    },
+    /// It names more devices or files than are told apart.
+    #[error("{file}: names more than {limit} devices or files: cut the trace up")]
+    Places {
+        /// The trace.
+        file: String,
+        /// How many are told apart.
+        limit: usize,
+    },
+    /// Its requests reach beyond the device.
+    #[error(
+        "{file}: its requests need {needed}, the device has {capacity}: take a larger device, or wrap addresses around its end"
+    )]
+    Beyond {
+        /// The trace.
+        file: String,
+        /// How far its requests reach, all its devices one behind the other.
+        needed: Bytes,
+        /// What there is.
+        capacity: Bytes,
+    },
+    /// It says nothing of the times at which requests were made.
+    #[error("{file}: tells no times, only pauses after each request: replay it in a closed loop")]
+    NoTimes {
+        /// The trace.
+        file: String,
+    },
+    /// The device is too slow for an open loop.
+    #[error(
+        "{file}: after {at} of the trace {waiting} requests wait for the device: it is too slow for an open loop, replay in a closed one"
+    )]
+    Overload {
+        /// The trace.
+        file: String,
+        /// When.
+        at: Nanos,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// It has more requests than a machine's replay holds.
+    #[error("{file}: has more than {limit} requests: replay its first ones only, or through the block layer")]
+    TooLong {
+        /// The trace.
+        file: String,
+        /// How many may be.
+        limit: usize,
+    },
+    /// A request failed.
+    #[error("{file}: the device failed a request at sector {lba}")]
+    Failed {
+        /// The trace.
+        file: String,
+        /// Where.
+        lba: u64,
+    },
+}

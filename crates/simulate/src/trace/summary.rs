@@ -1,0 +1,190 @@
+//! What a trace holds.
+
+use super::{Format, Place, Reader, Record, TraceError, When};
+use foreseek_device::Op;
+use foreseek_units::{Bytes, Instant, Nanos};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+
+/// Devices or files that are told apart: the largest published collections have some dozens in a
+/// trace, and a table of them is to be read by people.
+pub const PLACES_LIMIT: usize = 1024;
+
+/// Processes that are told apart; further ones are not counted.
+const PROCESSES_LIMIT: usize = 1 << 16;
+
+/// Records between two calls of `progress`: some milliseconds of parsing.
+const PROGRESS: u64 = 1 << 14;
+
+/// What is asked of one device or file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceSummary {
+    /// Which.
+    pub place: Place,
+    /// Its name, where the trace has names.
+    pub name: Option<String>,
+    /// Requests to it.
+    pub requests: u64,
+    /// How far they reach: it has at least this size.
+    pub end: Bytes,
+}
+
+/// A trace in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its file.
+    pub file: String,
+    /// Its format.
+    pub format: Format,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bytes read.
+    pub read: Bytes,
+    /// Bytes written.
+    pub written: Bytes,
+    /// The longest request.
+    pub longest: Bytes,
+    /// Reads and writes that begin where the one before them at the same place ended.
+    pub sequential: u64,
+    /// The earliest and the latest time, where it tells times.
+    pub times: Option<(Instant, Instant)>,
+    /// Requests that are earlier than the one before them.
+    pub disordered: u64,
+    /// Pauses after the end of requests, summed, where it tells those.
+    pub paused: Nanos,
+    /// Requests whose response time it tells.
+    pub responses: u64,
+    /// The sum of those.
+    pub responded: Nanos,
+    /// Processes, where it tells them; counted up to 65,536.
+    pub processes: usize,
+    /// The devices and files, in order of their numbers.
+    pub places: Vec<PlaceSummary>,
+}
+
+impl Summary {
+    /// Reads a trace to its end. `progress` is told the number of requests now and then.
+    ///
+    /// # Errors
+    /// The trace cannot be read, is malformed, holds no request, or names too many devices.
+    pub fn of(mut reader: Reader<impl BufRead>, progress: &mut dyn FnMut(u64)) -> Result<Self, TraceError> {
+        let mut summary = Self::empty(reader.file(), reader.format());
+        let mut places: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
+        let mut ends: BTreeMap<Place, u64> = BTreeMap::new();
+        let mut processes = BTreeSet::new();
+        let mut last = None;
+        while let Some(record) = reader.next_record()? {
+            summary.count(&record, &mut last);
+            if !places.contains_key(&record.place) && places.len() == PLACES_LIMIT {
+                return Err(TraceError::Places { file: summary.file, limit: PLACES_LIMIT });
+            }
+            let place = places.entry(record.place).or_default();
+            place.0 += 1;
+            place.1 = place.1.max(record.range.end.get());
+            if record.op != Op::Flush {
+                let end = ends.insert(record.place, record.range.end.get());
+                summary.sequential += u64::from(end == Some(record.range.start.get()));
+            }
+            if let Some(who) = record.who
+                && processes.len() < PROCESSES_LIMIT
+            {
+                processes.insert(who);
+            }
+            if summary.requests().is_multiple_of(PROGRESS) {
+                progress(summary.requests());
+            }
+        }
+        if summary.requests() == 0 {
+            return Err(TraceError::Empty { file: summary.file });
+        }
+        summary.processes = processes.len();
+        let name = |place: &Place| match place {
+            Place::File(number) => reader.name(*number).map(str::to_owned),
+            Place::Device(_) => None,
+        };
+        summary.places = places
+            .iter()
+            .map(|(place, (requests, end))| PlaceSummary {
+                place: *place,
+                name: name(place),
+                requests: *requests,
+                end: Bytes(*end),
+            })
+            .collect();
+        Ok(summary)
+    }
+
+    fn empty(file: &str, format: Format) -> Self {
+        Self {
+            file: file.to_owned(),
+            format,
+            reads: 0,
+            writes: 0,
+            flushes: 0,
+            read: Bytes::ZERO,
+            written: Bytes::ZERO,
+            longest: Bytes::ZERO,
+            sequential: 0,
+            times: None,
+            disordered: 0,
+            paused: Nanos::ZERO,
+            responses: 0,
+            responded: Nanos::ZERO,
+            processes: 0,
+            places: Vec::new(),
+        }
+    }
+
+    fn count(&mut self, record: &Record, last: &mut Option<Instant>) {
+        let length = record.range.len();
+        // Sums saturate: a trace may claim any lengths and times.
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        match record.op {
+            Op::Read => {
+                self.reads += 1;
+                add(&mut self.read.0, length.get());
+            }
+            Op::Write => {
+                self.writes += 1;
+                add(&mut self.written.0, length.get());
+            }
+            Op::Flush => self.flushes += 1,
+        }
+        self.longest = self.longest.max(length);
+        match record.at {
+            When::At(at) => {
+                let (first, latest) = self.times.unwrap_or((at, at));
+                self.times = Some((first.min(at), latest.max(at)));
+                self.disordered += u64::from(last.is_some_and(|last| at < last));
+                *last = Some(at);
+            }
+            When::After(pause) => add(&mut self.paused.0, pause.get()),
+        }
+        if let Some(response) = record.response {
+            self.responses += 1;
+            add(&mut self.responded.0, response.get());
+        }
+    }
+
+    /// Reads, writes and flushes.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes + self.flushes
+    }
+
+    /// From the earliest to the latest time, where it tells times.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        self.times.map(|(first, last)| last - first)
+    }
+
+    /// The mean response time, where it tells any.
+    #[must_use]
+    pub fn mean_response(&self) -> Option<Nanos> {
+        self.responded.get().checked_div(self.responses).map(Nanos)
+    }
+}
