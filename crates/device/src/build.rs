@@ -2,7 +2,7 @@
 
 use crate::array::{self, Array, Members};
 use crate::disk::{self, Disk};
-use crate::geometry::{Geometry, ZoneShape};
+use crate::geometry::{Geometry, ZoneDetail, ZoneShape};
 use crate::io::Device;
 use crate::mechanics::Mechanics;
 use crate::profile::{ArraySpec, DiskModel, DiskSpec, Profile, Spec};
@@ -233,17 +233,20 @@ fn disk_parts(
 ) -> disk::Parts {
     let (geometry, stretch) =
         if options.fit { fitted(spec, model, capacity) } else { (model.geometry.clone(), 1.0) };
-    let angle = Nanos(crate::random::mix(options.seed, member) % model.turn.get());
+    let angle = Nanos(crate::random::mix(options.seed, member) % model.rules.turn.get());
     disk::Parts {
         mechanics: Mechanics {
             geometry,
             seek: model.curve.clone(),
-            head_switch: model.switch.head,
+            head_switch: model.rules.switch.head,
+            resettle: Nanos::from_millis_f64(spec.resettle_ms),
+            write_settle: (spec.write_settle_ms * 1e6).round() as i64,
+            zero_latency: spec.zero_latency,
             stretch,
             angle,
         },
-        buffer: Buffer::new(spec.segments as usize, Bytes::kib(spec.segment_kib).sectors_floor()),
-        overhead: Nanos::from_millis_f64(spec.command_overhead_ms),
+        buffer: Buffer::new(spec.segments as usize, spec.segment()),
+        controller: spec.controller(),
         skip: Nanos::from_millis_f64(spec.skip_overhead_ms),
         bus: Rate::mb_per_second(spec.bus_rate_mb_per_s),
         queue: options.queue,
@@ -263,27 +266,37 @@ fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f
     let scaled = |shape: &ZoneShape| {
         whole += u64::from(shape.cylinders);
         let until = (whole as f64 * share).round() as u32;
-        let cylinders = until - std::mem::replace(&mut before, until);
-        ZoneShape { cylinders, sectors_per_track: shape.sectors_per_track }
+        let first = std::mem::replace(&mut before, until);
+        shortened(shape, first, until - first)
     };
     let mut shapes: Vec<ZoneShape> =
         model.shapes.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
     if shapes.is_empty() {
         // Less than half a cylinder in all: the outermost zone serves.
-        shapes.extend(model.shapes.first().map(|shape| ZoneShape { cylinders: 1, ..*shape }));
+        shapes.extend(model.shapes.first().map(|shape| shortened(shape, 0, 1)));
     }
-    let held = |shape: &ZoneShape| {
-        u64::from(shape.cylinders) * u64::from(shape.sectors_per_track) * u64::from(spec.heads)
-    };
+    let held = |shape: &ZoneShape| shape.physical(spec.heads);
     let missing = capacity.get().saturating_sub(shapes.iter().map(held).sum());
     if let Some(last) = shapes.last_mut() {
         let cylinder = u64::from(last.sectors_per_track) * u64::from(spec.heads);
         last.cylinders += missing.div_ceil(cylinder) as u32;
     }
-    let geometry = Geometry::new(spec.heads, model.turn, model.switch, &shapes);
+    let geometry = Geometry::new(&model.rules, &shapes);
     let steps = |cylinders: u32| f64::from(cylinders.saturating_sub(2).max(1));
     let stretch = steps(model.geometry.cylinders()) / steps(geometry.cylinders());
     (geometry, stretch)
+}
+
+/// A zone with other cylinders and without the defects and spares of its own.
+fn shortened(shape: &ZoneShape, first_cylinder: u32, cylinders: u32) -> ZoneShape {
+    let whole = |detail: &ZoneDetail| ZoneDetail {
+        first_cylinder,
+        track_skew: detail.track_skew,
+        cylinder_skew: detail.cylinder_skew,
+        offset: detail.offset,
+        ..ZoneDetail::default()
+    };
+    ZoneShape { cylinders, detail: shape.detail.as_ref().map(whole), ..*shape }
 }
 
 /// The parts of an array of `capacity`.

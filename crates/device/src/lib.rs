@@ -10,7 +10,9 @@
 
 mod array;
 mod build;
+mod controller;
 mod disk;
+pub mod extracted;
 mod geometry;
 mod io;
 mod mechanics;
@@ -20,6 +22,7 @@ mod random;
 mod remote;
 mod seek;
 mod segments;
+pub mod validation;
 
 pub use build::{Build, BuildError, FIT_CYLINDERS_LEAST, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT};
 pub use disk::RECOVERY_TURNS;

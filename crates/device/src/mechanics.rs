@@ -5,10 +5,12 @@
 //! skews hiding what lies between tracks. The platter's angle is a function of absolute time:
 //! nothing is drawn at random.
 //!
-//! Limits: reads and writes position alike (no write settle), an access starts at its first sector
-//! (no zero-latency access).
+//! Writes settle more exactly after a movement. A drive with *zero-latency access* begins with whichever
+//! wanted sector comes first, so that a range within one track never takes more than a turn once the
+//! head is there.
 
 use crate::geometry::{Geometry, Place};
+use crate::io::Op;
 use crate::seek::SeekCurve;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan};
 
@@ -27,12 +29,35 @@ impl Positioning {
     }
 }
 
+/// What an access is, as far as positioning depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Approach {
+    pub(crate) op: Op,
+    /// Whether it begins where and when the access before ended.
+    pub(crate) continues: bool,
+}
+
+impl Approach {
+    /// Of an access that has nothing to do with the one before.
+    pub(crate) fn anew(op: Op) -> Self {
+        Self { op, continues: false }
+    }
+}
+
 /// Arm, heads and platters of one disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanics {
     pub(crate) geometry: Geometry,
     pub(crate) seek: SeekCurve,
     pub(crate) head_switch: Nanos,
+    /// The least that it takes to be on a track again, the same or another, for an access that does
+    /// not continue the one before.
+    pub(crate) resettle: Nanos,
+    /// What a movement takes longer before a write, in nanoseconds; less where a drive begins to
+    /// write before it would trust a read.
+    pub(crate) write_settle: i64,
+    /// Whether an access begins with whichever wanted sector comes first.
+    pub(crate) zero_latency: bool,
     /// How many cylinders of the profiled disk one cylinder stands for, beyond the first: above one
     /// where the full stroke is stretched over a smaller disk.
     pub(crate) stretch: f64,
@@ -41,8 +66,12 @@ pub(crate) struct Mechanics {
 }
 
 impl Mechanics {
-    /// Moving from one track to another.
+    /// Moving from one track to another for an access that does not continue the one before.
     pub(crate) fn movement(&self, from: Place, to: Place) -> Nanos {
+        self.switching(from, to).max(self.resettle)
+    }
+
+    fn switching(&self, from: Place, to: Place) -> Nanos {
         match from.cylinder.abs_diff(to.cylinder) {
             0 if from.head == to.head => Nanos::ZERO,
             0 => self.head_switch,
@@ -56,8 +85,18 @@ impl Mechanics {
 
     /// From `head` at `at` to the start of a sector that lies at `place` and passes at `passes` of
     /// the sequential pass.
-    pub(crate) fn positioning(&self, head: Place, at: Instant, place: Place, passes: Nanos) -> Positioning {
-        let movement = self.movement(head, place);
+    pub(crate) fn positioning(
+        &self,
+        head: Place,
+        at: Instant,
+        (place, passes): (Place, Nanos),
+        how: Approach,
+    ) -> Positioning {
+        let mut movement =
+            if how.continues { self.switching(head, place) } else { self.movement(head, place) };
+        if how.op == Op::Write && !movement.is_zero() {
+            movement = Nanos(movement.get().saturating_add_signed(self.write_settle));
+        }
         let turn = self.geometry.turn().get();
         let angle = (at.get() + movement.get() + self.angle.get()) % turn;
         let target = passes.get() % turn;
@@ -70,6 +109,16 @@ impl Mechanics {
         self.geometry.passed_at(range.end) - self.geometry.passes_at(range.start)
     }
 
+    /// How much earlier a range has been accessed whose first sector comes after `positioning`, because
+    /// the head arrived within it and began there.
+    pub(crate) fn gained(&self, range: SectorSpan, positioning: Positioning) -> Nanos {
+        if !self.zero_latency || range.is_empty() || self.geometry.track_end(range.start) < range.end {
+            return Nanos::ZERO;
+        }
+        // Beginning at its first sector it takes rotation and transfer, beginning at once a turn.
+        (positioning.rotation + self.transfer(range)).saturating_sub(self.geometry.turn())
+    }
+
     /// Where the head is when it has just read the last sector before `end`.
     pub(crate) fn place_before(&self, end: Lba) -> Place {
         self.geometry.place(Lba(end.get().saturating_sub(1)))
@@ -79,16 +128,26 @@ impl Mechanics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::{SwitchTimes, ZoneShape};
+    use crate::geometry::{Rules, SwitchTimes, ZoneShape};
     use foreseek_units::Sectors;
     use proptest::prelude::*;
 
     fn mechanics(angle: u64) -> Mechanics {
         let seek = SeekCurve::Lee { a: 50_000.0, b: 1_000.0, c: 600_000.0 };
-        let switch = SwitchTimes { head: Nanos(400_000), cylinder: Nanos(600_000) };
-        let zone = |sectors_per_track| ZoneShape { cylinders: 40, sectors_per_track };
-        let geometry = Geometry::new(3, Nanos(6_000_000), switch, &[zone(61), zone(47)]);
-        Mechanics { geometry, seek, head_switch: switch.head, stretch: 1.0, angle: Nanos(angle) }
+        let switch = SwitchTimes::new(Nanos(400_000), Nanos(600_000));
+        let zone = |sectors_per_track| ZoneShape::plain(40, sectors_per_track);
+        let rules = Rules::plain(3, Nanos(6_000_000), switch);
+        let geometry = Geometry::new(&rules, &[zone(61), zone(47)]);
+        Mechanics {
+            geometry,
+            seek,
+            head_switch: switch.head,
+            resettle: Nanos::ZERO,
+            write_settle: 70_000,
+            zero_latency: true,
+            stretch: 1.0,
+            angle: Nanos(angle),
+        }
     }
 
     proptest! {
@@ -104,7 +163,7 @@ mod tests {
             let mechanics = mechanics(angle);
             let (head, place) = (mechanics.geometry.place(Lba(from)), mechanics.geometry.place(Lba(to)));
             let passes = mechanics.geometry.passes_at(Lba(to));
-            let positioning = mechanics.positioning(head, Instant(at), place, passes);
+            let positioning = mechanics.positioning(head, Instant(at), (place, passes), Approach::anew(Op::Read));
             let arrives = at + positioning.total().get() + angle;
             prop_assert_eq!(arrives % 6_000_000, passes.get() % 6_000_000);
             prop_assert!(positioning.rotation < Nanos(6_000_000));
@@ -125,8 +184,7 @@ mod tests {
             let mut began = None;
             for piece in &pieces {
                 let end = lba + Sectors(*piece);
-                let passes = geometry.passes_at(lba);
-                now += mechanics.positioning(head, now, geometry.place(lba), passes).total();
+                now += mechanics.positioning(head, now, geometry.locate(lba), Approach::anew(Op::Read)).total();
                 began = began.or(Some(now));
                 now += mechanics.transfer(SectorSpan::new(lba, end));
                 (head, lba) = (mechanics.place_before(end), end);

@@ -39,6 +39,8 @@ pub(crate) struct Waiting {
     pub(crate) place: Place,
     /// When its first sector passes in the sequential pass.
     pub(crate) passes: Nanos,
+    /// Whether it is a write that the cache holds and the host knows to be done.
+    pub(crate) cached: bool,
 }
 
 impl Waiting {
@@ -60,6 +62,8 @@ pub(crate) struct Choice {
     pub(crate) behind: Nanos,
     /// One revolution.
     pub(crate) turn: Nanos,
+    /// Whether writes that the cache holds are chosen as well.
+    pub(crate) destage: bool,
 }
 
 /// A request counts as following the one before if its data pass within so many turns behind it.
@@ -77,7 +81,8 @@ pub(crate) fn choose(
     waiting: &[Waiting],
     mut cost: impl FnMut(&Waiting) -> Nanos,
 ) -> Option<usize> {
-    let candidates = || waiting.iter().enumerate().filter(|(_, one)| one.wants_head());
+    let may_go = |one: &Waiting| one.wants_head() && (choice.destage || !one.cached);
+    let candidates = || waiting.iter().enumerate().filter(|(_, one)| may_go(one));
     let (oldest, first) = candidates().min_by_key(|(_, one)| one.sequence)?;
     if choice.queue == Queue::Fifo || choice.served - first.served_before >= choice.pass_over {
         return Some(oldest);
@@ -123,6 +128,7 @@ mod tests {
             seen: true,
             place: Place::default(),
             passes: Nanos(passes),
+            cached: false,
         }
     }
 
@@ -132,6 +138,7 @@ mod tests {
         pass_over: 100,
         behind: Nanos(1_000_000),
         turn: Nanos(8_000),
+        destage: true,
     };
 
     /// Costs by sequence number.

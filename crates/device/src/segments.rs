@@ -175,9 +175,25 @@ impl Buffer {
         Some(held.end)
     }
 
-    /// How far reading may go when requests up to `end` are consumed.
-    pub(crate) fn reach(&self, end: Lba) -> Lba {
-        end + self.size
+    /// What a segment holds.
+    pub(crate) fn segment_size(&self) -> Sectors {
+        self.size
+    }
+
+    /// Whether the data just before a sector are held.
+    pub(crate) fn follows(&self, geometry: &Geometry, now: Instant, start: Lba) -> bool {
+        let ends = |held: SectorSpan| !held.is_empty() && held.end == start;
+        ends(self.streamed(geometry, now)) || self.segments.iter().any(|segment| ends(segment.held))
+    }
+
+    /// Holds a range that did not come from a stream. The stream must have ended.
+    pub(crate) fn hold(&mut self, range: SectorSpan) {
+        if self.segments.is_empty() || range.is_empty() {
+            return;
+        }
+        let at = self.take_oldest(range.start);
+        self.segments[at].held = Span::new(range.start.max(range.end - self.size), range.end);
+        self.touch(at);
     }
 
     /// Whether `more` sectors are enough for a stopped stream to resume.
@@ -201,12 +217,12 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::{SwitchTimes, ZoneShape};
+    use crate::geometry::{Rules, SwitchTimes, ZoneShape};
 
     /// One sector a microsecond, no switches: times are sectors.
     fn geometry() -> Geometry {
-        let switch = SwitchTimes { head: Nanos::ZERO, cylinder: Nanos::ZERO };
-        Geometry::new(1, Nanos(1_000_000), switch, &[ZoneShape { cylinders: 100, sectors_per_track: 1000 }])
+        let switch = SwitchTimes::new(Nanos::ZERO, Nanos::ZERO);
+        Geometry::new(&Rules::plain(1, Nanos(1_000_000), switch), &[ZoneShape::plain(100, 1000)])
     }
 
     fn span(start: u64, end: u64) -> SectorSpan {

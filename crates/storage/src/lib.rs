@@ -1,5 +1,5 @@
 //! Real I/O: descriptors, advice, residency, physical layout, memory limits, loop devices,
-//! device profiles.
+//! device profiles, text files.
 //!
 //! Everything here works on descriptors that belong to somebody else ([`HostFd`]): none is opened,
 //! duplicated or closed on the caller's behalf, since closing a descriptor of a file drops the
@@ -19,6 +19,7 @@ mod proc_file;
 pub mod profile;
 pub mod profiler;
 mod residency;
+pub mod text;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use detect::{Backing, DeviceNumber};

@@ -1,12 +1,13 @@
 //! How the head serves a request: the time of the access from where head and stream are.
 
 use super::{Disk, RECOVERY_TURNS};
+use crate::controller::Until;
 use crate::geometry::Place;
 use crate::io::{Op, Outcome};
-use crate::mechanics::Positioning;
+use crate::mechanics::{Approach, Positioning};
 use crate::queue::Waiting;
 use crate::segments::Held;
-use foreseek_units::{Instant, Lba, Nanos, SectorSpan};
+use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
 
 /// How the head will serve a read.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,8 @@ impl Disk {
 
     /// Moves the stream's limit on, and lets it resume if it had stopped.
     pub(super) fn consume(&mut self, now: Instant, end: Lba) {
-        let limit = self.read_ahead_limit(end);
+        let Some(consumed) = self.parts.buffer.stream().map(|stream| stream.consumed()) else { return };
+        let limit = self.read_ahead_limit(Span::new(consumed.min(end), end), true);
         let geometry = &self.parts.mechanics.geometry;
         let Some(stream) = self.parts.buffer.stream() else { return };
         let stopped = stream.limit();
@@ -51,12 +53,33 @@ impl Disk {
         }
     }
 
-    /// How far to read on behind a request: until the segment is full, not over an unreadable
-    /// sector.
-    fn read_ahead_limit(&self, end: Lba) -> Lba {
-        let limit = self.parts.buffer.reach(end).min(Lba(self.parts.capacity.get()));
+    /// How far to read on behind a request, which continues a `stream` or does not: as the drive does,
+    /// until the segment is full at most, not over an unreadable sector.
+    fn read_ahead_limit(&self, request: SectorSpan, stream: bool) -> Lba {
+        let end = request.end;
+        let limit = self.read_on(request, stream).min(Lba(self.parts.capacity.get())).max(end);
         let next = self.parts.unreadable.partition_point(|span| span.end <= end);
         self.parts.unreadable.get(next).map_or(limit, |span| limit.min(span.start.max(end)))
+    }
+
+    fn read_on(&self, request: SectorSpan, stream: bool) -> Lba {
+        let rule = self.parts.controller.read_ahead;
+        let geometry = &self.parts.mechanics.geometry;
+        let (end, segment) = (request.end, self.parts.buffer.segment_size());
+        let start = if rule.keeps_request { request.start } else { end };
+        let most = rule.most.map_or(start + segment, |most| (start + segment).min(end + most));
+        let last = Lba(self.parts.capacity.get() - 1);
+        let track = |from: Lba| geometry.track_end(from.min(last));
+        let until = match rule.until {
+            Until::Segment => return most,
+            Until::Nothing => end,
+            Until::Track => track(end - Sectors(1)),
+            Until::Cylinder => geometry.cylinder_end((end - Sectors(1)).min(last)),
+            Until::NextTrack if stream => track(track(end)),
+            Until::NextTrack if segment >= geometry.sectors_per_track(end.min(last)) => track(end),
+            Until::NextTrack => end,
+        };
+        until.min(most)
     }
 
     /// The track under the head.
@@ -72,7 +95,12 @@ impl Disk {
 
     /// The time until a request's data begin to pass.
     pub(super) fn cost(&self, head: Place, streamed: SectorSpan, now: Instant, one: &Waiting) -> Nanos {
-        let direct = || self.parts.mechanics.positioning(head, now, one.place, one.passes).total();
+        let direct = || {
+            self.parts
+                .mechanics
+                .positioning(head, now, (one.place, one.passes), self.approach(one, now))
+                .total()
+        };
         let Some(stream) = self.parts.buffer.stream().filter(|_| one.io.op == Op::Read) else {
             return direct();
         };
@@ -94,22 +122,30 @@ impl Disk {
         self.end_stream(now);
         let range = one.io.range;
         self.parts.buffer.forget(range);
-        let positioning = self.parts.mechanics.positioning(head, now, one.place, one.passes);
-        let transfer = self.parts.mechanics.transfer(range);
+        let mechanics = &self.parts.mechanics;
+        let positioning = mechanics.positioning(head, now, (one.place, one.passes), self.approach(one, now));
+        let transfer = mechanics.transfer(range);
+        let on_media = now + (positioning.total() + transfer - mechanics.gained(range, positioning));
         self.note_access(range);
         self.note_times(positioning, transfer);
-        let on_media = now + positioning.total() + transfer;
-        let end = on_media.max(self.over_bus(one.ready, range));
-        self.head_free = end;
+        if self.parts.controller.keeps_written {
+            self.parts.buffer.hold(range);
+        }
+        if one.cached {
+            self.head_free = on_media;
+            self.destage(one);
+        } else {
+            self.head_free = on_media.max(self.over_bus(one.ready, range));
+            self.leave(one, self.head_free, Outcome::Done);
+        }
         self.head = self.parts.mechanics.place_before(range.end);
-        self.written_at = self.written_at.max(end);
-        self.leave(one, end, Outcome::Done);
+        self.written_at = self.written_at.max(self.head_free);
     }
 
     pub(super) fn read(&mut self, one: &Waiting, head: Place, now: Instant) {
         let range = one.io.range;
         let skipping = self.skips(range);
-        let (held, streamed) = self.parts.buffer.held(&self.parts.mechanics.geometry, now, range);
+        let (held, streamed) = self.held(now, range);
         if held == Held::All {
             let answered = if streamed && skipping { self.skipped_at(one).max(now) } else { now };
             self.hit(one, now, answered, streamed);
@@ -125,17 +161,28 @@ impl Disk {
         };
         self.head_free = media.end;
         let at = match media.outcome {
-            Outcome::Done => media.end.max(self.over_bus(media.first, range)),
+            Outcome::Done => self.off_media(media, range),
             Outcome::Failed => media.end,
         };
         self.leave(one, at, media.outcome);
+    }
+
+    /// When a read's data have gone over the bus.
+    fn off_media(&mut self, media: MediaRead, range: SectorSpan) -> Instant {
+        if !self.parts.controller.by_sector {
+            return media.end.max(self.over_bus(media.first, range));
+        }
+        let first = media.first + self.parts.mechanics.geometry.sector_time(range.start);
+        let last = media.end + self.parts.bus.time_for(Sectors(1).bytes());
+        last.max(self.over_bus(first, range))
     }
 
     /// Reads from `from` to the end of a request: by letting the stream go on, or by moving the head.
     fn read_media(&mut self, one: &Waiting, from: Lba, head: Place, now: Instant) -> MediaRead {
         let range = one.io.range;
         let skipping = self.skips(range);
-        let limit = self.read_ahead_limit(range.end);
+        let follows = self.parts.buffer.follows(&self.parts.mechanics.geometry, now, range.start);
+        let limit = self.read_ahead_limit(range, follows || from > range.start);
         let moving = self.position(head, now, from);
         let mechanics = &self.parts.mechanics;
         let geometry = &mechanics.geometry;
@@ -154,13 +201,24 @@ impl Disk {
             }
         }
         let transfer = mechanics.transfer(SectorSpan::new(from, range.end));
+        let wanted = SectorSpan::new(from, range.end);
+        let gained = mechanics.gained(wanted, moving);
         self.end_stream(now);
-        let began = now + moving.total();
-        let geometry = &self.parts.mechanics.geometry;
-        self.parts.buffer.begin(geometry, began, from, range.end, limit);
         self.head = self.parts.mechanics.place_before(range.end);
         self.note_times(moving, transfer);
-        MediaRead { first: began, end: began + transfer, outcome: Outcome::Done }
+        let began = now + moving.total();
+        let geometry = &self.parts.mechanics.geometry;
+        if gained.is_zero() {
+            self.parts.buffer.begin(geometry, began, from, range.end, limit);
+            return MediaRead { first: began, end: began + transfer, outcome: Outcome::Done };
+        }
+        // The head began within the range; reading on waits until the sector behind it comes.
+        self.parts.buffer.hold(wanted);
+        if limit > range.end {
+            let next = began + (geometry.passes_at(range.end) - geometry.passes_at(from));
+            self.parts.buffer.begin(geometry, next, range.end, range.end, limit);
+        }
+        MediaRead { first: now + moving.movement, end: began + transfer - gained, outcome: Outcome::Done }
     }
 
     /// Tries to read an unreadable sector.
@@ -182,13 +240,19 @@ impl Disk {
 
     fn position(&self, head: Place, now: Instant, lba: Lba) -> Positioning {
         let geometry = &self.parts.mechanics.geometry;
-        self.parts.mechanics.positioning(head, now, geometry.place(lba), geometry.passes_at(lba))
+        self.parts.mechanics.positioning(head, now, geometry.locate(lba), Approach::anew(Op::Read))
     }
 
     /// Ends the stream; the head stays where it has got to.
     fn end_stream(&mut self, now: Instant) {
         self.head = self.head_at(now);
         self.parts.buffer.end(&self.parts.mechanics.geometry, now);
+    }
+
+    /// What a request is for positioning: writes that adjoin can follow one another without a pause.
+    fn approach(&self, one: &Waiting, now: Instant) -> Approach {
+        let continues = one.io.range.start == self.last_end && now == self.head_free;
+        Approach { op: one.io.op, continues }
     }
 
     fn note_access(&mut self, range: SectorSpan) {

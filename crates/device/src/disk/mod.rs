@@ -13,17 +13,21 @@
 //! read when it leaves a gap; the stream goes on meanwhile (ATC'09 section 3.3: reading a gap of up
 //! to 32 KB was faster than skipping it on one firmware and made no difference on the next).
 //!
-//! Writes go through to the media before they finish; a flush waits for the writes before it.
+//! Writes go through to the media before they finish, unless the drive caches writes (see
+//! [`cache`]); a flush waits for the writes before it.
 //! Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it succeed and do not
 //! cure it.
 
 mod access;
+mod cache;
 
+use crate::controller::Controller;
 use crate::geometry::Place;
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
 use crate::mechanics::Mechanics;
 use crate::queue::{Choice, PASSED_OVER_LIMIT, Queue, Waiting, choose};
 use crate::segments::{Buffer, Held};
+use cache::Cached;
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 
 /// Revolutions that a disk spends on a sector that it cannot read before it gives up. Desktop disks
@@ -35,8 +39,7 @@ pub const RECOVERY_TURNS: u64 = 10;
 pub(crate) struct Parts {
     pub(crate) mechanics: Mechanics,
     pub(crate) buffer: Buffer,
-    /// Time in the controller for each command.
-    pub(crate) overhead: Nanos,
+    pub(crate) controller: Controller,
     /// Time for a read that the stream answers across a gap.
     pub(crate) skip: Nanos,
     pub(crate) bus: Rate,
@@ -65,6 +68,10 @@ pub(crate) struct Disk {
     written_at: Instant,
     /// The track under the head while there is no stream.
     head: Place,
+    /// What the cache holds that is not on the media yet.
+    cached: Cached,
+    /// What the command before was.
+    previous: Op,
     /// End of the last request that came off or went to the media.
     last_end: Lba,
     busy_since: Instant,
@@ -91,6 +98,8 @@ impl Disk {
             sequence: 0,
             served: 0,
             waiting: Vec::with_capacity(depth),
+            cached: Cached::default(),
+            previous: Op::Read,
             leaving: Vec::with_capacity(depth),
             next: None,
             controller_free: Instant::ZERO,
@@ -108,6 +117,7 @@ impl Disk {
     /// Does what happens at `now`: completions, newly ready commands, the head's next access.
     fn step(&mut self, now: Instant, done: &mut Vec<Finished>) {
         self.complete(now, done);
+        self.note_destaged(now);
         self.look_at_ready(now);
         while self.head_free <= now && self.serve_next(now) {}
         self.release_flushes(now);
@@ -147,16 +157,20 @@ impl Disk {
 
     /// Ends the busy time at `now` if all requests that are left arrive later.
     fn end_busy(&mut self, now: Instant) {
-        let empty = self.waiting.is_empty() && self.leaving.is_empty();
-        if !empty && self.last_arrival <= now {
+        if !self.is_idle() && self.last_arrival <= now {
             return;
         }
-        let waiting = self.waiting.iter().map(|one| one.arrived);
+        let waiting = self.waiting.iter().filter(|one| !one.cached).map(|one| one.arrived);
         let next = waiting.chain(self.leaving.iter().map(|one| one.arrived)).min();
         if next.is_none_or(|next| next > now) {
             self.counters.busy += now - self.busy_since;
             self.busy_since = next.unwrap_or(now);
         }
+    }
+
+    /// Whether the host waits for nothing.
+    fn is_idle(&self) -> bool {
+        self.waiting.len() == self.cached.requests() && self.leaving.is_empty()
     }
 
     /// Looks at commands that have become ready: some need no head.
@@ -180,6 +194,10 @@ impl Disk {
                     true
                 }
                 Op::Read if self.parts.queue == Queue::Sptf => self.answer_from_buffer(&one, now),
+                Op::Write => {
+                    self.cache_write(at, now);
+                    false
+                }
                 _ => false,
             };
             if finished {
@@ -192,7 +210,7 @@ impl Disk {
 
     /// Answers a read whose data are held, unless the firmware takes its time over it.
     fn answer_from_buffer(&mut self, one: &Waiting, now: Instant) -> bool {
-        let (held, streamed) = self.parts.buffer.held(&self.parts.mechanics.geometry, now, one.io.range);
+        let (held, streamed) = self.held(now, one.io.range);
         if held != Held::All || (streamed && self.skips(one.io.range)) {
             return false;
         }
@@ -221,6 +239,7 @@ impl Disk {
             pass_over: PASSED_OVER_LIMIT * self.parts.depth as u64,
             behind: geometry.passed_at(self.last_end),
             turn: geometry.turn(),
+            destage: self.may_destage(),
         };
         let chosen = choose(choice, &self.waiting, |one| self.cost(head, streamed, now, one));
         let Some(at) = chosen else { return false };
@@ -241,6 +260,11 @@ impl Disk {
 
     fn leave(&mut self, one: &Waiting, at: Instant, outcome: Outcome) {
         let Waiting { io, sequence, arrived, .. } = *one;
+        let at = if outcome == Outcome::Done {
+            at + self.parts.controller.overheads.completion(io.op)
+        } else {
+            at
+        };
         self.leaving.push(Leaving { at, sequence, arrived, io, outcome });
     }
 
@@ -259,20 +283,20 @@ impl Disk {
 
 impl Device for Disk {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
-        if self.waiting.len() + self.leaving.len() >= self.parts.depth {
+        if self.waiting.len() - self.cached.requests() + self.leaving.len() >= self.parts.depth {
             return Err(Full);
         }
         let now = now.max(self.clock);
-        if self.waiting.is_empty() && self.leaving.is_empty() {
+        if self.is_idle() {
             self.busy_since = now;
         }
         self.last_arrival = now;
-        let ready = self.controller_free.max(now) + self.parts.overhead;
+        let ready = self.controller_free.max(now) + self.overhead(now, io);
         self.controller_free = ready;
         let geometry = &self.parts.mechanics.geometry;
         // A request out of range fails later; until then it only must not lie outside the zones.
         let start = io.range.start.min(Lba(self.parts.capacity.get() - 1));
-        let (place, passes) = (geometry.place(start), geometry.passes_at(start));
+        let (place, passes) = geometry.locate(start);
         self.sequence += 1;
         let sequence = self.sequence;
         self.waiting.push(Waiting {
@@ -284,6 +308,7 @@ impl Device for Disk {
             seen: false,
             place,
             passes,
+            cached: false,
         });
         self.next = Some(self.next.map_or(ready, |next| next.min(ready)));
         Ok(())
@@ -307,7 +332,7 @@ impl Device for Disk {
 
     fn counters(&self) -> Counters {
         let mut counters = self.counters;
-        if !(self.waiting.is_empty() && self.leaving.is_empty()) {
+        if !self.is_idle() {
             counters.busy += self.clock - self.busy_since;
         }
         counters

@@ -1,38 +1,31 @@
 //! The description of a disk: what its profile says, and the model that follows from it.
 //!
-//! The layout is given either as zones, or as the sustained rates of the outer and inner edge, from
-//! which equal zones are derived: the rate falls linearly over the cylinders, and there are as many
-//! cylinders as the capacity needs.
+//! The layout is read in [`super::layout`], what the controller does in [`super::controller`].
 
 use super::Figures;
+use super::controller::{BUFFER_SECTORS_LIMIT, ControllerSpec};
 use super::error::ProfileError;
 use super::keys::{Keys, limits, short};
+use super::layout::{self, LayoutSpec};
 use super::seek::SeekSpec;
 use super::write::Writer;
-use crate::geometry::{Geometry, SwitchTimes, ZoneShape};
+use crate::controller::Controller;
+use crate::geometry::{Geometry, Mapping, Rules, Spares, SwitchTimes, ZoneShape};
 use crate::seek::{DistanceMoments, SeekCurve};
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
 
-/// Most zones. Fitted drives have up to 55; modern ones some hundreds.
-const ZONES_LIMIT: usize = 1024;
 /// Most heads: twice the largest stack of platters sold.
-const HEADS_LIMIT: u64 = 64;
-/// Most cylinders: an order of magnitude above today's disks.
-const CYLINDERS_LIMIT: u64 = 1 << 23;
-/// Most tracks, so that a pass over the disk in nanoseconds stays far below 2^64.
-const TRACKS_LIMIT: u64 = 1 << 28;
-/// Most sectors a track: two orders of magnitude above today's disks.
-const SECTORS_PER_TRACK_LIMIT: u64 = 1 << 19;
+pub(crate) const HEADS_LIMIT: u64 = 64;
 /// Slowest and fastest spindle: a tenth and ten times of what was ever sold.
-const ROTATION_RPM: (f64, f64) = (360.0, 150_000.0);
+pub(crate) const ROTATION_RPM: (f64, f64) = (360.0, 150_000.0);
 /// Longest time that a profile may give for anything mechanical: ten times a slow full stroke.
-pub(super) const LONGEST_MS: f64 = 250.0;
+pub(crate) const LONGEST_MS: f64 = 250.0;
 /// Largest disk: fifty times today's.
 pub(super) const CAPACITY_LIMIT: u64 = 1 << 50;
 /// Rates, from a floppy disk to a hundred times today's disks.
 pub(super) const RATE_MB_PER_S: (f64, f64) = (0.01, 100_000.0);
 /// Most segments of the buffer; looked through at each request.
-const SEGMENTS_LIMIT: u64 = 256;
+pub(crate) const SEGMENTS_LIMIT: u64 = 256;
 /// Largest segment in KiB: 1 GiB.
 const SEGMENT_KIB_LIMIT: u64 = 1 << 20;
 /// By how much a stated sequential rate may differ from what follows from the layout and the bus.
@@ -57,22 +50,20 @@ pub(crate) struct DiskSpec {
     pub(crate) seek: SeekSpec,
     pub(crate) segments: u64,
     pub(crate) segment_kib: u64,
-}
-
-/// How the tracks hold the sectors.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum LayoutSpec {
-    /// So many equal zones between two sustained rates.
-    Rates { zones: u64, outer_rate_mb_per_s: f64, inner_rate_mb_per_s: f64 },
-    /// Each zone as it is.
-    Zones(Vec<ZoneShape>),
+    /// The size of a segment where it is no whole number of KiB.
+    pub(crate) segment_sectors: Option<u64>,
+    pub(crate) write_settle_ms: f64,
+    pub(crate) resettle_ms: f64,
+    pub(crate) zero_latency: bool,
+    pub(crate) mapping: Mapping,
+    pub(crate) spares: Spares,
+    pub(crate) controller: Option<ControllerSpec>,
 }
 
 /// What follows from a description.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskModel {
-    pub(crate) turn: Nanos,
-    pub(crate) switch: SwitchTimes,
+    pub(crate) rules: Rules,
     pub(crate) shapes: Vec<ZoneShape>,
     pub(crate) geometry: Geometry,
     pub(crate) curve: SeekCurve,
@@ -88,7 +79,7 @@ impl DiskSpec {
     pub(super) fn read(keys: &mut Keys<'_>) -> Result<Self, ProfileError> {
         let rates = limits(RATE_MB_PER_S.0, RATE_MB_PER_S.1);
         let times = limits(0.0, LONGEST_MS);
-        let spec = Self {
+        let mut spec = Self {
             capacity_bytes: keys.whole("capacity_bytes", limits(1 << 20, CAPACITY_LIMIT))?,
             rotation_rpm: keys.number("rotation_rpm", limits(ROTATION_RPM.0, ROTATION_RPM.1))?,
             average_seek_ms: keys.number("average_seek_ms", limits(0.001, LONGEST_MS))?,
@@ -102,8 +93,24 @@ impl DiskSpec {
             layout: LayoutSpec::read(keys)?,
             seek: SeekSpec::read(keys.table("seek")?)?,
             segments: keys.whole("cache_segments", limits(0, SEGMENTS_LIMIT))?,
-            segment_kib: keys.whole("cache_segment_kib", limits(0, SEGMENT_KIB_LIMIT))?,
+            segment_kib: 0,
+            segment_sectors: keys.whole_if("cache_segment_sectors", limits(0, BUFFER_SECTORS_LIMIT))?,
+            write_settle_ms: keys
+                .number_if("write_settle_ms", limits(-LONGEST_MS, LONGEST_MS))?
+                .unwrap_or(0.0),
+            resettle_ms: keys.number_if("resettle_ms", times)?.unwrap_or(0.0),
+            zero_latency: keys.truth_or("zero_latency", false)?,
+            mapping: layout::read_mapping(keys)?,
+            spares: layout::read_spares(keys)?,
+            controller: None,
         };
+        if spec.segment_sectors.is_none() {
+            spec.segment_kib = keys.whole("cache_segment_kib", limits(0, SEGMENT_KIB_LIMIT))?;
+        }
+        if keys.has("controller") {
+            spec.controller =
+                Some(ControllerSpec::read(keys.table("controller")?, spec.command_overhead_ms)?);
+        }
         if !spec.capacity_bytes.is_multiple_of(SECTOR_SIZE) {
             return Err(keys.wrong("capacity_bytes", format!("must be a multiple of {SECTOR_SIZE}")));
         }
@@ -125,22 +132,27 @@ impl DiskSpec {
         to.number("bus_rate_mb_per_s", self.bus_rate_mb_per_s);
         to.number("head_switch_ms", self.head_switch_ms);
         to.whole("heads", u64::from(self.heads));
-        if let LayoutSpec::Rates { zones, outer_rate_mb_per_s, inner_rate_mb_per_s } = self.layout {
-            to.whole("zones", zones);
-            to.number("outer_rate_mb_per_s", outer_rate_mb_per_s);
-            to.number("inner_rate_mb_per_s", inner_rate_mb_per_s);
+        if self.write_settle_ms != 0.0 {
+            to.number("write_settle_ms", self.write_settle_ms);
         }
+        if self.resettle_ms != 0.0 {
+            to.number("resettle_ms", self.resettle_ms);
+        }
+        if self.zero_latency {
+            to.truth("zero_latency", true);
+        }
+        layout::write_rules(self.mapping, self.spares, to);
+        self.layout.write_rates(to);
         to.whole("cache_segments", self.segments);
-        to.whole("cache_segment_kib", self.segment_kib);
-        self.seek.write(to);
-        if let LayoutSpec::Zones(shapes) = &self.layout {
-            for shape in shapes {
-                to.list_item("zone");
-                to.whole("cylinders", u64::from(shape.cylinders));
-                to.whole("sectors_per_track", u64::from(shape.sectors_per_track));
-                to.end_table();
-            }
+        match self.segment_sectors {
+            Some(sectors) => to.whole("cache_segment_sectors", sectors),
+            None => to.whole("cache_segment_kib", self.segment_kib),
         }
+        if let Some(controller) = &self.controller {
+            controller.write(to);
+        }
+        self.seek.write(to);
+        self.layout.write_zones(to);
     }
 
     pub(super) fn figures(&self, model: &DiskModel) -> Figures {
@@ -168,9 +180,12 @@ impl DiskSpec {
         let turn = self.turn();
         let head = Nanos::from_millis_f64(self.head_switch_ms);
         let shortest = Nanos::from_millis_f64(self.seek.shortest_ms());
-        let switch = SwitchTimes { head, cylinder: head.max(shortest) };
+        let cylinder = head.max(shortest);
+        let mut switch = SwitchTimes::new(head, cylinder);
         let shapes = self.shapes(turn, switch, keys)?;
-        let geometry = Geometry::new(self.heads, turn, switch, &shapes);
+        switch.gap = cylinder.max(Nanos::from_millis_f64(self.seek.at_most_ms(widest_gap(&shapes))));
+        let rules = Rules { heads: self.heads, turn, switch, mapping: self.mapping, spares: self.spares };
+        let geometry = Geometry::new(&rules, &shapes);
         let held = geometry.sectors().bytes();
         if held < self.capacity() {
             let reason = format!("is {}, but the zones hold only {held}", self.capacity());
@@ -184,80 +199,25 @@ impl DiskSpec {
         let slower = |rate: Rate| if rate < bus { rate } else { bus };
         let outer = slower(geometry.rate_at(Lba::ZERO));
         let mean_seek = Nanos(mean_seek as u64);
-        let model = DiskModel { turn, switch, shapes, geometry, curve, sequential, outer, mean_seek };
+        let model = DiskModel { rules, shapes, geometry, curve, sequential, outer, mean_seek };
         if let Some(stated) = self.sequential_rate_mb_per_s {
             check_rate(stated, model.sequential, keys)?;
         }
         Ok(model)
     }
 
+    /// The model of a disk that no profile describes yet; `file` names it in complaints.
+    pub(crate) fn modelled(&self, file: &str) -> Result<DiskModel, ProfileError> {
+        self.model(&Keys::new(file, &toml::Table::new()))
+    }
+
+    /// The sectors that its zones hold.
+    pub(crate) fn held(&self, file: &str) -> Result<u64, ProfileError> {
+        Ok(self.modelled(file)?.geometry.sectors().get())
+    }
+
     pub(crate) fn capacity(&self) -> Bytes {
         Bytes(self.capacity_bytes)
-    }
-
-    fn shapes(
-        &self,
-        turn: Nanos,
-        switch: SwitchTimes,
-        keys: &Keys<'_>,
-    ) -> Result<Vec<ZoneShape>, ProfileError> {
-        let shapes = match &self.layout {
-            LayoutSpec::Zones(shapes) => shapes.clone(),
-            LayoutSpec::Rates { zones, outer_rate_mb_per_s, inner_rate_mb_per_s } => {
-                let (outer, inner) = (*outer_rate_mb_per_s, *inner_rate_mb_per_s);
-                self.equal_zones(*zones, (outer, inner), turn, switch, keys)?
-            }
-        };
-        let cylinders: u64 = shapes.iter().map(|shape| u64::from(shape.cylinders)).sum();
-        let tracks = cylinders * u64::from(self.heads);
-        if cylinders > CYLINDERS_LIMIT || tracks > TRACKS_LIMIT {
-            let reason = format!(
-                "need {cylinders} cylinders, {tracks} tracks; there may be {CYLINDERS_LIMIT} and {TRACKS_LIMIT}"
-            );
-            return Err(keys.wrong("heads", format!("with this capacity and layout the disk would {reason}")));
-        }
-        Ok(shapes)
-    }
-
-    fn equal_zones(
-        &self,
-        zones: u64,
-        (outer, inner): (f64, f64),
-        turn: Nanos,
-        switch: SwitchTimes,
-        keys: &Keys<'_>,
-    ) -> Result<Vec<ZoneShape>, ProfileError> {
-        let heads = f64::from(self.heads);
-        let between_tracks =
-            (switch.head.as_secs_f64() * (heads - 1.0) + switch.cylinder.as_secs_f64()) / heads;
-        let per_track = |rate: f64| rate * 1e6 * (turn.as_secs_f64() + between_tracks) / SECTOR_SIZE as f64;
-        let mut sectors_per_track = Vec::with_capacity(zones as usize);
-        for zone in 0..zones {
-            let share = if zones > 1 { zone as f64 / (zones - 1) as f64 } else { 0.5 };
-            let sectors = per_track(outer + (inner - outer) * share).round();
-            if !(4.0..=SECTORS_PER_TRACK_LIMIT as f64).contains(&sectors) {
-                let reason = format!(
-                    "a track would hold {} sectors, must be from 4 to {SECTORS_PER_TRACK_LIMIT}",
-                    short(sectors)
-                );
-                let key = if zone == 0 { "outer_rate_mb_per_s" } else { "inner_rate_mb_per_s" };
-                return Err(keys.wrong(key, reason));
-            }
-            sectors_per_track.push(sectors as u64);
-        }
-        let sectors = self.capacity().sectors_ceil().get();
-        let row: u64 = sectors_per_track.iter().sum::<u64>() * u64::from(self.heads);
-        let each = sectors / row;
-        let mut rest = sectors % row;
-        let shape = |sectors_per_track: u64| {
-            // What whole zones leave over is spread from the outside in, a cylinder each.
-            let one_more = rest > 0;
-            rest = rest.saturating_sub(sectors_per_track * u64::from(self.heads));
-            let cylinders = u32::try_from(each + u64::from(one_more)).unwrap_or(u32::MAX);
-            ZoneShape { cylinders, sectors_per_track: sectors_per_track as u32 }
-        };
-        let shapes = sectors_per_track.into_iter().map(shape);
-        Ok(shapes.filter(|shape| shape.cylinders > 0).collect())
     }
 
     fn moments(&self, geometry: &Geometry) -> DistanceMoments {
@@ -287,10 +247,34 @@ impl DiskSpec {
         sum / (SAMPLES * SAMPLES) as f64
     }
 
+    /// What a segment of the buffer holds.
+    pub(crate) fn segment(&self) -> Sectors {
+        self.segment_sectors.map_or(Bytes::kib(self.segment_kib).sectors_floor(), Sectors)
+    }
+
+    /// What its controller does.
+    pub(crate) fn controller(&self) -> Controller {
+        match &self.controller {
+            Some(spec) => spec.controller(),
+            None => Controller::plain(Nanos::from_millis_f64(self.command_overhead_ms)),
+        }
+    }
+
     /// The model's sectors.
     pub(crate) fn sectors(&self) -> Sectors {
         self.capacity().sectors_floor()
     }
+}
+
+/// The widest gap between two zones, in cylinders from the last of one to the first of the next.
+fn widest_gap(shapes: &[ZoneShape]) -> u32 {
+    let (mut widest, mut next) = (1, 0);
+    for shape in shapes {
+        let first = shape.first_cylinder(next);
+        widest = widest.max((first - next).saturating_add(1));
+        next = first + shape.cylinders;
+    }
+    widest
 }
 
 /// Complains about a stated rate that the model contradicts.
@@ -304,31 +288,4 @@ pub(super) fn check_rate(stated: f64, modelled: Rate, keys: &Keys<'_>) -> Result
         short(stated)
     );
     Err(keys.wrong("sequential_rate_mb_per_s", reason))
-}
-
-impl LayoutSpec {
-    fn read(keys: &mut Keys<'_>) -> Result<Self, ProfileError> {
-        let rates = limits(RATE_MB_PER_S.0, RATE_MB_PER_S.1);
-        if !keys.has("zone") {
-            let zones = keys.whole("zones", limits(1, ZONES_LIMIT as u64))?;
-            let outer_rate_mb_per_s = keys.number("outer_rate_mb_per_s", rates)?;
-            let inner_rate_mb_per_s = keys.number("inner_rate_mb_per_s", rates)?;
-            if inner_rate_mb_per_s > outer_rate_mb_per_s {
-                let (inner, outer) = (short(inner_rate_mb_per_s), short(outer_rate_mb_per_s));
-                let reason = format!("is {inner}, must not be above outer_rate_mb_per_s, which is {outer}");
-                return Err(keys.wrong("inner_rate_mb_per_s", reason));
-            }
-            return Ok(Self::Rates { zones, outer_rate_mb_per_s, inner_rate_mb_per_s });
-        }
-        let mut shapes = Vec::new();
-        for mut zone in keys.tables("zone", limits(1, ZONES_LIMIT))? {
-            shapes.push(ZoneShape {
-                cylinders: zone.whole("cylinders", limits(1, CYLINDERS_LIMIT))? as u32,
-                sectors_per_track: zone.whole("sectors_per_track", limits(4, SECTORS_PER_TRACK_LIMIT))?
-                    as u32,
-            });
-            zone.finish()?;
-        }
-        Ok(Self::Zones(shapes))
-    }
 }

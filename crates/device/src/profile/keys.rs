@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const SLIP_LIMIT: usize = 2;
 
 /// A table and where it stands.
-pub(super) struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     file: &'a str,
     path: String,
     table: &'a Table,
@@ -18,30 +18,30 @@ pub(super) struct Keys<'a> {
 
 /// The range that a number must lie in, ends included.
 #[derive(Clone, Copy)]
-pub(super) struct Limits<T> {
-    pub(super) least: T,
-    pub(super) most: T,
+pub(crate) struct Limits<T> {
+    pub(crate) least: T,
+    pub(crate) most: T,
 }
 
 /// From `least` to `most`, ends included.
-pub(super) const fn limits<T>(least: T, most: T) -> Limits<T> {
+pub(crate) const fn limits<T>(least: T, most: T) -> Limits<T> {
     Limits { least, most }
 }
 
 /// A number as a person would write it: very large and very small ones with an exponent.
-pub(super) fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let size = number.abs();
     let plain = size == 0.0 || !size.is_finite() || (1e-4..1e15).contains(&size);
     if plain { number.to_string() } else { format!("{number:e}") }
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(file: &'a str, table: &'a Table) -> Self {
+    pub(crate) fn new(file: &'a str, table: &'a Table) -> Self {
         Self { file, path: String::new(), table, asked: BTreeSet::new() }
     }
 
     /// The complaint about a key.
-    pub(super) fn wrong(&self, key: &str, reason: impl Into<String>) -> ProfileError {
+    pub(crate) fn wrong(&self, key: &str, reason: impl Into<String>) -> ProfileError {
         let key = format!("{}{key}", self.path);
         ProfileError::Key { file: self.file.to_owned(), key, reason: reason.into() }
     }
@@ -81,26 +81,26 @@ impl<'a> Keys<'a> {
     }
 
     /// Whether a key is there.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    pub(super) fn text(&mut self, key: &'static str) -> Result<&'a str, ProfileError> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Result<&'a str, ProfileError> {
         let value = self.required(key)?;
         self.typed(key, value, value.as_str(), "a string")
     }
 
-    pub(super) fn text_or(&mut self, key: &'static str, default: &'a str) -> Result<&'a str, ProfileError> {
+    pub(crate) fn text_or(&mut self, key: &'static str, default: &'a str) -> Result<&'a str, ProfileError> {
         self.asked.insert(key);
         if self.has(key) { self.text(key) } else { Ok(default) }
     }
 
-    pub(super) fn number(&mut self, key: &'static str, range: Limits<f64>) -> Result<f64, ProfileError> {
+    pub(crate) fn number(&mut self, key: &'static str, range: Limits<f64>) -> Result<f64, ProfileError> {
         let value = self.required(key)?;
         self.number_in(key, value, range)
     }
 
-    pub(super) fn number_if(
+    pub(crate) fn number_if(
         &mut self,
         key: &'static str,
         range: Limits<f64>,
@@ -118,12 +118,12 @@ impl<'a> Keys<'a> {
         Ok(number)
     }
 
-    pub(super) fn whole(&mut self, key: &'static str, range: Limits<u64>) -> Result<u64, ProfileError> {
+    pub(crate) fn whole(&mut self, key: &'static str, range: Limits<u64>) -> Result<u64, ProfileError> {
         let value = self.required(key)?;
         self.whole_in(key, value, range)
     }
 
-    pub(super) fn whole_if(
+    pub(crate) fn whole_if(
         &mut self,
         key: &'static str,
         range: Limits<u64>,
@@ -140,8 +140,13 @@ impl<'a> Keys<'a> {
         }
     }
 
+    pub(crate) fn truth_or(&mut self, key: &'static str, default: bool) -> Result<bool, ProfileError> {
+        let Some(value) = self.value(key) else { return Ok(default) };
+        self.typed(key, value, value.as_bool(), "true or false")
+    }
+
     /// A list of numbers, at most `length` of them.
-    pub(super) fn numbers(
+    pub(crate) fn numbers(
         &mut self,
         key: &'static str,
         length: Limits<usize>,
@@ -164,14 +169,14 @@ impl<'a> Keys<'a> {
     }
 
     /// A table within this one.
-    pub(super) fn table(&mut self, key: &'static str) -> Result<Keys<'a>, ProfileError> {
+    pub(crate) fn table(&mut self, key: &'static str) -> Result<Keys<'a>, ProfileError> {
         let value = self.required(key)?;
         let table = self.typed(key, value, value.as_table(), "a table")?;
         Ok(self.within(key, table))
     }
 
     /// The tables of a list of tables.
-    pub(super) fn tables(
+    pub(crate) fn tables(
         &mut self,
         key: &'static str,
         length: Limits<usize>,
@@ -191,7 +196,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Complains about keys that nobody asked for.
-    pub(super) fn finish(self) -> Result<(), ProfileError> {
+    pub(crate) fn finish(self) -> Result<(), ProfileError> {
         match self.table.keys().find(|key| !self.asked.contains(key.as_str())) {
             None => Ok(()),
             Some(key) => {

@@ -10,21 +10,33 @@
 
 mod array;
 mod builtin;
+mod controller;
 mod costs;
 mod disk;
 mod error;
 mod keys;
+mod layout;
 mod remote;
 mod seek;
 mod write;
 
 pub(crate) use array::ArraySpec;
+pub(crate) use controller::{ControllerSpec, OverheadSpec};
 pub(crate) use disk::{DiskModel, DiskSpec};
 pub use error::ProfileError;
+pub(crate) use layout::LayoutSpec;
 pub(crate) use remote::RemoteSpec;
+pub(crate) use seek::SeekSpec;
+
+/// The limits of a profile's numbers, for those who make profiles of other descriptions.
+pub(crate) mod limits {
+    pub(crate) use super::controller::BUFFER_SECTORS_LIMIT;
+    pub(crate) use super::disk::{HEADS_LIMIT, LONGEST_MS, ROTATION_RPM, SEGMENTS_LIMIT};
+    pub(crate) use super::layout::{CYLINDERS_LIMIT, DEFECTS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT};
+}
 
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
-use keys::Keys;
+pub(crate) use keys::{Keys, limits as limits_of};
 use write::Writer;
 
 /// Longest text of a profile. One with the most zones and seek points has half of it.
@@ -93,6 +105,19 @@ fn plain(message: &str) -> String {
     message.to_owned()
 }
 
+/// The table that a text holds; `file` names it in complaints.
+pub(crate) fn table_of(file: &str, text: &str) -> Result<toml::Table, ProfileError> {
+    if text.len() > TEXT_LIMIT {
+        let (length, limit) = (Bytes(text.len() as u64), Bytes(TEXT_LIMIT as u64));
+        return Err(ProfileError::TooLong { file: file.to_owned(), length, limit });
+    }
+    text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        ProfileError::Syntax { file: file.to_owned(), line, reason: plain(error.message()) }
+    })
+}
+
 impl Profile {
     /// Reads a profile. `file` names the text in complaints.
     ///
@@ -100,15 +125,7 @@ impl Profile {
     /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range, or
     /// numbers that make no device together.
     pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
-        if text.len() > TEXT_LIMIT {
-            let (length, limit) = (Bytes(text.len() as u64), Bytes(TEXT_LIMIT as u64));
-            return Err(ProfileError::TooLong { file: file.to_owned(), length, limit });
-        }
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            ProfileError::Syntax { file: file.to_owned(), line, reason: plain(error.message()) }
-        })?;
+        let table = table_of(file, text)?;
         let mut keys = Keys::new(file, &table);
         let name = keys.text("name")?.to_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -138,6 +155,26 @@ impl Profile {
             Spec::Remote(remote) => remote.figures(),
         };
         Ok(Self { name, description, source, spec, figures })
+    }
+
+    /// The profile of a disk that was described elsewhere.
+    ///
+    /// # Errors
+    /// As of [`Profile::parse`].
+    pub(crate) fn of_disk(
+        name: &str,
+        description: &str,
+        source: &str,
+        disk: DiskSpec,
+    ) -> Result<Self, ProfileError> {
+        let mut to = Writer::default();
+        to.text("name", name);
+        to.text("kind", &Kind::Disk.to_string());
+        to.text("description", description);
+        to.text("source", source);
+        disk.write(&mut to);
+        // What was written is read back, so that one check holds for all profiles.
+        Self::parse(source, &to.finish())
     }
 
     /// The profile as TOML: reads back as the same profile. Comments of the text that it was read

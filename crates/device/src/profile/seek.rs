@@ -115,7 +115,7 @@ impl SeekSpec {
     }
 
     /// The time for one cylinder.
-    pub(super) fn shortest_ms(&self) -> f64 {
+    pub(crate) fn shortest_ms(&self) -> f64 {
         match self {
             Self::RuemmlerWilkes { crossover_cylinders: 1, long_ms, long_ms_per_cylinder, .. } => {
                 long_ms + long_ms_per_cylinder
@@ -127,6 +127,39 @@ impl SeekSpec {
                 *track_to_track_ms
             }
             Self::Table { time_ms, .. } => time_ms.first().copied().unwrap_or(0.0),
+        }
+    }
+
+    /// At most the time for a distance: of the forms whose coefficients depend on the layout that of
+    /// the full stroke.
+    pub(super) fn at_most_ms(&self, distance: u32) -> f64 {
+        match self {
+            Self::Lee { full_stroke_ms, track_to_track_ms }
+            | Self::Calibrated { full_stroke_ms, track_to_track_ms } => {
+                if distance > 1 {
+                    *full_stroke_ms
+                } else {
+                    *track_to_track_ms
+                }
+            }
+            Self::RuemmlerWilkes {
+                short_ms,
+                short_ms_per_sqrt_cylinder,
+                long_ms,
+                long_ms_per_cylinder,
+                ..
+            } => {
+                let cylinders = f64::from(distance);
+                let (short, long) = (
+                    short_ms + short_ms_per_sqrt_cylinder * cylinders.sqrt(),
+                    long_ms + long_ms_per_cylinder * cylinders,
+                );
+                short.max(long)
+            }
+            Self::Table { distance_cylinders, time_ms } => {
+                let above = distance_cylinders.partition_point(|point| *point < f64::from(distance));
+                time_ms.iter().take(above + 1).copied().fold(0.0, f64::max)
+            }
         }
     }
 

@@ -27,6 +27,15 @@ impl Writer {
         self.line(key, &format!("[{}]", items.join(", ")));
     }
 
+    pub(super) fn truth(&mut self, key: &str, truth: bool) {
+        self.line(key, if truth { "true" } else { "false" });
+    }
+
+    pub(super) fn wholes(&mut self, key: &str, wholes: &[u64]) {
+        let items: Vec<String> = wholes.iter().map(u64::to_string).collect();
+        self.line(key, &format!("[{}]", items.join(", ")));
+    }
+
     pub(super) fn table(&mut self, key: &'static str) {
         self.path.push(key);
         let path = self.path.join(".");

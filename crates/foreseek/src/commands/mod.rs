@@ -1,6 +1,7 @@
 //! The commands, one a module, and what they share: the answer, the format, how they complain.
 
 mod demo;
+mod device;
 mod devices;
 mod disk;
 mod simulate;
@@ -21,6 +22,9 @@ pub(crate) struct Cli {
 enum Command {
     /// List the built-in device profiles and the competitive depth of each.
     Devices(devices::Args),
+    /// Make device profiles of extracted drives, and check them against measured traces.
+    #[command(subcommand)]
+    Device(device::Command),
     /// Attach, list, watch and detach emulated disks.
     #[command(subcommand)]
     Disk(disk::Command),
@@ -63,6 +67,7 @@ impl From<Answer> for ExitCode {
 pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
     match cli.command {
         Command::Devices(args) => devices::run(args),
+        Command::Device(command) => device::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Demo(args) => demo::run(args),
         Command::Simulate(args) => simulate::run_command(args),

@@ -4,7 +4,10 @@
 //! Tracks of a cylinder follow one another, then the next cylinder; every track of a zone holds the
 //! same number of sectors. The first sector of a track is turned against the last of the track
 //! before by the *track skew* (head switch) or, at a cylinder's end, by the *cylinder skew* (seek of
-//! one cylinder), so that a sequential pass loses just these.
+//! one cylinder), so that a sequential pass loses just these. The skews follow from the switch times
+//! unless a zone states its own. Heads ascend on every cylinder or, in serpentine layouts, descend on
+//! every other one. Sectors that hold no data (spares, slipped defects, a zone's reserved front) are
+//! passed over: see [`spread`]. Data of a remapped sector lie elsewhere.
 //!
 //! One function carries all of it. [`Geometry::passes_at`] is the time at which a sector begins to
 //! pass under its head in one sequential pass over the whole disk that starts at angle zero: the
@@ -14,23 +17,17 @@
 //! read in pieces without a pause ends when it ends read at once, and no piece misses its sector by
 //! a rounding error, which would cost a turn.
 //!
-//! Limits: no spare sectors or defects, no serpentine layout; both are later work.
+//! Limits: the pass takes remapped sectors where they would have been; only an access that begins at
+//! one goes to its replacement.
+
+mod shape;
+mod spread;
+mod zone;
+
+pub(crate) use shape::{Mapping, Rules, Spares, SwitchTimes, ZoneDetail, ZoneShape};
 
 use foreseek_units::{Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
-
-/// A zone as it is described: cylinders that hold the same number of sectors a track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ZoneShape {
-    pub(crate) cylinders: u32,
-    pub(crate) sectors_per_track: u32,
-}
-
-/// What the mechanics need between tracks and between cylinders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SwitchTimes {
-    pub(crate) head: Nanos,
-    pub(crate) cylinder: Nanos,
-}
+use zone::Zone;
 
 /// The physical place of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,57 +36,34 @@ pub(crate) struct Place {
     pub(crate) head: u32,
 }
 
-/// A zone as it is used. "Slots" are sector times of this zone: a track is `sectors_per_track` of
-/// them, a skew some more.
-#[derive(Clone, Copy, Debug)]
-struct Zone {
-    first_cylinder: u32,
-    first_lba: u64,
-    /// When its first sector passes in the sequential pass.
-    base: u64,
-    sectors_per_track: u64,
-    sectors_per_cylinder: u64,
-    slots_per_track: u64,
-    slots_per_cylinder: u64,
-}
-
 /// A disk's layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
-    heads: u32,
     cylinders: u32,
     turn: u64,
     sectors: u64,
+    /// Sectors whose data lie elsewhere, ascending: where by address, and in which zone's terms.
+    remapped: Vec<(u64, Place, Nanos)>,
 }
 
 impl Geometry {
-    /// Lays zones out from the outer edge inwards. The caller has checked that no count is zero and
-    /// all are within the limits of a profile.
-    pub(crate) fn new(heads: u32, turn: Nanos, switch: SwitchTimes, shapes: &[ZoneShape]) -> Self {
-        let turn = turn.get();
-        let mut zones = Vec::with_capacity(shapes.len());
-        let (mut first_cylinder, mut first_lba, mut base) = (0u32, 0u64, 0u64);
+    /// Lays zones out from the outer edge inwards. The caller has checked that no count is zero, all
+    /// are within the limits of a profile, and zones do not overlap.
+    pub(crate) fn new(rules: &Rules, shapes: &[ZoneShape]) -> Self {
+        let mut zones: Vec<Zone> = Vec::with_capacity(shapes.len());
+        let mut remapped = Vec::new();
         for shape in shapes {
-            let sectors = u64::from(shape.sectors_per_track);
-            let slots = |time: Nanos| (time.get() * sectors).div_ceil(turn);
-            let heads = u64::from(heads);
-            let slots_per_track = sectors + slots(switch.head);
-            let zone = Zone {
-                first_cylinder,
-                first_lba,
-                base,
-                sectors_per_track: sectors,
-                sectors_per_cylinder: heads * sectors,
-                slots_per_track,
-                slots_per_cylinder: (heads - 1) * slots_per_track + sectors + slots(switch.cylinder),
-            };
-            first_cylinder += shape.cylinders;
-            first_lba += u64::from(shape.cylinders) * zone.sectors_per_cylinder;
-            base += zone.time_of_slot(turn, u64::from(shape.cylinders) * zone.slots_per_cylinder);
+            let zone = Zone::after(zones.last(), rules, shape);
+            if let Some(detail) = &shape.detail {
+                remapped.extend(detail.remaps.iter().filter_map(|remap| zone.remapped(rules, *remap)));
+            }
             zones.push(zone);
         }
-        Self { zones, heads, cylinders: first_cylinder, turn, sectors: first_lba }
+        remapped.sort_unstable_by_key(|(lba, ..)| *lba);
+        let cylinders = zones.last().map_or(0, Zone::end_cylinder);
+        let sectors = zones.last().map_or(0, Zone::end_lba);
+        Self { zones, cylinders, turn: rules.turn.get(), sectors, remapped }
     }
 
     /// All sectors of all zones.
@@ -97,7 +71,7 @@ impl Geometry {
         Sectors(self.sectors)
     }
 
-    /// All cylinders.
+    /// All cylinders up to the last that holds data.
     pub(crate) fn cylinders(&self) -> u32 {
         self.cylinders
     }
@@ -109,84 +83,86 @@ impl Geometry {
 
     /// Where a sector lies.
     pub(crate) fn place(&self, lba: Lba) -> Place {
+        self.zone_of(lba).place(lba)
+    }
+
+    /// Where a sector lies and when it begins to pass under its head, in the sequential pass.
+    pub(crate) fn locate(&self, lba: Lba) -> (Place, Nanos) {
+        if let Some((_, place, passes)) = self.remap_of(lba) {
+            return (*place, *passes);
+        }
         let zone = self.zone_of(lba);
-        let within = lba.get() - zone.first_lba;
-        let cylinder = within / zone.sectors_per_cylinder;
-        let head = within % zone.sectors_per_cylinder / zone.sectors_per_track;
-        Place { cylinder: zone.first_cylinder + cylinder as u32, head: head as u32 }
+        zone.locate(self.turn, lba)
     }
 
     /// When a sector begins to pass under its head, in the sequential pass.
     pub(crate) fn passes_at(&self, lba: Lba) -> Nanos {
-        let zone = self.zone_of(lba);
-        Nanos(zone.base + zone.time_of_slot(self.turn, zone.slot_of(lba)))
+        self.zone_of(lba).locate(self.turn, lba).1
     }
 
     /// When the last sector before `end` has passed under its head, in the sequential pass.
     pub(crate) fn passed_at(&self, end: Lba) -> Nanos {
         let last = Lba(end.get().saturating_sub(1));
-        let zone = self.zone_of(last);
-        Nanos(zone.base + zone.time_of_slot(self.turn, zone.slot_of(last) + 1))
+        self.zone_of(last).passed(self.turn, last)
     }
 
     /// The first sector that has not wholly passed at `time` of the sequential pass.
     pub(crate) fn reached_at(&self, time: Nanos) -> Lba {
-        let at = self.zones.partition_point(|zone| zone.base <= time.get());
-        let zone = &self.zones[at.saturating_sub(1)];
-        let since = time.get().saturating_sub(zone.base);
-        // The largest slot that begins not later than `since`.
-        let slots = since / self.turn * zone.sectors_per_track
-            + ((since % self.turn + 1) * zone.sectors_per_track - 1) / self.turn;
-        let cylinder = slots / zone.slots_per_cylinder;
-        let rest = slots % zone.slots_per_cylinder;
-        let head = (rest / zone.slots_per_track).min(u64::from(self.heads) - 1);
-        let sector = (rest - head * zone.slots_per_track).min(zone.sectors_per_track);
-        let within = cylinder * zone.sectors_per_cylinder + head * zone.sectors_per_track + sector;
-        let end = self.zones.get(at).map_or(self.sectors, |next| next.first_lba);
-        Lba((zone.first_lba + within).min(end))
+        let at = self.zones.partition_point(|zone| zone.begins() <= time);
+        self.zones[at.saturating_sub(1)].reached(self.turn, time)
+    }
+
+    /// The time that a sector takes to pass.
+    pub(crate) fn sector_time(&self, lba: Lba) -> Nanos {
+        Nanos(self.turn / self.zone_of(lba).sectors_per_track())
+    }
+
+    /// The sectors of a track at a sector.
+    pub(crate) fn sectors_per_track(&self, lba: Lba) -> Sectors {
+        Sectors(self.zone_of(lba).sectors_per_track())
+    }
+
+    /// Where the track that holds a sector ends.
+    pub(crate) fn track_end(&self, lba: Lba) -> Lba {
+        self.zone_of(lba).track_end(lba, 1)
+    }
+
+    /// Where the cylinder that holds a sector ends.
+    pub(crate) fn cylinder_end(&self, lba: Lba) -> Lba {
+        let zone = self.zone_of(lba);
+        zone.track_end(lba, zone.heads())
     }
 
     /// The sustained rate of a sequential pass at a sector: that of its cylinder.
     pub(crate) fn rate_at(&self, lba: Lba) -> Rate {
         let zone = self.zone_of(lba);
-        let cylinder = zone.time_of_slot(self.turn, zone.slots_per_cylinder);
-        let bytes = zone.sectors_per_cylinder * SECTOR_SIZE;
-        Rate::bytes_per_second(bytes as f64 / Nanos(cylinder).as_secs_f64())
+        let (data, cylinder) = zone.cylinder(self.turn);
+        Rate::bytes_per_second(data * SECTOR_SIZE as f64 / cylinder.as_secs_f64())
     }
 
     /// The mean over the first `sectors` of the sustained rate, where it is at most `ceiling`.
     pub(crate) fn mean_rate(&self, sectors: Sectors, ceiling: Rate) -> Rate {
         let mut sum = 0.0;
         for (at, zone) in self.zones.iter().enumerate() {
-            let end = self.zones.get(at + 1).map_or(self.sectors, |next| next.first_lba);
-            let within = end.min(sectors.get()).saturating_sub(zone.first_lba);
-            let rate = self.rate_at(Lba(zone.first_lba)).as_bytes_per_second();
+            let end = self.zones.get(at + 1).map_or(self.sectors, Zone::first_lba);
+            let within = end.min(sectors.get()).saturating_sub(zone.first_lba());
+            let rate = self.rate_at(Lba(zone.first_lba())).as_bytes_per_second();
             sum += within as f64 * rate.min(ceiling.as_bytes_per_second());
         }
         Rate::bytes_per_second(sum / sectors.get() as f64)
     }
 
+    fn remap_of(&self, lba: Lba) -> Option<&(u64, Place, Nanos)> {
+        if self.remapped.is_empty() {
+            return None;
+        }
+        let at = self.remapped.binary_search_by_key(&lba.get(), |(lba, ..)| *lba).ok()?;
+        self.remapped.get(at)
+    }
+
     fn zone_of(&self, lba: Lba) -> &Zone {
-        let after = self.zones.partition_point(|zone| zone.first_lba <= lba.get());
+        let after = self.zones.partition_point(|zone| zone.first_lba() <= lba.get());
         &self.zones[after.saturating_sub(1)]
-    }
-}
-
-impl Zone {
-    /// The slot of a sector, counted from the zone's start.
-    fn slot_of(&self, lba: Lba) -> u64 {
-        let within = lba.get() - self.first_lba;
-        let cylinder = within / self.sectors_per_cylinder;
-        let rest = within % self.sectors_per_cylinder;
-        let head = rest / self.sectors_per_track;
-        let sector = rest % self.sectors_per_track;
-        cylinder * self.slots_per_cylinder + head * self.slots_per_track + sector
-    }
-
-    /// When a slot begins, from the zone's start: `floor(slot x turn / sectors a track)`, without
-    /// the overflow.
-    fn time_of_slot(&self, turn: u64, slot: u64) -> u64 {
-        slot / self.sectors_per_track * turn + slot % self.sectors_per_track * turn / self.sectors_per_track
     }
 }
 
@@ -200,14 +176,14 @@ mod tests {
 
     fn shapes() -> impl Strategy<Value = Vec<ZoneShape>> {
         let shape = (1..5u32, 4..40u32)
-            .prop_map(|(cylinders, sectors_per_track)| ZoneShape { cylinders, sectors_per_track });
+            .prop_map(|(cylinders, sectors_per_track)| ZoneShape::plain(cylinders, sectors_per_track));
         prop::collection::vec(shape, 1..4)
     }
 
     fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<ZoneShape>)> {
         (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
-            let switch = SwitchTimes { head: Nanos(head), cylinder: Nanos(head + more) };
-            (Geometry::new(heads, Nanos(TURN), switch, &shapes), switch, shapes)
+            let switch = SwitchTimes::new(Nanos(head), Nanos(head + more));
+            (Geometry::new(&Rules::plain(heads, Nanos(TURN), switch), &shapes), switch, shapes)
         })
     }
 
@@ -230,7 +206,7 @@ mod tests {
     proptest! {
         #[test]
         fn sectors_lie_where_a_walk_over_the_disk_finds_them((geometry, _, shapes) in geometry()) {
-            let walked = walk(geometry.heads, &shapes);
+            let walked = walk(geometry.zones[0].heads() as u32, &shapes);
             prop_assert_eq!(geometry.sectors(), Sectors(walked.len() as u64));
             let mut seen = HashSet::new();
             for (lba, (place, sector, _)) in (0..).zip(&walked) {
@@ -243,7 +219,7 @@ mod tests {
         /// lies the switch, rounded up to a sector.
         #[test]
         fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, shapes) in geometry()) {
-            let walked = walk(geometry.heads, &shapes);
+            let walked = walk(geometry.zones[0].heads() as u32, &shapes);
             for (lba, pair) in (0..).map(Lba).zip(walked.windows(2)) {
                 let ((from, sector, per_track), (to, ..)) = (pair[0], pair[1]);
                 let next = lba + Sectors(1);
@@ -279,9 +255,9 @@ mod tests {
     /// sectors. A cylinder takes 10 + 3 + 10 + 5 sector times.
     #[test]
     fn a_small_layout_by_hand() {
-        let switch = SwitchTimes { head: Nanos(250_000), cylinder: Nanos(410_000) };
-        let shapes = [ZoneShape { cylinders: 2, sectors_per_track: 10 }];
-        let geometry = Geometry::new(2, Nanos(1_000_000), switch, &shapes);
+        let switch = SwitchTimes::new(Nanos(250_000), Nanos(410_000));
+        let shapes = [ZoneShape::plain(2, 10)];
+        let geometry = Geometry::new(&Rules::plain(2, Nanos(1_000_000), switch), &shapes);
         for (lba, passes) in [(0, 0), (9, 900_000), (10, 1_300_000), (19, 2_200_000), (20, 2_800_000)] {
             assert_eq!(geometry.passes_at(Lba(lba)), Nanos(passes), "sector {lba}");
         }
@@ -292,9 +268,9 @@ mod tests {
 
     #[test]
     fn a_skew_shorter_than_the_switch_costs_whole_turns() {
-        let switch = SwitchTimes { head: Nanos(2_100_000), cylinder: Nanos(2_100_000) };
-        let shapes = [ZoneShape { cylinders: 1, sectors_per_track: 10 }];
-        let geometry = Geometry::new(2, Nanos(1_000_000), switch, &shapes);
+        let switch = SwitchTimes::new(Nanos(2_100_000), Nanos(2_100_000));
+        let shapes = [ZoneShape::plain(1, 10)];
+        let geometry = Geometry::new(&Rules::plain(2, Nanos(1_000_000), switch), &shapes);
         assert_eq!(geometry.passes_at(Lba(10)), Nanos(3_100_000));
     }
 }

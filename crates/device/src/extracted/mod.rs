@@ -1,0 +1,29 @@
+//! Drives as extraction tools describe them: `.model`, `.seek` and `.diskspecs` files.
+//!
+//! A `.model` file holds what was measured of a drive's mechanics: zones with their skews, spares and
+//! defects, head switch, write settle, spindle. It names a `.seek` file with the measured seek times.
+//! What the controller does (overheads, read-ahead, write cache, bus) is not part of it but of a
+//! `.diskspecs` file; where that is missing, [`Controller`] offers what was published of the drive, or
+//! the medians of what was published of such drives.
+//!
+//! The format is that of the DiskSim 4.0 disk parameter files, which DIXtrac writes: blocks of
+//! `key = value` ([`block`]). The meaning of the keys is taken from the DiskSim and diskmodel manuals.
+//! Everything here is pure: whoever calls reads the files.
+//!
+//! Limits: layouts of kind `dm_layout_g1`; of `dm_layout_g2` and `dm_layout_g4` there is a clear
+//! refusal. Slips do not turn the tracks behind them. Constant access times, which model no mechanics,
+//! are refused.
+
+mod block;
+mod controller;
+mod drive;
+mod error;
+mod profile;
+mod published;
+mod seek_file;
+mod zones;
+
+pub use controller::Controller;
+pub use drive::{Drive, LINKS_LIMIT};
+pub use error::ExtractedError;
+pub use seek_file::SeekFile;

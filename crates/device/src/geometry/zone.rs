@@ -1,0 +1,222 @@
+//! A zone as it is used.
+//!
+//! *Slots* divide the time of the sequential pass over a zone: a sector is `fine` of them, a track
+//! its sectors, a skew some more. Skews of whole sectors need one slot a sector; those that are
+//! parts of a revolution take finer ones.
+
+use super::Place;
+use super::shape::{Mapping, Rules, ZoneDetail, ZoneShape};
+use super::spread::Spread;
+use foreseek_units::{Lba, Nanos};
+
+/// Slots a sector where skews are not whole sectors: a thousandth of a sector is some ten nanoseconds,
+/// finer than any extraction resolves, and every product stays below 2^64.
+const FINE: u64 = 1024;
+
+/// A zone.
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    first_cylinder: u32,
+    cylinders: u32,
+    first_lba: u64,
+    end_lba: u64,
+    /// When its first physical sector passes in the sequential pass.
+    base: u64,
+    heads: u64,
+    sectors_per_track: u64,
+    /// Slots a sector.
+    fine: u64,
+    slots_per_track: u64,
+    slots_per_cylinder: u64,
+    mapping: Mapping,
+    /// `None` where every sector holds data.
+    spread: Option<Box<Spread>>,
+}
+
+impl Zone {
+    /// Lays a zone out behind another.
+    pub(super) fn after(before: Option<&Self>, rules: &Rules, shape: &ZoneShape) -> Self {
+        let turn = rules.turn.get();
+        let sectors = u64::from(shape.sectors_per_track);
+        let heads = u64::from(rules.heads);
+        let fine = shape.detail.as_ref().map_or(1, fineness);
+        let hides = |time: Nanos| (time.get() * sectors * fine).div_ceil(turn);
+        // A stated skew that is shorter than the movement costs a turn more, or several.
+        let skew = |stated: f64, movement: Nanos| {
+            let slots = (stated * fine as f64).round() as u64;
+            let round = sectors * fine;
+            slots + hides(movement).saturating_sub(slots).div_ceil(round) * round
+        };
+        let (track, cylinder) = match &shape.detail {
+            None => (hides(rules.switch.head), hides(rules.switch.cylinder)),
+            Some(detail) => (
+                skew(detail.track_skew, rules.switch.head),
+                skew(detail.cylinder_skew, rules.switch.cylinder),
+            ),
+        };
+        let slots_per_track = sectors * fine + track;
+        let slots_per_cylinder = (heads - 1) * slots_per_track + sectors * fine + cylinder;
+        let spread = Spread::new(rules, shape).map(Box::new);
+        let held = spread.as_ref().map_or(shape.physical(rules.heads), |spread| spread.held());
+        let first_lba = before.map_or(0, Self::end_lba);
+        let next_cylinder = before.map_or(0, Self::end_cylinder);
+        let first_cylinder = shape.first_cylinder(next_cylinder);
+        let mut zone = Self {
+            first_cylinder,
+            cylinders: shape.cylinders,
+            first_lba,
+            end_lba: first_lba + held,
+            base: 0,
+            heads,
+            sectors_per_track: sectors,
+            fine,
+            slots_per_track,
+            slots_per_cylinder,
+            mapping: rules.mapping,
+            spread,
+        };
+        zone.base = match &shape.detail {
+            None => before.map_or(0, |before| before.whole_pass(turn)),
+            Some(detail) => {
+                let gap =
+                    if first_cylinder > next_cylinder { rules.switch.gap } else { rules.switch.cylinder };
+                let earliest = before.map_or(0, |before| before.last_pass(turn) + gap.get());
+                let angle = zone.time_of_slot(turn, (detail.offset * fine as f64).round() as u64) % turn;
+                earliest + (angle + turn - earliest % turn) % turn
+            }
+        };
+        zone
+    }
+
+    pub(super) fn first_lba(&self) -> u64 {
+        self.first_lba
+    }
+
+    pub(super) fn end_lba(&self) -> u64 {
+        self.end_lba
+    }
+
+    pub(super) fn end_cylinder(&self) -> u32 {
+        self.first_cylinder + self.cylinders
+    }
+
+    pub(super) fn begins(&self) -> Nanos {
+        Nanos(self.base)
+    }
+
+    pub(super) fn sectors_per_track(&self) -> u64 {
+        self.sectors_per_track
+    }
+
+    pub(super) fn heads(&self) -> u64 {
+        self.heads
+    }
+
+    /// Where a sector lies.
+    pub(super) fn place(&self, lba: Lba) -> Place {
+        self.place_of(self.physical(lba) / self.sectors_per_track)
+    }
+
+    /// Where a sector lies, and when it begins to pass.
+    pub(super) fn locate(&self, turn: u64, lba: Lba) -> (Place, Nanos) {
+        let physical = self.physical(lba);
+        let passes = self.base + self.time_of_slot(turn, self.slot_of(physical));
+        (self.place_of(physical / self.sectors_per_track), Nanos(passes))
+    }
+
+    /// When a sector has passed.
+    pub(super) fn passed(&self, turn: u64, lba: Lba) -> Nanos {
+        Nanos(self.base + self.time_of_slot(turn, self.slot_of(self.physical(lba)) + self.fine))
+    }
+
+    /// The first sector that has not wholly passed at a time of the sequential pass.
+    pub(super) fn reached(&self, turn: u64, time: Nanos) -> Lba {
+        let since = time.get().saturating_sub(self.base);
+        let round = self.sectors_per_track * self.fine;
+        // The largest slot that begins not later than `since`.
+        let slots = since / turn * round + ((since % turn + 1) * round - 1) / turn;
+        let cylinder = slots / self.slots_per_cylinder;
+        let rest = slots % self.slots_per_cylinder;
+        let head = (rest / self.slots_per_track).min(self.heads - 1);
+        let sector = ((rest - head * self.slots_per_track) / self.fine).min(self.sectors_per_track);
+        let physical = (cylinder * self.heads + head) * self.sectors_per_track + sector;
+        let within = self.spread.as_ref().map_or(physical, |spread| spread.logical(physical));
+        Lba((self.first_lba + within).min(self.end_lba))
+    }
+
+    /// Where the group of so many tracks that holds a sector ends.
+    pub(super) fn track_end(&self, lba: Lba, tracks: u64) -> Lba {
+        let group = tracks * self.sectors_per_track;
+        let end = (self.physical(lba) / group + 1) * group;
+        let within = self.spread.as_ref().map_or(end, |spread| spread.logical(end));
+        Lba((self.first_lba + within).min(self.end_lba))
+    }
+
+    /// The data sectors of a cylinder on average, and the time that a pass takes for it.
+    pub(super) fn cylinder(&self, turn: u64) -> (f64, Nanos) {
+        let physical = self.sectors_per_track * self.heads;
+        let all = physical * u64::from(self.cylinders);
+        let share =
+            if self.spread.is_some() { (self.end_lba - self.first_lba) as f64 / all as f64 } else { 1.0 };
+        (physical as f64 * share, Nanos(self.time_of_slot(turn, self.slots_per_cylinder)))
+    }
+
+    /// A remapped sector: its address, and where and when its replacement passes. `None` where no
+    /// data are concerned.
+    pub(super) fn remapped(&self, rules: &Rules, (from, to): (u64, u64)) -> Option<(u64, Place, Nanos)> {
+        let within = self.spread.as_ref().map_or(from, |spread| spread.logical(from));
+        let lba = self.first_lba + within;
+        if from == to || lba >= self.end_lba || self.physical(Lba(lba)) != from {
+            return None;
+        }
+        let passes = self.base + self.time_of_slot(rules.turn.get(), self.slot_of(to));
+        Some((lba, self.place_of(to / self.sectors_per_track), Nanos(passes)))
+    }
+
+    fn physical(&self, lba: Lba) -> u64 {
+        let within = lba.get() - self.first_lba;
+        self.spread.as_ref().map_or(within, |spread| spread.physical(within))
+    }
+
+    fn place_of(&self, track: u64) -> Place {
+        let (cylinder, head) = ((track / self.heads) as u32, (track % self.heads) as u32);
+        let down = match self.mapping {
+            Mapping::Conventional => false,
+            Mapping::SerpentineByZone => cylinder % 2 == 1,
+            Mapping::Serpentine => (self.first_cylinder + cylinder) % 2 == 1,
+        };
+        let head = if down { self.heads as u32 - 1 - head } else { head };
+        Place { cylinder: self.first_cylinder + cylinder, head }
+    }
+
+    /// The slot at which a physical sector begins.
+    fn slot_of(&self, physical: u64) -> u64 {
+        let (track, sector) = (physical / self.sectors_per_track, physical % self.sectors_per_track);
+        let (cylinder, head) = (track / self.heads, track % self.heads);
+        cylinder * self.slots_per_cylinder + head * self.slots_per_track + sector * self.fine
+    }
+
+    /// When a slot begins, from the zone's start: `floor(slot x turn / slots a turn)`, without the
+    /// overflow.
+    fn time_of_slot(&self, turn: u64, slot: u64) -> u64 {
+        let round = self.sectors_per_track * self.fine;
+        slot / round * turn + slot % round * turn / round
+    }
+
+    /// When the pass over the zone is over, the last cylinder's skew counted.
+    fn whole_pass(&self, turn: u64) -> u64 {
+        self.base + self.time_of_slot(turn, u64::from(self.cylinders) * self.slots_per_cylinder)
+    }
+
+    /// When its last physical sector has passed.
+    fn last_pass(&self, turn: u64) -> u64 {
+        let last = u64::from(self.cylinders) * self.heads * self.sectors_per_track - 1;
+        self.base + self.time_of_slot(turn, self.slot_of(last) + self.fine)
+    }
+}
+
+/// Slots a sector that a zone's skews and offset need.
+fn fineness(detail: &ZoneDetail) -> u64 {
+    let stated = [detail.track_skew, detail.cylinder_skew, detail.offset];
+    if stated.iter().all(|skew| skew.fract() == 0.0) { 1 } else { FINE }
+}

@@ -1,0 +1,74 @@
+//! A drive's files: the model, what it names beside it, and where its controller is described.
+
+use foreseek_device::Profile;
+use foreseek_device::extracted::{Controller, Drive};
+use foreseek_storage::text;
+use std::path::{Path, PathBuf};
+
+/// Longest file of a drive's description.
+const TEXT_LIMIT: u64 = 4 << 20;
+/// The word for what is assumed of a controller of which nothing is known.
+const TYPICAL: &str = "typical";
+
+/// The options that name a drive.
+#[derive(Debug, clap::Args)]
+pub(super) struct Source {
+    /// What the controller does, which a .model file does not tell: a .diskspecs or TOML file, or
+    /// 'typical' for the medians of published drives. Unless given: the .diskspecs file beside the
+    /// model, else what was published of the drive, else 'typical'.
+    #[arg(long, value_name = "FILE|typical")]
+    controller: Option<String>,
+}
+
+/// A drive, read and made a profile.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) profile: Profile,
+    /// Where the controller's times come from.
+    pub(super) controller: String,
+    pub(super) notes: Vec<String>,
+}
+
+impl Source {
+    /// Reads the model and all that belongs to it.
+    pub(super) fn load(&self, model: &Path) -> anyhow::Result<Loaded> {
+        let text = text::read("read the drive's model", model, TEXT_LIMIT)?;
+        let folder = model.parent().unwrap_or(Path::new(""));
+        let mut linked = |name: &str| {
+            let path = folder.join(name);
+            text::read("read", &path, TEXT_LIMIT).map_err(|error| error.to_string())
+        };
+        let drive = Drive::parse(&model.display().to_string(), &text, &mut linked)?;
+        let (controller, mut notes) = self.controller(model, &drive)?;
+        let (profile, more) = drive.profile(&controller)?;
+        notes.extend(more);
+        Ok(Loaded { profile, controller: controller.source().to_owned(), notes })
+    }
+
+    fn controller(&self, model: &Path, drive: &Drive) -> anyhow::Result<(Controller, Vec<String>)> {
+        let beside = model.with_extension("diskspecs");
+        let file = match self.controller.as_deref() {
+            Some(TYPICAL) => return Ok((Controller::typical(), Vec::new())),
+            Some(file) => Some(PathBuf::from(file)),
+            None => beside.exists().then_some(beside),
+        };
+        if let Some(file) = file {
+            let text = text::read("read the controller's description", &file, TEXT_LIMIT)?;
+            let name = file.display().to_string();
+            let toml = file.extension().is_some_and(|extension| extension == "toml");
+            let controller =
+                if toml { Controller::parse_toml(&name, &text)? } else { Controller::parse(&name, &text)? };
+            return Ok((controller, Vec::new()));
+        }
+        if let Some(controller) = Controller::published(drive.name()) {
+            return Ok((controller, Vec::new()));
+        }
+        let note = format!(
+            "nothing is known of the controller of '{}': its overheads, cache and bus are assumed, so that response \
+             times may be some tenths of a millisecond off and a cache that does otherwise more; --controller names \
+             a file that tells them",
+            drive.name()
+        );
+        Ok((Controller::typical(), vec![note]))
+    }
+}
