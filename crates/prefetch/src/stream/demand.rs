@@ -9,8 +9,7 @@
 //! A miss right after the last fetch continues the stream; any other one begins anew.
 
 use super::machine::{Answer, Machine};
-use super::ramp::Ramp;
-use super::{Opened, Served};
+use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
 use foreseek_units::{PageIndex, PageSpan, Span};
 

@@ -6,13 +6,13 @@ use super::linux_2_6_10::Linux2_6_10;
 use super::linux_2_6_18::Linux2_6_18;
 use super::machine::Streams;
 use super::on_demand::OnDemand;
-use super::ramp::Ramp;
 use super::two_windows::TwoWindows;
-use super::{Generation, Prefetcher, Settings};
+use super::{Generation, Prefetcher, Ramp, Settings};
 use crate::depth::Depth;
 
-/// The generation's machine with this depth and way of growing.
-pub(super) fn machine(
+/// The generation's machine with this depth and way of growing: what every policy is made of.
+#[must_use]
+pub fn window_machine(
     generation: Generation,
     depth: Box<dyn Depth>,
     ramp: Ramp,

@@ -20,8 +20,7 @@
 
 use super::machine::{Answer, Machine};
 use super::mapped;
-use super::ramp::Ramp;
-use super::{Opened, Served};
+use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 

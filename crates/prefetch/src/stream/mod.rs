@@ -14,6 +14,11 @@
 //! each generation of Linux, and the competitive one), and a *depth rule*, which says how much at
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
+mod aggressive;
+#[cfg(test)]
+#[path = "../../../../docs/examples/as_long_as_read.rs"]
+mod as_long_as_read;
+mod competitive;
 mod demand;
 mod generation;
 mod linux_2_6_10;
@@ -21,22 +26,25 @@ mod linux_2_6_18;
 mod linux_2_6_3;
 mod machine;
 mod mapped;
+mod none;
 mod on_demand;
-mod policies;
+mod oracle;
 #[cfg(test)]
 mod properties;
 mod ramp;
 mod registry;
 mod settings;
 mod slab;
+mod stock;
 #[cfg(test)]
 mod testing;
 mod two_windows;
 
-pub use policies::stock;
-pub use ramp::SLOW_START;
+pub use generation::window_machine;
+pub use ramp::{Ramp, SLOW_START};
 pub use registry::{UnknownPolicy, about, by_name, names};
 pub use settings::{Generation, Settings};
+pub use stock::stock;
 
 use crate::engine::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};

@@ -26,8 +26,7 @@
 
 use super::machine::{Answer, Machine};
 use super::mapped;
-use super::ramp::Ramp;
-use super::{Opened, Served};
+use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
 use foreseek_units::{PageIndex, Pages, Span};
 

@@ -37,14 +37,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let generations = [
-        Generation::Linux2_6_3,
-        Generation::Linux2_6_10,
-        Generation::Linux2_6_18,
-        Generation::OnDemand,
-        Generation::Demand,
-    ];
-    let generation = proptest::sample::select(generations.to_vec());
+    let generation = proptest::sample::select(Generation::ALL.to_vec());
     (generation, 1..80u64, 1..80u64, 1..300u64, any::<bool>()).prop_map(
         |(generation, window, slow_start, aggressive, corrected)| Settings {
             generation,

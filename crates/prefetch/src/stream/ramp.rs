@@ -8,7 +8,7 @@ pub const SLOW_START: Pages = Pages(16);
 
 /// How windows grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ramp {
+pub enum Ramp {
     /// As the kernel of its generation has it.
     Stock,
     /// From this size on, doubling with each fetch of a sequential stream.

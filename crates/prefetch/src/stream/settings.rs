@@ -30,6 +30,12 @@ pub enum Generation {
     Demand,
 }
 
+impl Generation {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Linux2_6_3, Self::Linux2_6_10, Self::Linux2_6_18, Self::OnDemand, Self::Demand];
+}
+
 /// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys bear
 /// their unit: `window_pages`, `aggressive_pages`, `slow_start_pages`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -52,7 +58,8 @@ pub struct Settings {
     pub corrected: bool,
     /// What the estimate of the switch cost averages.
     pub averaging: Averaging,
-    /// The weight of the newest seek in it.
+    /// The weight of the newest seek in it, 0 to 1.
+    #[serde(deserialize_with = "share")]
     pub switch_weight: f64,
     /// How the competitive depth becomes pages.
     pub page_measure: PageMeasure,
@@ -108,4 +115,55 @@ fn pages<'de, D: Deserializer<'de>>(from: D) -> Result<Pages, D::Error> {
         return Ok(Pages(pages));
     }
     Err(serde::de::Error::custom(format!("must be from 1 to {PAGES_LIMIT} pages, is {pages}")))
+}
+
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let share = f64::deserialize(from)?;
+    if (0.0..=1.0).contains(&share) {
+        return Ok(share);
+    }
+    Err(serde::de::Error::custom(format!("must be from 0 to 1, is {share}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_from_toml_with_units_in_the_keys() {
+        let text = r#"
+            generation = "linux-2.6.10"
+            window_pages = 64
+            averaging = "distances"
+            switch_weight = 0.5
+            page_measure = "paper"
+            corrected = false
+        "#;
+        let expected = Settings {
+            generation: Generation::Linux2_6_10,
+            window: Pages(64),
+            averaging: Averaging::Distances,
+            switch_weight: 0.5,
+            page_measure: PageMeasure::Paper,
+            corrected: false,
+            ..Settings::default()
+        };
+        assert_eq!(toml::from_str(text), Ok(expected));
+        assert_eq!(toml::from_str(""), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_no_setting_can_be_is_refused() {
+        for (text, complaint) in [
+            ("window = 64", "unknown field `window`"),
+            ("window_pages = 0", "must be from 1 to 262144 pages, is 0"),
+            ("aggressive_pages = 300000", "must be from 1 to 262144 pages"),
+            ("switch_weight = 1.5", "must be from 0 to 1, is 1.5"),
+            ("switch_weight = nan", "must be from 0 to 1, is NaN"),
+            ("generation = \"linux-2.4\"", "unknown variant `linux-2.4`"),
+        ] {
+            let error = toml::from_str::<Settings>(text).expect_err(text).to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
 }

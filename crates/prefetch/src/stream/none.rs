@@ -1,0 +1,25 @@
+//! No read-ahead: what a call asks for and no more.
+
+use super::registry::Parts;
+use super::{Generation, Prefetcher, Ramp, window_machine};
+use crate::depth::Zero;
+
+/// Makes it.
+pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+    window_machine(Generation::Demand, Box::new(Zero), Ramp::Full, parts.settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stream::Settings;
+    use crate::stream::testing::World;
+
+    #[test]
+    fn golden_a_call_gets_what_it_asks_for() {
+        let mut world = World::new("none", &Settings::default(), 100);
+        assert_eq!(world.call(0, 16), [(0, 16)]);
+        assert_eq!(world.call(16, 1), [(16, 1)]);
+        assert_eq!(world.faults([90]), [(90, 1)]);
+        assert_eq!(world.call(95, 5), [(95, 5)]);
+    }
+}
