@@ -15,7 +15,7 @@ use crate::block::{Completed, Submission, Tag};
 use foreseek_device::{Op, Outcome};
 use foreseek_prefetch::engine::{ObjectId, Who};
 use foreseek_prefetch::stream::{Ahead, Served};
-use foreseek_units::{Lba, PageIndex, PageSpan, Pages, Position, SECTORS_PER_PAGE, SectorSpan, Span};
+use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Span};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A submission on its way.
@@ -25,22 +25,16 @@ pub(super) struct Pending {
     pub(super) file: FileNo,
     pub(super) pages: PageSpan,
     lba: Lba,
-    /// Pages that have not arrived.
-    left: u64,
-}
-
-impl Pending {
-    fn sectors(&self) -> SectorSpan {
-        SectorSpan::at(self.lba, self.pages.len().sectors())
-    }
 }
 
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     pub(super) pending: slab::Slab<Pending>,
-    /// Reads by where they begin; they never overlap, since a page is on its way once.
-    reads: BTreeMap<Lba, usize>,
+    /// What is still to be read, by where it begins: up to where, and for which submission. These
+    /// never overlap, since a page is on its way once; what has come of a long submission may be
+    /// evicted and read again before the rest of it comes.
+    reads: BTreeMap<Lba, (Lba, usize)>,
     /// What the block layer had no request for: reads, writes.
     unsent: [VecDeque<Submission>; 2],
     completed: Vec<Completed>,
@@ -150,13 +144,12 @@ impl Machine {
     /// Hands pages that lie together to the block layer.
     pub(super) fn submit(&mut self, op: Op, file: FileNo, pages: PageSpan, who: Who, synchronous: bool) {
         let Some((lba, _)) = self.files[file.0 as usize].place(pages.start) else { return };
-        let left = pages.len().get();
-        let at = self.flight.pending.insert(Pending { op, file, pages, lba, left });
+        let at = self.flight.pending.insert(Pending { op, file, pages, lba });
+        let range = SectorSpan::at(lba, pages.len().sectors());
         if op == Op::Read {
-            self.flight.reads.insert(lba, at);
+            self.flight.reads.insert(lba, (range.end, at));
         }
         self.bill += self.settings.costs.submit;
-        let range = SectorSpan::at(lba, pages.len().sectors());
         let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
         let unsent = &mut self.flight.unsent[usize::from(op != Op::Read)];
         if !unsent.is_empty() || self.block.submit(self.now, submission).is_err() {
@@ -198,22 +191,24 @@ impl Machine {
         let before = self.flight.reads.range(..=range.start).next_back().map(|(lba, _)| *lba);
         let mut from = before.unwrap_or(range.start);
         while from < range.end {
-            let Some((&lba, &at)) = self.flight.reads.range(from..range.end).next() else { return };
-            let pending = self.flight.pending[at];
-            let shared = pending.sectors().intersection(range);
-            if !shared.is_empty() {
-                let page =
-                    |lba: Lba| pending.pages.start.after(Pages((lba - pending.lba).get() / SECTORS_PER_PAGE));
-                let pages = PageSpan::new(page(shared.start), page(shared.end));
-                self.flight.pending[at].left -= pages.len().get();
-                if self.flight.pending[at].left == 0 {
-                    self.flight.reads.remove(&lba);
-                }
-                for page in pages.iter() {
-                    self.arrived(pending.file, page);
+            let Some((&start, &(end, at))) = self.flight.reads.range(from..range.end).next() else { return };
+            from = end;
+            let due = SectorSpan::new(start, end);
+            let come = due.intersection(range);
+            if come.is_empty() {
+                continue;
+            }
+            self.flight.reads.remove(&start);
+            for left in [SectorSpan::new(start, come.start), SectorSpan::new(come.end, end)] {
+                if !left.is_empty() {
+                    self.flight.reads.insert(left.start, (left.end, at));
                 }
             }
-            from = pending.sectors().end;
+            let Pending { file, pages, lba, .. } = self.flight.pending[at];
+            let page = |at: Lba| pages.start + Pages((at - lba).get() / SECTORS_PER_PAGE);
+            for page in PageSpan::new(page(come.start), page(come.end)).iter() {
+                self.arrived(file, page);
+            }
         }
     }
 

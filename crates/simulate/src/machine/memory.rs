@@ -49,7 +49,7 @@ impl Machine {
         let swapped = self.memory.private - share;
         self.metrics.counters.swapped_most = self.metrics.counters.swapped_most.max(swapped);
         self.reclaim.resized(self.now, self.cache_limit());
-        self.memory.stuck = false;
+        self.memory_came();
     }
 
     fn free(&self) -> Pages {
@@ -67,6 +67,7 @@ impl Machine {
                 self.bill += self.settings.costs.reclaim;
                 let Some(victim) = self.reclaim.victim(self.now) else {
                     self.memory.stuck = true;
+                    self.write_back_for_memory();
                     break;
                 };
                 self.evict(victim);
@@ -104,6 +105,11 @@ impl Machine {
             return;
         }
         self.reclaim.held(frame, false);
+        self.memory_came();
+    }
+
+    /// There may be a page to be had again.
+    fn memory_came(&mut self) {
         self.memory.stuck = false;
         while let Some(process) = self.short_of_memory.pop_front() {
             if let Some(one) = self.processes.get_mut(process as usize) {

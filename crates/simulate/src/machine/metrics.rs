@@ -17,6 +17,9 @@ pub const FETCH_SIZES_LIMIT: usize = 2048;
 /// Digits of response times that are kept.
 const DIGITS: u8 = 3;
 
+/// Response times are kept in microseconds up to a day; longer ones count as that.
+const LONGEST_US: u64 = 86_400 * 1_000_000;
+
 /// Counts of pages and bytes, since the machine was made or between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -138,7 +141,7 @@ impl Metrics {
     pub(super) fn finished(&mut self, took: Nanos) {
         self.requests += 1;
         self.response_sum += took;
-        self.responses.saturating_record(took.get());
+        self.responses.saturating_record(took.get() / 1_000);
     }
 
     /// From here on what is measured counts.
@@ -152,8 +155,9 @@ impl Metrics {
 }
 
 fn empty_histogram() -> Histogram<u64> {
-    // Auto-resizing histograms of up to five digits are always made.
-    Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("{DIGITS} digits are allowed"))
+    // Refused are only a maximum below 2 and more than five digits.
+    Histogram::new_with_max(LONGEST_US, DIGITS)
+        .unwrap_or_else(|_| unreachable!("{DIGITS} digits are allowed"))
 }
 
 /// How long requests took.
@@ -262,7 +266,7 @@ impl super::Machine {
         let Mark { at, counters, block, device, busy } = self.mark;
         let Metrics { fetches, responses, response_sum, requests, mut jobs, .. } = self.metrics;
         jobs.sort_unstable();
-        let quantile = |q| Nanos(responses.value_at_quantile(q));
+        let quantile = |q| Nanos::from_micros(responses.value_at_quantile(q));
         Report {
             time: self.now - at,
             counters: self.metrics.counters.since(&counters),
@@ -272,7 +276,7 @@ impl super::Machine {
                 median: quantile(0.5),
                 p90: quantile(0.9),
                 p99: quantile(0.99),
-                longest: Nanos(responses.max()),
+                longest: Nanos::from_micros(responses.max()),
             },
             response_buckets: buckets(&responses),
             jobs,
@@ -300,9 +304,10 @@ impl Mark {
 
 /// Buckets that double from a millisecond on.
 fn buckets(responses: &Histogram<u64>) -> Vec<(Nanos, u64)> {
-    let first = Nanos::from_millis(1).get();
-    let all = responses.iter_log(first, 2.0);
-    all.map(|step| (Nanos(step.value_iterated_to()), step.count_since_last_iteration())).collect()
+    const FIRST_US: u64 = 1_000;
+    let all = responses.iter_log(FIRST_US, 2.0);
+    all.map(|step| (Nanos::from_micros(step.value_iterated_to()), step.count_since_last_iteration()))
+        .collect()
 }
 
 fn block_since(mut now: block::Metrics, earlier: &block::Metrics) -> block::Metrics {

@@ -26,6 +26,11 @@ mod settings;
 mod steps;
 mod writing;
 
+#[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod tests;
+
 pub use error::MachineError;
 pub use frames::FrameNo;
 pub use metrics::{Counters, FETCH_SIZES_LIMIT, Report, Responses, USE_PERIOD};
@@ -77,6 +82,8 @@ pub struct Period {
 pub struct Machine {
     settings: Settings,
     now: Instant,
+    /// Until when it is to run.
+    end: Instant,
     events: Events,
     block: BlockLayer,
     /// When the block layer has something to do.
@@ -128,6 +135,7 @@ impl Machine {
             processors: processors::Processors::new(settings.processors),
             settings,
             now: Instant::ZERO,
+            end: Instant::ZERO,
             events: Events::default(),
             block,
             block_next: None,
@@ -197,6 +205,7 @@ impl Machine {
         /// Events between two calls of `progress`: some milliseconds of the real machine.
         const EVENTS: u32 = 1 << 15;
         let mut left = EVENTS;
+        self.end = end;
         loop {
             let Some(next) = self.next() else {
                 return if self.idle() { Ok(()) } else { Err(self.stuck()) };

@@ -80,7 +80,7 @@ impl Machine {
                 self.processors.ready.push_back(process);
             }
             let until = self.now + spent;
-            if preempted || self.next().is_some_and(|next| next <= until) {
+            if preempted || until >= self.end || self.next().is_some_and(|next| next <= until) {
                 self.events.arrange(until, Event::Run(processor));
                 return Ok(());
             }

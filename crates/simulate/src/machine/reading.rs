@@ -194,7 +194,7 @@ impl Machine {
     }
 
     /// Whether the process has touched its page already and comes back for memory only.
-    fn retrying(&mut self, process: u32) -> bool {
+    pub(super) fn retrying(&mut self, process: u32) -> bool {
         self.processes.get_mut(process as usize).is_some_and(|one| std::mem::take(&mut one.retrying))
     }
 

@@ -31,7 +31,7 @@ const PDFLUSH: Who = Who(0);
 #[derive(Debug, Default)]
 pub(super) struct Dirt {
     pub(super) dirty: Pages,
-    writing: Pages,
+    pub(super) writing: Pages,
     /// Files with dirty pages, and since when.
     files: VecDeque<(Instant, FileNo)>,
     /// Processes that wait until less is dirty.
@@ -48,6 +48,7 @@ impl Machine {
             return Ok(Turn::GoesOn);
         };
         let Some(file) = self.file_of(stream) else { return Ok(Turn::Waits) };
+        self.retrying(process);
         if self.dirt.dirty + self.dirt.writing >= self.share(self.settings.write_back.limit) {
             self.wait(process, Wait::Dirty);
             self.dirt.waiters.push_back(process);
@@ -147,27 +148,59 @@ impl Machine {
 
     fn write_back(&mut self) {
         while self.dirt.writing < WRITING_LIMIT && !self.block.congested_writes() {
-            let Some(&(since, file)) = self.dirt.files.front() else { return };
+            let Some(&(since, _)) = self.dirt.files.front() else { return };
             let old = since + self.settings.write_back.expire <= self.now;
             if !old && self.dirt.dirty <= self.share(self.settings.write_back.background) {
                 return;
             }
-            self.write_run(file);
-            if self.files[file.0 as usize].dirty.is_empty() {
-                self.dirt.files.pop_front();
+            if !self.write_first() {
+                return;
             }
         }
     }
 
-    /// Writes a file's first dirty pages, as far as they lie together.
-    fn write_run(&mut self, file: FileNo) {
-        let one = &mut self.files[file.0 as usize];
-        let Some(first) = one.dirty.pop_first() else { return };
+    /// Reclaim has found nothing: what is dirty is written to be reclaimed then, as `shrink_list` does.
+    pub(super) fn write_back_for_memory(&mut self) {
+        if self.dirt.writing.is_zero() {
+            let _ = self.write_first();
+        }
+    }
+
+    /// Writes a run of the file that has been dirty for longest; false where none can be written.
+    fn write_first(&mut self) -> bool {
+        for _ in 0..self.dirt.files.len() {
+            let Some((since, file)) = self.dirt.files.pop_front() else { return false };
+            let written = self.write_run(file);
+            let left = !self.files[file.0 as usize].dirty.is_empty();
+            match (left, written) {
+                (true, true) => self.dirt.files.push_front((since, file)),
+                // What is left is on its way already in an older form: it has to wait for that.
+                (true, false) => self.dirt.files.push_back((since, file)),
+                (false, _) => {}
+            }
+            if written {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes a file's first dirty pages that are not on their way, as far as they lie together;
+    /// false where there are none.
+    fn write_run(&mut self, file: FileNo) -> bool {
+        let one = &self.files[file.0 as usize];
+        let can = |page: &u32| {
+            let frame = one.entry(PageIndex(u64::from(*page))).frame();
+            frame.is_some_and(|frame| !self.frames.get(frame).writing)
+        };
+        let Some(first) = one.dirty.iter().copied().find(can) else { return false };
         let start = PageIndex(u64::from(first));
         let together = one.place(start).map_or(Pages(1), |(_, pages)| pages).min(WRITING_LIMIT);
-        let mut run: PageSpan = Span::at(start, Pages(1));
-        while run.len() < together && one.dirty.remove(&(run.end.get() as u32)) {
-            run.end = run.end.next();
+        let pages = one.dirty.range(first..).zip(first..).take(together.get() as usize);
+        let pages = pages.take_while(|(page, expected)| *page == expected && can(page)).count();
+        let run: PageSpan = Span::at(start, Pages(pages as u64));
+        for page in run.iter() {
+            self.files[file.0 as usize].dirty.remove(&(page.get() as u32));
         }
         for page in run.iter() {
             if let Some(frame) = self.files[file.0 as usize].entry(page).frame() {
@@ -179,6 +212,7 @@ impl Machine {
         self.dirt.dirty -= run.len();
         self.dirt.writing += run.len();
         self.submit(Op::Write, file, run, PDFLUSH, false);
+        true
     }
 
     /// Pages have been written.

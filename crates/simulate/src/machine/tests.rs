@@ -1,0 +1,230 @@
+//! Random machines with random programs, audited as they go; and machines that cannot go on.
+
+use super::reclaim::{Inserted, Linux26};
+use super::*;
+use crate::block::scheduler;
+use crate::program::{FileNumber, FileSpec, Handle, Program, Step};
+use crate::workload::{Layout, LayoutSettings};
+use foreseek_device::{Build, Profile};
+use foreseek_prefetch::engine::StreamId;
+use foreseek_prefetch::stream::{Found, Opened, Served, Touch, View};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Pages, Span};
+use proptest::prelude::*;
+use rand_core::Rng;
+
+/// Files of the random workload.
+const FILES: u32 = 4;
+/// Length of each, in pages.
+const LENGTH: u64 = 150;
+
+/// Does anything that a program may do, so many times.
+struct Anything {
+    left: u32,
+    opened: bool,
+}
+
+impl Program for Anything {
+    fn next(&mut self, random: &mut dyn Rng) -> Step {
+        let handle = Handle(0);
+        if !self.opened {
+            self.opened = true;
+            let file = FileNumber(random.next_u32() % FILES);
+            return Step::Open { handle, file, told: None };
+        }
+        if self.left == 0 {
+            return Step::Exit;
+        }
+        self.left -= 1;
+        let start = u64::from(random.next_u32()) % (LENGTH * PAGE_SIZE);
+        let length = 1 + u64::from(random.next_u32()) % (20 * PAGE_SIZE);
+        let range = ByteSpan::at(ByteOffset(start), Bytes(length));
+        match random.next_u32() % 16 {
+            0..7 => Step::Read { handle, range },
+            7 | 8 => Step::Touch { handle, page: ByteOffset(start).page() },
+            9 | 10 => Step::Write { handle, range },
+            11 => Step::Compute(Nanos(length * 100)),
+            12 => Step::Sleep(Nanos(length * 1000)),
+            13 => {
+                self.opened = false;
+                Step::Close { handle }
+            }
+            _ => Step::Finished,
+        }
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes(u64::from(self.left % 7) * 5 * PAGE_SIZE)
+    }
+}
+
+struct Jobs {
+    jobs: u32,
+    steps: u32,
+}
+
+impl Workload for Jobs {
+    fn files(&self) -> Vec<FileSpec> {
+        (0..FILES).map(|_| FileSpec { length: Pages(LENGTH).bytes(), directory: 0 }).collect()
+    }
+
+    fn drive(&self) -> Drive {
+        Drive::Jobs(self.jobs)
+    }
+
+    fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
+        Box::new(Anything { left: self.steps + number as u32, opened: false })
+    }
+}
+
+/// Reads so many pages from a missing page on and, at a hit, now and then further ahead.
+struct Window(u64);
+
+impl Prefetcher for Window {
+    fn opened(&mut self, _now: Instant, _opened: Opened) {}
+
+    fn closed(&mut self, _now: Instant, _stream: StreamId) {}
+
+    fn touch(&mut self, _now: Instant, touch: Touch, _view: &dyn View, out: &mut Vec<Ahead>) {
+        let page = touch.page;
+        match touch.found {
+            Found::Miss => {
+                let marker = touch.marker.then_some(page);
+                out.push(Ahead { range: Span::at(page, Pages(self.0)), marker, demand: true });
+            }
+            Found::Thrashed => {
+                out.push(Ahead { range: Span::at(page, Pages(1)), marker: None, demand: true });
+            }
+            Found::Hit if page.get().is_multiple_of(11) => {
+                out.push(Ahead { range: Span::at(page.next(), Pages(self.0)), marker: None, demand: false });
+            }
+            Found::Hit | Found::InFlight => {}
+        }
+    }
+
+    fn served(&mut self, _now: Instant, _served: Served) {}
+}
+
+/// A machine with so many pages for its cache.
+fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
+    parts(cache, window, jobs, scheduler, seed, Box::new(Linux26::new()))
+}
+
+fn parts(
+    cache: u64,
+    window: u64,
+    jobs: Jobs,
+    scheduler: &str,
+    seed: u64,
+    reclaim: Box<dyn Reclaim>,
+) -> Machine {
+    let profile = Profile::builtin("ibm-36g-51").expect("a profile");
+    let size = Some(Bytes::mib(256));
+    let device = profile.build(&Build { seed, size, ..Build::default() }).expect("a device");
+    let files = jobs.files();
+    let layout = Layout::place(&files, device.capacity(), &LayoutSettings::default()).expect("room");
+    let memory = Memory {
+        total: Pages(cache).bytes(),
+        system: Bytes::ZERO,
+        private_share: 0.5,
+        low: Pages(4),
+        high: Pages(8),
+    };
+    let scheduler = scheduler::by_name(scheduler).expect("a scheduler");
+    Machine::new(Parts {
+        settings: Settings { memory, ..Settings::xeons(Bytes::mib(512)) },
+        block: BlockLayer::new(crate::block::Settings::LINUX_2_6_3, scheduler, device),
+        prefetcher: Box::new(Window(window)),
+        reclaim,
+        workload: Box::new(jobs),
+        extents: (0..FILES).map(|file| layout.extents(FileNumber(file)).to_vec()).collect(),
+        concurrency: 1,
+        seed,
+    })
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever programs do, the accounts balance at every look and all jobs end.
+    #[test]
+    fn accounts_balance_and_jobs_end(
+        cache in 40..400u64,
+        window in 1..64u64,
+        jobs in 1..12u32,
+        steps in 1..60u32,
+        scheduler in prop::sample::select(vec!["noop", "deadline", "anticipatory", "cfq"]),
+        seed: u64,
+    ) {
+        let mut machine = machine(cache, window, Jobs { jobs, steps }, scheduler, seed);
+        machine.start();
+        for look in 1..2000u64 {
+            let run = machine.run_until(Instant::ZERO + Nanos::from_millis(50 * look), &mut |_| {});
+            prop_assert!(run.is_ok(), "{run:?}");
+            machine.audit();
+            if machine.processes.is_empty() {
+                break;
+            }
+        }
+        prop_assert!(machine.processes.is_empty(), "{}", machine.stuck());
+        let report = machine.report();
+        prop_assert_eq!(report.jobs.len() as u32, jobs);
+        prop_assert_eq!(report.counters.demanded + report.counters.prefetched >= report.counters.used, true);
+    }
+
+    /// The same parts give the same run to the last bit.
+    #[test]
+    fn runs_repeat(cache in 40..400u64, window in 1..64u64, seed: u64) {
+        let run = || {
+            let machine = machine(cache, window, Jobs { jobs: 5, steps: 30 }, "anticipatory", seed);
+            let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
+            machine.run(period, &mut |_| {})
+        };
+        let (first, second) = (run(), run());
+        prop_assert!(first.is_ok(), "{first:?}");
+        prop_assert_eq!(first, second);
+    }
+}
+
+/// A page replacement that gives nothing back.
+struct Miser;
+
+impl Reclaim for Miser {
+    fn inserted(&mut self, _now: Instant, _inserted: Inserted) {}
+    fn referenced(&mut self, _now: Instant, _frame: FrameNo) {}
+    fn held(&mut self, _frame: FrameNo, _held: bool) {}
+    fn removed(&mut self, _frame: FrameNo) {}
+    fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
+        None
+    }
+}
+
+#[test]
+fn a_machine_that_is_stuck_says_what_waits_for_what() {
+    let jobs = Jobs { jobs: 3, steps: 60 };
+    let machine = parts(40, 8, jobs, "noop", 1, Box::new(Miser));
+    let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
+    let error = machine.run(period, &mut |_| {}).expect_err("no page is ever free").to_string();
+    assert!(error.contains("stuck") && error.contains("waits for memory"), "{error}");
+}
+
+#[test]
+fn jobs_that_take_too_long_are_an_error() {
+    let machine = machine(100, 8, Jobs { jobs: 2, steps: 60 }, "noop", 1);
+    let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_millis(5) };
+    let error = machine.run(period, &mut |_| {}).expect_err("too short").to_string();
+    assert!(error.contains("2 jobs") && error.contains("raise the duration"), "{error}");
+}
+
+#[test]
+fn private_memory_takes_its_share_of_the_cache_and_no_more() {
+    let mut machine = machine(1000, 8, Jobs { jobs: 1, steps: 1 }, "noop", 1);
+    assert_eq!(machine.cache_limit(), Pages(1000));
+    machine.take(Pages(300));
+    assert_eq!(machine.cache_limit(), Pages(700));
+    machine.take(Pages(900));
+    assert_eq!(machine.cache_limit(), Pages(500));
+    assert_eq!(machine.metrics.counters.swapped_most, Pages(700));
+    machine.give_back(Pages(1200));
+    assert_eq!(machine.cache_limit(), Pages(1000));
+}
