@@ -1,5 +1,6 @@
 //! What can go wrong with real storage.
 
+use crate::DeviceNumber;
 use foreseek_units::{ByteOffset, Bytes};
 use std::path::PathBuf;
 
@@ -48,5 +49,31 @@ pub enum Error {
         capacity: Bytes,
         /// What is needed.
         least: Bytes,
+    },
+    /// Something that the profiler cannot measure.
+    #[error("cannot profile {}: {reason}", .path.display())]
+    NotProfiled {
+        /// What was given.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// Others use the device that was to be measured.
+    #[error(
+        "cannot profile {}: disk {disk} is busy, others made {reads} reads and {writes} writes in {milliseconds} ms; \
+         stop them, or measure all the same with --force",
+        .path.display()
+    )]
+    Busy {
+        /// What was given.
+        path: PathBuf,
+        /// The disk below it.
+        disk: DeviceNumber,
+        /// Reads of others.
+        reads: u64,
+        /// Writes of others.
+        writes: u64,
+        /// In which time.
+        milliseconds: u64,
     },
 }

@@ -4,6 +4,7 @@ mod demo;
 mod device;
 mod devices;
 mod disk;
+mod profile;
 mod simulate;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -28,6 +29,8 @@ enum Command {
     /// Attach, list, watch and detach emulated disks.
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Measure a device from the outside, reading only, and write its profile.
+    Profile(profile::Args),
     /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
     Demo(demo::Args),
     /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
@@ -69,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Devices(args) => devices::run(args),
         Command::Device(command) => device::run(command),
         Command::Disk(command) => disk::run(command),
+        Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Simulate(args) => simulate::run_command(args),
     }

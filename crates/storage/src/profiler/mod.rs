@@ -19,6 +19,7 @@
 //! Limits: a device that is used by others meanwhile, or that answers from a cache larger than what
 //! is read, shows costs that are not its own.
 
+mod activity;
 mod command;
 mod effects;
 mod estimate;
@@ -28,10 +29,12 @@ mod headless;
 mod model;
 mod places;
 mod plan;
+mod plot;
 mod probe;
 mod rates;
 mod seeks;
 mod session;
+mod target;
 mod turns;
 mod write;
 
@@ -48,6 +51,7 @@ pub use probe::{Probe, Timed};
 pub use rates::{RateAt, Zone};
 pub use seeks::SeekPoint;
 pub use session::Progress;
+pub use target::Target;
 pub use write::Label;
 
 use crate::Error;

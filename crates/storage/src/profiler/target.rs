@@ -1,0 +1,299 @@
+//! A real device or file: opened for reading alone, read past the page cache.
+//!
+//! `O_RDONLY | O_DIRECT`, nothing else: no flag in this file lets anything be written, and where the
+//! kernel allows it not even the time of the last access is. One read at a time is made by the
+//! measuring thread itself; more at a time by as many threads, which begin together. Threads and not
+//! io_uring: a blocked thread wakes as soon as a ring's owner would, containers that forbid io_uring
+//! are common, and it takes no `unsafe`. The sequence of submissions is kept by a lock that is held
+//! while a thread takes its number and the time.
+
+use super::activity::Activity;
+use super::probe::{Probe, Timed};
+use crate::Error;
+use crate::detect::{Backing, DeviceNumber};
+use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Most reads at a time: each is a thread, and its own buffer.
+const AT_A_TIME_MOST: usize = 128;
+/// For how long it is watched whether others use the device.
+const WATCH: Duration = Duration::from_millis(500);
+/// Requests of others in that time that are no more than a file system's clock.
+const OTHERS_AT_REST: u64 = 2;
+/// Which share of what was read may have been others' before it is said.
+const OTHERS_SHARE: f64 = 0.01;
+/// What a device reads for itself and its holders (partition tables, superblocks) meanwhile.
+const OTHERS_BYTES: Bytes = Bytes::mib(1);
+/// Pauses up to this long are spent spinning: a sleeping thread wakes some 60 us late.
+const SPIN: Duration = Duration::from_micros(200);
+/// Direct reads go to buffers that begin at a multiple of this: what every kernel and driver takes.
+const ALIGNMENT: usize = PAGE_SIZE as usize;
+
+/// A device or file that is open for measuring.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+    capacity: Bytes,
+    block: Bytes,
+    /// The disk below; of a file that of its file system.
+    disk: DeviceNumber,
+    rotational: Option<bool>,
+    started: std::time::Instant,
+    before: Option<Activity>,
+    read: Bytes,
+    buffer: Buffer,
+}
+
+impl Target {
+    /// Opens a block device, or a regular file without holes.
+    ///
+    /// # Errors
+    /// Neither of those; no permission; a file system without direct I/O; holes in the file.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let refuse = |reason: String| Error::NotProfiled { path: path.to_owned(), reason };
+        let failed = |errno: Errno| refuse(std::io::Error::from(errno).to_string());
+        // Looked at before it is opened: to open a pipe waits for its other end.
+        let stat = rustix::fs::stat(path).map_err(failed)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if let Some(what) = not_measured(kind) {
+            return Err(refuse(format!("it is {what}; give a block device or a large regular file")));
+        }
+        let file = open(path, refuse)?;
+        let capacity = Bytes(rustix::fs::seek(&file, SeekFrom::End(0)).map_err(failed)?);
+        let device = if kind == FileType::BlockDevice { stat.st_rdev } else { stat.st_dev };
+        let backing = Backing::of(DeviceNumber::from_raw(device));
+        let block = if kind == FileType::BlockDevice {
+            Bytes(u64::from(rustix::fs::ioctl_blksszget(&file).map_err(failed)?))
+        } else {
+            check_holes(&file, capacity).map_err(refuse)?;
+            Bytes(PAGE_SIZE)
+        };
+        if block.is_zero() || !PAGE_SIZE.is_multiple_of(block.get()) {
+            return Err(refuse(format!("its blocks of {block} do not divide a page")));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            capacity: capacity.pages_floor().bytes(),
+            block,
+            disk: backing.disk,
+            rotational: backing.rotational,
+            started: std::time::Instant::now(),
+            before: Activity::of(backing.disk),
+            read: Bytes::ZERO,
+            buffer: Buffer::default(),
+        })
+    }
+
+    /// Watches for half a second whether anybody else uses the device. Also begins to count anew
+    /// what others do, for [`others`](Self::others).
+    ///
+    /// # Errors
+    /// Somebody does.
+    pub fn check_idle(&mut self) -> Result<(), Error> {
+        let Some(before) = Activity::of(self.disk) else { return Ok(()) };
+        std::thread::sleep(WATCH);
+        let Some(after) = Activity::of(self.disk) else { return Ok(()) };
+        self.before = Some(after);
+        self.read = Bytes::ZERO;
+        let busy = after.since(before);
+        if busy.reads + busy.writes <= OTHERS_AT_REST {
+            return Ok(());
+        }
+        Err(Error::Busy {
+            path: self.path.clone(),
+            disk: self.disk,
+            reads: busy.reads,
+            writes: busy.writes,
+            milliseconds: WATCH.as_millis() as u64,
+        })
+    }
+
+    /// What others did on the device since it was opened or found idle, as a remark; `None` where it
+    /// was next to nothing, or nobody counts.
+    #[must_use]
+    pub fn others(&self) -> Option<String> {
+        let done = Activity::of(self.disk)?.since(self.before?);
+        let read = done.read.saturating_sub(self.read);
+        let most = OTHERS_BYTES.max(self.read.scale(OTHERS_SHARE));
+        (read > most || done.written > most).then(|| {
+            format!(
+                "others read {read} and wrote {} on the device meanwhile: measure again when it is idle",
+                done.written
+            )
+        })
+    }
+
+    /// Whether the kernel holds it for a disk that turns.
+    #[must_use]
+    pub fn rotational(&self) -> Option<bool> {
+        self.rotational
+    }
+
+    /// One read, into a buffer.
+    fn timed(&self, range: ByteSpan, buffer: &mut Buffer, issued: Instant) -> Result<Timed, Error> {
+        let length = range.len().get() as usize;
+        let failed = |cause| Error::Unreadable {
+            path: self.path.clone(),
+            offset: range.start,
+            length: range.len(),
+            cause,
+        };
+        let mut done = 0;
+        while done < length {
+            let space = &mut buffer.aligned(length)[done..];
+            match rustix::io::pread(&self.file, space, range.start.get() + done as u64) {
+                Ok(0) => return Err(failed(std::io::Error::other("it ends here: has it become shorter?"))),
+                Ok(read) => done += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+        Ok(Timed { issued, finished: self.now() })
+    }
+}
+
+impl Probe for Target {
+    fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    fn block(&self) -> Bytes {
+        self.block
+    }
+
+    fn now(&self) -> Instant {
+        Instant(Nanos::from(self.started.elapsed()).get())
+    }
+
+    fn read(&mut self, range: ByteSpan) -> Result<Timed, Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.aligned(range.len().get() as usize);
+        let timed = self.timed(range, &mut buffer, self.now());
+        self.buffer = buffer;
+        self.read += range.len();
+        timed
+    }
+
+    fn read_all(&mut self, ranges: &[ByteSpan], depth: usize) -> Result<Vec<Timed>, Error> {
+        let threads = depth.min(ranges.len()).min(AT_A_TIME_MOST);
+        if threads <= 1 {
+            return ranges.iter().map(|range| self.read(*range)).collect();
+        }
+        self.read += ranges.iter().map(|range| range.len()).sum();
+        let longest = ranges.iter().map(|range| range.len().get() as usize).max().unwrap_or(0);
+        let next = Mutex::new(0);
+        let target = &*self;
+        let worker = || {
+            let mut buffer = Buffer::default();
+            buffer.aligned(longest);
+            let mut done = Vec::new();
+            loop {
+                let (index, issued) = {
+                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                    *next += 1;
+                    (*next - 1, target.now())
+                };
+                let Some(range) = ranges.get(index) else { return Ok(done) };
+                done.push((index, target.timed(*range, &mut buffer, issued)?));
+            }
+        };
+        let results: Vec<Result<Vec<(usize, Timed)>, Error>> = std::thread::scope(|scope| {
+            // None begins before all are there. Where the system has no more threads, the ones that
+            // there are read all; the last resort is this one.
+            let hold = next.lock().unwrap_or_else(PoisonError::into_inner);
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker).ok();
+            let workers: Vec<_> = (0..threads).map_while(spawn).collect();
+            drop(hold);
+            if workers.is_empty() {
+                return vec![worker()];
+            }
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        let mut done = Vec::with_capacity(ranges.len());
+        for result in results {
+            done.extend(result?);
+        }
+        done.sort_unstable_by_key(|(index, _)| *index);
+        Ok(done.into_iter().map(|(_, timed)| timed).collect())
+    }
+
+    fn pause(&mut self, time: Nanos) {
+        let (from, time) = (std::time::Instant::now(), Duration::from(time));
+        if time > SPIN {
+            std::thread::sleep(time);
+        }
+        while from.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// What is neither file nor block device, in words.
+fn not_measured(kind: FileType) -> Option<&'static str> {
+    match kind {
+        FileType::RegularFile | FileType::BlockDevice => None,
+        FileType::Directory => Some("a directory"),
+        FileType::CharacterDevice => Some("a character device"),
+        FileType::Fifo => Some("a pipe, where there is no seeking"),
+        FileType::Socket => Some("a socket, where there is no seeking"),
+        _ => Some("no file"),
+    }
+}
+
+/// Opens for reading, past the page cache, and without a new time of last access where that may be.
+fn open(path: &Path, refuse: impl Fn(String) -> Error) -> Result<File, Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map(File::from).map_err(|errno| match errno {
+        Errno::ACCESS | Errno::PERM => {
+            refuse("permission denied: be root, or of the group that may read it ('disk' for disks)".to_owned())
+        }
+        Errno::INVAL | Errno::OPNOTSUPP => refuse(
+            "its file system has no direct I/O, which is needed to measure what is below the page cache: give \
+             the block device, or a file on another file system"
+                .to_owned(),
+        ),
+        other => refuse(std::io::Error::from(other).to_string()),
+    })
+}
+
+/// Complains about holes: reading them reads no disk.
+fn check_holes(file: &File, length: Bytes) -> Result<(), String> {
+    // A file system that knows no holes answers with the end of the file, or not at all.
+    match rustix::fs::seek(file, SeekFrom::Hole(0)) {
+        Ok(hole) if hole < length.get() => Err(format!(
+            "it has a hole at offset {hole}, and reading that reads no disk: fill the file with data first"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Memory that begins at a multiple of [`ALIGNMENT`].
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+}
+
+impl Buffer {
+    /// The first `length` aligned bytes; grows as needed.
+    fn aligned(&mut self, length: usize) -> &mut [u8] {
+        if self.bytes.len() < length + ALIGNMENT {
+            self.bytes = vec![0; length + ALIGNMENT];
+        }
+        let from = self.bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        &mut self.bytes[from..from + length]
+    }
+}
