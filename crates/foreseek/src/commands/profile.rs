@@ -68,6 +68,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         description: format!("{} of {}", args.target.display(), target.capacity()),
         source: format!("measured by 'foreseek profile' ({how}) on {}", args.target.display()),
     };
+    Target::hurry();
     let bar = progress(args.quiet);
     let plan = if args.quick { Plan::quick() } else { Plan::full() };
     let mut progress = |part: &'static str, share: f64| {

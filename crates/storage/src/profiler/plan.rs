@@ -67,7 +67,7 @@ impl Plan {
         Self {
             piece: Nanos::from_millis(75),
             turn_places: 3,
-            intervals: 9,
+            intervals: 14,
             phases: 4,
             rounds: 1,
             long_rounds: 3,
@@ -75,7 +75,7 @@ impl Plan {
             random_reads: 400,
             gap_reads: 9,
             latencies: 2000,
-            sustained: Nanos::from_secs(3),
+            sustained: Nanos::from_millis(2500),
             seeks_until: Nanos::from_secs(8),
             limit: Nanos::from_secs(14),
         }

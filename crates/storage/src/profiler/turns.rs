@@ -9,15 +9,18 @@ use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteOffset, Bytes, Nanos, Rate};
 
-/// The steps at which it is decided whether something turns: small enough to stay on one member of
-/// an array for most reads (strips have 64 KiB or more).
-const STEPS: (Bytes, Bytes) = (PAGE, Bytes::kib(16));
+/// The steps at which it is decided whether something turns: the first two are small enough to stay on
+/// one member of an array for most reads (strips have 64 KiB or more), the third large enough to be
+/// told from them on a disk whose tracks hold two megabytes.
+const STEPS: [Bytes; 3] = [PAGE, Bytes::kib(16), Bytes::kib(64)];
 /// What a track holds is then measured with steps of this share of it: most do not cross its end.
 const SHARE_OF_TRACK: f64 = 1.0 / 6.0;
 /// By how much the finer measurement of a track may differ from the coarse one. Where it differs by
 /// more, large steps do not stay on one track: an array.
 const AGREEMENT: f64 = 0.3;
-/// At how many of the places turning must be seen.
+/// By how much turns may differ from place to place: one platter has one, known to some per mille.
+const SAME_TURN: f64 = 0.02;
+/// At which share of the places it must be seen.
 const MAJORITY: f64 = 0.6;
 
 /// What turns.
@@ -70,24 +73,35 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
             found.push((offset, turn));
         }
         session.at((place + 1) as f64 / places as f64);
+        let possible = found.len() + places - 1 - place as usize;
+        if (possible as f64) < MAJORITY * places as f64 {
+            return Ok(None);
+        }
     }
+    let turn = median_time(&found.iter().map(|(_, turn)| turn.turn).collect::<Vec<_>>());
+    found.retain(|(_, found)| (found.turn.get() as f64 / turn.get() as f64 - 1.0).abs() <= SAME_TURN);
     if (found.len() as f64) < MAJORITY * places as f64 {
         return Ok(None);
     }
-    let turn = median_time(&found.iter().map(|(_, turn)| turn.turn).collect::<Vec<_>>());
     Ok(Some(Platter { turn, tracks: found.iter().map(|(offset, turn)| (*offset, turn.track)).collect() }))
 }
 
 fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn>, Error> {
-    let near = descend(session, offset, STEPS.0)?;
+    // Each descent begins below the one before.
+    let mut from = offset;
+    let mut descend = |session: &mut Session<'_>, step: Bytes| {
+        let descent = descend(session, from, step);
+        from = from - step * (session.plan.intervals as u64 + 2);
+        descent
+    };
+    let near = descend(session, STEPS[0])?;
     if !is_steady(&near) {
         return Ok(None);
     }
-    let far = descend(session, offset - near.step * (session.plan.intervals as u64 + 2), STEPS.1)?;
-    let Some(coarse) = turn_of(&near, &far) else { return Ok(None) };
-    let step = whole_pages(coarse.track.get() as f64 * SHARE_OF_TRACK).max(STEPS.1 * 2);
-    let further = offset - (STEPS.0 + STEPS.1) * (session.plan.intervals as u64 + 2);
-    let fine = turn_of(&near, &descend(session, further, step)?);
+    let (middle, far) = (descend(session, STEPS[1])?, descend(session, STEPS[2])?);
+    let Some(coarse) = turn_of(&near, &middle, &far) else { return Ok(None) };
+    let step = whole_pages(coarse.track.get() as f64 * SHARE_OF_TRACK).max(STEPS[2] * 2);
+    let fine = turn_of(&near, &far, &descend(session, step)?);
     let agrees = |fine: &Turn| {
         let ratio = fine.track.get() as f64 / coarse.track.get() as f64;
         (1.0 - AGREEMENT..=1.0 / (1.0 - AGREEMENT)).contains(&ratio)

@@ -20,10 +20,18 @@ pub(in crate::profiler) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// The median absolute deviation from the median.
-pub(in crate::profiler) fn deviation(samples: &[f64]) -> f64 {
-    let middle = median(samples);
-    median(&samples.iter().map(|sample| (sample - middle).abs()).collect::<Vec<_>>())
+/// Where a share of the samples lies closest together: its median, and how far it reaches from end to
+/// end (the "shorth" for a half). Unlike the median it does not move while most samples are off, as
+/// long as those are off by different amounts: completions of a loaded host are.
+pub(in crate::profiler) fn densest(samples: &[f64], share: f64) -> (f64, f64) {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = ((sorted.len() as f64 * share).ceil() as usize).clamp(2, sorted.len().max(2));
+    let narrowest = sorted.windows(count).min_by(|one, other| {
+        let width = |run: &[f64]| run[count - 1] - run[0];
+        width(one).total_cmp(&width(other))
+    });
+    narrowest.map_or((median(samples), 0.0), |run| (median(run), run[count - 1] - run[0]))
 }
 
 /// Times as numbers of nanoseconds.
@@ -52,7 +60,8 @@ mod tests {
         assert_eq!(median(&[3.0]), 3.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
-        assert_eq!(deviation(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]), 1.0);
+        assert_eq!(densest(&[8.0, 3.0, 8.1, 12.0, 8.2, 1.0, 15.0], 0.4), (8.1, 8.2 - 8.0));
+        assert_eq!(densest(&[5.0], 0.5), (5.0, 0.0));
     }
 
     proptest! {
