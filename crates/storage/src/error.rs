@@ -76,4 +76,10 @@ pub enum Error {
         /// In which time.
         milliseconds: u64,
     },
+    /// Something seeks, but it could not be told how it turns.
+    #[error(
+        "what lies far takes longer to read than what lies near, so something seeks, but no turn could be told: \
+         the machine or the device is too busy; measure again when they are idle"
+    )]
+    NoTurn,
 }

@@ -35,14 +35,14 @@ const FILLINGS: usize = 4;
 /// Slices of a sustained run.
 const SLICES: u64 = 16;
 /// Latencies are sampled with at most this share of what overlaps under way: none waits then.
-const COMFORT: f64 = 0.25;
+const COMFORT: f64 = 0.5;
 /// The most requests in a burst: more tell no more.
 const BURST_MOST: usize = 32;
 /// Requests in all bursts, so that small ones are repeated more often: latencies scatter by as much
 /// as they last, and the waits in a burst of two are to be told from that.
 const IN_BURSTS: usize = 800;
 /// One part in so many of the plan's time may go into sampling latencies.
-const LATENCY_SHARE: u64 = 4;
+const LATENCY_SHARE: u64 = 6;
 /// One part in so many of the plan's time may go into bursts.
 const BURST_SHARE: u64 = 20;
 /// Where fewer than so many requests overlap, one at a time and one after the other are the same.

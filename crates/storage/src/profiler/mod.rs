@@ -21,6 +21,7 @@
 
 mod activity;
 mod command;
+mod distance;
 mod effects;
 mod estimate;
 mod findings;
@@ -63,6 +64,8 @@ use turns::Platter;
 /// The smallest device that is measured: with less there is no room for places that no cache holds.
 pub const CAPACITY_LEAST: Bytes = Bytes::mib(256);
 
+/// How often a turn is looked for where something seeks: busy hosts have better moments.
+const TURN_TRIALS: usize = 3;
 /// By how much reading in sequence must be faster than a track passes for there to be several disks:
 /// a single disk stays below one, two disks come near two, and tracks are known to some per cent.
 const ARRAY_EXCESS: f64 = 1.25;
@@ -89,10 +92,15 @@ pub fn profile(
         return Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST });
     }
     let mut session = Session::new(probe, plan, seed, progress);
-    match turns::measure(&mut session)? {
-        Some(platter) => turning(&mut session, label, &platter),
-        None => still(&mut session, label),
+    for _ in 0..TURN_TRIALS {
+        if let Some(platter) = turns::measure(&mut session)? {
+            return turning(&mut session, label, &platter);
+        }
+        if !distance::matters(&mut session)? {
+            return still(&mut session, label);
+        }
     }
+    Err(Error::NoTurn)
 }
 
 /// Measures what has a platter: a disk, or several.

@@ -1,0 +1,64 @@
+//! Does what lies far take longer to read than what lies near?
+//!
+//! Reads go near and far in turn from where the last one was. If the far ones take longer, by the
+//! rank test of Mann and Whitney, something moves: then a turn that was not found is due to a host
+//! or a device that is too busy, and no profile is made of it. A network and an SSD do not know far
+//! from near.
+
+use super::places::PAGE;
+use super::session::Session;
+use crate::Error;
+use foreseek_units::{ByteOffset, Bytes, Nanos};
+
+/// Reads of each sort: with so many, an arm's 5 ms more are certain in spite of half a turn of 4.
+const READS: usize = 12;
+/// How far near is: some cylinders, and beyond what a drive reads ahead.
+const NEAR: Bytes = Bytes::mib(24);
+/// From which part of the device on it is far.
+const FAR_PART: u64 = 3;
+/// Standard deviations of the rank sum at which it counts: one in 1500 by chance.
+const CERTAIN: f64 = 3.2;
+
+/// Whether far reads take longer than near ones.
+pub(super) fn matters(session: &mut Session<'_>) -> Result<bool, Error> {
+    session.begin("near and far", 0.02);
+    let (capacity, far) = (session.capacity(), session.capacity() / FAR_PART);
+    let (mut near_times, mut far_times) = (Vec::with_capacity(READS), Vec::with_capacity(READS));
+    for _ in 0..READS {
+        // From the lower third into the upper, near that, and back: two far reads for one near.
+        let low = session.places.between(NEAR, far);
+        session.page(low)?;
+        let high = session.places.between(far * 2, capacity - PAGE);
+        far_times.push(session.page(high)?.response());
+        let near: ByteOffset = high - NEAR.min(far / 2);
+        near_times.push(session.page(near)?.response());
+    }
+    Ok(rank_excess(&far_times, &near_times) > CERTAIN)
+}
+
+/// By how many standard deviations the ranks of `one` lie above those of as many others drawn from
+/// the same distribution.
+fn rank_excess(one: &[Nanos], other: &[Nanos]) -> f64 {
+    let score = |a: &Nanos, b: &Nanos| match a.cmp(b) {
+        std::cmp::Ordering::Greater => 1.0,
+        std::cmp::Ordering::Equal => 0.5,
+        std::cmp::Ordering::Less => 0.0,
+    };
+    let above: f64 = one.iter().map(|a| other.iter().map(|b| score(a, b)).sum::<f64>()).sum();
+    let (n, m) = (one.len() as f64, other.len() as f64);
+    (above - n * m / 2.0) / (n * m * (n + m + 1.0) / 12.0).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_by_hand() {
+        let times = |all: &[u64]| all.iter().map(|ms| Nanos::from_millis(*ms)).collect::<Vec<_>>();
+        assert_eq!(rank_excess(&times(&[1, 2, 3]), &times(&[1, 2, 3])), 0.0);
+        // All nine pairs above: (9 - 4.5) / sqrt(9 x 7 / 12).
+        let excess = rank_excess(&times(&[7, 8, 9]), &times(&[1, 2, 3]));
+        assert!((excess - 4.5 / 5.25f64.sqrt()).abs() < 1e-12, "{excess}");
+    }
+}
