@@ -124,7 +124,7 @@ impl BlockLayer {
         let Submission { tag, op, range, who, synchronous } = submission;
         let template = Request { id: RequestId(u32::MAX), op, range, who, synchronous, at: now };
         let first = Request { range: self.cut(range).0, ..template };
-        let room = self.room(op) || self.scheduler.awaits(who);
+        let room = self.room(op) || self.awaits(who);
         if !room && (!self.rest[side(op)].is_empty() || self.neighbour(&first).is_none()) {
             self.metrics.refused += 1;
             self.unplug(now);
@@ -164,6 +164,13 @@ impl BlockLayer {
     #[must_use]
     pub fn room(&self, op: Op) -> bool {
         self.rest[side(op)].is_empty() && self.used[side(op)] < self.settings.requests
+    }
+
+    /// Whether the scheduler keeps the device idle for this process: its submission is taken even
+    /// where there is no room, and overtakes those of processes that sleep for a request.
+    #[must_use]
+    pub fn awaits(&self, who: Who) -> bool {
+        self.scheduler.awaits(who)
     }
 
     /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
@@ -260,7 +267,7 @@ impl BlockLayer {
             self.grow(now, id, piece.range);
             return true;
         }
-        if self.used[side(piece.op)] >= self.settings.requests && !self.scheduler.awaits(piece.who) {
+        if self.used[side(piece.op)] >= self.settings.requests && !self.awaits(piece.who) {
             return false;
         }
         if self.scheduler.waiting() == 0 && self.plugged.is_none() {

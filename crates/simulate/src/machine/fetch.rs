@@ -152,7 +152,8 @@ impl Machine {
         self.bill += self.settings.costs.submit;
         let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
         let unsent = &mut self.flight.unsent[usize::from(op != Op::Read)];
-        if !unsent.is_empty() || self.block.submit(self.now, submission).is_err() {
+        let sleeps = !unsent.is_empty() && !self.block.awaits(who);
+        if sleeps || self.block.submit(self.now, submission).is_err() {
             unsent.push_back(submission);
         }
         self.look_at_block();
