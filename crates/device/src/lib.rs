@@ -15,6 +15,7 @@ mod disk;
 pub mod extracted;
 mod geometry;
 mod io;
+mod machine;
 mod mechanics;
 mod profile;
 mod queue;

@@ -10,6 +10,7 @@
 //! last nanosecond.
 
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::machine::{Clock, Machine};
 use crate::random::{mix, normal};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 use std::collections::VecDeque;
@@ -63,7 +64,7 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     parts: Parts,
-    clock: Instant,
+    clock: Clock,
     drawn: u64,
     /// Requests that have not started, with their arrival.
     waiting: VecDeque<(Instant, Io)>,
@@ -80,7 +81,7 @@ pub(crate) struct Remote {
 impl Remote {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            clock: Instant::ZERO,
+            clock: Clock::default(),
             drawn: 0,
             waiting: VecDeque::with_capacity(parts.depth),
             working: Vec::with_capacity(parts.parallel),
@@ -111,7 +112,7 @@ impl Remote {
             self.working.iter().map(|(_, _, io)| io.op).chain(leaving).any(|op| op == Op::Write)
         };
         let blocked = self.occupied() >= self.parts.parallel || (io.op == Op::Flush && writes());
-        (!blocked).then_some(self.may_start.max(*arrived).max(self.clock))
+        (!blocked).then_some(self.may_start.max(*arrived).max(self.clock.now()))
     }
 
     fn start_waiting(&mut self, now: Instant) {
@@ -170,33 +171,43 @@ impl Remote {
     }
 }
 
+impl Machine for Remote {
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant> {
+        self.answer(now);
+        self.complete(now, done);
+        self.start_waiting(now);
+        let working = self.working.iter().map(|(at, ..)| *at);
+        let leaving = self.leaving.front().map(|(at, ..)| *at);
+        working.chain(leaving).chain(self.next_start()).min()
+    }
+}
+
 impl Device for Remote {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
         if self.held() >= self.parts.depth {
             return Err(Full);
         }
-        let now = now.max(self.clock);
+        let now = self.clock.arrival(now);
         if self.held() == 0 {
             self.busy_since = now;
         }
         self.waiting.push_back((now, io));
+        if let Some(start) = self.next_start() {
+            self.clock.wake(start);
+        }
         Ok(())
     }
 
     fn next(&self) -> Option<Instant> {
-        let working = self.working.iter().map(|(at, ..)| *at);
-        let leaving = self.leaving.front().map(|(at, ..)| *at);
-        working.chain(leaving).chain(self.next_start()).min()
+        self.clock.next()
     }
 
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        while let Some(at) = self.next().filter(|at| *at <= now) {
-            self.clock = self.clock.max(at);
-            self.answer(self.clock);
-            self.complete(self.clock, done);
-            self.start_waiting(self.clock);
-        }
-        self.clock = self.clock.max(now);
+        self.pass(now, done);
     }
 
     fn capacity(&self) -> Sectors {
@@ -206,7 +217,7 @@ impl Device for Remote {
     fn counters(&self) -> Counters {
         let mut counters = self.counters;
         if self.held() > 0 {
-            counters.busy += self.clock - self.busy_since;
+            counters.busy += self.clock.now() - self.busy_since;
         }
         counters
     }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use foreseek_device::{Build, Device, Finished, Full, Io, IoId, Op, Outcome, Profile, Queue};
+use foreseek_device::{Build, Device, Finished, Full, Io, IoId, Op, Outcome, Queue};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, SectorSpan, Sectors};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -18,13 +18,15 @@ struct Asked {
     length: u64,
 }
 
-const PROFILES: [&str; 6] = [
+const PROFILES: [&str; 8] = [
     "barracuda-500g",
     "barracuda-500g-oldfw",
     "ibm-36g-37",
     "raid0-2x-seagate",
     "raid5-5x-15k",
     "network-volume",
+    "extracted",
+    "raid5-extracted",
 ];
 
 /// Small, so that requests meet each other.
@@ -187,6 +189,7 @@ proptest! {
         let expected = match name {
             "raid0-2x-seagate" => 2 * queue_depth,
             "raid5-5x-15k" => 5 * queue_depth,
+            "raid5-extracted" => 4 * queue_depth,
             "network-volume" => queue_depth.max(64),
             _ => queue_depth,
         };
@@ -241,7 +244,7 @@ fn a_time_before_the_last_one_counts_as_the_last_one() {
 #[test]
 fn a_request_for_the_whole_device_takes_what_a_pass_over_it_takes() {
     for name in PROFILES {
-        let profile = Profile::builtin(name).expect("built in");
+        let profile = common::profile(name);
         let mut one = device(name, &Build { size: Some(SIZE), ..Build::default() });
         let (time, done) = common::run(&mut *one, 1, &[common::read(0, SIZE.pages_floor().get())]);
         assert_eq!(done[0].outcome, Outcome::Done);

@@ -25,6 +25,7 @@ pub(crate) use plan::Members;
 
 use crate::disk::Disk;
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::machine::{Clock, Machine};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 use jobs::{Job, Where};
 use plan::Transfers;
@@ -56,8 +57,7 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     parts: Parts,
-    clock: Instant,
-    next: Option<Instant>,
+    clock: Clock,
     sequence: u64,
     requests: Slab<Request>,
     jobs: Slab<Job>,
@@ -94,8 +94,7 @@ impl Array {
         let backlog = parts.disks.iter().map(|_| VecDeque::new()).collect();
         Self {
             parts,
-            clock: Instant::ZERO,
-            next: None,
+            clock: Clock::default(),
             sequence: 0,
             requests: Slab::new(),
             jobs: Slab::new(),
@@ -114,28 +113,6 @@ impl Array {
         let leaving = self.leaving.iter().map(|(at, ..)| *at);
         let starting = self.starting.front().map(|(at, _)| *at);
         disks.chain(leaving).chain(starting).min()
-    }
-
-    /// Does what happens at `now`.
-    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        self.complete(now, done);
-        while let Some((_, at)) = self.starting.front().copied().filter(|(at, _)| *at <= now) {
-            self.starting.pop_front();
-            self.start(now, at);
-        }
-        for member in 0..self.parts.disks.len() {
-            if self.parts.disks[member].next().is_none_or(|next| next > now) {
-                continue;
-            }
-            let mut finished = std::mem::take(&mut self.done);
-            self.parts.disks[member].advance(now, &mut finished);
-            for one in finished.drain(..) {
-                self.transferred(now, member as u64, one);
-            }
-            self.done = finished;
-            self.feed(now, member);
-        }
-        self.next = self.next_event();
     }
 
     fn complete(&mut self, now: Instant, done: &mut Vec<Finished>) {
@@ -256,12 +233,39 @@ impl Array {
     }
 }
 
+impl Machine for Array {
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant> {
+        self.complete(now, done);
+        while let Some((_, at)) = self.starting.front().copied().filter(|(at, _)| *at <= now) {
+            self.starting.pop_front();
+            self.start(now, at);
+        }
+        for member in 0..self.parts.disks.len() {
+            if self.parts.disks[member].next().is_none_or(|next| next > now) {
+                continue;
+            }
+            let mut finished = std::mem::take(&mut self.done);
+            self.parts.disks[member].advance(now, &mut finished);
+            for one in finished.drain(..) {
+                self.transferred(now, member as u64, one);
+            }
+            self.done = finished;
+            self.feed(now, member);
+        }
+        self.next_event()
+    }
+}
+
 impl Device for Array {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
         if self.requests.len() >= self.parts.depth {
             return Err(Full);
         }
-        let now = now.max(self.clock);
+        let now = self.clock.arrival(now);
         self.sequence += 1;
         let request = Request {
             io,
@@ -276,20 +280,16 @@ impl Device for Array {
         let at = self.requests.insert(request);
         let starts = now + self.parts.overhead;
         self.starting.push_back((starts, at));
-        self.next = Some(self.next.map_or(starts, |next| next.min(starts)));
+        self.clock.wake(starts);
         Ok(())
     }
 
     fn next(&self) -> Option<Instant> {
-        self.next
+        self.clock.next()
     }
 
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        while let Some(at) = self.next.filter(|at| *at <= now) {
-            self.clock = self.clock.max(at);
-            self.step(self.clock, done);
-        }
-        self.clock = self.clock.max(now);
+        self.pass(now, done);
     }
 
     fn capacity(&self) -> Sectors {

@@ -24,6 +24,7 @@ mod cache;
 use crate::controller::Controller;
 use crate::geometry::Place;
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::machine::{Clock, Machine};
 use crate::mechanics::Mechanics;
 use crate::queue::{Choice, PASSED_OVER_LIMIT, Queue, Waiting, choose};
 use crate::segments::{Buffer, Held};
@@ -54,13 +55,12 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     parts: Parts,
-    clock: Instant,
+    clock: Clock,
     sequence: u64,
     /// Requests that the head has begun to serve.
     served: u64,
     waiting: Vec<Waiting>,
     leaving: Vec<Leaving>,
-    next: Option<Instant>,
     controller_free: Instant,
     head_free: Instant,
     bus_free: Instant,
@@ -94,14 +94,13 @@ impl Disk {
         let depth = parts.depth;
         Self {
             parts,
-            clock: Instant::ZERO,
+            clock: Clock::default(),
             sequence: 0,
             served: 0,
             waiting: Vec::with_capacity(depth),
             cached: Cached::default(),
             previous: Op::Read,
             leaving: Vec::with_capacity(depth),
-            next: None,
             controller_free: Instant::ZERO,
             head_free: Instant::ZERO,
             bus_free: Instant::ZERO,
@@ -114,21 +113,11 @@ impl Disk {
         }
     }
 
-    /// Does what happens at `now`: completions, newly ready commands, the head's next access.
-    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        self.complete(now, done);
-        self.note_destaged(now);
-        self.look_at_ready(now);
-        while self.head_free <= now && self.serve_next(now) {}
-        self.release_flushes(now);
-        self.next = self.next_event();
-    }
-
     fn next_event(&self) -> Option<Instant> {
         let leaving = self.leaving.iter().map(|one| one.at);
         let waiting = self.waiting.iter().filter_map(|one| match () {
             () if !one.seen => Some(one.ready),
-            () if one.wants_head() => Some(self.head_free.max(self.clock)),
+            () if one.wants_head() => Some(self.head_free.max(self.clock.now())),
             () => None,
         });
         leaving.chain(waiting).min()
@@ -281,12 +270,28 @@ impl Disk {
     }
 }
 
+impl Machine for Disk {
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    /// Completions, newly ready commands, the head's next access.
+    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant> {
+        self.complete(now, done);
+        self.note_destaged(now);
+        self.look_at_ready(now);
+        while self.head_free <= now && self.serve_next(now) {}
+        self.release_flushes(now);
+        self.next_event()
+    }
+}
+
 impl Device for Disk {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
         if self.waiting.len() - self.cached.requests() + self.leaving.len() >= self.parts.depth {
             return Err(Full);
         }
-        let now = now.max(self.clock);
+        let now = self.clock.arrival(now);
         if self.is_idle() {
             self.busy_since = now;
         }
@@ -310,20 +315,16 @@ impl Device for Disk {
             passes,
             cached: false,
         });
-        self.next = Some(self.next.map_or(ready, |next| next.min(ready)));
+        self.clock.wake(ready);
         Ok(())
     }
 
     fn next(&self) -> Option<Instant> {
-        self.next
+        self.clock.next()
     }
 
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        while let Some(at) = self.next.filter(|at| *at <= now) {
-            self.clock = self.clock.max(at);
-            self.step(self.clock, done);
-        }
-        self.clock = self.clock.max(now);
+        self.pass(now, done);
     }
 
     fn capacity(&self) -> Sectors {
@@ -333,7 +334,7 @@ impl Device for Disk {
     fn counters(&self) -> Counters {
         let mut counters = self.counters;
         if !self.is_idle() {
-            counters.busy += self.clock - self.busy_since;
+            counters.busy += self.clock.now() - self.busy_since;
         }
         counters
     }

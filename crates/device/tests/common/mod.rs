@@ -4,9 +4,23 @@
 use foreseek_device::{Build, Device, Finished, Io, IoId, Op, Profile};
 use foreseek_units::{Instant, Lba, Nanos, Pages, SectorSpan};
 
-/// A built-in device.
+/// Profiles of the tests' own: a disk that uses every key of an extracted drive, and an array of such.
+const OWN: [(&str, &str); 2] = [
+    ("extracted", include_str!("extracted.toml")),
+    ("raid5-extracted", include_str!("raid5-extracted.toml")),
+];
+
+/// A built-in profile or one of the tests' own.
+pub(crate) fn profile(name: &str) -> Profile {
+    match OWN.iter().find(|(own, _)| *own == name) {
+        Some((_, text)) => Profile::parse(name, text).unwrap_or_else(|error| panic!("{error}")),
+        None => Profile::builtin(name).unwrap_or_else(|| panic!("{name} is built in")),
+    }
+}
+
+/// A built-in device, or one of the tests' own.
 pub(crate) fn build(name: &str, options: &Build) -> Box<dyn Device> {
-    let profile = Profile::builtin(name).unwrap_or_else(|| panic!("{name} is built in"));
+    let profile = profile(name);
     profile.build(options).unwrap_or_else(|error| panic!("{error}"))
 }
 

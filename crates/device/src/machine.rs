@@ -1,0 +1,89 @@
+//! The shell of an event machine: its time, when it next has something to do, and the loop that lets
+//! time pass. What happens at each moment is the machine's own.
+
+use crate::io::Finished;
+use foreseek_units::Instant;
+
+/// A machine's time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    now: Instant,
+    next: Option<Instant>,
+}
+
+impl Clock {
+    /// How far time has passed.
+    pub(crate) fn now(self) -> Instant {
+        self.now
+    }
+
+    /// When the machine next has something to do.
+    pub(crate) fn next(self) -> Option<Instant> {
+        self.next
+    }
+
+    /// When something that comes from outside at `at` arrives: not before what has already happened.
+    pub(crate) fn arrival(self, at: Instant) -> Instant {
+        at.max(self.now)
+    }
+
+    /// Has the machine look again at `at`, or earlier if it would anyway.
+    pub(crate) fn wake(&mut self, at: Instant) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+}
+
+/// Something that does what is due at a time and then knows when it has something to do again.
+pub(crate) trait Machine {
+    /// Its time.
+    fn clock(&mut self) -> &mut Clock;
+
+    /// Does what happens at `now`; answers when something will happen next.
+    fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant>;
+
+    /// Lets time pass up to `now`.
+    fn pass(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        while let Some(at) = self.clock().next.filter(|at| *at <= now) {
+            let at = self.clock().arrival(at);
+            self.clock().now = at;
+            self.clock().next = self.step(at, done);
+        }
+        self.clock().now = self.clock().arrival(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::{IoId, Outcome};
+    use foreseek_units::Nanos;
+
+    /// Finishes something at each tenth nanosecond.
+    #[derive(Default)]
+    struct Ticks(Clock);
+
+    impl Machine for Ticks {
+        fn clock(&mut self) -> &mut Clock {
+            &mut self.0
+        }
+
+        fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant> {
+            done.push(Finished { id: IoId(now.get()), at: now, outcome: Outcome::Done });
+            Some(now + Nanos(10))
+        }
+    }
+
+    #[test]
+    fn a_late_driver_gets_all_that_was_due_at_its_time() {
+        let (mut ticks, mut done) = (Ticks::default(), Vec::new());
+        ticks.pass(Instant(25), &mut done);
+        assert!(done.is_empty(), "it has not been woken");
+        ticks.clock().wake(Instant(20));
+        ticks.clock().wake(Instant(90));
+        ticks.pass(Instant(55), &mut done);
+        // Woken for a time that has passed, it acts at once.
+        assert_eq!(done.iter().map(|one| one.at.get()).collect::<Vec<_>>(), [25, 35, 45, 55]);
+        assert_eq!((ticks.0.now(), ticks.0.next()), (Instant(55), Some(Instant(65))));
+        assert_eq!(ticks.0.arrival(Instant(50)), Instant(55));
+    }
+}
