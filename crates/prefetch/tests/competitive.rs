@@ -239,5 +239,7 @@ fn the_law_at_its_ends() {
     assert_eq!(seek_law::at_least(4, 0.0), 1.0);
     assert_eq!(seek_law::at_least(4, 1.0), 0.0);
     assert_eq!(seek_law::at_least(2, 0.5), 0.25);
+    // One sample at the median deviates by one half from any continuous law.
+    assert!((seek_law::fit(&[0.5], 1).difference - 0.5).abs() < 1e-12);
     assert!(seek_law::fit(&[], 3).holds(0.01), "nothing was seen that speaks against it");
 }

@@ -8,7 +8,8 @@
 //! the others stay: what the head has just passed is empty, and what lies ahead has had time to
 //! fill. There the mean is `C / 2n`.
 //!
-//! Both are drawn from a real scheduler here, and judged by the test of Kolmogorov and Smirnov.
+//! Both are drawn from a real scheduler here; [`foreseek_prefetch::competitive::seek_law`] is the law
+//! itself and judges them.
 
 use super::{Request, RequestId, Scheduler};
 use foreseek_device::Op;
@@ -18,35 +19,6 @@ use rand_core::Rng;
 
 /// The length of the drawn requests: a page. It counts as a point against any disk.
 const LENGTH: Sectors = Sectors(8);
-
-/// The probability that the nearest of `n` fresh uniform requests lies at least `distance` ahead on a
-/// disk of this size.
-#[must_use]
-pub fn at_least(distance: Sectors, capacity: Sectors, n: u32) -> f64 {
-    let part = distance.get() as f64 / capacity.get() as f64;
-    (1.0 - part).max(0.0).powf(f64::from(n))
-}
-
-/// The largest difference between the law and these distances (the statistic of Kolmogorov and
-/// Smirnov). At most [`critical`] if they follow the law.
-#[must_use]
-pub fn deviation(distances: &[Sectors], capacity: Sectors, n: u32) -> f64 {
-    let mut sorted = distances.to_vec();
-    sorted.sort_unstable();
-    let count = sorted.len() as f64;
-    let off = |(rank, distance): (usize, &Sectors)| {
-        let below = 1.0 - at_least(*distance, capacity, n);
-        (below - rank as f64 / count).abs().max((below - (rank + 1) as f64 / count).abs())
-    };
-    sorted.iter().enumerate().map(off).fold(0.0, f64::max)
-}
-
-/// The deviation that so many samples of the law exceed in one of a hundred cases (the asymptotic
-/// value, good from some 35 samples on).
-#[must_use]
-pub fn critical(samples: usize) -> f64 {
-    1.628 / (samples as f64).sqrt()
-}
 
 /// Seek distances of a scheduler that orders by C-SCAN: each from a place drawn at random to the one
 /// that it chooses of `n` requests drawn at random.
