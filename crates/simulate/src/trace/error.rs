@@ -111,6 +111,14 @@ pub enum TraceError {
         /// How many may be.
         limit: usize,
     },
+    /// It names more processes than a machine's replay has.
+    #[error("{file}: has more than {limit} processes: replay it through the block layer")]
+    Processes {
+        /// The trace.
+        file: String,
+        /// How many may be.
+        limit: usize,
+    },
     /// A request failed.
     #[error("{file}: the device failed a request at sector {lba}")]
     Failed {

@@ -14,6 +14,7 @@ mod field;
 pub mod format;
 mod reader;
 mod record;
+pub mod replay;
 mod summary;
 
 pub use detect::HEAD;

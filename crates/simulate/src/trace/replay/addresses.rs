@@ -1,0 +1,59 @@
+//! Where on the device a trace's requests go.
+
+use crate::trace::{Place, Record, Summary, TraceError};
+use foreseek_units::{Bytes, Lba, PAGE_SIZE, SectorSpan, Sectors};
+use std::collections::BTreeMap;
+
+/// Between the places of a trace: each begins at a whole mebibyte, as partitions do.
+const ALIGNMENT: u64 = 1 << 20;
+
+/// The places of a trace on one device.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    bases: BTreeMap<Place, u64>,
+    capacity: Sectors,
+}
+
+impl Addresses {
+    /// Lays the places of a trace one behind the other on a device of this capacity.
+    ///
+    /// # Errors
+    /// They reach beyond the device and are not to be wrapped around its end.
+    pub fn new(summary: &Summary, capacity: Sectors, wrap: bool) -> Result<Self, TraceError> {
+        let mut needed = 0u64;
+        let mut bases = BTreeMap::new();
+        for place in &summary.places {
+            bases.insert(place.place, needed);
+            // Whole pages: a file is cached by them.
+            let end = place.end.get().div_ceil(PAGE_SIZE).saturating_mul(PAGE_SIZE);
+            needed = needed.saturating_add(end).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        }
+        let last = summary.places.last();
+        let reach = last.and_then(|place| Some(bases.get(&place.place)?.saturating_add(place.end.get())));
+        let reach = Bytes(reach.unwrap_or_default());
+        if !wrap && reach > capacity.bytes() {
+            let capacity = capacity.bytes();
+            return Err(TraceError::Beyond { file: summary.file.clone(), needed: reach, capacity });
+        }
+        Ok(Self { bases, capacity })
+    }
+
+    /// Where a place begins, before wrapping.
+    #[must_use]
+    pub fn base(&self, place: Place) -> Bytes {
+        Bytes(self.bases.get(&place).copied().unwrap_or_default())
+    }
+
+    /// The sectors of a request: whole ones, wrapped where they are beyond the device, cut where it
+    /// is longer than that.
+    #[must_use]
+    pub fn sectors(&self, record: &Record) -> SectorSpan {
+        let within = record.range.sectors();
+        let base = self.base(record.place).sectors_floor();
+        let length = within.len().min(self.capacity);
+        let start = base.get().saturating_add(within.start.get());
+        let room = self.capacity - length;
+        let start = if start <= room.get() { start } else { start % (room.get() + 1) };
+        SectorSpan::at(Lba(start), length)
+    }
+}
