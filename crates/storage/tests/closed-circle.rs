@@ -112,3 +112,22 @@ fn what_has_no_head_is_told_by_latency_and_rate() {
         }
     }
 }
+
+/// A volume as steady as a platter, at the pace of one: reads that descend through it look alike.
+#[test]
+fn a_steady_network_is_no_disk() {
+    let text = |median: f64| {
+        format!(
+            "name = \"steady\"\nkind = \"remote\"\ncapacity_bytes = 107374182400\nlatency_median_ms = {median}\n\
+             latency_p99_ms = {}\nrate_mb_per_s = 125.0\nparallel_requests = 16\n",
+            median * 1.03
+        )
+    };
+    for (seed, median) in [0.8, 2.0, 4.0, 5.0, 6.0, 8.33, 11.0, 16.0].into_iter().enumerate() {
+        let model = Profile::parse("steady", &text(median)).unwrap_or_else(|error| panic!("{error}"));
+        let found = measure(&model, Plan::quick(), seed as u64);
+        assert_eq!(found.verdict, Verdict::DoesNotSeek, "{median} ms: {:?}", found.turn);
+        let ratio = found.profile.switch_time().as_millis_f64() / model.switch_time().as_millis_f64();
+        assert!((ratio - 1.0).abs() < 0.05, "{median} ms: {ratio}");
+    }
+}

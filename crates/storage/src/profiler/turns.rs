@@ -2,7 +2,7 @@
 //!
 //! [`estimate::turn`]: super::estimate::turn
 
-use super::estimate::statistics::{median, median_time};
+use super::estimate::statistics::{median, median_time, quantile};
 use super::estimate::turn::{Descent, Turn, is_steady, turn_of};
 use super::places::{PAGE, whole_pages};
 use super::session::Session;
@@ -20,6 +20,11 @@ const SHARE_OF_TRACK: f64 = 1.0 / 6.0;
 const AGREEMENT: f64 = 0.3;
 /// By how much turns may differ from place to place: one platter has one, known to some per mille.
 const SAME_TURN: f64 = 0.02;
+/// Random reads that tell whether they spread over a turn.
+const RANDOM_READS: usize = 24;
+/// From their 10th to their 90th percentile: four fifths of a turn by the wait alone, seeks make it
+/// more; below the half with one in a thousand.
+const SPREAD: f64 = 0.5;
 /// At which share of the places it must be seen.
 const MAJORITY: f64 = 0.6;
 
@@ -83,7 +88,22 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
     if (found.len() as f64) < MAJORITY * places as f64 {
         return Ok(None);
     }
+    if !random_reads_spread(session, turn)? {
+        return Ok(None);
+    }
     Ok(Some(Platter { turn, tracks: found.iter().map(|(offset, turn)| (*offset, turn.track)).collect() }))
+}
+
+/// Whether random reads wait for anything up to a turn. Where descending reads take nearly the same
+/// each because the device is steady, and not because a platter turns, random ones do too.
+fn random_reads_spread(session: &mut Session<'_>, turn: Nanos) -> Result<bool, Error> {
+    let mut responses = Vec::with_capacity(RANDOM_READS);
+    for _ in 0..RANDOM_READS {
+        let place = session.anywhere(PAGE);
+        responses.push(session.page(place)?.response().get() as f64);
+    }
+    let spread = quantile(&responses, 0.9) - quantile(&responses, 0.1);
+    Ok(spread >= SPREAD * turn.get() as f64)
 }
 
 fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn>, Error> {
@@ -112,16 +132,13 @@ fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn
 /// Reads pages downwards from an offset, one every `step`.
 fn descend(session: &mut Session<'_>, from: ByteOffset, step: Bytes) -> Result<Descent, Error> {
     let mut offset = from.page().offset();
-    let mut before = session.page(offset)?.finished;
-    let mut intervals = Vec::with_capacity(session.plan.intervals);
+    let mut completions = vec![session.page(offset)?.finished];
     for _ in 0..session.plan.intervals {
         if offset.get() < step.get() {
             break;
         }
         offset = offset - step;
-        let finished = session.page(offset)?.finished;
-        intervals.push(finished - before);
-        before = finished;
+        completions.push(session.page(offset)?.finished);
     }
-    Ok(Descent { step, intervals })
+    Ok(Descent { step, completions })
 }

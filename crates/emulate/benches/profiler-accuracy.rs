@@ -1,0 +1,174 @@
+//! The circle closed through the real kernel: emulated disks of every built-in profile are attached,
+//! profiled like real ones, and what was measured is compared with what was modelled.
+//!
+//! Bars on an idle machine: average seek, turn, outer and inner rate within 5 % for disks, switch cost
+//! and rate for arrays, competitive depth for both. The same measurement in virtual time is a test of
+//! `foreseek-storage`; what this adds is the kernel, its path and its noise.
+//!
+//! `cargo bench -p foreseek-emulate --bench profiler-accuracy` prints measured/modelled and, last, one
+//! JSON line; `-- --quick` measures quickly, `-- NAME...` only these. It needs root; all of them take
+//! a quarter of an hour.
+#![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
+
+use anyhow::{Context, Result};
+use foreseek_device::{Kind, Profile};
+use foreseek_emulate::{AttachOptions, client, serve};
+use foreseek_storage::profiler::{self, Findings, Label, Plan, Target};
+use foreseek_units::{Bytes, Nanos};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Larger files than this are not had on ext4 with blocks of 4 KiB (16 TiB); a larger disk's full
+/// stroke is stretched over so much.
+const SIZE_MOST: Bytes = Bytes::gib(15 << 10);
+/// What the bars are.
+const BAR: f64 = 0.05;
+
+fn main() -> ExitCode {
+    if let Some(status) = serve::run_if_asked() {
+        return status;
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("SKIPPED: profiler-accuracy needs root and /dev/fuse");
+        return ExitCode::SUCCESS;
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("profiler-accuracy: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let asked = |name: &str| arguments.iter().any(|argument| argument == name);
+    let all = !arguments.iter().any(|argument| !argument.starts_with('-'));
+    let (plan, how) = if quick { (Plan::quick(), "quick") } else { (Plan::full(), "full") };
+    println!("measured / modelled, {how}; load {}", load());
+    Target::hurry();
+    let mut fields = Vec::new();
+    for name in Profile::builtin_names().filter(|name| all || asked(name)) {
+        match circle(name, plan) {
+            Ok(circle) => {
+                println!("{circle}");
+                fields.push(format!("{name:?}:{}", circle.json()));
+            }
+            // One that fails does not keep the others.
+            Err(error) => println!("{name:<22} {error:#}"),
+        }
+    }
+    println!("load {}", load());
+    println!("{{{}}}", fields.join(","));
+    Ok(())
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// An attached disk, detached when dropped.
+struct Attached {
+    device: PathBuf,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Err(error) = client::detach(&self.device.to_string_lossy(), true) {
+            println!("cannot detach {}: {error}", self.device.display());
+        }
+    }
+}
+
+/// What came out for one profile.
+struct Circle {
+    name: &'static str,
+    verdict: &'static str,
+    /// What was measured, as a share of the model's.
+    ratios: Vec<(&'static str, f64)>,
+    elapsed: Nanos,
+    remarks: Vec<String>,
+}
+
+fn circle(name: &'static str, plan: Plan) -> Result<Circle> {
+    let model = Profile::builtin(name).context("no such profile")?;
+    let size = model.capacity().pages_floor().bytes().min(SIZE_MOST);
+    let options = AttachOptions { thin: true, fit: size == SIZE_MOST, ..AttachOptions::new(name, size) };
+    let attached = client::attach(&options)?;
+    let mut remarks = attached.remarks.clone();
+    let attached = Attached { device: attached.device };
+    let mut target = Target::open(&attached.device)?;
+    let label = Label {
+        name: format!("measured-{name}"),
+        description: String::new(),
+        source: "measured through the kernel".to_owned(),
+    };
+    let seed = std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64;
+    let found = profiler::profile(&mut target, plan, &label, seed, &mut |_, _| {})?;
+    remarks.extend(found.remarks.clone());
+    remarks.extend(target.others());
+    let verdict = match found.verdict {
+        profiler::Verdict::Disk => "disk",
+        profiler::Verdict::Array => "array",
+        profiler::Verdict::DoesNotSeek => "remote",
+    };
+    Ok(Circle { name, verdict, ratios: ratios(name, &model, &found), elapsed: found.elapsed, remarks })
+}
+
+fn ratios(name: &str, model: &Profile, found: &Findings) -> Vec<(&'static str, f64)> {
+    let measured = &found.profile;
+    let time = |measured: Nanos, model: Nanos| measured.get() as f64 / model.get() as f64;
+    let mut ratios = Vec::new();
+    if let (Kind::Disk, Some(one), Some(other)) =
+        (model.kind(), measured.average_seek(), model.average_seek())
+    {
+        ratios.push(("seek", time(one, other)));
+    }
+    if let (Some(turn), Some(rpm)) = (found.turn, model.rotation_rpm()) {
+        ratios.push(("turn", turn.as_secs_f64() * rpm / 60.0));
+    }
+    if let (Kind::Disk, Some(first), Some(last)) = (model.kind(), found.zones.first(), found.zones.last()) {
+        let edge = |key| number(name, key).min(number(name, "bus_rate_mb_per_s"));
+        ratios.push(("outer", first.rate.as_mb_per_second() / edge("outer_rate_mb_per_s")));
+        ratios.push(("inner", last.rate.as_mb_per_second() / edge("inner_rate_mb_per_s")));
+    }
+    ratios.push(("switch", time(measured.switch_time(), model.switch_time())));
+    let rate = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
+    ratios.push(("rate", rate(measured) / rate(model)));
+    let depth = |profile: &Profile| profile.competitive_depth().get() as f64;
+    ratios.push(("depth", depth(measured) / depth(model)));
+    ratios
+}
+
+/// A number of a built-in profile's text.
+fn number(name: &str, key: &str) -> f64 {
+    let text = Profile::builtin_text(name).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
+    line.and_then(|value| value.split('#').next()?.trim().parse().ok()).unwrap_or(f64::NAN)
+}
+
+impl Circle {
+    fn json(&self) -> String {
+        let mut text =
+            format!("{{\"verdict\":{:?},\"seconds\":{:.1}", self.verdict, self.elapsed.as_secs_f64());
+        for (what, ratio) in &self.ratios {
+            text.push_str(&format!(",{what:?}:{ratio:.4}"));
+        }
+        text + "}"
+    }
+}
+
+impl std::fmt::Display for Circle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:<22} {:<6}", self.name, self.verdict)?;
+        for (what, ratio) in &self.ratios {
+            let mark = if (ratio - 1.0).abs() > BAR { "!" } else { "" };
+            write!(f, " {what} {ratio:.3}{mark}")?;
+        }
+        write!(f, " in {}", self.elapsed)?;
+        self.remarks.iter().try_for_each(|remark| write!(f, "\n    {remark}"))
+    }
+}
