@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
 mod lab;
+mod profile;
 
 use lab::{LIMIT, Lab, read_direct, until, wait};
 use serde_json::Value;
