@@ -7,7 +7,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use foreseek_device::Profile;
-use foreseek_prefetch::depth::DeviceCosts;
+use foreseek_prefetch::depth::{DeviceCosts, Plan, Promise, Survival};
 use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
 use foreseek_prefetch::stream::{
     Ahead, Found, Generation, Opened, Prefetcher, Served, Settings, Touch, View, by_name, names,
@@ -103,5 +103,19 @@ fn touch(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, touch);
+/// How long a plan of learnt depths takes to solve, for files of 4 MB and the longest that there are.
+fn plan(c: &mut Criterion) {
+    let mut survival = Survival::default();
+    (0..1000u64).for_each(|n| survival.ended(Pages(n * 7919 % 1024 + 1)));
+    let mut group = c.benchmark_group("plan");
+    for end in [1024, 1 << 18] {
+        let promise = Promise::new(3.0, 131.0);
+        group.bench_function(format!("{end} pages"), |b| {
+            b.iter(|| black_box(Plan::solve(&survival, promise, Pages(end))));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, touch, plan);
 criterion_main!(benches);

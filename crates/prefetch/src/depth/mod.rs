@@ -4,10 +4,14 @@
 //! device has served. [`Fixed`] is a kernel's constant, [`Competitive`] the switch time times the
 //! transfer rate (TR-840 section 3, EuroSys'07 sections 4 and 5), [`Told`] what an oracle was told,
 //! [`Zero`] nothing ahead at all.
+//! [`Plan`] is the depth that costs least for a known distribution of lengths ([`Survival`]), within a
+//! bound that holds for any.
 
 mod competitive;
 mod costs;
 mod fixed;
+mod plan;
+mod survival;
 mod switch_cost;
 mod told;
 mod zero;
@@ -15,6 +19,8 @@ mod zero;
 pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
 pub use costs::DeviceCosts;
 pub use fixed::Fixed;
+pub use plan::{Plan, Promise};
+pub use survival::{LENGTH_LIMIT, Survival};
 pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
 pub use told::Told;
 pub use zero::Zero;

@@ -19,6 +19,9 @@ pub(super) trait Machine: Send {
     /// A stream begins.
     fn open(&self, opened: &Opened) -> Self::Stream;
 
+    /// A stream has ended.
+    fn close(&mut self, _stream: &mut Self::Stream) {}
+
     /// A page of it is touched.
     fn touch(&mut self, stream: &mut Self::Stream, answer: &mut Answer<'_>);
 
@@ -49,14 +52,18 @@ impl<M: Machine> Streams<M> {
 }
 
 impl<M: Machine> Prefetcher for Streams<M> {
-    fn opened(&mut self, _now: Instant, opened: Opened) {
+    fn opened(&mut self, now: Instant, opened: Opened) {
         let end = PageIndex::ZERO + opened.length;
+        self.closed(now, opened.stream);
         let own = self.machine.open(&opened);
         self.open.insert(opened.stream, Open { end, told: opened.told, first: None, own });
     }
 
     fn closed(&mut self, _now: Instant, stream: StreamId) {
-        self.open.remove(stream);
+        if let Some(open) = self.open.get_mut(stream) {
+            self.machine.close(&mut open.own);
+            self.open.remove(stream);
+        }
     }
 
     fn touch(&mut self, _now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>) {

@@ -21,6 +21,7 @@ mod as_long_as_read;
 mod competitive;
 mod demand;
 mod generation;
+mod learnt;
 mod linux_2_6_10;
 mod linux_2_6_18;
 mod linux_2_6_3;
@@ -43,7 +44,7 @@ mod two_windows;
 pub use generation::window_machine;
 pub use ramp::{Ramp, SLOW_START};
 pub use registry::{UnknownPolicy, about, by_name, names};
-pub use settings::{Generation, Settings};
+pub use settings::{Generation, RHO, RHO_LIMIT, Settings};
 pub use stock::stock;
 
 use crate::engine::{ObjectId, StreamId, Who};

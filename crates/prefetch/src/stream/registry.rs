@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use super::as_long_as_read;
-use super::{Prefetcher, Settings, aggressive, competitive, none, oracle, stock};
+use super::{Prefetcher, Settings, aggressive, competitive, learnt, none, oracle, stock};
 use crate::depth::DeviceCosts;
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ const POLICIES: &[(&str, &str, Build)] = &[
     ("aggressive", "a large constant depth with slow start", aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", competitive::without_slow_start),
+    ("learnt", "by the lengths of past streams, within rho times the optimum", learnt::build),
     ("oracle", "told how much each stream will read", oracle::build),
     // The example of docs/adding-a-policy.md, in tests only.
     #[cfg(test)]

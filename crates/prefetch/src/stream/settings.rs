@@ -9,6 +9,12 @@ use serde::{Deserialize, Deserializer};
 /// one fetch.
 const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 
+/// The bound that the learnt policy keeps where none is given: at 3 a stream of random length gains 98 %
+/// of what any bound could, and a mix of one-block and whole-file streams 86 % (docs/learnt-depth.md).
+pub const RHO: f64 = 3.0;
+/// The largest bound that may be set: beyond a thousand times the optimum none is meant.
+pub const RHO_LIMIT: f64 = 1000.0;
+
 /// Whose window machine a depth rule is put into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum Generation {
@@ -63,6 +69,10 @@ pub struct Settings {
     pub switch_weight: f64,
     /// How the competitive depth becomes pages.
     pub page_measure: PageMeasure,
+    /// How much more than the optimum a stream may cost under the learnt policy, 2 to
+    /// [`RHO_LIMIT`].
+    #[serde(deserialize_with = "rho")]
+    pub rho: f64,
 }
 
 impl Default for Settings {
@@ -76,6 +86,7 @@ impl Default for Settings {
             averaging: Averaging::default(),
             switch_weight: SWITCH_WEIGHT,
             page_measure: PageMeasure::default(),
+            rho: RHO,
         }
     }
 }
@@ -125,6 +136,14 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Err(serde::de::Error::custom(format!("must be from 0 to 1, is {share}")))
 }
 
+fn rho<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let rho = f64::deserialize(from)?;
+    if (2.0..=RHO_LIMIT).contains(&rho) {
+        return Ok(rho);
+    }
+    Err(serde::de::Error::custom(format!("must be from 2 to {RHO_LIMIT}, is {rho}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +179,7 @@ mod tests {
             ("aggressive_pages = 300000", "must be from 1 to 262144 pages"),
             ("switch_weight = 1.5", "must be from 0 to 1, is 1.5"),
             ("switch_weight = nan", "must be from 0 to 1, is NaN"),
+            ("rho = 1.9", "must be from 2 to 1000, is 1.9"),
             ("generation = \"linux-2.4\"", "unknown variant `linux-2.4`"),
         ] {
             let error = toml::from_str::<Settings>(text).expect_err(text).to_string();

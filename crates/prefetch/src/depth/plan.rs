@@ -1,0 +1,146 @@
+//! The depth that costs least for streams whose lengths are known as a distribution, and never more
+//! than a chosen multiple of the optimum.
+//!
+//! In units of the switch cost `C` and of the data `CR` that pass in its time, a stream that was read
+//! up to `x` costs from there on
+//!
+//! `V(k, x) = min over d of 1 + d + P(S > x + d | S > x) V(k + 1, x + d)`
+//!
+//! where `k` counts the fetches made. It is solved backwards over the grid of [`Survival`]. The depths
+//! among which it chooses are those that keep a promise, whatever the distribution says: wherever the
+//! stream ends, the cost is at most `rho` times that of knowing its length. A fetch of `d` at `(k, x)`
+//! keeps it
+//!
+//! - now, if `k + 1 + x + d <= rho (1 + x)`, as the stream may end right after `x`;
+//! - for ever, if `x + d >= a (k + 1) + a^2 - 1` with `a = 1 / (rho - 1)`: on that line a fetch of all
+//!   that is allowed leads to the line again, below it the room that is left runs out.
+//!
+//! With `rho = 2` both leave one depth, `CR`: competitive prefetching. docs/learnt-depth.md has the
+//! proof. Depths are whole pages, so that the promise holds up to the transfer of one page.
+//!
+//! Limits: where memory or the end of the file cuts a fetch, what follows is chosen from where the
+//! stream then is; if no depth keeps the promise there, the competitive one is taken.
+
+use super::Survival;
+use super::survival::{point_below, points};
+use foreseek_units::Pages;
+
+/// Slack for rounding, in units of the switch cost: a millionth of it.
+const ROUNDING: f64 = 1e-6;
+
+/// The promise: which depths keep the cost within `rho` times the optimum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    /// The multiple; at least 2, as nobody can promise less (EuroSys'07 section 4.2).
+    rho: f64,
+    /// `CR` in pages.
+    unit: f64,
+}
+
+impl Promise {
+    /// `rho` is raised to 2 where it is less; `unit` is the competitive depth in pages.
+    #[must_use]
+    pub fn new(rho: f64, unit: f64) -> Self {
+        Self { rho: rho.max(2.0), unit: unit.max(1.0) }
+    }
+
+    /// The least and the largest depth that keep it after `fetches` fetches that brought `consumed`
+    /// pages, in pages as real numbers; none does where the first is above the second.
+    #[must_use]
+    pub fn range(&self, fetches: usize, consumed: Pages) -> (f64, f64) {
+        let (least, most) = self.range_at(fetches, consumed.get() as f64 / self.unit);
+        (least * self.unit, most * self.unit)
+    }
+
+    fn range_at(&self, fetches: usize, x: f64) -> (f64, f64) {
+        let a = 1.0 / (self.rho - 1.0);
+        let made = fetches as f64 + 1.0;
+        ((a * made + a * a - 1.0 - x).max(0.0), self.rho * (1.0 + x) - made - x)
+    }
+
+    /// The depth nearest to a wish that keeps the promise, in whole pages, at least one.
+    #[must_use]
+    pub fn nearest(&self, wish: Pages, fetches: usize, consumed: Pages) -> Pages {
+        let (least, most) = self.range(fetches, consumed);
+        if least > most + ROUNDING * self.unit {
+            return Pages(self.unit.ceil() as u64);
+        }
+        // Up to a page beyond the largest: less than the least could never be made up for.
+        let (least, most) = ((least - ROUNDING).ceil(), most.floor());
+        Pages((wish.get() as f64).min(most).max(least).max(1.0) as u64)
+    }
+}
+
+/// What to fetch at each point of the grid, after so many fetches.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    promise: Promise,
+    points: Vec<u64>,
+    /// The point to read to, by fetches made and point reached.
+    to: Vec<u16>,
+    /// What a stream costs by this plan, on average, in switch costs.
+    expected: f64,
+}
+
+impl Plan {
+    /// Solves for streams with these lengths in a file of `end` pages.
+    #[must_use]
+    pub fn solve(survival: &Survival, promise: Promise, end: Pages) -> Self {
+        let points = points(end.max(Pages(1)));
+        let left = survival.at(&points);
+        let count = points.len();
+        let last = count - 1;
+        let xs: Vec<f64> = points.iter().map(|point| *point as f64 / promise.unit).collect();
+        let mut to = vec![last as u16; count * count];
+        // What it costs from each point on, after one fetch more than the row that is being solved.
+        let mut after = vec![0.0; count];
+        let mut now = vec![0.0; count];
+        for fetches in (0..last).rev() {
+            // Each fetch moves on by a point at least.
+            for at in fetches..last {
+                let (least, most) = promise.range_at(fetches, xs[at]);
+                let cost = |to: usize| 1.0 + xs[to] - xs[at] + left[to] / left[at] * after[to];
+                let kept = |to: &usize| {
+                    let depth = xs[*to] - xs[at];
+                    depth <= most + ROUNDING && (*to == last || depth >= least - ROUNDING)
+                };
+                let best =
+                    (at + 1..count).filter(kept).min_by(|one, other| cost(*one).total_cmp(&cost(*other)));
+                // Between two points: the fetch is cut to what keeps the promise when it is made.
+                let best =
+                    best.unwrap_or_else(|| xs.partition_point(|x| x - xs[at] < least).clamp(at + 1, last));
+                to[fetches * count + at] = best as u16;
+                now[at] = cost(best);
+            }
+            std::mem::swap(&mut after, &mut now);
+            after[last] = 0.0;
+        }
+        Self { promise, expected: after[0], points, to }
+    }
+
+    /// How deep to fetch after `fetches` fetches that brought `consumed` pages.
+    #[must_use]
+    pub fn depth(&self, fetches: usize, consumed: Pages) -> Pages {
+        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed)
+    }
+
+    /// The same before it is cut to what keeps the promise: for a promise of another place.
+    #[must_use]
+    pub fn wish(&self, fetches: usize, consumed: Pages) -> Pages {
+        let count = self.points.len();
+        let at = point_below(consumed.get()).min(count - 1);
+        if at == count - 1 {
+            // Nothing is known of a stream that is longer than any could be.
+            return Pages(self.promise.unit.ceil() as u64);
+        }
+        let to = self.to.get(fetches * count + at).map_or(count - 1, |to| usize::from(*to));
+        // Off the grid the step is kept that the point below takes, not where it leads.
+        Pages(self.points[to].saturating_sub(self.points[at]).max(1))
+    }
+
+    /// What a stream costs on average by this plan, in switch costs.
+    #[must_use]
+    pub fn expected_cost(&self) -> f64 {
+        self.expected
+    }
+}

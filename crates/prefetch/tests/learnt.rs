@@ -1,0 +1,241 @@
+//! Depths by learnt stream lengths: what they gain, how fast, and what they can be made to cost.
+
+use foreseek_prefetch::competitive::adversary::against_policy;
+use foreseek_prefetch::competitive::{Depths, Model};
+use foreseek_prefetch::depth::{DeviceCosts, Plan, Promise, Survival};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_prefetch::stream::{Found, Opened, Prefetcher, Settings, Touch, View, by_name};
+use foreseek_units::{Instant, Lba, Nanos, PageIndex, Pages, Rate};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const PAGE: f64 = 4096.0;
+/// The files of the microbenchmarks: 4 MB.
+const FILE: u64 = 1024;
+/// Their calls: 64 KB.
+const CALL: u64 = 16;
+
+/// A disk whose switches take 10.5 ms and that reads 51 MB/s: 131 pages.
+fn disk() -> Model {
+    Model { switch: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) }
+}
+
+fn unit(model: &Model) -> f64 {
+    model.competitive_depth() / PAGE
+}
+
+/// 64 KB to 4 MB, every 64 KB alike: a random portion of a file.
+fn uniform() -> Vec<u64> {
+    (1..=64).map(|blocks| blocks * 16).collect()
+}
+
+/// Seven in ten streams of 64 KB, three of the whole file.
+fn two_kinds() -> Vec<u64> {
+    vec![16, 16, 1024, 16, 16, 1024, 16, 16, 1024, 16]
+}
+
+/// `count` of these lengths, mixed.
+fn mixed(lengths: &[u64], count: usize) -> impl Iterator<Item = u64> + '_ {
+    (0..count).map(|n| lengths[n * 7919 % lengths.len()])
+}
+
+fn survival(lengths: &[u64], count: usize) -> Survival {
+    let mut survival = Survival::default();
+    mixed(lengths, count).for_each(|length| survival.ended(Pages(length)));
+    survival
+}
+
+/// The fetches of a stream that does not end before `end`.
+fn depths(plan: &Plan, fetches: usize, end: u64) -> Depths {
+    let (mut at, mut all) = (0, Vec::new());
+    for made in 0..fetches {
+        let depth = plan.depth(made, Pages(at)).get().min(end.saturating_sub(at).max(1));
+        all.push(depth as f64 * PAGE);
+        at += depth;
+    }
+    Depths::given(&all).expect("at least one")
+}
+
+/// Throughput by disk time over streams of these lengths, as a share of the oracle's.
+fn share(depths: &Depths, lengths: &[u64]) -> f64 {
+    let bytes = |pages: &u64| *pages as f64 * PAGE;
+    let optimum: f64 = lengths.iter().map(|pages| disk().optimum(bytes(pages))).sum();
+    optimum / lengths.iter().map(|pages| disk().online(depths, bytes(pages))).sum::<f64>()
+}
+
+fn planned(lengths: &[u64], rho: f64) -> f64 {
+    let plan = Plan::solve(&survival(lengths, 5000), Promise::new(rho, unit(&disk())), Pages(FILE));
+    share(&depths(&plan, 64, FILE), lengths)
+}
+
+/// By disk time alone; the first three columns are Linux, slow start, and the competitive depth.
+#[test]
+fn golden_shares_of_the_oracle() {
+    let cr = disk().competitive_depth();
+    let fixed = [Depths::constant(131_072.0), Depths::slow_start(65_536.0, cr), Depths::constant(cr)];
+    for (lengths, others, by_rho) in [
+        (uniform(), [0.242, 0.454, 0.557], [0.557, 0.685, 0.700]),
+        (two_kinds(), [0.268, 0.560, 0.554], [0.558, 0.792, 0.920]),
+        (vec![FILE], [0.222, 0.495, 0.552], [0.558, 0.815, 1.000]),
+        (vec![16], [0.902, 1.000, 0.561], [0.561, 1.000, 1.000]),
+    ] {
+        let shares = fixed.each_ref().map(|depths| share(depths, &lengths));
+        let near = |one: &f64, other: &f64| (one - other).abs() < 0.002;
+        assert!(shares.iter().zip(&others).all(|(one, other)| near(one, other)), "{shares:?} of {others:?}");
+        let shares = [2.0, 3.0, 1000.0].map(|rho| planned(&lengths, rho));
+        assert!(shares.iter().zip(&by_rho).all(|(one, other)| near(one, other)), "{shares:?} of {by_rho:?}");
+    }
+}
+
+#[test]
+fn with_a_promise_of_two_it_is_competitive_prefetching() {
+    for lengths in [uniform(), two_kinds(), vec![1], vec![1 << 18]] {
+        let plan = Plan::solve(&survival(&lengths, 1000), Promise::new(2.0, 128.0), Pages(1 << 20));
+        let all: Vec<f64> = depths(&plan, 50, 1 << 20).iter().take(50).collect();
+        assert_eq!(all, [128.0 * PAGE; 50], "{lengths:?}");
+    }
+}
+
+/// A cold start does as well as slow start where reads are random.
+#[test]
+fn a_cold_start_fetches_no_more_than_slow_start_first() {
+    for depth_in_kb in [393.0, 446.0, 540.0, 646.0] {
+        let promise = Promise::new(3.0, depth_in_kb * 1e3 / PAGE);
+        let first = Plan::solve(&Survival::default(), promise, Pages(FILE)).depth(0, Pages::ZERO);
+        assert!((Pages(8)..=Pages(16)).contains(&first), "{depth_in_kb} KB: {first}");
+    }
+}
+
+fn lengths() -> impl Strategy<Value = Vec<u64>> {
+    let length = (0.0..18.0f64).prop_map(|power| power.exp2() as u64);
+    prop::collection::vec(length, 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Wherever a stream ends and whatever was learnt: to a page's transfer.
+    #[test]
+    fn the_promise_is_kept_for_every_rho_and_distribution(
+        lengths in lengths(), rho in 2.0..9.0f64, unit in 1.0..3000.0f64, end in 1..1u64 << 18,
+    ) {
+        let model = Model { switch: Nanos(10_000_000), rate: Rate::bytes_per_second(unit * PAGE / 0.01) };
+        let plan = Plan::solve(&survival(&lengths, lengths.len() * 3), Promise::new(rho, unit), Pages(end));
+        // Past the end for which it was planned too, as if that had been wrong.
+        let worst = model.worst(&depths(&plan, 100, u64::MAX >> 16), 100);
+        prop_assert!(worst.ratio <= rho + 1.0 / unit + 1e-4, "{worst:?} of {rho}, {unit}");
+    }
+
+    /// On the streams that it was planned for it costs no more than the competitive depth, which
+    /// keeps every promise.
+    #[test]
+    fn it_is_never_worse_than_the_competitive_depth(lengths in lengths(), rho in 2.05..9.0f64) {
+        prop_assume!(!lengths.is_empty());
+        let lengths: Vec<u64> = lengths.into_iter().map(|length| length.clamp(1, FILE)).collect();
+        let competitive = share(&Depths::constant(disk().competitive_depth()), &lengths);
+        let ours = planned(&lengths, rho);
+        prop_assert!(ours >= competitive * 0.97, "{ours} of {competitive} at {rho}");
+    }
+
+    /// The policy as a black box, after it was fed what may mislead it.
+    #[test]
+    fn no_adversary_gets_more_than_rho(lengths in lengths(), rho in 2.0..6.0f64) {
+        let model = disk();
+        let mut reader = Reader::new("learnt", rho);
+        for length in mixed(&lengths, lengths.len() * 4) {
+            // Files as large as the adversary's, so that it meets what was learnt.
+            reader.read(1 << 19, length.clamp(1, 4000));
+        }
+        let ending = against_policy(&mut *reader.policy, &model, Pages(1 << 14));
+        prop_assert!(ending.ratio <= rho + 1.0 / unit(&model) + 1e-4, "{ending:?} of {rho}");
+        prop_assert!(ending.ratio >= 1.99);
+    }
+}
+
+/// Streams read one after another through a policy, and what they cost.
+struct Reader {
+    policy: Box<dyn Prefetcher>,
+    seconds: f64,
+    optimum: f64,
+}
+
+struct Held(PageIndex);
+
+impl View for Held {
+    fn cached(&self, page: PageIndex) -> bool {
+        page < self.0
+    }
+    fn congested(&self) -> bool {
+        false
+    }
+    fn place(&self, _page: PageIndex) -> Option<Lba> {
+        None
+    }
+}
+
+impl Reader {
+    fn new(policy: &str, rho: f64) -> Self {
+        let costs: Arc<dyn DeviceCosts> = Arc::new(disk());
+        let policy = by_name(policy, &Settings { rho, ..Settings::default() }, &costs).expect("a policy");
+        Self { policy, seconds: 0.0, optimum: 0.0 }
+    }
+
+    /// A new file of `file` pages, read from its start for `length` pages in calls of 64 KB.
+    fn read(&mut self, file: u64, length: u64) {
+        let (now, stream) = (Instant::ZERO, StreamId(5));
+        let opened = Opened { stream, object: ObjectId(1), who: Who(1), length: Pages(file), told: None };
+        self.policy.opened(now, opened);
+        let (mut held, mut fetches, mut out) = (Held(PageIndex(0)), 0, Vec::new());
+        for page in (0..length).map(PageIndex) {
+            let found = if held.cached(page) { Found::Hit } else { Found::Miss };
+            let begun = page.get() % CALL;
+            let request = Pages((CALL - begun).min(length - page.get()));
+            let first = begun == 0;
+            let touch = Touch { stream, page, request, first, mapped: false, found, marker: false };
+            self.policy.touch(now, touch, &held, &mut out);
+            for ahead in out.drain(..) {
+                fetches += 1;
+                held.0 = ahead.range.end;
+            }
+        }
+        self.policy.closed(now, stream);
+        self.seconds += disk().cost(fetches, held.0.get() as f64 * PAGE);
+        self.optimum += disk().optimum(length as f64 * PAGE);
+    }
+
+    /// The share of the oracle over `count` streams of these lengths from now on.
+    fn share(&mut self, lengths: &[u64], count: usize) -> f64 {
+        (self.seconds, self.optimum) = (0.0, 0.0);
+        mixed(lengths, count).for_each(|length| self.read(FILE, length));
+        self.optimum / self.seconds
+    }
+}
+
+#[test]
+fn after_200_streams_it_is_within_five_percent_of_who_knows_the_distribution() {
+    for lengths in [uniform(), two_kinds(), vec![FILE], vec![16]] {
+        let mut reader = Reader::new("learnt", 3.0);
+        reader.share(&lengths, 200);
+        let (learnt, known) = (reader.share(&lengths, 640), planned(&lengths, 3.0));
+        assert!(learnt >= 0.95 * known, "{learnt} of {known}");
+    }
+}
+
+#[test]
+fn from_the_first_stream_on_it_is_no_worse_than_slow_start_on_random_reads() {
+    let slow = share(&Depths::slow_start(65_536.0, disk().competitive_depth()), &[16]);
+    let cold = Reader::new("learnt", 3.0).share(&[16], 100);
+    assert!(cold >= 0.99 * slow, "{cold} of {slow}");
+}
+
+#[test]
+fn after_a_sudden_change_it_is_above_the_competitive_depth_within_100_streams() {
+    for (before, after) in [(vec![16], vec![FILE]), (vec![FILE], vec![16]), (vec![16], uniform())] {
+        let mut reader = Reader::new("learnt", 3.0);
+        reader.share(&before, 2000);
+        reader.share(&after, 100);
+        let competitive = share(&Depths::constant(disk().competitive_depth()), &after);
+        let learnt = reader.share(&after, 64);
+        assert!(learnt > competitive, "{learnt} of {competitive}, {before:?} to {after:?}");
+    }
+}
