@@ -2,6 +2,7 @@
 //! them, and properties against naive models.
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod elevators;
 mod layer;

@@ -264,7 +264,7 @@ proptest! {
         // A queue that is never plugged: what idles is the scheduler.
         let settings = Settings { unplug_at: 1, ..Settings::LINUX_2_6_3 };
         let limit = match name {
-            "cfq" => 8 * MS,
+            "cfq" | "bfq" => 8 * MS,
             "anticipatory" | "anticipatory-stock" | "anticipatory-2.6.18" => 6 * MS,
             _ => 0,
         };

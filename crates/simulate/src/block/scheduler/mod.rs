@@ -1,6 +1,7 @@
 //! Which request the device gets next.
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod cscan;
 mod deadline;
@@ -9,6 +10,7 @@ mod noop;
 mod queue;
 
 pub use anticipatory::{Anticipatory, AnticipatorySettings, Rules as AnticipatoryRules};
+pub use bfq::Bfq;
 pub use cfq::Cfq;
 pub use cscan::Cscan;
 pub use deadline::{Deadline, Rules as DeadlineRules};
@@ -72,6 +74,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("anticipatory-blind", "Linux 2.6.3, seeing one process only"),
     ("anticipatory-blind-2.6.18", "Linux 2.6.18, seeing one process only (a virtual machine's)"),
     ("cfq", "Linux 2.6.20: time slices by process"),
+    ("bfq", "today's: budgets of sectors by process, all of equal weight"),
 ];
 
 /// The scheduler of a name, with the parameters of the kernel that it comes from.
@@ -91,6 +94,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
         "anticipatory-blind" => Box::new(Anticipatory::new(OLD.blind())),
         "anticipatory-blind-2.6.18" => Box::new(Anticipatory::new(NEW.blind())),
         "cfq" => Box::new(Cfq::default()),
+        "bfq" => Box::new(Bfq::default()),
         _ => return None,
     })
 }
