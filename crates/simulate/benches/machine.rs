@@ -73,7 +73,9 @@ fn main() {
         let _ = line("two-rand-0", concurrency, POOL);
         println!();
     }
-    println!("\nworkload     concurrency  pool  accesses  seconds  accesses/s  ns/access  to 64  that to log n");
+    println!(
+        "\nworkload     concurrency  pool  accesses  seconds  accesses/s  ns/access  to 64  that to log n"
+    );
     let mut base = None;
     for concurrency in LEVELS {
         let ns = line("two-rand-0", concurrency, REQUESTS_EACH * concurrency as usize);

@@ -25,11 +25,14 @@ pub use set_up::{Policy, SET_UPS, SetUp};
 pub use statistics::{Summary, student_t_975};
 
 use crate::machine::Settings;
+use crate::program::{Drive, Workload};
 use crate::workload::{LayoutSettings, Parameters};
 use crate::{block, machine};
 use foreseek_device::Profile;
+use foreseek_prefetch::engine::Extent;
 use foreseek_prefetch::stream;
 use foreseek_units::Nanos;
+use std::sync::Arc;
 
 /// Most concurrency levels, policies, devices or seeds of one experiment, each: more is a slip of the
 /// pen, and results are kept in memory until all are there.
@@ -58,6 +61,9 @@ pub struct Experiment {
     pub workload: String,
     /// What is varied in it.
     pub parameters: Parameters,
+    /// A workload made in code, in place of the named one, which then only lends its name: the replay
+    /// of a trace.
+    pub made: Option<Made>,
     /// How its files lie.
     pub layout: LayoutSettings,
     /// Requests at a time, of a closed loop; of jobs their number is the workload's, and this is 1.
@@ -68,6 +74,21 @@ pub struct Experiment {
     pub warm_up: Nanos,
     /// Time measured, or the longest that jobs may take.
     pub duration: Nanos,
+}
+
+/// A workload that is made in code, anew for each run.
+#[derive(Clone)]
+pub struct Made {
+    /// Makes it.
+    pub workload: Arc<dyn Fn() -> Box<dyn Workload> + Send + Sync>,
+    /// Where its files lie; a file system places them where this does not say.
+    pub extents: Option<Arc<Vec<Vec<Extent>>>>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Made").field("placed", &self.extents.is_some()).finish_non_exhaustive()
+    }
 }
 
 /// Seeds of an experiment that names none: three, the fewest from which the reference lets an
@@ -96,6 +117,7 @@ impl Experiment {
             policies: set_up.policies(),
             workload: workload.to_owned(),
             parameters: Parameters::default(),
+            made: None,
             layout: LayoutSettings::default(),
             concurrency: vec![1],
             seeds: SEEDS.to_vec(),
@@ -117,7 +139,6 @@ impl Experiment {
     }
 
     fn is_closed(&self) -> bool {
-        crate::workload::by_name(&self.workload, &self.parameters)
-            .is_ok_and(|workload| workload.drive() == crate::program::Drive::Closed)
+        self.workload().is_ok_and(|workload| workload.drive() == Drive::Closed)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMIT};
 use crate::block::{self, BlockLayer, scheduler};
 use crate::machine::{Machine, Parts, Period, Report, reclaim};
-use crate::program::{Drive, FileNumber};
+use crate::program::{Drive, FileNumber, Workload};
 use crate::workload::{self, Layout};
 use foreseek_device::{Build, Profile};
 use foreseek_prefetch::depth::DeviceCosts;
@@ -152,6 +152,9 @@ fn run_one(
 
 /// Places the workload's files on a device.
 fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, ExperimentError> {
+    if let Some(extents) = experiment.made.as_ref().and_then(|made| made.extents.as_ref()) {
+        return Ok(extents.to_vec());
+    }
     let workload = experiment.workload()?;
     let files = workload.files();
     let capacity = profile.capacity().sectors_floor();
@@ -203,7 +206,10 @@ impl Experiment {
         Ok(())
     }
 
-    fn workload(&self) -> Result<Box<dyn crate::program::Workload>, ExperimentError> {
+    pub(super) fn workload(&self) -> Result<Box<dyn Workload>, ExperimentError> {
+        if let Some(made) = &self.made {
+            return Ok((made.workload)());
+        }
         workload::by_name(&self.workload, &self.parameters)
             .map_err(|cause| ExperimentError::Workload { experiment: self.name.clone(), cause })
     }
