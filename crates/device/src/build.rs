@@ -299,6 +299,12 @@ fn shortened(shape: &ZoneShape, first_cylinder: u32, cylinders: u32) -> ZoneShap
     ZoneShape { cylinders, detail: shape.detail.as_ref().map(whole), ..*shape }
 }
 
+/// An array of `capacity` whose every sector is readable, for tests that look into it.
+#[cfg(test)]
+pub(crate) fn array_of(spec: &ArraySpec, capacity: Sectors, options: &Build) -> Array {
+    Array::new(array_parts(spec, capacity, options, &[]))
+}
+
 /// The parts of an array of `capacity`.
 fn array_parts(
     spec: &ArraySpec,

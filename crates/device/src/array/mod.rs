@@ -19,6 +19,8 @@ mod jobs;
 mod layout;
 mod plan;
 mod slab;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use layout::{Level, Stripes};
 pub(crate) use plan::Members;
