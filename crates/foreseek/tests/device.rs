@@ -7,40 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const MODEL: &str = "\
-dm_disk MAKER_DRIVE-7_validate_model {
-   Number of data surfaces = 2,
-   Number of cylinders = 300,
-   Block count = 47000,
-   Layout Model = dm_layout_g1 {
-      LBN-to-PBN mapping scheme = 1,
-      Sparing scheme used = 2,
-      Rangesize for sparing = 1,
-      Zones = [
-         dm_layout_g1_zone {
-            First cylinder number = 0, Last cylinder number = 149, Blocks per track = 96,
-            Offset of first block = 0.0, Empty space at zone front = 100,
-            Skew for track switch = 14.0, Skew for cylinder switch = 30.0, Number of spares = 4,
-            slips = [ 17, 2000 ], defects = [ 300, 191 ]
-         },
-         dm_layout_g1_zone {
-            First cylinder number = 152, Last cylinder number = 299, Blocks per track = 72,
-            Offset of first block = 5.0, Empty space at zone front = 0,
-            Skew for track switch = 11.0, Skew for cylinder switch = 22.0, Number of spares = 4,
-            slips = [], defects = []
-         }
-      ]
-   },
-   Mechanical Model = dm_mech_g1 {
-      Access time type = trackSwitchPlusRotation,
-      Seek type = extracted,
-      Full seek curve = drive.seek,
-      Add. write settling delay = 0.2,
-      Head switch time = 0.5,
-      Rotation speed (in rpms) = 7200
-   }
-} # end
-";
+const MODEL: &str = include_str!("../../device/tests/common/drive.model");
 const SEEK: &str = "Seek distances measured: 3\n1,\t1.5\n20,\t3.0\n299,\t9.0\n";
 
 fn foreseek(args: &[&str]) -> Output {

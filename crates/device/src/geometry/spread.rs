@@ -19,6 +19,8 @@ pub(super) struct Spread {
     unit: u64,
     /// Data sectors of a unit, unused ones at the zone's front counted.
     data: u64,
+    /// Whether the zone is one unit, so that all slips are of it.
+    single: bool,
     /// Spares before a unit's data.
     before: u64,
     /// Unused data sectors at the zone's front.
@@ -72,6 +74,7 @@ impl Spread {
         let data = unit.saturating_sub(spares).max(1);
         let mut spread = Self {
             unit,
+            single: unit >= physical,
             data,
             before: if at_front { unit - data } else { 0 },
             front: detail.front,
@@ -128,6 +131,9 @@ impl Spread {
     /// Where the data of the unit begin that begins at a physical sector, and the slips from there to
     /// its end. Spares at the front take up slips by letting the data begin earlier.
     fn begin_of(&self, start: u64) -> (u64, usize, usize) {
+        if self.single && self.before == 0 {
+            return (start, 0, self.slips.len());
+        }
         let mut first = self.slips.partition_point(|slip| *slip < start);
         let last = first + self.slips[first..].partition_point(|slip| *slip < start + self.unit);
         if self.before == 0 {

@@ -157,6 +157,18 @@ impl<'a> Keys<'a> {
         list.iter().enumerate().map(item).collect()
     }
 
+    /// A list of whole numbers, at most `length` of them.
+    pub(crate) fn wholes(
+        &mut self,
+        key: &'static str,
+        length: Limits<usize>,
+        range: Limits<u64>,
+    ) -> Result<Vec<u64>, ProfileError> {
+        let list = self.list(key, length)?;
+        let item = |(at, value)| self.whole_in(&format!("{key}[{at}]"), value, range);
+        list.iter().enumerate().map(item).collect()
+    }
+
     fn list(&mut self, key: &'static str, length: Limits<usize>) -> Result<&'a [Value], ProfileError> {
         let value = self.required(key)?;
         let list = self.typed(key, value, value.as_array(), "a list")?;

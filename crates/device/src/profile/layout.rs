@@ -5,7 +5,7 @@
 //! cylinders as the capacity needs. A zone states cylinders and sectors a track; an extracted one its
 //! skews, spares and defects as well.
 
-use super::disk::{DiskSpec, RATE_MB_PER_S};
+use super::disk::{CAPACITY_LIMIT, DiskSpec, RATE_MB_PER_S};
 use super::error::ProfileError;
 use super::keys::{Keys, limits, short};
 use super::write::Writer;
@@ -22,10 +22,9 @@ const TRACKS_LIMIT: u64 = 1 << 28;
 pub(crate) const SECTORS_PER_TRACK_LIMIT: u64 = 1 << 19;
 /// Most slipped sectors of a zone, and most remapped ones: ten times what the worst fitted drive has.
 pub(crate) const DEFECTS_LIMIT: usize = 1 << 13;
-/// Largest skew, in tracks' worth of sectors: more than a turn is turns lost.
-const SKEW_LIMIT: f64 = SECTORS_PER_TRACK_LIMIT as f64;
-/// Most sectors of a zone: all that the limits above leave it.
-const ZONE_SECTORS_LIMIT: u64 = 1 << 47;
+/// Most sectors of a disk, spares and defects among them: twice what its capacity may need, and few
+/// enough that every time of the sequential pass fits into 64 bits, whatever the skews.
+const SECTORS_LIMIT: u64 = CAPACITY_LIMIT / SECTOR_SIZE * 2;
 
 /// How the tracks hold the sectors.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,9 +161,9 @@ fn read_zone(mut zone: Keys<'_>, next: u64) -> Result<ZoneShape, ProfileError> {
         "remaps",
     ];
     if extracted.iter().any(|key| zone.has(key)) {
-        let sectors = limits(0, ZONE_SECTORS_LIMIT);
-        let places = limits(0.0, ZONE_SECTORS_LIMIT as f64);
-        let skew = limits(0.0, SKEW_LIMIT);
+        let sectors = limits(0, SECTORS_LIMIT);
+        // A skew of more than a turn is none that can be told from one less.
+        let skew = limits(0.0, track as f64);
         let first = zone.whole_if("first_cylinder", limits(0, CYLINDERS_LIMIT))?.unwrap_or(next);
         if first < next {
             let reason = format!("is {first}, but the zone before goes up to cylinder {}", next - 1);
@@ -180,15 +179,17 @@ fn read_zone(mut zone: Keys<'_>, next: u64) -> Result<ZoneShape, ProfileError> {
             ..ZoneDetail::default()
         };
         if zone.has("slips") {
-            let slips = zone.numbers("slips", limits(0, DEFECTS_LIMIT), places)?;
-            detail.slips = slips.into_iter().map(|place| place as u64).collect();
+            detail.slips = zone.wholes("slips", limits(0, DEFECTS_LIMIT), sectors)?;
+            if !detail.slips.is_sorted_by(|one, next| one < next) {
+                return Err(zone.wrong("slips", "must ascend, each greater than the one before"));
+            }
         }
         if zone.has("remaps") {
-            let remaps = zone.numbers("remaps", limits(0, 2 * DEFECTS_LIMIT), places)?;
+            let remaps = zone.wholes("remaps", limits(0, 2 * DEFECTS_LIMIT), sectors)?;
             if remaps.len() % 2 == 1 {
                 return Err(zone.wrong("remaps", "must hold pairs: from, to, from, to"));
             }
-            detail.remaps = remaps.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect();
+            detail.remaps = remaps.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         }
         shape.detail = Some(detail);
     }
@@ -238,6 +239,11 @@ impl DiskSpec {
                 "need {cylinders} cylinders, {tracks} tracks; there may be {CYLINDERS_LIMIT} and {TRACKS_LIMIT}"
             );
             return Err(keys.wrong("heads", format!("with this capacity and layout the disk would {reason}")));
+        }
+        let sectors: u64 = shapes.iter().map(|shape| shape.physical(self.heads)).sum();
+        if sectors > SECTORS_LIMIT {
+            let reason = format!("hold {sectors} sectors together, there may be {SECTORS_LIMIT}");
+            return Err(keys.wrong("zone", reason));
         }
         for shape in &shapes {
             self.check_places(shape, keys)?;
