@@ -78,6 +78,8 @@ fn an_open_loop_keeps_the_recorded_times() {
     assert_eq!(at, [0, 250_000, 4_000_000]);
     assert_eq!(outcome.time, Nanos::from_millis(5));
     assert_eq!((outcome.responses.count, outcome.responses.mean), (3, MILLISECOND));
+    let off = outcome.responses.p99.get().abs_diff(MILLISECOND.get());
+    assert!(off < 1000, "to three digits: {}", outcome.responses.p99);
     assert_eq!(outcome.recorded, None);
 }
 

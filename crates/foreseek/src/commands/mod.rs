@@ -6,6 +6,7 @@ mod devices;
 mod disk;
 mod profile;
 mod simulate;
+mod trace;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::io::Write;
@@ -35,6 +36,9 @@ enum Command {
     Demo(demo::Args),
     /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
     Simulate(simulate::Args),
+    /// Look into traces of real systems and replay them on a modelled device.
+    #[command(subcommand)]
+    Trace(trace::Command),
 }
 
 /// How a command reports.
@@ -75,6 +79,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Simulate(args) => simulate::run_command(args),
+        Command::Trace(command) => trace::run(command),
     }
 }
 

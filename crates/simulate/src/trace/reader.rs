@@ -18,6 +18,8 @@ pub struct Reader<R> {
     /// Lines read, or bytes of a binary trace.
     position: u64,
     line: Vec<u8>,
+    /// Records that may still come.
+    left: u64,
     over: bool,
 }
 
@@ -42,8 +44,15 @@ impl<R: BufRead> Reader<R> {
             input: Cursor::new(head).chain(input),
             position: 0,
             line: Vec::new(),
+            left: u64::MAX,
             over: false,
         })
+    }
+
+    /// The same, ending after so many records.
+    #[must_use]
+    pub fn limited(self, records: u64) -> Self {
+        Self { left: records, ..self }
     }
 
     /// The format, given or found out.
@@ -69,9 +78,10 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// The input cannot be read or is malformed.
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        if self.over {
+        if self.over || self.left == 0 {
             return Ok(None);
         }
+        self.left -= 1;
         let Self { file, parser, input, position, line, .. } = self;
         let next = match parser {
             Parser::Lines(parser) => next_of_lines(file, &mut **parser, input, position, line),

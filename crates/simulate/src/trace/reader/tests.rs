@@ -221,6 +221,13 @@ fn a_given_format_overrides_the_first_line() {
 }
 
 #[test]
+fn a_limit_counts_records() {
+    let text = b"1 0 1 8 1\n\n2 0 1 8 1\nx\n";
+    let reader = Reader::new("trace", &text[..], None).expect("valid head").limited(2);
+    assert_eq!(reader.map(|record| record.is_ok()).collect::<Vec<_>>(), [true, true]);
+}
+
+#[test]
 fn nothing_follows_an_error() {
     let mut reader = Reader::new("trace", &b"1 0 1 8 1\nx\n2 0 1 8 1\n"[..], None).expect("valid head");
     assert!(matches!(reader.next(), Some(Ok(_))));

@@ -1,0 +1,40 @@
+//! `foreseek trace`: what a trace holds, and its replay on a modelled device.
+
+mod file;
+mod info;
+mod replay;
+
+use super::{Answer, Format};
+
+/// Reads traces of SPC, MSR, blkparse, blktrace, fio, DiskSim and libCacheSim, plain or compressed by gzip.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Read a trace to its end and say what it holds.
+    Info(info::Args),
+    /// Make a trace's requests again, to a modelled device.
+    Replay(Box<replay::Args>),
+}
+
+/// What both take.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// The trace; gzip is undone.
+    #[arg(value_name = "FILE")]
+    file: std::path::PathBuf,
+
+    /// Its format; without this the first line shows it. One of spc, msr, blkparse, blktrace, fio,
+    /// disksim, disksim-validation, libcachesim.
+    #[arg(long = "as", value_name = "FORMAT", value_parser = file::format)]
+    kind: Option<foreseek_simulate::trace::Format>,
+
+    /// Only the first N requests.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
+    match command {
+        Command::Info(args) => info::run(&args),
+        Command::Replay(args) => replay::run(&args),
+    }
+}
