@@ -43,10 +43,13 @@ impl PartialOrd for Arranged {
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<Arranged>>,
     sequence: u64,
+    /// How many of them are [`Event::Reclaim`], which alone gets nobody further.
+    ticks: usize,
 }
 
 impl Events {
     pub(super) fn arrange(&mut self, at: Instant, event: Event) {
+        self.ticks += usize::from(event == Event::Reclaim);
         self.heap.push(Reverse(Arranged { at, sequence: self.sequence, event }));
         self.sequence += 1;
     }
@@ -58,7 +61,14 @@ impl Events {
 
     /// Takes the first.
     pub(super) fn take(&mut self) -> Option<Event> {
-        self.heap.pop().map(|Reverse(first)| first.event)
+        let event = self.heap.pop().map(|Reverse(first)| first.event)?;
+        self.ticks -= usize::from(event == Event::Reclaim);
+        Some(event)
+    }
+
+    /// Whether nothing is to come that could get a process further.
+    pub(super) fn only_ticks(&self) -> bool {
+        self.ticks == self.heap.len()
     }
 }
 

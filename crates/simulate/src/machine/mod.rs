@@ -207,12 +207,13 @@ impl Machine {
         let mut left = EVENTS;
         self.end = end;
         loop {
-            let Some(next) = self.next() else {
-                return if self.idle() { Ok(()) } else { Err(self.stuck()) };
-            };
             if self.client.drive != Drive::Closed && self.processes.is_empty() {
                 return Ok(());
             }
+            if self.block_next.is_none() && self.events.only_ticks() {
+                return Err(self.stuck());
+            }
+            let Some(next) = self.next() else { return Err(self.stuck()) };
             if next > end {
                 self.now = end;
                 return Ok(());
@@ -243,11 +244,6 @@ impl Machine {
             }
         }
         Ok(())
-    }
-
-    /// Whether there is nothing left to do.
-    fn idle(&self) -> bool {
-        self.processes.is_empty()
     }
 
     /// Nothing will ever happen, although processes wait: tells for what.

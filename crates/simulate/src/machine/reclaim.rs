@@ -70,7 +70,7 @@ pub trait Reclaim: Send {
     fn exited(&mut self, _now: Instant, _who: Who) {}
     /// How much memory there is for cached pages now.
     fn resized(&mut self, _now: Instant, _memory: Pages) {}
-    /// When [`Reclaim::tick`] is to be called.
+    /// When [`Reclaim::tick`] is to be called; asked before the first event and after each tick.
     fn deadline(&self) -> Option<Instant> {
         None
     }

@@ -186,8 +186,11 @@ proptest! {
     }
 }
 
-/// A page replacement that gives nothing back.
-struct Miser;
+/// A page replacement that gives nothing back, and looks busy.
+#[derive(Default)]
+struct Miser {
+    ticks: u64,
+}
 
 impl Reclaim for Miser {
     fn inserted(&mut self, _now: Instant, _inserted: Inserted) {}
@@ -197,12 +200,18 @@ impl Reclaim for Miser {
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
         None
     }
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::ZERO + Nanos::from_millis(100) * (self.ticks + 1))
+    }
+    fn tick(&mut self, _now: Instant) {
+        self.ticks += 1;
+    }
 }
 
 #[test]
 fn a_machine_that_is_stuck_says_what_waits_for_what() {
     let jobs = Jobs { jobs: 3, steps: 60 };
-    let machine = parts(40, 8, jobs, "noop", 1, Box::new(Miser));
+    let machine = parts(40, 8, jobs, "noop", 1, Box::<Miser>::default());
     let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
     let error = machine.run(period, &mut |_| {}).expect_err("no page is ever free").to_string();
     assert!(error.contains("stuck") && error.contains("waits for memory"), "{error}");
