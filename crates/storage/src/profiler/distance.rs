@@ -10,22 +10,27 @@ use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteOffset, Bytes, Nanos};
 
-/// Reads of each sort: with so many, an arm's 5 ms more are certain in spite of half a turn of 4.
-const READS: usize = 12;
+/// Reads of each sort, at least and at most: an arm's 5 ms more are certain after a dozen in spite of
+/// half a turn of 4, on a busy host after some more.
+const READS: (usize, usize) = (12, 40);
+/// One part in so many of the plan's time may go into it.
+const SHARE: u64 = 20;
 /// How far near is: some cylinders, and beyond what a drive reads ahead.
 const NEAR: Bytes = Bytes::mib(24);
 /// From which part of the device on it is far.
 const FAR_PART: u64 = 3;
-/// Standard deviations of the rank sum at which it counts: one in 1500 by chance.
-const CERTAIN: f64 = 3.2;
+/// Standard deviations of the rank sum at which it counts: one in forty by chance, and then only a
+/// turn is looked for once more.
+const CERTAIN: f64 = 2.0;
 
 /// Whether far reads take longer than near ones.
 pub(super) fn matters(session: &mut Session<'_>) -> Result<bool, Error> {
     session.begin("near and far", 0.02);
     let (capacity, far) = (session.capacity(), session.capacity() / FAR_PART);
-    let (mut near_times, mut far_times) = (Vec::with_capacity(READS), Vec::with_capacity(READS));
-    for _ in 0..READS {
-        // From the lower third into the upper, near that, and back: two far reads for one near.
+    let (mut near_times, mut far_times) = (Vec::with_capacity(READS.1), Vec::with_capacity(READS.1));
+    let until = session.elapsed() + session.plan.limit / SHARE;
+    while near_times.len() < READS.0 || (near_times.len() < READS.1 && session.elapsed() < until) {
+        // From the lower third into the upper, then near that, and back.
         let low = session.places.between(NEAR, far);
         session.page(low)?;
         let high = session.places.between(far * 2, capacity - PAGE);

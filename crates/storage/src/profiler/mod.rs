@@ -66,6 +66,9 @@ pub const CAPACITY_LEAST: Bytes = Bytes::mib(256);
 
 /// How often a turn is looked for where something seeks: busy hosts have better moments.
 const TURN_TRIALS: usize = 3;
+/// The share of reads at one pace on a quiet device and host: crossings of tracks take some per cent
+/// of them away.
+const QUIET: f64 = 0.7;
 /// By how much reading in sequence must be faster than a track passes for there to be several disks:
 /// a single disk stays below one, two disks come near two, and tracks are known to some per cent.
 const ARRAY_EXCESS: f64 = 1.25;
@@ -132,6 +135,7 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
     findings.command_overhead = command.overhead;
     findings.bus = command.bus;
     findings.infill = disk.infill;
+    findings.remarks.extend(noise_remark(platter.in_time));
     findings.remarks.extend(remarks(&findings, &depths));
     Ok(Findings {
         rates: rates.along,
@@ -184,6 +188,16 @@ fn remarks(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
     }
     let why = if ratio < 1.0 { "a cache may answer some" } else { "others may use the device" };
     Some(format!("random reads take {measured} on average, the profile predicts {predicted}: {why}"))
+}
+
+fn noise_remark(in_time: f64) -> Option<String> {
+    let late = (1.0 - in_time) * 100.0;
+    (in_time < QUIET).then(|| {
+        format!(
+            "{late:.0} % of the reads that should follow at one pace did not: the machine or the device is busy, and \
+             the figures are rough; measure again when they are idle"
+        )
+    })
 }
 
 fn credit_remark(of: &str, credit: Option<Credit>) -> Option<String> {

@@ -80,4 +80,17 @@ impl Plan {
             limit: Nanos::from_secs(14),
         }
     }
+
+    /// The same for a device whose time is stretched: an emulated one that was slowed down, so that a
+    /// busy host's lateness is small against it.
+    #[must_use]
+    pub fn stretched(self, factor: f64) -> Self {
+        Self {
+            piece: self.piece.scale(factor),
+            sustained: self.sustained.scale(factor),
+            seeks_until: self.seeks_until.scale(factor),
+            limit: self.limit.scale(factor),
+            ..self
+        }
+    }
 }

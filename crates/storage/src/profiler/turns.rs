@@ -3,7 +3,7 @@
 //! [`estimate::turn`]: super::estimate::turn
 
 use super::estimate::statistics::{median, median_time, quantile};
-use super::estimate::turn::{Descent, Turn, is_steady, turn_of};
+use super::estimate::turn::{Descent, Turn, in_time, is_steady, turn_of};
 use super::places::{PAGE, whole_pages};
 use super::session::Session;
 use crate::Error;
@@ -32,6 +32,8 @@ const MAJORITY: f64 = 0.6;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Platter {
     pub(super) turn: Nanos,
+    /// The share of pages that came in time: one on a quiet device and host.
+    pub(super) in_time: f64,
     /// What a track holds, at places in ascending order.
     tracks: Vec<(ByteOffset, Bytes)>,
 }
@@ -72,10 +74,12 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
     let places = session.plan.turn_places;
     let room = session.capacity().get() / places as u64;
     let mut found: Vec<(ByteOffset, Turn)> = Vec::with_capacity(places);
+    let mut quiet = Vec::with_capacity(places);
     for place in 0..places as u64 {
         let offset = session.places.between(Bytes(room * place + room / 4), Bytes(room * place + room / 2));
-        if let Some(turn) = at_place(session, offset)? {
+        if let Some((turn, in_time)) = at_place(session, offset)? {
             found.push((offset, turn));
+            quiet.push(in_time);
         }
         session.at((place + 1) as f64 / places as f64);
         let possible = found.len() + places - 1 - place as usize;
@@ -91,7 +95,11 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
     if !random_reads_spread(session, turn)? {
         return Ok(None);
     }
-    Ok(Some(Platter { turn, tracks: found.iter().map(|(offset, turn)| (*offset, turn.track)).collect() }))
+    Ok(Some(Platter {
+        turn,
+        in_time: median(&quiet),
+        tracks: found.iter().map(|(offset, turn)| (*offset, turn.track)).collect(),
+    }))
 }
 
 /// Whether random reads wait for anything up to a turn. Where descending reads take nearly the same
@@ -106,7 +114,7 @@ fn random_reads_spread(session: &mut Session<'_>, turn: Nanos) -> Result<bool, E
     Ok(spread >= SPREAD * turn.get() as f64)
 }
 
-fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn>, Error> {
+fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<(Turn, f64)>, Error> {
     // Each descent begins below the one before.
     let mut from = offset;
     let mut descend = |session: &mut Session<'_>, step: Bytes| {
@@ -126,7 +134,7 @@ fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<Turn
         let ratio = fine.track.get() as f64 / coarse.track.get() as f64;
         (1.0 - AGREEMENT..=1.0 / (1.0 - AGREEMENT)).contains(&ratio)
     };
-    Ok(Some(fine.filter(agrees).unwrap_or(coarse)))
+    Ok(Some((fine.filter(agrees).unwrap_or(coarse), in_time(&near))))
 }
 
 /// Reads pages downwards from an offset, one every `step`.

@@ -65,6 +65,15 @@ pub(in crate::profiler) struct Turn {
     pub(in crate::profiler) track: Bytes,
 }
 
+/// The share of pages that followed the one before in the time in which most do: how quiet device and
+/// host were.
+pub(in crate::profiler) fn in_time(descent: &Descent) -> f64 {
+    let Some(Agreement { middle, .. }) = Agreement::of(descent) else { return 0.0 };
+    let gaps = descent.completions.windows(2).map(|pair| (pair[1] - pair[0]).get() as f64);
+    let near = gaps.filter(|gap| (gap / middle - 1.0).abs() <= SCATTER).count();
+    near as f64 / (descent.completions.len() - 1).max(1) as f64
+}
+
 /// Where intervals agree.
 #[derive(Clone, Copy, Debug)]
 struct Agreement {
@@ -182,5 +191,19 @@ mod tests {
         assert_eq!(turn_of(&near, &middle, &far), None);
         let [near, middle, far] = [4, 16, 64].map(|step| descent(step, []));
         assert_eq!(turn_of(&near, &middle, &far), None);
+    }
+
+    #[test]
+    fn late_pages_are_counted() {
+        let quiet = vec![8.3e6; 20];
+        assert_eq!(in_time(&descent(4, quiet.clone())), 1.0);
+        let mut busy = quiet;
+        // Two pages late by 3 ms: each spoils the interval before and the one after it.
+        for at in [4, 12] {
+            busy[at] += 3e6;
+            busy[at + 1] -= 3e6;
+        }
+        assert_eq!(in_time(&descent(4, busy)), 0.8);
+        assert_eq!(in_time(&descent(4, [])), 0.0);
     }
 }
