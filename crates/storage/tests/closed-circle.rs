@@ -3,8 +3,9 @@
 #![allow(clippy::print_stdout, reason = "what was measured is worth seeing where a test fails")]
 
 use foreseek_device::{Build, Kind, Profile};
-use foreseek_storage::profiler::{self, Findings, Label, ModelProbe, Plan, Verdict, Zone};
-use foreseek_units::Nanos;
+use foreseek_storage::Error;
+use foreseek_storage::profiler::{self, Findings, Label, ModelProbe, Plan, Probe, Timed, Verdict, Zone};
+use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Rate};
 
 /// What an answer takes from the device to the reader: of the latency of a network volume it is a
 /// part that no profile has.
@@ -130,4 +131,86 @@ fn a_steady_network_is_no_disk() {
         let ratio = found.profile.switch_time().as_millis_f64() / model.switch_time().as_millis_f64();
         assert!((ratio - 1.0).abs() < 0.05, "{median} ms: {ratio}");
     }
+}
+
+/// A small disk over which the full stroke is stretched, and the outer part of a large one.
+#[test]
+fn small_ones_are_measured_too() {
+    let model = Profile::builtin("barracuda-500g").expect("built in");
+    for (size, fit) in [(256, false), (256, true), (1024, true), (8192, false), (8192, true)] {
+        let options = Build { size: Some(Bytes::mib(size)), fit, ..Build::default() };
+        let mut probe = ModelProbe::new(model.build(&options).expect("possible"), PATH);
+        let label =
+            Label { name: "small".to_owned(), description: String::new(), source: "a test".to_owned() };
+        let found = profiler::profile(&mut probe, Plan::quick(), &label, 3, &mut |_, _| {})
+            .unwrap_or_else(|error| panic!("{size} MiB: {error}"));
+        assert_eq!(found.verdict, Verdict::Disk, "{size} MiB");
+        assert!((found.turn.map_or(0.0, |turn| turn.as_millis_f64()) - 8.333).abs() < 0.01, "{size} MiB");
+        let seek = |profile: &Profile| profile.average_seek().map_or(0.0, Nanos::as_millis_f64);
+        println!("{size} MiB, fit {fit}: {} of {} ms", seek(&found.profile), seek(&model));
+        if fit && size > 256 {
+            ratio(seek(&found.profile), seek(&model), "average seek ms", 0.15);
+        } else if !fit {
+            assert!(seek(&found.profile) < 3.0, "the outer part alone has short ways");
+        }
+    }
+}
+
+/// A volume that starts a request every third of a millisecond while it has credit, and one a
+/// millisecond afterwards; each takes a millisecond.
+struct Volume {
+    now: Instant,
+    may_start: Instant,
+    credit: u64,
+}
+
+impl Probe for Volume {
+    fn capacity(&self) -> Bytes {
+        Bytes::gib(100)
+    }
+
+    fn block(&self) -> Bytes {
+        Bytes(512)
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn read(&mut self, range: ByteSpan) -> Result<Timed, Error> {
+        Ok(self.read_all(&[range], 1)?[0])
+    }
+
+    fn read_all(&mut self, ranges: &[ByteSpan], depth: usize) -> Result<Vec<Timed>, Error> {
+        let mut times: Vec<Timed> = Vec::with_capacity(ranges.len());
+        for at in 0..ranges.len() {
+            // All take as long, so that they end in order.
+            let issued = at.checked_sub(depth).map_or(self.now, |before| times[before].finished);
+            let started = issued.max(self.may_start);
+            let apart = if self.credit > 0 { Nanos(333_333) } else { Nanos::from_millis(1) };
+            self.credit = self.credit.saturating_sub(1);
+            self.may_start = started + apart;
+            let transfer = Rate::mb_per_second(200.0).time_for(ranges[at].len());
+            self.may_start = self.may_start.max(started + transfer);
+            times.push(Timed { issued, finished: started + Nanos::from_millis(1) + transfer });
+        }
+        self.now = times.last().map_or(self.now, |last| last.finished);
+        Ok(times)
+    }
+
+    fn pause(&mut self, time: Nanos) {
+        self.now += time;
+    }
+}
+
+#[test]
+fn credit_that_runs_out_is_seen_and_the_base_is_written() {
+    let mut volume = Volume { now: Instant::ZERO, may_start: Instant::ZERO, credit: 20_000 };
+    let label = Label { name: "volume".to_owned(), description: String::new(), source: String::new() };
+    let found = profiler::profile(&mut volume, Plan::full(), &label, 1, &mut |_, _| {}).expect("readable");
+    assert_eq!(found.verdict, Verdict::DoesNotSeek);
+    let credit = found.headless.and_then(|headless| headless.operation_credit).expect("it ran out");
+    assert!((credit.burst_per_second / 3000.0 - 1.0).abs() < 0.05, "{credit:?}");
+    assert!((credit.base_per_second / 1000.0 - 1.0).abs() < 0.05, "{credit:?}");
+    assert!(found.remarks.iter().any(|remark| remark.contains("credit for reads")), "{:?}", found.remarks);
 }

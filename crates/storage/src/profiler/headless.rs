@@ -125,7 +125,8 @@ fn slice(session: &mut Session<'_>, requests: &[ByteSpan], depth: usize) -> Resu
     let time = session.probe.now() - before;
     let mut finished: Vec<_> = times.iter().map(|time| time.finished).collect();
     finished.sort_unstable();
-    let full = &finished[depth.min(finished.len())..finished.len().saturating_sub(depth).max(depth)];
+    let filled = depth.min(finished.len() / 2);
+    let full = &finished[filled..finished.len() - filled];
     let (Some(first), Some(last)) = (full.first(), full.last()) else {
         return Ok(Slice { time, amount: 0.0 });
     };
