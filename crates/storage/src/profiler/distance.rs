@@ -1,14 +1,14 @@
 //! Does what lies far take longer to read than what lies near?
 //!
-//! Reads go near and far in turn from where the last one was. If the far ones take longer, by the
+//! Reads go near and far in turn from one region. If the far ones take longer, by the
 //! rank test of Mann and Whitney, something moves: then a turn that was not found is due to a host
 //! or a device that is too busy, and no profile is made of it. A network and an SSD do not know far
 //! from near.
 
-use super::places::PAGE;
+use super::seeks::ALL_MEMBERS;
 use super::session::Session;
 use crate::Error;
-use foreseek_units::{ByteOffset, Bytes, Nanos};
+use foreseek_units::{ByteSpan, Bytes, Nanos};
 
 /// Reads of each sort, at least and at most: an arm's 5 ms more are certain after a dozen in spite of
 /// half a turn of 4, on a busy host after some more.
@@ -30,13 +30,13 @@ pub(super) fn matters(session: &mut Session<'_>) -> Result<bool, Error> {
     let (mut near_times, mut far_times) = (Vec::with_capacity(READS.1), Vec::with_capacity(READS.1));
     let until = session.elapsed() + session.plan.limit / SHARE;
     while near_times.len() < READS.0 || (near_times.len() < READS.1 && session.elapsed() < until) {
-        // From the lower third into the upper, then near that, and back.
-        let low = session.places.between(NEAR, far);
-        session.page(low)?;
-        let high = session.places.between(far * 2, capacity - PAGE);
-        far_times.push(session.page(high)?.response());
-        let near: ByteOffset = high - NEAR.min(far / 2);
-        near_times.push(session.page(near)?.response());
+        // A long read in the upper third brings all arms there, those of an array's members too; then
+        // a page near that, and one in the lower third.
+        let high = session.places.between(far * 2, capacity - ALL_MEMBERS);
+        session.probe.read(ByteSpan::at(high, ALL_MEMBERS))?;
+        near_times.push(session.page(high - NEAR.min(far / 2))?.response());
+        let low = session.places.between(Bytes::ZERO, far);
+        far_times.push(session.page(low)?.response());
     }
     Ok(rank_excess(&far_times, &near_times) > CERTAIN)
 }

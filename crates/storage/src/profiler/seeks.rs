@@ -33,7 +33,7 @@ const LONG: u64 = 32;
 /// Below so many tracks, distances are measured by single pairs.
 const SPREAD_FROM_TRACKS: u64 = 4;
 /// A read of this length has a part on every member of an array: rows of common arrays are shorter.
-const ALL_MEMBERS: Bytes = Bytes::mib(1);
+pub(super) const ALL_MEMBERS: Bytes = Bytes::mib(1);
 /// Of arrays every so manyth distance is measured: each takes a large read more.
 const ARRAY_STEP: usize = 3;
 /// By how far the pages of the first neighbourhood descend: beyond the page itself, so that none
