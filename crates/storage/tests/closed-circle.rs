@@ -183,14 +183,14 @@ impl Probe for Volume {
 
     fn read_all(&mut self, ranges: &[ByteSpan], depth: usize) -> Result<Vec<Timed>, Error> {
         let mut times: Vec<Timed> = Vec::with_capacity(ranges.len());
-        for at in 0..ranges.len() {
+        for (at, range) in ranges.iter().enumerate() {
             // All take as long, so that they end in order.
             let issued = at.checked_sub(depth).map_or(self.now, |before| times[before].finished);
             let started = issued.max(self.may_start);
             let apart = if self.credit > 0 { Nanos(333_333) } else { Nanos::from_millis(1) };
             self.credit = self.credit.saturating_sub(1);
             self.may_start = started + apart;
-            let transfer = Rate::mb_per_second(200.0).time_for(ranges[at].len());
+            let transfer = Rate::mb_per_second(200.0).time_for(range.len());
             self.may_start = self.may_start.max(started + transfer);
             times.push(Timed { issued, finished: started + Nanos::from_millis(1) + transfer });
         }

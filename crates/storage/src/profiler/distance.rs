@@ -10,9 +10,9 @@ use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteSpan, Bytes, Nanos};
 
-/// Reads of each sort, at least and at most: an arm's 5 ms more are certain after a dozen in spite of
+/// Reads of each sort, at least and at most: an arm's 5 ms more are certain after ten in spite of
 /// half a turn of 4, on a busy host after some more.
-const READS: (usize, usize) = (12, 40);
+const READS: (usize, usize) = (10, 40);
 /// One part in so many of the plan's time may go into it.
 const SHARE: u64 = 20;
 /// How far near is: some cylinders, and beyond what a drive reads ahead.

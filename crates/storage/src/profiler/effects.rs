@@ -58,6 +58,9 @@ pub(super) fn sizes(session: &mut Session<'_>) -> Result<Vec<SizePoint>, Error> 
     session.begin("request size", 0.06);
     let mut points = Vec::with_capacity(SIZES_KIB.len());
     for size in SIZES_KIB.iter().map(|kib| Bytes::kib(*kib)) {
+        if session.is_late() {
+            break;
+        }
         let count = (session.plan.reads as u64).min(IN_SEQUENCE / size).max(READS_LEAST as u64);
         let start = session.anywhere(size * count);
         let times = timely(session, count as usize, |_, at| ByteSpan::at(start + size * at, size))?;

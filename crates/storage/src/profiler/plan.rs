@@ -75,7 +75,7 @@ impl Plan {
             random_reads: 400,
             gap_reads: 9,
             latencies: 2000,
-            sustained: Nanos::from_secs(2),
+            sustained: Nanos::from_millis(1200),
             seeks_until: Nanos::from_secs(8),
             limit: Nanos::from_secs(14),
         }
