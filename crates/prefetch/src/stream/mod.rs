@@ -27,6 +27,8 @@ mod linux_2_6_18;
 mod linux_2_6_3;
 mod machine;
 mod mapped;
+#[cfg(test)]
+mod models;
 mod none;
 mod on_demand;
 mod oracle;
