@@ -12,7 +12,7 @@ pub struct Parameters {
     pub data_size: Option<Bytes>,
     /// Private memory of a request handler.
     pub handler_memory: Option<Bytes>,
-    /// Whether the main data are mapped into memory rather than read (index search).
+    /// Whether the main data are mapped into memory rather than read (index search, sequence search).
     pub mapped: Option<bool>,
 }
 
