@@ -61,7 +61,8 @@ impl Plan {
         }
     }
 
-    /// The same parts with fewer repetitions, in less than fifteen seconds.
+    /// The same parts with fewer repetitions, in less than fifteen seconds: what is under way when the
+    /// limit is reached takes one or two more.
     #[must_use]
     pub const fn quick() -> Self {
         Self {
@@ -76,8 +77,8 @@ impl Plan {
             gap_reads: 9,
             latencies: 2000,
             sustained: Nanos::from_millis(1200),
-            seeks_until: Nanos::from_secs(8),
-            limit: Nanos::from_secs(14),
+            seeks_until: Nanos::from_secs(7),
+            limit: Nanos::from_secs(13),
         }
     }
 
