@@ -267,6 +267,9 @@ fn open(path: &Path, refuse: impl Fn(String) -> Error) -> Result<File, Error> {
         opened => opened,
     };
     opened.map(File::from).map_err(|errno| match errno {
+        Errno::ACCESS | Errno::PERM if rustix::process::geteuid().is_root() => refuse(
+            "permission denied even to root: the container or a security policy forbids it".to_owned(),
+        ),
         Errno::ACCESS | Errno::PERM => {
             refuse("permission denied: be root, or of the group that may read it ('disk' for disks)".to_owned())
         }
