@@ -1,4 +1,8 @@
-//! Virtual time: a page cache and a fadvise door over a modelled device.
+//! Virtual time: machines over modelled devices.
+//!
+//! [`machine`] is a machine of the papers: processes, memory, a page cache with its read-ahead and
+//! replacement, over [`block`] and a device. [`workload`] says what processes do, [`experiment`]
+//! sweeps and repeats.
 //!
 //! [`VirtualKernel`] is a stock kernel to a process that reads files and gives advice: the driver of
 //! real programs runs on it unchanged. [`limit`] tells what no prefetcher of a memory beats.
