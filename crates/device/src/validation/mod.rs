@@ -10,4 +10,4 @@ mod trace;
 
 pub use demerit::Demerit;
 pub use replay::{Replay, ReplayError, replay};
-pub use trace::{Measured, TraceError, parse_trace};
+pub use trace::{Measured, TraceError, parse_request, parse_trace};

@@ -56,7 +56,7 @@ pub fn parse_trace(file: &str, text: &str) -> Result<Vec<Measured>, TraceError> 
         if requests.len() == REQUESTS_LIMIT {
             return Err(wrong(format!("there may be {REQUESTS_LIMIT} requests")));
         }
-        requests.push(parse_line(line).map_err(wrong)?);
+        requests.push(parse_request(line).map_err(wrong)?);
     }
     if requests.is_empty() {
         let reason = format!("holds no request; {FORMAT}");
@@ -68,17 +68,21 @@ pub fn parse_trace(file: &str, text: &str) -> Result<Vec<Measured>, TraceError> 
 /// What a line must be.
 const FORMAT: &str = "a line must be: R|W Hit|Miss ADDRESS BLOCKS RESPONSE_US GAP_US";
 
-fn parse_line(line: &str) -> Result<Measured, String> {
+/// Reads one line of a trace.
+///
+/// # Errors
+/// What is wrong with a line that is no request.
+pub fn parse_request(line: &str) -> Result<Measured, String> {
     let mut fields = line.split_ascii_whitespace();
     let mut field = |name: &str| fields.next().ok_or_else(|| format!("{name} is missing; {FORMAT}"));
     let op = match field("R or W")? {
         "R" => Op::Read,
         "W" => Op::Write,
-        other => return Err(format!("begins with '{}', must be R or W; {FORMAT}", quoted(other))),
+        other => return Err(format!("begins with '{}' instead of R or W; {FORMAT}", quoted(other))),
     };
     match field("Hit or Miss")? {
         "Hit" | "Miss" | "Doub" | "Trip" => {}
-        other => return Err(format!("'{}' must be Hit, Miss, Doub or Trip; {FORMAT}", quoted(other))),
+        other => return Err(format!("has '{}' instead of Hit or Miss; {FORMAT}", quoted(other))),
     }
     let start = whole(field("the address")?, "the address", 0, ADDRESS_LIMIT)?;
     let blocks = whole(field("the number of blocks")?, "the number of blocks", 1, BLOCKS_LIMIT)?;
@@ -132,7 +136,7 @@ mod tests {
     fn complaints_name_file_line_and_field() {
         for (line, what) in [
             ("X Hit 1 1 1 1", "begins with 'X'"),
-            ("R Maybe 1 1 1 1", "'Maybe' must be"),
+            ("R Maybe 1 1 1 1", "has 'Maybe' instead of Hit or Miss"),
             ("R Hit -1 1 1 1", "the address is '-1'"),
             ("R Hit 1 0 1 1", "the number of blocks is '0'"),
             ("R Hit 1 1 x 1", "the response time is 'x'"),
