@@ -4,7 +4,8 @@
 //! conditions an inner one is looked up by index. Where the inner table was loaded in the order of
 //! the outer's key (`lineitem` with `orders`, `partsupp` with `part`) the look-ups ascend through
 //! it with the scan: alternating sequential access. Elsewhere they are random. For Q2 and Q16 the
-//! paper's figure 5 shows the outcome (alternating sequential; mixed, much of it random); for the
+//! paper's figure 5 shows the outcome (straight lines only, so that Q2's small `supplier` is taken to
+//! be in memory; mixed, much of it random); for the
 //! others the outer table is the one whose conditions TPC-H puts first, the shares of rows are the
 //! selectivities that its text gives for the validation parameters (clause 2.4), roughly.
 
@@ -44,7 +45,7 @@ const fn query(number: u32, outer: Table, joins: &'static [Join]) -> Query {
 
 /// Q2 to Q22 (the paper's series leaves Q1 out).
 pub(super) const QUERIES: [Query; 21] = [
-    query(2, PartSupp, &[along(Part, 1.0, 1), random(Supplier, 0.004, 1)]),
+    query(2, PartSupp, &[along(Part, 1.0, 1)]),
     query(3, Orders, &[random(Customer, 0.49, 1), along(Lineitem, 0.1, 4)]),
     query(4, Orders, &[along(Lineitem, 0.038, 4)]),
     query(5, Orders, &[random(Customer, 0.15, 1), along(Lineitem, 0.15, 4), random(Supplier, 0.15, 4)]),
