@@ -4,7 +4,7 @@
 
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::Planner;
+use foreseek_sqlite::planner::{Much, Planner};
 use foreseek_sqlite::schema::Schema;
 use foreseek_sqlite::sequence::Scan;
 use foreseek_sqlite::source::{Image, ReadPage};
@@ -45,7 +45,7 @@ fuzz_target!(|file: &[u8]| {
             }
         }
         if let Some(scan) = planner.expects(1, page) {
-            planner.plan(&mut image, scan, BUFFER);
+            planner.plan(&mut image, scan, Much::pages(BUFFER));
         }
         planner.observe(&mut image, 1, page, &bytes);
     }

@@ -3,6 +3,7 @@
 use crate::progress::Show;
 use crate::{Error, Result, database};
 use foreseek_device::{Build, Profile};
+use foreseek_prefetch::Mode;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use std::path::PathBuf;
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub seed: u64,
     /// The loadable extension; beside this program where not given.
     pub extension: Option<PathBuf>,
+    /// Whether Foreseek fetches while the query reads.
+    pub mode: Mode,
     /// Leave the disk attached and the file system mounted.
     pub keep: bool,
     /// Virtual time even where real time could be had.
@@ -63,6 +66,7 @@ impl Default for Options {
             profile: PROFILE.to_owned(),
             seed: 1,
             extension: None,
+            mode: Mode::Pipelined,
             keep: false,
             simulate: false,
             show: Show::Quiet,

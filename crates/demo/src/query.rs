@@ -9,6 +9,7 @@ use crate::cgroup::MemoryGroup;
 use crate::interrupt::{Interrupt, POLL};
 use crate::process::{Program, Running};
 use crate::{Error, QUERY, Result};
+use foreseek_prefetch::Mode;
 use foreseek_units::{Bytes, Nanos};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
@@ -52,6 +53,8 @@ pub(crate) struct Foreseek<'a> {
     pub(crate) extension: &'a Path,
     /// The profile of the disk, for the gaps that are cheaper read than skipped.
     pub(crate) profile: &'a str,
+    /// How it fetches.
+    pub(crate) mode: Mode,
     /// Where the counters go.
     pub(crate) counters: &'a Path,
 }
@@ -123,6 +126,7 @@ impl Query<'_> {
             load.push("\"");
             command.arg("-cmd").arg(load);
             command.env("FORESEEK_PROFILE", foreseek.profile).env("FORESEEK_STATS", foreseek.counters);
+            command.env("FORESEEK_MODE", foreseek.mode.to_string());
         }
         command.arg(self.database).arg(QUERY);
         command.env("HOME", self.home).stdin(Stdio::null()).stdout(Stdio::piped());

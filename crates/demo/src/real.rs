@@ -186,6 +186,7 @@ impl Demo<'_> {
             foreseek: prefetch.then_some(Foreseek {
                 extension: &self.tools.extension,
                 profile: &self.options.profile,
+                mode: self.options.mode,
                 counters: &counters,
             }),
         };

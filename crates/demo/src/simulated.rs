@@ -18,11 +18,11 @@ use crate::report::svg::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_prefetch::engine::{Access, Extent, HintMode, ObjectId, StreamId, Who};
-use foreseek_prefetch::{Driver, PageCache, Settings, Step};
+use foreseek_prefetch::{Driver, Mode, PageCache, Settings, Step};
 use foreseek_simulate::{KernelOptions, VirtualKernel};
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::{Planner, ScanId};
+use foreseek_sqlite::planner::{Much, Planner, ScanId};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_units::{
     ByteOffset, Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Position, Span,
@@ -74,7 +74,8 @@ pub(crate) fn run(
             let mut stage = options.show.stage(&format!("simulated, {title}"), database.rows);
             let kernel =
                 VirtualKernel::new(profile.build(&build())?, KernelOptions::stock(memory.pages_floor()));
-            let mut process = Process::new(&image, &extents, kernel, prefetch.then(|| settings(profile)))?;
+            let mut process =
+                Process::new(&image, &extents, kernel, prefetch.then(|| settings(profile, options.mode)))?;
             let measured = process.run(&reads, database.rows)?;
             stage.at(database.rows, Bytes::ZERO, &mut || None);
             stage.done(&format!("{:.1} s of virtual time", measured.time.as_secs_f64()));
@@ -112,8 +113,8 @@ fn notes() -> Vec<String> {
 }
 
 /// The policy as the extension has it on a disk of this profile.
-fn settings(profile: &Profile) -> Settings {
-    Settings { infill: profile.infill().pages_floor(), ..Settings::default() }
+fn settings(profile: &Profile, mode: Mode) -> Settings {
+    Settings { infill: profile.infill().pages_floor(), mode, ..Settings::default() }
 }
 
 /// Every page that SQLite asks its pager for, in order: above each page of the scan the way to it.
@@ -258,10 +259,14 @@ impl<'a> Process<'a> {
 impl Prefetch {
     /// What the extension does when it is asked what comes.
     fn answer(&mut self, image: &[u8], kernel: &mut VirtualKernel, id: ScanId) {
-        let buffer = self.driver.stats().buffer.get() as usize;
-        let distinct = if buffer == 0 { PLAN_DEFAULT } else { buffer };
+        let stats = self.driver.stats();
+        let pages = if stats.lookahead.is_zero() { PLAN_DEFAULT } else { stats.lookahead.get() as usize };
+        let much = match stats.lookahead_reads {
+            0 => Much::pages(pages),
+            reads => Much { pages, reads: reads as usize },
+        };
         let mut source = Modelled { image: Image::new(image, PAGE_SIZE as usize), kernel };
-        let Some(plan) = self.planner.plan(&mut source, id, distinct) else { return };
+        let Some(plan) = self.planner.plan(&mut source, id, much) else { return };
         let accesses: Vec<Access> = plan
             .accesses
             .iter()

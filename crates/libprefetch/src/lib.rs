@@ -34,7 +34,7 @@ pub use client::Client;
 pub use entry::{Entry, Region, Want};
 pub use error::Error;
 pub use foreseek_prefetch::engine::HintMode;
-pub use foreseek_prefetch::{Order, Share};
+pub use foreseek_prefetch::{Mode, Order, Share};
 pub use settings::Settings;
 pub use stats::Stats;
 

@@ -1,7 +1,7 @@
 //! How a client works, from the program or from the environment.
 
 use crate::Error;
-use foreseek_prefetch::Order;
+use foreseek_prefetch::{Mode, Order, ParseModeError};
 use foreseek_units::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ pub struct Settings {
     /// `FORESEEK_DISABLE=1`: every call of the client does nothing and succeeds.
     pub disabled: bool,
     /// The policy's choices. `FORESEEK_MEMORY=512M` sets `memory`: at most this much page cache, below
-    /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`. Its
+    /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`,
+    /// `FORESEEK_MODE=blocking|pipelined` sets `mode`. Its
     /// `infill` is overridden by [`Settings::infill`].
     pub policy: foreseek_prefetch::Settings,
     /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path`
@@ -64,6 +65,9 @@ impl Settings {
         if let Some(value) = get("FORESEEK_ORDER") {
             settings.policy.order = order(&value)?;
         }
+        if let Some(value) = get("FORESEEK_MODE") {
+            settings.policy.mode = mode(&value)?;
+        }
         if let Some(value) = get("FORESEEK_PROFILE") {
             settings.infill = Some(infill(&value)?);
         }
@@ -108,6 +112,11 @@ fn order(value: &OsString) -> Result<Order, Error> {
     }
 }
 
+fn mode(value: &OsString) -> Result<Mode, Error> {
+    let text = value.to_str().unwrap_or_default();
+    text.parse().map_err(|error: ParseModeError| wrong("FORESEEK_MODE", value, error.to_string()))
+}
+
 /// What the device profile of that name or in that file says.
 fn infill(value: &OsString) -> Result<Bytes, Error> {
     let wrong = |reason: String| wrong("FORESEEK_PROFILE", value, reason);
@@ -141,12 +150,14 @@ mod tests {
         let settings = from(&[
             ("FORESEEK_MEMORY", "512M"),
             ("FORESEEK_ORDER", "file"),
+            ("FORESEEK_MODE", "blocking"),
             ("FORESEEK_STATS", "/tmp/stats-%p.json"),
             ("FORESEEK_RECORD", ""),
         ])
         .unwrap();
         assert_eq!(settings.policy.memory, Some(Pages(131_072)));
         assert_eq!(settings.policy.order, Order::File);
+        assert_eq!(settings.policy.mode, Mode::Blocking);
         let stats = format!("/tmp/stats-{}.json", std::process::id());
         assert_eq!(settings.stats, Some(PathBuf::from(stats)));
         assert_eq!(settings.record, None);
@@ -174,6 +185,7 @@ mod tests {
             ("FORESEEK_MEMORY", "much", "KiB"),
             ("FORESEEK_MEMORY", "100", "4 KiB"),
             ("FORESEEK_ORDER", "random", "disk or file"),
+            ("FORESEEK_MODE", "fast", "blocking or pipelined"),
             ("FORESEEK_PROFILE", "no-such-disk", "barracuda-500g"),
         ] {
             let error = from(&[(name, value)]).unwrap_err().to_string();

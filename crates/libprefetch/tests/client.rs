@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use foreseek_libprefetch::{Client, Entry, Error, HintMode, Settings};
+use foreseek_libprefetch::{Client, Entry, Error, HintMode, Mode, Settings};
 use foreseek_units::{ByteOffset, ByteSpan};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -41,7 +41,9 @@ fn a_scan_in_little_memory_goes_in_rounds_that_fit() {
         return;
     }
     let order = shuffled(PAGES, 2);
-    let client = Client::new(memory(1000));
+    let mut settings = memory(1000);
+    settings.policy.mode = Mode::Blocking;
+    let client = Client::new(settings);
     client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
     let mut ask = tell_rest(&order, file.as_raw_fd());
     let mut most = 0;
@@ -56,6 +58,30 @@ fn a_scan_in_little_memory_goes_in_rounds_that_fit() {
     assert_eq!((stats.rounds, stats.evicted.get()), (4, 0));
     assert_eq!((stats.fetched.get(), stats.used.get()), (PAGES, PAGES - stats.rounds));
     assert!(stats.forgotten.get() > PAGES / 2);
+}
+
+#[test]
+fn a_scan_in_little_memory_is_fetched_while_it_goes_on() {
+    let folder = folder();
+    let file = write_file(&folder.path().join("f"), 4, PAGES);
+    if !is_cold(&file) {
+        return;
+    }
+    let order = shuffled(PAGES, 4);
+    let client = Client::new(memory(1000));
+    client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
+    let mut ask = tell_rest(&order, file.as_raw_fd());
+    let mut most = 0;
+    for number in &order {
+        read_page(&client, &file, 4, *number, &mut ask);
+        most = most.max(resident(&file, span(0, PAGES)).unwrap());
+    }
+    let stats = client.stats().engine;
+    // The kernel's own reads at the few misses come on top.
+    assert!((600..=1100).contains(&most), "{most} pages were in memory at once");
+    assert_eq!(stats.evicted.get(), 0);
+    assert!(stats.misses < PAGES / 10, "{stats:?}");
+    assert!(stats.fetched.get() < PAGES * 5 / 4, "{stats:?}");
 }
 
 #[test]
@@ -281,6 +307,7 @@ fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
     let fd = file.as_raw_fd();
     let mut settings = memory(600);
     settings.policy.list_limit = 1024;
+    settings.policy.mode = Mode::Blocking;
     let client = Client::new(settings);
     client.watch(fd, bytes(0, 3000)).unwrap();
     let order = shuffled(3000, 12);

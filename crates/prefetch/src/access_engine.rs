@@ -21,8 +21,9 @@
 //! are not asked for again, unless a page was evicted early: then all of the new round is asked for.
 //! Advising a resident page costs as little as asking about it, and what has gone comes back.
 //!
-//! Whether the reader waits for a whole round is the paper's choice: a sorted batch is faster than
-//! overlapping, and the reader would soon wait anyway.
+//! That the reader waits for a whole round is the paper's choice ([`crate::Mode::Blocking`]): a sorted batch is faster than
+//! overlapping, and the reader would soon wait anyway. Where the list is long, [`crate::pipeline`] does
+//! better.
 //!
 //! Not every miss leads to something: [`crate::trust`] and [`crate::patience`] bound what a wrong
 //! list and a silent application can cost.
@@ -37,6 +38,7 @@ use crate::held::{Held, Met};
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::Spot;
 use crate::patience::Patience;
+use crate::pipeline::Pipeline;
 use crate::plan::Run;
 use crate::round::{Round, Work};
 use crate::trust::Trust;
@@ -64,10 +66,12 @@ pub(crate) struct Look {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) look: Look,
-    /// The page that was missing.
+    /// The page that led to the question.
     pub(crate) page: PageKey,
     /// Its place on the list; `None` when it is not on it.
     pub(crate) at: Option<Place>,
+    /// Whether it was missing; else the list was only about to end.
+    pub(crate) missing: bool,
     /// Where the list began and ended when the question was put.
     pub(crate) list: (Place, Place),
 }
@@ -107,6 +111,7 @@ pub struct AccessListEngine {
     pub(crate) held: Held,
     pub(crate) round: Option<Round>,
     pub(crate) work: Option<Work>,
+    pub(crate) pipeline: Pipeline,
     pub(crate) asked: Option<Asked>,
     /// Fetches that were asked for and have not been answered, oldest first.
     pub(crate) under_way: VecDeque<(FetchId, Run)>,
@@ -117,7 +122,7 @@ pub struct AccessListEngine {
     looks: Vec<Look>,
     next_query: u64,
     /// The page read last: to read more of it needs no look.
-    last: Option<PageKey>,
+    pub(crate) last: Option<PageKey>,
     now: Instant,
 }
 
@@ -136,6 +141,7 @@ impl AccessListEngine {
             held: Held::default(),
             round: None,
             work: None,
+            pipeline: Pipeline::default(),
             asked: None,
             under_way: VecDeque::new(),
             head: None,
@@ -177,7 +183,7 @@ impl AccessListEngine {
             let work = self.work.iter().flat_map(Work::slots);
             let held = self.held.slots();
             let used = listed.chain(under_way).chain(looked).chain(asked).chain(marked).chain(work);
-            self.objects.sweep(used.chain(held));
+            self.objects.sweep(used.chain(held).chain(self.pipeline.slots()));
         }
         self.objects.intern(id)
     }
@@ -235,6 +241,12 @@ impl AccessListEngine {
     fn looked(&mut self, query: QueryId, runs: Option<&[PageSpan]>, out: &mut Commands) {
         let Some(at) = self.looks.iter().position(|look| look.query == query) else { return };
         let look = self.looks.swap_remove(at);
+        if self.pipeline.is_touring() {
+            if self.is_trusted() {
+                return self.toured(look, runs, out);
+            }
+            self.end_tour();
+        }
         match self.follow(look.slot, look.span, runs) {
             None => {
                 self.stats.hits += 1;
@@ -339,17 +351,24 @@ impl AccessListEngine {
         let got = if outcome == FetchOutcome::Failed { Pages::ZERO } else { got };
         if current && got < run.span.len() {
             self.stats.refused += 1;
-            self.held.disown(run.slot, Span::new(run.span.start + got, run.span.end));
+            self.disown(run.slot, Span::new(run.span.start + got, run.span.end));
         }
     }
 
     fn refused(&mut self, fetch: FetchId, why: Refusal) {
         let Some(run) = self.settled(fetch) else { return };
         self.stats.refused += 1;
-        self.held.disown(run.slot, run.span);
+        self.disown(run.slot, run.span);
         if why != Refusal::Busy {
             self.objects.get_mut(run.slot).unfetchable = true;
+            self.pipeline.replan();
         }
+    }
+
+    /// Pages are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        self.held.disown(slot, span);
+        self.pipeline.disown(slot, span);
     }
 
     fn settled(&mut self, fetch: FetchId) -> Option<Run> {
@@ -384,7 +403,7 @@ impl Engine for AccessListEngine {
                     && self.objects.get_mut(slot).regions.unwatch(range)
                 {
                     // Its reads will no longer be seen, so nothing can be told about its pages.
-                    self.held.disown(slot, Span::new(PageIndex::ZERO, PageIndex(u64::MAX)));
+                    self.disown(slot, Span::new(PageIndex::ZERO, PageIndex(u64::MAX)));
                 }
             }
             Event::Read { request, stream, range, .. } => self.read(request, stream, range, out),
@@ -399,20 +418,23 @@ impl Engine for AccessListEngine {
             Event::Changed { object, range, epoch } => {
                 if let Some(slot) = self.objects.find(object) {
                     self.objects.get_mut(slot).epoch = epoch;
-                    self.held.disown(slot, range.pages());
+                    self.disown(slot, range.pages());
                 }
             }
             Event::Budget { pages } => {
                 let cap = self.settings.memory.unwrap_or(pages);
                 self.contention.set_maximum(pages.min(cap));
-                self.stats.buffer = self.contention.buffer();
+                self.note_buffer();
             }
-            Event::Tick => self.work_on(out),
+            Event::Tick => {
+                self.work_on(out);
+                self.pump_on(out);
+            }
             Event::Unpinned { .. } | Event::Ran { .. } | Event::Exited { .. } => {}
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.work.as_ref().map(|_| self.now)
+        (self.work.is_some() || self.pipeline.is_busy()).then_some(self.now)
     }
 }

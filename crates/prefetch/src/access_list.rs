@@ -141,6 +141,11 @@ impl AccessList {
         }
     }
 
+    /// How many entries fit in all.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Takes hints over, as many as there is room for. `complete`: the application has no more.
     pub(crate) fn hint(&mut self, mode: HintMode, entries: impl Iterator<Item = Entry>, complete: bool) {
         if mode != HintMode::Append {
@@ -180,6 +185,11 @@ impl AccessList {
         let start = place.max(self.first);
         let skipped = start.since(self.first).min(self.entries.len());
         self.entries.range(skipped..).enumerate().map(move |(n, entry)| (start.plus(n), entry.page()))
+    }
+
+    /// The page at a place, if it is kept.
+    pub(crate) fn page(&self, place: Place) -> Option<PageKey> {
+        self.entry(place).map(Entry::page)
     }
 
     /// Every page that is kept.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// In a gap that was cheaper read than skipped.
+    /// In a gap that was cheaper read than skipped, or fetched outside of rounds.
     Infill,
     /// Wanted, not read yet.
     Unread,
@@ -169,6 +169,31 @@ impl Held {
         }
     }
 
+    /// Takes pages over that were fetched outside of rounds: they count as a round of their own, of which
+    /// nothing was wanted.
+    pub(crate) fn take_over(&mut self, pages: impl Iterator<Item = PageKey>) {
+        self.round = self.round.wrapping_add(1);
+        let page = Page { round: self.round, kind: Kind::Infill };
+        let mut runs = Vec::new();
+        for key in pages {
+            self.pages.insert(key, page);
+            runs.push((key.slot(), Span::at(key.page(), Pages(1))));
+        }
+        let runs = join(runs);
+        self.listed += runs.iter().map(|run| run.1.len()).sum();
+        self.account = Account::default();
+        if !runs.is_empty() {
+            self.batches.push_back(Batch { round: self.round, runs });
+        }
+    }
+
+    /// Lets go of everything. Answers the pages that were held.
+    pub(crate) fn clear(&mut self) -> impl Iterator<Item = PageKey> + use<> {
+        let held = std::mem::take(self);
+        self.round = held.round;
+        held.pages.into_keys()
+    }
+
     /// These pages are no longer ours: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         if span.len() <= self.pages() {
@@ -218,7 +243,7 @@ fn keys(slot: Slot, span: PageSpan) -> impl Iterator<Item = PageKey> {
 }
 
 /// Sorts spans and joins those that touch.
-fn join(mut spans: Vec<(Slot, PageSpan)>) -> Vec<(Slot, PageSpan)> {
+pub(crate) fn join(mut spans: Vec<(Slot, PageSpan)>) -> Vec<(Slot, PageSpan)> {
     spans.sort_unstable_by_key(|(slot, span)| (*slot, span.start));
     spans.dedup_by(|next, last| {
         let touches = next.0 == last.0 && next.1.start == last.1.end;

@@ -22,6 +22,7 @@ mod objects;
 mod order;
 pub mod page_cache;
 mod patience;
+mod pipeline;
 mod plan;
 pub mod record;
 mod regions;
@@ -29,6 +30,7 @@ mod round;
 mod settings;
 mod stats;
 pub mod stream;
+mod tour;
 mod trust;
 
 pub use access_engine::AccessListEngine;
@@ -37,5 +39,7 @@ pub use driver::{Driver, Step, Want};
 pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;
 pub use record::{Recorder, Recording, replay};
-pub use settings::{GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Order, Settings, Share};
+pub use settings::{
+    GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, Settings, Share,
+};
 pub use stats::Stats;

@@ -33,6 +33,11 @@ impl Spot {
         lba.map_or(Self(page.raw() | UNPLACED), Self::on_device)
     }
 
+    /// As two numbers that compare like it.
+    pub(crate) fn halves(self) -> [u32; 2] {
+        [(self.0 >> 32) as u32, self.0 as u32]
+    }
+
     /// The spot right after `pages` pages from here.
     pub(crate) fn after(self, pages: Pages) -> Self {
         let step = if self.0 & UNPLACED == 0 { SECTORS_PER_PAGE } else { 1 };

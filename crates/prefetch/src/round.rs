@@ -40,7 +40,7 @@ impl AccessListEngine {
         self.doubtful = true;
         let at_floor = self.contention.is_at_floor();
         self.contention.evicted();
-        self.stats.buffer = self.contention.buffer();
+        self.note_buffer();
         // What is still there goes on being of use in the next round, so this says nothing about
         // the list, unless not even the smallest buffer survives.
         if at_floor {
@@ -55,7 +55,8 @@ impl AccessListEngine {
         let consumed = !round.abandoned && self.list.place() >= round.end;
         if consumed {
             self.contention.consumed(account.used, account.lost, account.wanted);
-            self.stats.buffer = self.contention.buffer();
+            self.pipeline.shaken = false;
+            self.note_buffer();
         }
         if !consumed {
             // What is still wanted and not read yet is not wasted.
@@ -75,19 +76,31 @@ impl AccessListEngine {
 
     /// Asks the application what it will read.
     pub(crate) fn ask(&mut self, look: Look, page: PageKey, at: Option<Place>, out: &mut Commands) {
+        self.put(Asked { look, page, at, missing: true, list: (Place::default(), Place::default()) }, out);
+    }
+
+    /// Asks it for more, while the list goes on. `missing`: the read's page is not in memory.
+    pub(crate) fn ask_on(&mut self, look: Look, page: PageKey, at: Place, missing: bool, out: &mut Commands) {
+        self.put(
+            Asked { look, page, at: Some(at), missing, list: (Place::default(), Place::default()) },
+            out,
+        );
+    }
+
+    fn put(&mut self, asked: Asked, out: &mut Commands) {
         // A round that was read to its end is judged first, so that the application is asked for as
         // much as the buffer holds from now on.
         if self.round.is_some_and(|round| !round.abandoned && self.list.place() >= round.end) {
             self.judge(self.list.place());
         }
         let list = (self.list.place(), self.list.end());
-        self.asked = Some(Asked { look, page, at, list });
+        self.asked = Some(Asked { list, ..asked });
         self.stats.wants += 1;
         let name = |key: PageKey| (self.objects.id(key.slot()), key.page());
         out.push(Command::Want {
-            request: look.request,
+            request: asked.look.request,
             marked: self.list.marked().map(name),
-            requested: name(page),
+            requested: name(asked.page),
         });
     }
 
@@ -105,11 +118,15 @@ impl AccessListEngine {
         };
         self.patience.answered(gained && from.is_some());
         match from.or(replaced.then(|| self.list.place())) {
+            Some(from) if self.pipeline.is_touring() && asked.at.is_some() => {
+                self.tour_from(asked.look, from, asked.missing, out);
+            }
             Some(from) if self.work.is_none() => {
                 self.judge(from);
                 let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
-                self.fetch_all(asked.look, asked.page, &walk, out);
+                self.begin_with(asked.look, asked.page, from, &walk, out);
             }
+            _ if self.pipeline.is_touring() => self.tour_on(request, out),
             _ => self.pass(request, Some(asked.page), out),
         }
     }
@@ -131,7 +148,15 @@ impl AccessListEngine {
         if walk.ended && more && self.patience.may_ask() {
             return self.ask(look, page, Some(at), out);
         }
-        self.fetch_all(look, page, &walk, out);
+        self.begin_with(look, page, at, &walk, out);
+    }
+
+    fn begin_with(&mut self, look: Look, page: PageKey, from: Place, walk: &Walk, out: &mut Commands) {
+        if self.may_tour(walk) {
+            return self.tour_from(look, from, true, out);
+        }
+        self.end_tour();
+        self.fetch_all(look, page, walk, out);
     }
 
     fn round_size(&self) -> Pages {
@@ -180,11 +205,11 @@ impl AccessListEngine {
         self.work = Some(work);
     }
 
-    fn fetch(&mut self, run: Run, out: &mut Commands) {
+    pub(crate) fn fetch(&mut self, run: Run, out: &mut Commands) {
         let object = self.objects.get(run.slot);
         if object.unfetchable {
             // Refused while this round was being given out.
-            self.held.disown(run.slot, run.span);
+            self.disown(run.slot, run.span);
             return;
         }
         let fetch = FetchId(self.next_fetch);

@@ -2,6 +2,8 @@
 
 use crate::plan::FETCH_LIMIT;
 use foreseek_units::{Bytes, Pages};
+use std::fmt;
+use std::str::FromStr;
 
 /// How much of the budget a round may take (ATC'09 section 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +65,42 @@ pub enum Order {
     File,
 }
 
+/// Whether fetching goes on while the application reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The paper's way (ATC'09 section 4.5): a round fills the buffer while the application waits.
+    Blocking,
+    /// A list longer than a buffer is fetched in one endless pass, a little at each read. Shorter ones,
+    /// and those that are not trusted with a whole buffer, in rounds.
+    Pipelined,
+}
+
+/// The word is no mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give blocking or pipelined")]
+pub struct ParseModeError;
+
+impl FromStr for Mode {
+    type Err = ParseModeError;
+
+    fn from_str(word: &str) -> Result<Self, ParseModeError> {
+        match word {
+            "blocking" => Ok(Self::Blocking),
+            "pipelined" => Ok(Self::Pipelined),
+            _ => Err(ParseModeError),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Blocking => "blocking",
+            Self::Pipelined => "pipelined",
+        })
+    }
+}
+
 /// How many entries an access list holds unless told otherwise. An entry takes 8 bytes, so a full
 /// list takes 32 MiB; it covers a buffer of 2 GiB when each page of it is read eight times.
 pub const LIST_LIMIT: usize = 4 << 20;
@@ -93,6 +131,8 @@ pub struct Settings {
     pub infill: Pages,
     /// In which order a round is fetched.
     pub order: Order,
+    /// Whether fetching goes on while the application reads.
+    pub mode: Mode,
     /// A client that is not sure of its list starts with a round this large, and multiplies it by
     /// [`growth`](Self::growth) with each round that was used. `None`: a full buffer at once, as
     /// the paper does.
@@ -110,6 +150,7 @@ impl Default for Settings {
             memory: None,
             infill: INFILL,
             order: Order::Disk,
+            mode: Mode::Pipelined,
             first_round: None,
             growth: GROWTH,
             list_limit: LIST_LIMIT,
@@ -118,10 +159,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The paper's own way: 90 % of the memory, file order.
+    /// The paper's own way: 90 % of the memory, file order, the application waiting for each round.
     #[must_use]
     pub fn paper() -> Self {
-        Self { share: Share::Paper, order: Order::File, ..Self::default() }
+        Self { share: Share::Paper, order: Order::File, mode: Mode::Blocking, ..Self::default() }
     }
 
     /// The same with every value within its bounds.

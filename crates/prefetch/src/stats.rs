@@ -18,7 +18,7 @@ pub struct Stats {
     pub wants: u64,
     /// Access-list entries accepted.
     pub hinted: u64,
-    /// Rounds of prefetching.
+    /// Rounds of prefetching; in pipelined mode the times that the head began at the lowest page.
     pub rounds: u64,
     /// Rounds of which too little was used.
     pub wasted_rounds: u64,
@@ -41,6 +41,11 @@ pub struct Stats {
     pub queries: u64,
     /// The present size of the reorder buffer.
     pub buffer: Pages,
+    /// How many distinct pages the application is best asked for: a buffer of them, or more where
+    /// fetching goes on while it reads.
+    pub lookahead: Pages,
+    /// In how many reads at most; zero: in however many.
+    pub lookahead_reads: u64,
     /// Time spent in fetching, during which the reader waited.
     pub fetching: Nanos,
 }
@@ -48,7 +53,7 @@ pub struct Stats {
 impl Stats {
     /// Every counter with its name, for reports: counts, pages and nanoseconds as their names say.
     #[must_use]
-    pub fn entries(&self) -> [(&'static str, u64); 18] {
+    pub fn entries(&self) -> [(&'static str, u64); 20] {
         [
             ("reads", self.reads),
             ("hits", self.hits),
@@ -67,6 +72,8 @@ impl Stats {
             ("refused", self.refused),
             ("queries", self.queries),
             ("buffer_pages", self.buffer.get()),
+            ("lookahead_pages", self.lookahead.get()),
+            ("lookahead_reads", self.lookahead_reads),
             ("fetching_ns", self.fetching.get()),
         ]
     }

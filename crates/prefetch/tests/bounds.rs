@@ -8,7 +8,7 @@ use foreseek_prefetch::engine::{
     Access, Command, Commands, Door, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, HintMode, ObjectId,
     QueryId, Refusal, RequestId, Saw, StreamId, Who,
 };
-use foreseek_prefetch::{AccessListEngine, Settings};
+use foreseek_prefetch::{AccessListEngine, Mode, Settings};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, Pages, Span};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
@@ -100,6 +100,7 @@ proptest! {
     fn whatever_happens_the_engine_keeps_its_bounds(ops in ops(), infill in 0..20u64, ramp in any::<bool>()) {
         let settings = Settings {
             infill: Pages(infill),
+            mode: Mode::Blocking,
             first_round: ramp.then_some(Pages(10)),
             ..Settings::default()
         };
@@ -127,12 +128,44 @@ proptest! {
     }
 
     #[test]
+    fn a_pipelined_engine_keeps_its_bounds(ops in ops(), ramp in any::<bool>()) {
+        let settings = Settings {
+            infill: Pages::ZERO,
+            mode: Mode::Pipelined,
+            first_round: ramp.then_some(Pages(10)),
+            ..Settings::default()
+        };
+        let mut world = World::new(settings, 400, 100);
+        run(&mut world, &ops, &mut |world, said, listed| {
+            let spans = fetched(said);
+            let all = pages(&spans);
+            let unique: BTreeSet<u64> = all.iter().copied().collect();
+            assert_eq!(unique.len(), all.len(), "a page is fetched once at a read");
+            assert!(unique.iter().all(|page| listed.contains(page)), "what nobody listed is fetched");
+            assert!(unique.len() as u64 <= world.engine.stats().buffer.0, "more than a buffer at a read");
+            let mut fetched = BTreeSet::new();
+            for command in said {
+                match command {
+                    Command::Fetch { range, .. } => fetched.extend(range.iter()),
+                    Command::Forget { range, .. } => {
+                        assert!(!range.iter().any(|page| fetched.contains(&page)), "fetched in vain");
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    #[test]
     fn two_engines_that_are_told_the_same_say_the_same(ops in ops()) {
-        let mut first = World::new(settings(), 400, 200);
-        run(&mut first, &ops, &mut |_, _, _| {});
-        let mut second = World::new(settings(), 400, 200);
-        run(&mut second, &ops, &mut |_, _, _| {});
-        prop_assert_eq!(first.said, second.said);
+        for mode in [Mode::Blocking, Mode::Pipelined] {
+            let settings = Settings { mode, ..settings() };
+            let mut first = World::new(settings.clone(), 400, 200);
+            run(&mut first, &ops, &mut |_, _, _| {});
+            let mut second = World::new(settings, 400, 200);
+            run(&mut second, &ops, &mut |_, _, _| {});
+            prop_assert_eq!(first.said, second.said);
+        }
     }
 
     /// Events with any numbers in any order, which a damaged recording could hold.

@@ -5,7 +5,8 @@
 //! sweeps and repeats.
 //!
 //! [`VirtualKernel`] is a stock kernel to a process that reads files and gives advice: the driver of
-//! real programs runs on it unchanged. [`limit`] tells what no prefetcher of a memory beats.
+//! real programs runs on it unchanged. [`limit`] tells what no prefetcher of a memory beats that works in
+//! rounds.
 #![forbid(unsafe_code)]
 
 pub mod block;

@@ -1,4 +1,5 @@
-//! The modelled time of the best schedule at a memory size: what no prefetcher of that memory beats.
+//! The modelled time of the best schedule in rounds at a memory size: what no prefetcher of that memory
+//! beats that waits for each buffer-full (ATC'09 section 4.5).
 //!
 //! The future is known. The accesses are cut into rounds, each of as many unique pages as the memory
 //! holds. A round's pages that the memory already holds are kept; the missing ones are read in one
@@ -11,7 +12,8 @@
 //! Whether reading a gap is cheaper depends on the device and on how dense a round is. Rather than
 //! to guess, the whole schedule is computed with each of [`GAPS`] and the shortest is taken.
 //!
-//! Limits: rounds are cut greedily; a schedule that leaves a sparse region for a later round could
+//! Limits: it is no bound for one that fetches while the application reads (`Mode::Pipelined`): that has
+//! the memory of a page free as soon as it was read. Rounds are cut greedily; a schedule that leaves a sparse region for a later round could
 //! in principle be shorter. Requests are at most [`LONGEST_REQUEST`] long.
 
 use foreseek_device::{Build, BuildError, Device, Full, Io, IoId, Op, Outcome, Profile};

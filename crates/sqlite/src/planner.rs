@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
 use crate::scan::Scan;
-pub use crate::scan::{Plan, ScanId};
+pub use crate::scan::{Much, Plan, ScanId};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::Sequence;
 use crate::source::ReadPage;
@@ -390,11 +390,10 @@ impl Planner {
         self.scans.iter().any(|scan| scan.id == id && scan.is_planned())
     }
 
-    /// The reads that a scan will make, from the one that is about to be made: as many as hold
-    /// `distinct` pages where it is a full scan, fewer while it is not sure. Nothing where the scan
-    /// is over.
-    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, distinct: usize) -> Option<Plan> {
+    /// The reads that a scan will make, from the one that is about to be made: as many as are asked
+    /// for where it is a full scan, fewer while it is not sure. Nothing where the scan is over.
+    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, much: Much) -> Option<Plan> {
         let scan = self.scans.iter_mut().find(|scan| scan.id == id)?;
-        Some(scan.plan(&mut self.interior, source, distinct, &mut self.counters))
+        Some(scan.plan(&mut self.interior, source, much, &mut self.counters))
     }
 }

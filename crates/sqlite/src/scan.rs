@@ -50,6 +50,30 @@ const LOW: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScanId(pub u64);
 
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Much {
+    /// Distinct pages.
+    pub pages: usize,
+    /// The reads in which they are, at most.
+    pub reads: usize,
+}
+
+impl Much {
+    /// So many distinct pages, in however many reads.
+    #[must_use]
+    pub fn pages(pages: usize) -> Self {
+        Self { pages, reads: usize::MAX }
+    }
+
+    /// The part of one among so many scans.
+    #[must_use]
+    pub fn shared(self, among: usize) -> Self {
+        let among = among.max(1);
+        Self { pages: self.pages / among, reads: self.reads / among }
+    }
+}
+
 /// What becomes of a scan's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -188,25 +212,29 @@ impl Scan {
         &mut self,
         interior: &mut Interior,
         source: &mut R,
-        distinct: usize,
+        much: Much,
         counters: &mut Counters,
     ) -> Plan {
-        let wanted = self.allowance.min(distinct).max(1);
+        let wanted = self.allowance.min(much.pages).max(1);
+        let most = much.reads.clamp(1, AHEAD_LIMIT);
         let mut pages = HashSet::new();
         let (mut counted, mut marks) = (0, 0);
         loop {
-            while counted < self.ahead.len() && pages.len() < wanted {
-                pages.insert(self.ahead[counted].page);
+            while counted < self.ahead.len().min(most) && pages.len() < wanted {
+                // Where so many reads cannot be too many pages, they need not be told apart.
+                if most > wanted {
+                    pages.insert(self.ahead[counted].page);
+                }
                 marks += usize::from(self.ahead[counted].mark);
                 counted += 1;
             }
-            let ended = self.sequence.finished() || self.failed || counted >= AHEAD_LIMIT;
+            let ended = self.sequence.finished() || self.failed || counted >= most;
             if pages.len() >= wanted || ended {
                 break;
             }
             // How many leaves the rest takes, going by those that were counted.
             let leaf = (counted / marks.max(1)).max(1);
-            let missing = wanted - pages.len();
+            let missing = (wanted - pages.len()).min(most - counted);
             let more = if self.full { 1 } else { missing };
             self.extend(interior, source, counted + more, missing.div_ceil(leaf), counters);
         }
@@ -220,7 +248,7 @@ impl Scan {
         };
         self.allowance = self.allowance.saturating_mul(growth);
         let ended = counted == self.ahead.len() && (self.sequence.finished() || self.failed);
-        let done = ended || wanted < distinct;
+        let done = ended || wanted < much.pages;
         Plan { accesses: self.ahead.iter().take(counted).copied().collect(), done }
     }
 

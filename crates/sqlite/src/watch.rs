@@ -9,7 +9,7 @@ use crate::doze::{Doze, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
 use crate::page::{Kind, PageNo};
-use crate::planner::{Counters, Plan, Planner, ScanId};
+use crate::planner::{Counters, Much, Plan, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
@@ -231,9 +231,8 @@ impl Watch {
 fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
     let mut scans = planner.moving_besides(scan);
     scans.insert(0, scan);
-    let distinct = distinct_pages(client, planner.header()) / scans.len();
-    let plans: Vec<Plan> =
-        scans.into_iter().filter_map(|scan| planner.plan(source, scan, distinct)).collect();
+    let much = much(client, planner.header()).shared(scans.len());
+    let plans: Vec<Plan> = scans.into_iter().filter_map(|scan| planner.plan(source, scan, much)).collect();
     let done = plans.iter().all(|plan| plan.done);
     let merged = merge(plans.into_iter().map(|plan| plan.accesses).collect());
     let mut mode = HintMode::Set;
@@ -268,11 +267,18 @@ fn stream(fd: HostFd) -> u64 {
     fd.raw() as u64
 }
 
-/// How many database pages the client's buffer holds.
-fn distinct_pages(client: &Client, header: &Header) -> usize {
-    let buffer = client.stats().engine.buffer;
-    let bytes = if buffer.is_zero() { PLAN_DEFAULT * PAGE_SIZE } else { buffer.bytes().get() };
-    usize::try_from(bytes.div_ceil(header.page_size().get())).unwrap_or(usize::MAX)
+/// How much the client is best told.
+fn much(client: &Client, header: &Header) -> Much {
+    let stats = client.stats().engine;
+    let page = header.page_size().get();
+    let pages =
+        |pages: u64| usize::try_from((pages.saturating_mul(PAGE_SIZE)).div_ceil(page)).unwrap_or(usize::MAX);
+    let distinct = if stats.lookahead.is_zero() { PLAN_DEFAULT } else { stats.lookahead.get() };
+    // A read of a large page is several reads for the client, and of a small one less than one.
+    match stats.lookahead_reads {
+        0 => Much::pages(pages(distinct)),
+        reads => Much { pages: pages(distinct), reads: pages(reads) },
+    }
 }
 
 /// Database pages as pages of the kernel: a large one is several, several small ones are one.

@@ -6,7 +6,7 @@ use common::{SCHEMAS, Shape};
 use foreseek_sqlite::Error;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::PageNo;
-use foreseek_sqlite::planner::{Counters, Planner};
+use foreseek_sqlite::planner::{Counters, Much, Planner};
 use foreseek_sqlite::sequence::{PageAccess, Scan};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_sqlite::walk::Direction;
@@ -66,7 +66,8 @@ impl<'a> Reader<'a> {
         self.reads += 1;
         if let Some(scan) = self.planner.expects(stream, page) {
             if !self.told.contains(&page) {
-                let plan = self.planner.plan(&mut self.source, scan, self.buffer).expect("goes on");
+                let plan =
+                    self.planner.plan(&mut self.source, scan, Much::pages(self.buffer)).expect("goes on");
                 assert_eq!(plan.accesses.first().map(|access| access.page), Some(page));
                 self.told = plan.accesses.iter().map(|access| access.page).collect();
                 assert!(self.told.len() <= self.buffer);

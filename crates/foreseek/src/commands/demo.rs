@@ -2,7 +2,7 @@
 
 use super::{Answer, Format};
 use anyhow::Context;
-use foreseek_demo::{DATABASE_SIZE, Interrupt, Options, PROFILE, Show, TIME_SCALE, report};
+use foreseek_demo::{DATABASE_SIZE, Interrupt, Mode, Options, PROFILE, Show, TIME_SCALE, report};
 use foreseek_units::Bytes;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -38,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     extension: Option<PathBuf>,
 
+    /// How Foreseek fetches: `pipelined`, while the query reads, or `blocking`, the paper's way.
+    #[arg(long, value_name = "MODE", default_value_t = Mode::Pipelined)]
+    mode: Mode,
+
     /// Leave the disk attached and mounted at the end.
     #[arg(long)]
     keep: bool,
@@ -63,6 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         profile: args.profile,
         seed: args.seed,
         extension: args.extension,
+        mode: args.mode,
         keep: args.keep,
         simulate: args.simulate,
         show: if args.quiet { Show::Quiet } else { Show::StandardError },

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! foreseek-recording 1
-//! settings share=stock memory=- infill=8 order=disk first_round=- growth=4 list_limit=4194304
+//! settings share=stock memory=- infill=8 order=disk mode=blocking first_round=- growth=4 list_limit=4194304
 //! 1200 opened 1 7 1048576 4711 fadvise
 //! 1200 placed 7 0+256@2048
 //! 1300 watched 7 0..1048576

@@ -55,11 +55,13 @@ pub(super) fn settings(line: &str) -> Result<Settings, Reason> {
         "file" => Order::File,
         other => return Err(format!("'{other}' is no order: disk or file")),
     };
+    let mode = fields.value("mode")?;
+    let mode = mode.parse().map_err(|reason| format!("'{mode}' is no mode: {reason}"))?;
     let first_round = optional(fields.value("first_round")?)?;
     let growth = number(fields.value("growth")?)?;
     let list_limit = number(fields.value("list_limit")?)?;
     fields.end()?;
-    Ok(Settings { share, memory, infill, order, first_round, growth, list_limit })
+    Ok(Settings { share, memory, infill, order, mode, first_round, growth, list_limit })
 }
 
 /// A line with an event.

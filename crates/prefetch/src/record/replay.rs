@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     const HEAD: &str = "foreseek-recording 1\n\
-        settings share=stock memory=- infill=8 order=disk first_round=64 growth=4 list_limit=4096\n";
+        settings share=stock memory=- infill=8 order=disk mode=blocking first_round=64 growth=4 list_limit=4096\n";
 
     /// Says the same whatever it is told.
     struct Parrot(Vec<Command>);

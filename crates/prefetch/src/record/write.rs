@@ -21,9 +21,11 @@ pub(super) fn header(line: &mut String, settings: &Settings) {
     let _ = writeln!(line, "{MAGIC} {FORMAT}");
     let _ = writeln!(
         line,
-        "settings share={share} memory={} infill={} order={order} first_round={} growth={} list_limit={}",
+        "settings share={share} memory={} infill={} order={order} mode={} first_round={} \
+         growth={} list_limit={}",
         or_none(settings.memory),
         settings.infill.0,
+        settings.mode,
         or_none(settings.first_round),
         settings.growth,
         settings.list_limit,

@@ -6,7 +6,7 @@ use foreseek_prefetch::engine::{
     Access, Command, Commands, Door, Engine, Event, Extent, FetchOutcome, HintMode, ObjectId, Refusal,
     RequestId, Saw, StreamId, Who,
 };
-use foreseek_prefetch::{AccessListEngine, Settings, Share};
+use foreseek_prefetch::{AccessListEngine, Mode, Settings, Share};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -165,7 +165,7 @@ pub(crate) fn pages(spans: &[PageSpan]) -> Vec<u64> {
     spans.iter().flat_map(|span| span.iter()).map(|page| page.0).collect()
 }
 
-/// No infill, so that a test can tell pages exactly.
+/// Rounds without infill, so that a test can tell pages exactly.
 pub(crate) fn settings() -> Settings {
-    Settings { infill: Pages::ZERO, share: Share::Stock, ..Settings::default() }
+    Settings { infill: Pages::ZERO, share: Share::Stock, mode: Mode::Blocking, ..Settings::default() }
 }
