@@ -26,6 +26,9 @@ use std::collections::VecDeque;
 /// of the 128 tags of a stock block device, above which advice would block the application.
 const LEAD: u32 = 64;
 
+/// In a buffer that the lead alone could fill there are rounds.
+const SMALLEST: Pages = Pages(LEAD as u64);
+
 /// Pages of the list that the head passes at one read, at most, to keep its lead. A read costs some
 /// microseconds; to look at so many pages about one.
 const SCAN: usize = 256;
@@ -145,7 +148,7 @@ impl AccessListEngine {
     /// Whether a tour is to begin, or to go on with another list: it is longer than a buffer and
     /// trusted with one.
     pub(crate) fn may_tour(&self, walk: &Walk) -> bool {
-        let calm = !self.pipeline.shaken;
+        let calm = !self.pipeline.shaken && self.contention.buffer() > SMALLEST;
         self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted()
     }
 

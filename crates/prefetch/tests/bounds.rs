@@ -135,7 +135,7 @@ proptest! {
             first_round: ramp.then_some(Pages(10)),
             ..Settings::default()
         };
-        let mut world = World::new(settings, 400, 100);
+        let mut world = World::new(settings, 400, 180);
         run(&mut world, &ops, &mut |world, said, listed| {
             let spans = fetched(said);
             let all = pages(&spans);
