@@ -2,6 +2,8 @@
 
 mod machine_common;
 
+use foreseek_simulate::experiment::{self, Experiment, Policy, SetUp};
+use foreseek_simulate::machine::{Memory, Report};
 use foreseek_units::{Bytes, Nanos, Pages};
 use machine_common::{Setup, Window, run};
 
@@ -49,4 +51,86 @@ fn a_memory_that_is_too_small_thrashes() {
     assert_eq!(large.counters.thrashed, Pages::ZERO);
     assert!(small.counters.thrashed > Pages(100), "{:?}", small.counters);
     assert!(small.throughput_mb_per_s() < 0.7 * large.throughput_mb_per_s());
+}
+
+/// One run of an experiment of one policy, device and seed.
+fn report(experiment: &Experiment) -> Report {
+    let results = experiment::run(experiment, 1, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    results.points[0].runs[0].report.clone()
+}
+
+fn tr840(workload: &str, policy: &str) -> Experiment {
+    let mut experiment = Experiment::new("test", SetUp::Tr840, workload);
+    experiment.policies = vec![Policy::new(policy)];
+    experiment.seeds = vec![1];
+    experiment.warm_up = Nanos::from_secs(10);
+    experiment.duration = Nanos::from_secs(30);
+    experiment
+}
+
+/// TR-840 section 2.3: a page that was read ahead and evicted before its use is read again alone.
+#[test]
+fn a_thrashed_page_is_read_again_alone() {
+    let mut experiment = tr840("two-rand-0", "linux-2.6.3");
+    experiment.machine.memory = Memory::of(Bytes::mib(288));
+    experiment.concurrency = vec![192];
+    // Else all read-ahead would be cancelled, and nothing could be evicted.
+    experiment.block.congested_above = usize::MAX;
+    experiment.duration = Nanos::from_secs(120);
+    let report = report(&experiment);
+    let (thrashed, single) = (report.counters.thrashed.get(), report.fetch_sizes[1]);
+    assert!(thrashed > 100, "{:?}", report.counters);
+    assert!(single >= thrashed, "{single} fetches of one page, {thrashed} thrashed");
+}
+
+/// TR-840 section 5.5: data that fit into memory leave the processors as the limit, and concurrent
+/// requests use both of them.
+#[test]
+fn data_in_memory_are_read_as_fast_as_two_processors_copy() {
+    let throughput = |concurrency| {
+        let mut experiment = tr840("one-whole-0", "linux-2.6.3");
+        experiment.parameters.data_size = Some(Bytes::mib(64));
+        experiment.concurrency = vec![concurrency];
+        experiment.machine.client_delay = Nanos::ZERO;
+        experiment.duration = Nanos::from_secs(5);
+        report(&experiment).throughput_mb_per_s()
+    };
+    let [one, two, four] = [1, 2, 4].map(throughput);
+    // 4.3 us a page on one processor.
+    assert!((700.0..1000.0).contains(&one), "{one}");
+    assert!((1.9..2.1).contains(&(two / one)), "{two} / {one}");
+    assert!((0.95..1.05).contains(&(four / two)), "{four} / {two}");
+}
+
+#[test]
+fn what_is_written_goes_to_the_device_when_there_is_too_much_of_it() {
+    let copy = |limit| {
+        let mut experiment = tr840("cp50", "linux-2.6.3");
+        experiment.machine.write_back.background = limit / 2.0;
+        experiment.machine.write_back.limit = limit;
+        experiment.duration = Nanos::from_secs(600);
+        report(&experiment)
+    };
+    // 50 MB are a ninth of the page cache.
+    let (lazy, eager) = (copy(0.4), copy(0.05));
+    let length = lazy.counters.written;
+    assert_eq!(length, eager.counters.written);
+    assert!(length >= Bytes(50_000_000), "{length}");
+    assert_eq!(lazy.block.written.bytes(), Bytes::ZERO);
+    // The writer waits until no more than a twentieth of some 470 MB is dirty.
+    assert!(eager.block.written.bytes() > length - Bytes::mib(25), "{}", eager.block.written.bytes());
+    assert!(eager.time > lazy.time, "writes take the disk's time");
+}
+
+/// A competitive reader beside others gives the disk longer work than Linux's 128 KiB.
+#[test]
+fn alternating_streams_gain_from_the_competitive_depth() {
+    let throughput = |policy| {
+        let mut experiment = tr840("two-rand-0", policy);
+        experiment.concurrency = vec![4];
+        report(&experiment).throughput_mb_per_s()
+    };
+    let [linux, competitive, oracle] = ["linux-2.6.3", "competitive", "oracle"].map(throughput);
+    assert!(competitive > 1.1 * linux, "{competitive} / {linux}");
+    assert!(oracle > competitive && competitive > 0.5 * oracle, "{competitive} / {oracle}");
 }

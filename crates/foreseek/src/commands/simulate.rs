@@ -57,11 +57,11 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
         experiment.seeds = vec![seed];
     }
     // Before the work: a place that cannot be written is known at once, and nothing is lost later.
-    let csv = args.csv.as_deref().map(Csv::create).transpose()?;
+    let csv = args.csv.as_deref().map(Csv::check).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let results = with_progress(&args, |progress| run(&experiment, workers, progress))?;
     if let Some(csv) = csv {
-        csv.finish(&results.to_csv())?;
+        csv.write(&results.to_csv())?;
     }
     let text = match args.format {
         Format::Table => table(&results),
@@ -82,34 +82,43 @@ fn load(path: &Path) -> anyhow::Result<Experiment> {
 }
 
 /// A file that is there whole or not at all.
-struct Csv {
-    path: PathBuf,
-    beside: tempfile::NamedTempFile,
+struct Csv<'a> {
+    path: &'a Path,
 }
 
-impl Csv {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let folder = match path.parent() {
+impl<'a> Csv<'a> {
+    /// Whether it can be written; nothing is left behind by looking.
+    fn check(path: &'a Path) -> anyhow::Result<Self> {
+        let csv = Self { path };
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            anyhow::bail!("{}: it is no file: give another name", csv.cannot());
+        }
+        csv.beside()?;
+        Ok(csv)
+    }
+
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        let mut beside = self.beside()?;
+        beside.write_all(text.as_bytes()).with_context(|| self.cannot())?;
+        beside.persist(self.path).with_context(|| self.cannot())?;
+        Ok(())
+    }
+
+    fn cannot(&self) -> String {
+        format!("writing the results to {}", self.path.display())
+    }
+
+    /// A file in the same folder, which goes away by itself until it takes the other's name.
+    fn beside(&self) -> anyhow::Result<tempfile::NamedTempFile> {
+        let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let cannot = || format!("writing the results to {}", path.display());
-        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            anyhow::bail!("{}: it is no file: give another name", cannot());
-        }
-        let beside = tempfile::Builder::new()
+        tempfile::Builder::new()
             .prefix(".foreseek-")
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
             .tempfile_in(folder)
-            .with_context(cannot)?;
-        Ok(Self { path: path.to_owned(), beside })
-    }
-
-    fn finish(mut self, text: &str) -> anyhow::Result<()> {
-        let cannot = || format!("writing the results to {}", self.path.display());
-        self.beside.write_all(text.as_bytes()).with_context(cannot)?;
-        self.beside.persist(&self.path).with_context(cannot)?;
-        Ok(())
+            .with_context(|| self.cannot())
     }
 }
 

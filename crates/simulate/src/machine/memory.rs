@@ -19,6 +19,8 @@ use foreseek_units::{Bytes, Instant, Pages};
 pub(super) struct Held {
     /// The processes' private memory, swapped or not.
     pub(super) private: Pages,
+    /// What that leaves for the page cache.
+    pub(super) limit: Pages,
     /// Nothing could be reclaimed, and nothing has changed since.
     pub(super) stuck: bool,
 }
@@ -26,9 +28,7 @@ pub(super) struct Held {
 impl Machine {
     /// How much the page cache may hold.
     pub(super) fn cache_limit(&self) -> Pages {
-        let memory = &self.settings.memory;
-        let share = memory.total.pages_floor().scale(memory.private_share);
-        memory.total.pages_floor() - memory.system.pages_ceil() - self.memory.private.min(share)
+        self.memory.limit
     }
 
     /// A process takes private memory.
@@ -44,8 +44,12 @@ impl Machine {
         self.resized();
     }
 
-    fn resized(&mut self) {
-        let share = self.settings.memory.total.pages_floor().scale(self.settings.memory.private_share);
+    /// Private memory has changed.
+    pub(super) fn resized(&mut self) {
+        let memory = &self.settings.memory;
+        let total = memory.total.pages_floor();
+        let share = total.scale(memory.private_share);
+        self.memory.limit = total - memory.system.pages_ceil() - self.memory.private.min(share);
         let swapped = self.memory.private - share;
         self.metrics.counters.swapped_most = self.metrics.counters.swapped_most.max(swapped);
         self.reclaim.resized(self.now, self.cache_limit());

@@ -131,7 +131,7 @@ impl Machine {
         let files =
             specs.iter().zip(extents).map(|(spec, extents)| File::new(spec.length, extents)).collect();
         let drive = workload.drive();
-        let machine = Self {
+        let mut machine = Self {
             processors: processors::Processors::new(settings.processors),
             settings,
             now: Instant::ZERO,
@@ -160,6 +160,7 @@ impl Machine {
             waiters: Vec::new(),
         };
         machine.check()?;
+        machine.resized();
         Ok(machine)
     }
 
