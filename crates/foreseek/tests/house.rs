@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, from the ground up: each uses only crates above it in this list.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 14] = [
     "units",
+    "chart",
     "device",
     "prefetch",
     "simulate",
@@ -18,10 +19,11 @@ const ORDER: [&str; 12] = [
     "libprefetch-c",
     "sqlite",
     "demo",
+    "reproduce",
     "foreseek",
 ];
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 4] = ["units", "device", "prefetch", "simulate"];
+const PURE: [&str; 5] = ["units", "chart", "device", "prefetch", "simulate"];
 /// What a pure crate's own code must not name.
 const IMPURE: [&str; 8] = [
     "std::fs",

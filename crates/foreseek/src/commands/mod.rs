@@ -5,6 +5,7 @@ mod device;
 mod devices;
 mod disk;
 mod profile;
+mod reproduce;
 mod simulate;
 mod trace;
 
@@ -34,6 +35,8 @@ enum Command {
     Profile(profile::Args),
     /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
     Demo(demo::Args),
+    /// Run the papers' claims in virtual time and judge them, one by one.
+    Reproduce(reproduce::Args),
     /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
     Simulate(simulate::Args),
     /// Look into traces of real systems and replay them on a modelled device.
@@ -57,7 +60,6 @@ pub(crate) enum Answer {
     /// Done, or yes: 0.
     Done,
     /// The answer is no: 1.
-    #[allow(dead_code, reason = "the first command that asks a question is still to come")]
     No,
 }
 
@@ -78,6 +80,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Disk(command) => disk::run(command),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Simulate(args) => simulate::run_command(args),
         Command::Trace(command) => trace::run(command),
     }

@@ -1,0 +1,81 @@
+//! What all charts have: ground, title, legend, the upright axis with its grid.
+
+use crate::axis::{Axis, plain};
+use crate::style::{STYLE, class};
+use crate::text::{escape, width};
+use std::fmt::Write;
+
+pub(crate) const WIDTH: f64 = 640.0;
+pub(crate) const HEIGHT: f64 = 360.0;
+pub(crate) const LEFT: f64 = 64.0;
+pub(crate) const RIGHT: f64 = 620.0;
+const TOP: f64 = 78.0;
+pub(crate) const BOTTOM: f64 = 304.0;
+/// Room above the largest value, so that it does not touch the frame.
+const HEADROOM: f64 = 1.06;
+
+/// Begins a chart whose values go from nothing to `largest`; answers its upright axis.
+pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str], largest: f64) -> Axis {
+    let largest = if largest.is_finite() && largest > 0.0 { largest * HEADROOM } else { 1.0 };
+    let values = Axis::new((0.0, largest), (BOTTOM, TOP));
+    // Writing to a String cannot fail.
+    let _ = write!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{0}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n\
+         <text class=\"title\" x=\"{1}\" y=\"26\">{0}</text>\n",
+        escape(title),
+        LEFT - 40.0,
+    );
+    let mut x = LEFT - 40.0;
+    for (series, name) in names.iter().enumerate() {
+        let (line, at) = (class(series), x + 22.0);
+        let _ = writeln!(
+            svg,
+            "<path class=\"line {line}\" d=\"M{x:.0} 45h16\"/><text x=\"{at:.0}\" y=\"50\">{}</text>",
+            escape(name)
+        );
+        x = at + width(name) + 18.0;
+    }
+    for tick in values.ticks(6) {
+        let y = values.at(tick);
+        let _ = writeln!(
+            svg,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            y + 4.0,
+            plain(tick),
+        );
+    }
+    let middle = (TOP + BOTTOM) / 2.0;
+    let _ = writeln!(
+        svg,
+        "<text class=\"tick\" transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        escape(upright)
+    );
+    values
+}
+
+/// Ends it, with the level axis' name.
+pub(crate) fn end(svg: &mut String, across: &str) {
+    let _ = writeln!(
+        svg,
+        "<path class=\"axis\" d=\"M{LEFT} {BOTTOM}H{RIGHT}\"/>\n<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
+         text-anchor=\"middle\">{}</text>\n</svg>",
+        (LEFT + RIGHT) / 2.0,
+        BOTTOM + 42.0,
+        escape(across)
+    );
+}
+
+/// A tick of the level axis.
+pub(crate) fn tick(svg: &mut String, x: f64, label: &str) {
+    let _ = writeln!(
+        svg,
+        "<path class=\"axis\" d=\"M{x:.1} {BOTTOM}v5\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
+         text-anchor=\"middle\">{}</text>",
+        BOTTOM + 20.0,
+        escape(label)
+    );
+}

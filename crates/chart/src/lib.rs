@@ -1,0 +1,23 @@
+//! Charts as SVG documents that stand by themselves: no script, no font, nothing from outside.
+//!
+//! [`Lines`] draws curves over a linear axis or over the steps of a sweep, [`Bars`] groups of bars;
+//! both with the interval of each value. Colours are told apart by people who see red and green
+//! alike, and follow the reader's preference for light or dark. Nothing is read or written here:
+//! charts are text.
+//!
+//! A drawing of our own and not a plotting library: those that make SVG fix their colours for one
+//! ground and lay the legend over the curves.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod bars;
+mod frame;
+mod lines;
+mod style;
+mod text;
+
+pub use axis::{Axis, plain};
+pub use bars::{Bars, Group};
+pub use lines::{Across, Lines, Point, Series};
+pub use style::SERIES_LIMIT;
+pub use text::escape;

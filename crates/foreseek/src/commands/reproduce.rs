@@ -1,0 +1,109 @@
+//! `foreseek reproduce`: the papers' claims, run and judged.
+
+use super::{Answer, Format};
+use anyhow::Context;
+use foreseek_reproduce::{Options, Outcome, Progress, reproduce};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Parts of the progress bar: a thousandth is as much as a terminal shows.
+const PARTS: u64 = 1000;
+
+/// How often the bar is drawn at most.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// Options of `foreseek reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*.
+    #[arg(long, value_name = "GLOB")]
+    only: Option<String>,
+
+    /// A look: one seed, a fifth of the time measured, no intervals.
+    #[arg(long)]
+    quick: bool,
+
+    /// The first seed; the others follow it.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..1 << 32))]
+    seed: u64,
+
+    /// Write report.html, results.json and results.csv into this folder.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
+    // Before the work: a folder that cannot be written is known at once.
+    args.output.as_deref().map(prepare).transpose()?;
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let options = Options { only: args.only.clone(), quick: args.quick, seed: args.seed, workers };
+    let outcome = with_progress(&args, |progress| reproduce(&options, progress))?;
+    // What was measured is shown in any case: a report that cannot be written is said after it.
+    let report = args.output.as_deref().map(|folder| write(&outcome, folder));
+    let mut text = match args.format {
+        Format::Json => format!("{:#}\n", outcome.to_json()),
+        Format::Table => outcome.to_table(std::io::stdout().is_terminal()),
+    };
+    if let (Some(Ok(page)), Format::Table) = (&report, args.format) {
+        text.push_str(&format!("\nThe report: {}\n", page.display()));
+    }
+    super::print(&text).context("writing the results to standard output")?;
+    report.transpose()?;
+    Ok(if outcome.holding() == outcome.claims.len() { Answer::Done } else { Answer::No })
+}
+
+fn prepare(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| tempfile::tempfile_in(folder).map(drop))
+        .with_context(|| format!("cannot write the report to {}", folder.display()))
+}
+
+/// Writes the report; answers its page.
+fn write(outcome: &Outcome, folder: &Path) -> anyhow::Result<PathBuf> {
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        anyhow::Ok(path)
+    };
+    put("results.json", format!("{:#}\n", outcome.to_json()))?;
+    put("results.csv", outcome.to_csv())?;
+    put("report.html", outcome.to_html())
+}
+
+/// Runs it with a bar on a terminal. The time left is reckoned from the share of virtual time that
+/// has passed.
+fn with_progress<T>(args: &Args, work: impl FnOnce(&(dyn Fn(Progress<'_>) + Sync)) -> T) -> T {
+    if args.quiet || !std::io::stderr().is_terminal() {
+        return work(&|_| {});
+    }
+    let bar = ProgressBar::new(PARTS);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}") {
+        bar.set_style(style);
+    }
+    let begun = Instant::now();
+    let drawn = std::sync::Mutex::new(begun);
+    let result = work(&|progress| {
+        let Ok(mut drawn) = drawn.try_lock() else { return };
+        if drawn.elapsed() < DRAW_EVERY {
+            return;
+        }
+        *drawn = Instant::now();
+        bar.set_position((progress.share * PARTS as f64) as u64);
+        let left = begun.elapsed().as_secs_f64() * (1.0 / progress.share.max(1e-6) - 1.0);
+        let left = indicatif::HumanDuration(Duration::from_secs_f64(left.clamp(0.0, 1e6)));
+        bar.set_message(format!("{}, {left} left", progress.run));
+    });
+    bar.finish_and_clear();
+    result
+}

@@ -1,0 +1,157 @@
+//! Drawing the figures of our runs.
+
+use crate::figure::{Chart, Figure, Kind};
+use crate::outcome::Drawn;
+use crate::pick::Runs;
+use foreseek_chart::{Across, Bars, Group, Lines, Point, Series};
+use foreseek_simulate::experiment::{self, Metric, Policy, Results, Summary};
+
+/// Pages in a bucket of the histogram of sizes (TR-840 figure 11).
+const BUCKET: usize = 8;
+/// Seconds over which processor use is averaged in a chart of it.
+const USE_SECONDS: usize = 2;
+
+/// Draws every figure for which at least one chart's runs are there.
+pub(crate) fn draw(figures: &[Figure], runs: &Runs) -> Vec<Drawn> {
+    let drawn = figures.iter().map(|figure| Drawn {
+        title: figure.title.clone(),
+        caption: figure.caption.clone(),
+        file: figure.file,
+        charts: figure.charts.iter().filter_map(|chart| chart.draw(runs)).collect(),
+    });
+    drawn.filter(|figure| !figure.charts.is_empty()).collect()
+}
+
+impl Chart {
+    /// The chart, where its runs are there.
+    fn draw(&self, runs: &Runs) -> Option<String> {
+        let results: Option<Vec<&Results>> = self.runs.iter().map(|run| runs.get(run)).collect();
+        let results = results?;
+        match self.kind {
+            Kind::Lines => self.lines(results.first()?),
+            Kind::Bars => self.bars(&results),
+            Kind::Sizes => self.sizes(results.first()?),
+            Kind::Use => self.processor_use(results.first()?),
+        }
+    }
+
+    fn lines(&self, results: &Results) -> Option<String> {
+        let metric = Metric::by_name(&self.metric)?;
+        let mut series: Vec<Series> = Vec::new();
+        for point in &results.points {
+            let name = point.policy.to_string();
+            if series.last().is_none_or(|last| last.name != name) {
+                series.push(Series { name, points: Vec::new() });
+            }
+            let Summary { mean, low, high, .. } = point.summary(metric);
+            let x = f64::from(point.concurrency);
+            series.last_mut()?.points.push(Point { x, y: mean, low, high });
+        }
+        let across = "requests at a time".to_owned();
+        let upright = unit(metric);
+        Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
+    }
+
+    fn bars(&self, results: &[&Results]) -> Option<String> {
+        let metric = Metric::by_name(&self.metric)?;
+        let mut policies: Vec<&Policy> = Vec::new();
+        for point in results.iter().flat_map(|results| &results.points) {
+            if !policies.contains(&&point.policy) {
+                policies.push(&point.policy);
+            }
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for results in results {
+            let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
+            devices.dedup();
+            for device in &devices {
+                let bars = policies.iter().map(|policy| self.bar(results, device, policy, metric)).collect();
+                let name = if devices.len() > 1 { *device } else { results.workload.as_str() };
+                groups.push(Group { name: name.to_owned(), bars });
+            }
+        }
+        let upright = match &self.normalized_to {
+            Some(policy) => format!("over that of {policy}"),
+            None => unit(metric),
+        };
+        let series = policies.iter().map(ToString::to_string).collect();
+        Some(Bars { title: self.title.clone(), across: String::new(), upright, series, groups }.to_svg())
+    }
+
+    /// One bar; not finite where there is none.
+    fn bar(&self, results: &Results, device: &str, policy: &Policy, metric: &Metric) -> (f64, f64, f64) {
+        let level =
+            |point: &&experiment::Point| self.concurrency.is_none_or(|only| point.concurrency == only);
+        let find = |policy: &Policy| {
+            let mut points = results.points.iter().filter(level);
+            points.find(|point| point.device == device && point.policy == *policy)
+        };
+        let summary = find(policy).and_then(|point| match &self.normalized_to {
+            Some(other) => Some(point.ratio(find(&Policy::new(other))?, metric)),
+            None => Some(point.summary(metric)),
+        });
+        summary.map_or((f64::NAN, 0.0, 0.0), |value| (value.mean, value.low, value.high))
+    }
+
+    /// The points at the chart's concurrency level: one a policy.
+    fn at_level<'a>(&self, results: &'a Results) -> impl Iterator<Item = &'a experiment::Point> + use<'a> {
+        let level = self.concurrency;
+        results.points.iter().filter(move |point| Some(point.concurrency) == level)
+    }
+
+    fn sizes(&self, results: &Results) -> Option<String> {
+        let series = self.at_level(results).map(|point| {
+            let mut buckets: Vec<f64> = Vec::new();
+            for run in &point.runs {
+                for (pages, count) in run.report.fetch_sizes.iter().enumerate().skip(1) {
+                    let bucket = (pages - 1) / BUCKET;
+                    if bucket >= buckets.len() {
+                        buckets.resize(bucket + 1, 0.0);
+                    }
+                    buckets[bucket] += *count as f64;
+                }
+            }
+            let all: f64 = buckets.iter().sum();
+            let share = |(bucket, count): (usize, &f64)| {
+                let y = 100.0 * count / all.max(1.0);
+                Point { x: ((bucket + 1) * BUCKET) as f64, y, low: y, high: y }
+            };
+            Series { name: point.policy.to_string(), points: buckets.iter().enumerate().map(share).collect() }
+        });
+        self.over("pages of a fetch, 8 a bucket", "% of fetches", series.collect())
+    }
+
+    fn processor_use(&self, results: &Results) -> Option<String> {
+        let series = self.at_level(results).filter_map(|point| {
+            let report = &point.runs.first()?.report;
+            let of_all = f64::from(report.processors);
+            let means =
+                report.processor_busy_by_second.chunks(USE_SECONDS).enumerate().map(|(chunk, busy)| {
+                    let seconds: f64 = busy.iter().map(|busy| busy.as_secs_f64()).sum();
+                    let y = 100.0 * seconds / of_all / busy.len() as f64;
+                    Point { x: (chunk * USE_SECONDS) as f64, y, low: y, high: y }
+                });
+            Some(Series { name: point.policy.to_string(), points: means.collect() })
+        });
+        self.over("seconds", "% of both processors", series.collect())
+    }
+
+    fn over(&self, across: &str, upright: &str, series: Vec<Series>) -> Option<String> {
+        let (across, upright) = (across.to_owned(), upright.to_owned());
+        Some(Lines { title: self.title.clone(), across, scale: Across::Linear, upright, series }.to_svg())
+    }
+}
+
+/// What an axis of a metric says.
+fn unit(metric: &Metric) -> String {
+    match metric.name {
+        "throughput_mb_per_s" => "MB/s",
+        "response_mean_ms" => "ms",
+        "requests_per_s" => "requests/s",
+        "thrashed_pages_per_s" => "pages/s",
+        "processor_use_percent" => "%",
+        "time_s" => "s",
+        other => other,
+    }
+    .to_owned()
+}

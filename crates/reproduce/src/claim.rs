@@ -1,0 +1,113 @@
+//! The claims: what the papers state in numbers, one a row.
+
+use crate::Error;
+use serde::Deserialize;
+
+/// The project's copy of the claims: TR-840, the position paper, EuroSys'07, ATC'08 and ATC'09.
+const CLAIMS: &str = include_str!("../../../experiments/claims.csv");
+
+/// One number that a paper states.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// The paper.
+    pub paper: String,
+    /// Its section.
+    pub section: String,
+    /// On which device.
+    pub device: String,
+    /// With which workload.
+    pub workload: String,
+    /// Under which conditions.
+    pub condition: String,
+    /// Of which policy.
+    pub policy: String,
+    /// Against which other.
+    pub against: String,
+    /// What is measured.
+    pub metric: String,
+    /// How it relates to the value, as written.
+    pub relation: String,
+    /// The value, as written.
+    pub value: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// When a measured value is what the paper says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Relation {
+    /// The interval overlaps the value by 15 % either way; of a depth, by one unit.
+    Approx(f64),
+    /// The largest value of the sweep is at least 0.85 of it.
+    UpTo(f64),
+    /// The middle is no less; of a bound, every run.
+    AtLeast(f64),
+    /// The middle is no more; of a bound, every run.
+    AtMost(f64),
+    /// The middle is less; of a bound, every run.
+    LessThan(f64),
+    /// The interval overlaps 0.9 of the first to 1.1 of the second.
+    Between(f64, f64),
+    /// To rounding, or by a test of fit: the measurement itself says whether.
+    Exact,
+}
+
+impl Claim {
+    /// All claims, in the order of the papers.
+    ///
+    /// # Errors
+    /// The list that was built in is damaged.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
+        reader.deserialize().collect::<Result<_, _>>().map_err(|error| Error::Claims(error.to_string()))
+    }
+
+    /// The relation with its value.
+    ///
+    /// # Errors
+    /// The row is written in a way that is not known.
+    pub fn relation(&self) -> Result<Relation, Error> {
+        let wrong =
+            || Error::Claims(format!("{}: '{} {}' is no relation", self.id, self.relation, self.value));
+        let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
+        // A bound that grows with P is measured less P.
+        let value = || number(self.value.strip_suffix("+P").unwrap_or(&self.value));
+        Ok(match self.relation.as_str() {
+            "approx" => Relation::Approx(value()?),
+            "up-to" => Relation::UpTo(value()?),
+            "at-least" => Relation::AtLeast(value()?),
+            "at-most" => Relation::AtMost(value()?),
+            "less-than" => Relation::LessThan(value()?),
+            "between" => {
+                let (low, high) = self.value.split_once("..").ok_or_else(wrong)?;
+                Relation::Between(number(low)?, number(high)?)
+            }
+            "exact" | "equals" => Relation::Exact,
+            _ => return Err(wrong()),
+        })
+    }
+
+    /// Whether it is a depth: judged by one unit.
+    #[must_use]
+    pub fn is_depth(&self) -> bool {
+        self.metric == "competitive depth"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_can_be_judged() {
+        let claims = Claim::all().expect("built in");
+        assert!(claims.len() > 120, "{} claims", claims.len());
+        for claim in &claims {
+            claim.relation().unwrap_or_else(|error| panic!("{error}"));
+        }
+        let ids: std::collections::BTreeSet<_> = claims.iter().map(|claim| &claim.id).collect();
+        assert_eq!(ids.len(), claims.len());
+    }
+}

@@ -1,0 +1,30 @@
+//! What can go wrong.
+
+use foreseek_simulate::experiment::ExperimentError;
+
+/// Why claims could not be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The built-in list of claims can't be read: a fault of the program.
+    #[error("the list of claims: {0}")]
+    Claims(String),
+    /// A built-in figure can't be read: a fault of the program.
+    #[error("figure {file}: {reason}")]
+    Figure {
+        /// Its file.
+        file: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No claim has such a name.
+    #[error("no claim matches '{glob}'; names are like EU-two-rand, TR-*, *-depth-* ({known} can be run)")]
+    NoClaim {
+        /// What was asked for.
+        glob: String,
+        /// How many there are.
+        known: usize,
+    },
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] ExperimentError),
+}

@@ -1,0 +1,168 @@
+//! Figures: files that declare runs and how they are drawn.
+//!
+//! A figure file has a table `common` and a list `run`; each run is an experiment
+//! (`docs/simulator.md` lists the keys) with the common keys where it has none of its own. A list
+//! `chart` says what is drawn of them.
+
+use crate::Error;
+use foreseek_device::Profile;
+use foreseek_simulate::experiment::Experiment;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+macro_rules! figures {
+    ($($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../experiments/", $file)))),*]
+    };
+}
+
+/// Every figure's file. A new figure is a line here.
+const FILES: &[(&str, &str)] = figures![
+    "tr840-figure-05.toml",
+    "tr840-figure-06.toml",
+    "tr840-figure-08.toml",
+    "tr840-figure-09.toml",
+    "tr840-figure-10.toml",
+    "tr840-figure-14.toml",
+    "tr840-figure-15.toml",
+    "tr840-figure-16.toml",
+    "eurosys-figure-06.toml",
+    "eurosys-figure-07.toml",
+    "eurosys-figure-08.toml",
+    "eurosys-figure-09.toml",
+    "eurosys-figure-10.toml",
+    "eurosys-figure-11.toml",
+    "eurosys-figure-12.toml",
+    "eurosys-figure-13.toml",
+    "eurosys-section-6-6.toml",
+];
+
+/// One figure.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) file: &'static str,
+    /// What it is called in its paper.
+    pub(crate) title: String,
+    /// What it shows.
+    pub(crate) caption: String,
+    /// Its runs; their names are known to all figures.
+    pub(crate) runs: Vec<Experiment>,
+    /// What is drawn.
+    pub(crate) charts: Vec<Chart>,
+}
+
+/// One chart of a figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Chart {
+    /// Its title.
+    pub(crate) title: String,
+    /// How it is drawn.
+    pub(crate) kind: Kind,
+    /// The runs that it shows.
+    pub(crate) runs: Vec<String>,
+    /// The metric, by its name in results.
+    #[serde(default)]
+    pub(crate) metric: String,
+    /// Divide by this policy's value.
+    pub(crate) normalized_to: Option<String>,
+    /// Only this concurrency level.
+    pub(crate) concurrency: Option<u32>,
+}
+
+/// How a chart is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// The metric against concurrency, a curve a policy; one run.
+    Lines,
+    /// A group of bars a run and device, a bar a policy.
+    Bars,
+    /// How many fetches had how many pages; one run at one concurrency level.
+    Sizes,
+    /// Processor use over time; one run at one concurrency level.
+    Use,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    title: String,
+    caption: String,
+    #[serde(default)]
+    common: Table,
+    run: Vec<Table>,
+    chart: Vec<Chart>,
+}
+
+impl Figure {
+    /// All figures.
+    ///
+    /// # Errors
+    /// A file that was built in is damaged.
+    pub(crate) fn all() -> Result<Vec<Self>, Error> {
+        FILES.iter().map(|(file, text)| Self::parse(file, text)).collect()
+    }
+
+    fn parse(file: &'static str, text: &str) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Figure { file, reason };
+        let written: Written = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let device =
+            |name: &str| Profile::builtin(name).ok_or_else(|| format!("there is no device '{name}'"));
+        let runs = written.run.iter().map(|run| {
+            let text =
+                toml::to_string(&merged(&written.common, run)).map_err(|error| wrong(error.to_string()))?;
+            Ok(Experiment::parse(file, &text, &device)?)
+        });
+        let runs = runs.collect::<Result<Vec<_>, Error>>()?;
+        Ok(Self { file, title: written.title, caption: written.caption, runs, charts: written.chart })
+    }
+}
+
+/// The keys of both; where both have one, the second's, tables key by key.
+fn merged(common: &Table, own: &Table) -> Table {
+    let mut all = common.clone();
+    for (key, value) in own {
+        let value = match (all.get(key), value) {
+            (Some(Value::Table(common)), Value::Table(own)) => Value::Table(merged(common, own)),
+            _ => value.clone(),
+        };
+        all.insert(key.clone(), value);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_simulate::experiment::Metric;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_figure_can_be_read_and_draws_what_it_runs() {
+        let figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
+        let names: Vec<&str> =
+            figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a run's name is its only one");
+        for figure in &figures {
+            figure.runs.iter().for_each(|run| run.check().unwrap_or_else(|error| panic!("{error}")));
+            for chart in &figure.charts {
+                assert!(chart.runs.iter().all(|run| names.contains(&run.as_str())), "{}", chart.title);
+                let shown = matches!(chart.kind, Kind::Lines | Kind::Bars);
+                assert!(
+                    !shown || Metric::by_name(&chart.metric).is_some(),
+                    "{}: {}",
+                    figure.file,
+                    chart.metric
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_runs_own_keys_go_before_the_common_ones() {
+        let table = |text: &str| text.parse::<Table>().expect("TOML");
+        let all = merged(&table("a = 1\nb = 2\n[t]\nx = 1\ny = 2"), &table("b = 3\n[t]\ny = 4"));
+        assert_eq!(all, table("a = 1\nb = 3\n[t]\nx = 1\ny = 4"));
+    }
+}

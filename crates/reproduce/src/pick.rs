@@ -1,0 +1,137 @@
+//! Taking a claim's number from runs.
+
+use crate::Measured;
+use foreseek_simulate::experiment::{Metric, Point, Policy, Results, Summary};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// The results of runs, by the runs' names.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(BTreeMap<String, Results>);
+
+impl Runs {
+    pub(crate) fn insert(&mut self, results: Results) {
+        self.0.insert(results.experiment.clone(), results);
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Results> {
+        self.0.get(name)
+    }
+
+    /// The ratios of several runs.
+    pub(crate) fn all_ratios(
+        &self,
+        runs: &[&str],
+        policies: (&str, &str),
+        metric: &Metric,
+        within: &RangeInclusive<u32>,
+    ) -> Sweep {
+        Sweep(runs.iter().flat_map(|run| self.ratios(run, policies, metric, within).0).collect())
+    }
+
+    /// One metric of a policy over another's, at each of a run's devices and levels within.
+    pub(crate) fn ratios(
+        &self,
+        run: &str,
+        (ours, theirs): (&str, &str),
+        metric: &Metric,
+        within: &RangeInclusive<u32>,
+    ) -> Sweep {
+        let (ours, theirs) = (Policy::new(ours), Policy::new(theirs));
+        self.places(run, &ours, within, |results, point| {
+            let other = results.point(&point.device, &theirs, point.concurrency)?;
+            Some(point.ratio(other, metric))
+        })
+    }
+
+    /// One metric of a policy, at each of a run's devices and levels within.
+    pub(crate) fn values(
+        &self,
+        run: &str,
+        policy: &str,
+        metric: &Metric,
+        within: &RangeInclusive<u32>,
+    ) -> Sweep {
+        self.places(run, &Policy::new(policy), within, |_, point| Some(point.summary(metric)))
+    }
+
+    fn places(
+        &self,
+        run: &str,
+        policy: &Policy,
+        within: &RangeInclusive<u32>,
+        take: impl Fn(&Results, &Point) -> Option<Summary>,
+    ) -> Sweep {
+        let Some(results) = self.get(run) else { return Sweep(Vec::new()) };
+        let points = results.points.iter();
+        let points = points.filter(|point| point.policy == *policy && within.contains(&point.concurrency));
+        let place = |point: &Point| format!("{run}, {}, {policy}, at {}", point.device, point.concurrency);
+        Sweep(points.filter_map(|point| Some((place(point), take(results, point)?))).collect())
+    }
+}
+
+/// Values at the places of a sweep.
+#[derive(Debug)]
+pub(crate) struct Sweep(Vec<(String, Summary)>);
+
+impl Sweep {
+    /// The places of both.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// The places on one device only.
+    pub(crate) fn on(mut self, device: &str) -> Self {
+        self.0.retain(|(place, _)| place.split(", ").nth(1) == Some(device));
+        self
+    }
+
+    /// Every value times a number.
+    pub(crate) fn times(mut self, factor: f64) -> Self {
+        for (_, value) in &mut self.0 {
+            *value = Summary::of(value.values.iter().map(|value| value * factor).collect());
+        }
+        self
+    }
+
+    /// The place with the largest mean.
+    pub(crate) fn largest(self) -> Option<Measured> {
+        self.place(|value| value.mean)
+    }
+
+    /// The place with the smallest mean.
+    pub(crate) fn smallest(self) -> Option<Measured> {
+        self.place(|value| -value.mean)
+    }
+
+    /// The place whose mean is furthest from a stated range: where each place is to be in it.
+    pub(crate) fn furthest_from(self, range: RangeInclusive<f64>) -> Option<Measured> {
+        let far = |value: &Summary| (range.start() - value.mean).max(value.mean - range.end());
+        self.place(far)
+    }
+
+    /// The mean over the places, seed by seed.
+    pub(crate) fn mean(self) -> Option<Measured> {
+        let seeds = self.0.iter().map(|(_, value)| value.values.len()).min()?;
+        let of_seed = |seed: usize| {
+            self.0.iter().map(|(_, value)| value.values[seed]).sum::<f64>() / self.0.len() as f64
+        };
+        let value = Summary::of((0..seeds).map(of_seed).collect());
+        Some(Measured { sweep: self.0, ..Measured::value(value) })
+    }
+
+    /// A least value that every run of every place must keep.
+    pub(crate) fn every_run_at_least(self) -> Option<Measured> {
+        let runs: Vec<f64> = self.0.iter().flat_map(|(_, value)| value.values.clone()).collect();
+        if runs.is_empty() {
+            return None;
+        }
+        Some(Measured { sweep: self.0, ..Measured::bound(runs, f64::min) })
+    }
+
+    fn place(self, most: impl Fn(&Summary) -> f64) -> Option<Measured> {
+        let chosen = self.0.iter().max_by(|(_, a), (_, b)| most(a).total_cmp(&most(b)))?;
+        Some(Measured { value: chosen.1.clone(), sweep: self.0, ..Measured::number(0.0) })
+    }
+}

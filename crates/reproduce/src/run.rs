@@ -1,0 +1,116 @@
+//! Running what the claims need.
+
+use crate::claim::Claim;
+use crate::figure::Figure;
+use crate::outcome::{Judged, Outcome};
+use crate::pick::Runs;
+use crate::rows::{self, Context, Row};
+use crate::{Error, Verdict, charts};
+use foreseek_simulate::experiment::{self, Experiment};
+use foreseek_simulate::program::Drive;
+use foreseek_simulate::workload;
+use std::collections::BTreeSet;
+use wildmatch::WildMatch;
+
+/// What is to be reproduced, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only claims whose names match (`*` and `?`); `None` for all.
+    pub only: Option<String>,
+    /// A look: one seed and a fifth of the time.
+    pub quick: bool,
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// Threads.
+    pub workers: usize,
+}
+
+/// How far a reproduction has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress<'a> {
+    /// What is being run.
+    pub run: &'a str,
+    /// The share of all the work that is done, by virtual time.
+    pub share: f64,
+}
+
+/// Virtual time that a run of jobs takes, about: for the progress only.
+const JOBS_SECONDS: f64 = 100.0;
+
+/// Runs what the asked-for claims need, judges them and draws the figures for which all runs are there.
+///
+/// # Errors
+/// No claim matches, or a run fails.
+pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Outcome, Error> {
+    let asked = asked(options.only.as_deref())?;
+    let figures = Figure::all()?;
+    let needed: BTreeSet<&str> = match options.only {
+        // With all claims, all figures: also those that no claim needs.
+        None => figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect(),
+        Some(_) => asked.iter().flat_map(|(_, row)| row.needs).copied().collect(),
+    };
+    let plan: Vec<Experiment> = figures
+        .iter()
+        .flat_map(|figure| &figure.runs)
+        .filter(|run| needed.contains(run.name.as_str()))
+        .map(|run| prepared(run, options))
+        .collect();
+    let all: f64 = plan.iter().map(weight).sum();
+    let mut runs = Runs::default();
+    let mut before = 0.0;
+    for run in &plan {
+        let share = |within: f64| (before + within * weight(run)) / all;
+        let tell =
+            |step: experiment::Progress| progress(Progress { run: &run.name, share: share(step.share) });
+        runs.insert(experiment::run(run, options.workers, &tell)?);
+        before += weight(run);
+    }
+    let seeds: Vec<u64> = (0..SEEDS).map(|number| options.seed + number).collect();
+    let context = Context { runs: &runs, seeds: &seeds };
+    let judged = asked.into_iter().map(|(claim, row)| judge(claim, row, &context));
+    let claims = judged.collect::<Result<_, _>>()?;
+    Ok(Outcome { claims, figures: charts::draw(&figures, &runs), quick: options.quick, seed: options.seed })
+}
+
+/// Seeds of the rows that draw random numbers themselves.
+const SEEDS: u64 = 3;
+
+/// The claims that are asked for and can be run, in the order of the papers.
+fn asked(only: Option<&str>) -> Result<Vec<(Claim, &'static Row)>, Error> {
+    let pattern = WildMatch::new(only.unwrap_or("*"));
+    let mut asked = Vec::new();
+    for claim in Claim::all()? {
+        let row = rows::all().find(|row| row.id == claim.id && pattern.matches(row.id));
+        asked.extend(row.map(|row| (claim, row)));
+    }
+    match only {
+        Some(glob) if asked.is_empty() => {
+            Err(Error::NoClaim { glob: glob.to_owned(), known: rows::all().count() })
+        }
+        _ => Ok(asked),
+    }
+}
+
+fn prepared(run: &Experiment, options: &Options) -> Experiment {
+    let mut run = run.clone();
+    for seed in &mut run.seeds {
+        *seed += options.seed - 1;
+    }
+    if options.quick { run.quick() } else { run }
+}
+
+fn weight(run: &Experiment) -> f64 {
+    let runs = run.devices.len() * run.policies.len() * run.concurrency.len() * run.seeds.len();
+    let closed = workload::by_name(&run.workload, &run.parameters)
+        .is_ok_and(|workload| workload.drive() == Drive::Closed);
+    let each = if closed { (run.warm_up + run.duration).as_secs_f64() } else { JOBS_SECONDS };
+    runs as f64 * each
+}
+
+fn judge(claim: Claim, row: &'static Row, context: &Context<'_>) -> Result<Judged, Error> {
+    let measured = (row.measure)(context)
+        .ok_or_else(|| Error::Claims(format!("{}: its runs lack what it takes", claim.id)))?;
+    let verdict = Verdict::of(&claim, &measured)?;
+    let why = row.why.filter(|_| !verdict.holds);
+    Ok(Judged { claim, measured, verdict, why })
+}

@@ -1,0 +1,43 @@
+//! The outcome as a table for people.
+
+use crate::Outcome;
+use comfy_table::{Cell, CellAlignment, Color, Table, presets};
+
+impl Outcome {
+    /// A line a claim, then how many hold. `colour` marks the misses red.
+    #[must_use]
+    pub fn to_table(&self, colour: bool) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        table.set_header(["claim", "section", "metric", "paper", "ours", ""]);
+        if let Some(column) = table.column_mut(4) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for judged in &self.claims {
+            let claim = &judged.claim;
+            let mut verdict = Cell::new(judged.judgement());
+            if colour && !judged.verdict.holds {
+                verdict = verdict.fg(Color::Red);
+            }
+            table.add_row([
+                Cell::new(&claim.id),
+                Cell::new(format!("{} {}", claim.paper, claim.section)),
+                Cell::new(&claim.metric),
+                Cell::new(judged.stated()),
+                Cell::new(judged.ours()),
+                verdict,
+            ]);
+        }
+        if colour {
+            table.enforce_styling();
+        }
+        let mut text = format!("{table}\n\n{} of {} claims hold", self.holding(), self.claims.len());
+        text.push_str(if self.quick { " (a look: one seed, no intervals)\n" } else { "\n" });
+        for judged in &self.claims {
+            if let Some(why) = judged.why {
+                text.push_str(&format!("{}: {why}\n", judged.claim.id));
+            }
+        }
+        text
+    }
+}
