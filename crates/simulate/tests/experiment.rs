@@ -116,7 +116,7 @@ fn what_is_wrong_is_said_with_file_key_and_reason() {
         ("duration_s = \"long\"\n", ["x.toml", "duration_s", "string"]),
         ("duration_s = -1\n", ["x.toml", "duration_s", "-1"]),
         ("concurrency = []\n", ["x.toml", "concurrency", "0 entries"]),
-        ("concurrency = [0]\n", ["x.toml", "concurrency", "1 or more"]),
+        ("concurrency = [0]\n", ["x.toml", "concurrency", "give 1 to"]),
         ("scheduler = \"elevators\"\n", ["x.toml", "scheduler", "noop"]),
         ("policies = [\"linux\"]\n", ["x.toml", "policies", "linux-2.6.3"]),
         ("policies = [\"none+lru\"]\n", ["x.toml", "policies", "linux-2.6"]),
@@ -131,14 +131,23 @@ fn what_is_wrong_is_said_with_file_key_and_reason() {
     }
     let error = parse("[workload]\nname = \"one\"\n").expect_err("no such workload");
     assert!(error.contains("x.toml: workload") && error.contains("one-whole-0"), "{error}");
+    let error = parse(&format!("{workload}data_size = \"9 PiB\"\n")).expect_err("no such device");
+    assert!(error.contains("x.toml: workload.data_size") && error.contains("9 PiB"), "{error}");
     let error = parse(&format!("{workload}[machine]\nmemory = \"lots\"\n")).expect_err("no size");
     assert!(error.contains("line 4") && error.contains("memory") && error.contains("lots"), "{error}");
 }
 
 #[test]
-fn a_machine_without_room_for_a_cache_is_refused_with_the_remedy() {
+fn a_machine_beyond_its_limits_is_refused_with_the_remedy() {
     let mut experiment = small("noop");
     experiment.machine.memory = foreseek_simulate::machine::Memory::of(foreseek_units::Bytes::mib(64));
     let error = run(&experiment, 1, &|_| {}).expect_err("too small").to_string();
     assert!(error.contains("64 MiB") && error.contains("at least"), "{error}");
+    experiment.machine.memory = foreseek_simulate::machine::Memory::of(foreseek_units::Bytes::gib(4096));
+    let error = run(&experiment, 1, &|_| {}).expect_err("too much").to_string();
+    assert!(error.contains("4 TiB") && error.contains("at most"), "{error}");
+    let mut experiment = small("noop");
+    experiment.machine.processors = u32::MAX;
+    let error = run(&experiment, 1, &|_| {}).expect_err("too many").to_string();
+    assert!(error.contains("processors") && error.contains("1 to"), "{error}");
 }

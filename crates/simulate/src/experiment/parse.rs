@@ -11,7 +11,7 @@ use crate::workload::{Aging, Parameters};
 use foreseek_device::Profile;
 use foreseek_prefetch::depth::{Averaging, PageMeasure};
 use foreseek_prefetch::stream;
-use foreseek_units::{Bytes, Nanos, Pages, Sectors};
+use foreseek_units::{Bytes, Nanos, Pages, SECTORS_PER_PAGE, Sectors};
 use serde::Deserialize;
 
 /// The longest text of an experiment: a few hundred lines. It keeps a wrong path from being parsed.
@@ -19,6 +19,9 @@ const LENGTH_LIMIT: usize = 1 << 20;
 
 /// The longest window or depth in pages: a gibibyte, more than any memory should give to one fetch.
 const FETCH_LIMIT: u64 = Bytes::gib(1).pages_floor().get();
+
+/// The most requests of a pool: 256 for each handler of the largest benchmark.
+const REQUESTS_LIMIT: u64 = 1 << 20;
 
 /// An experiment as it is written.
 #[derive(Debug, Deserialize)]
@@ -331,13 +334,13 @@ impl Reader<'_> {
         to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
         to.in_device = given.in_device.unwrap_or(to.in_device);
-        let least = [
-            ("block.requests", to.requests as u64),
-            ("block.largest_sectors", to.largest.get()),
-            ("block.in_device", to.in_device as u64),
+        let limits = [
+            ("block.requests", to.requests as u64, REQUESTS_LIMIT),
+            ("block.largest_sectors", to.largest.get(), FETCH_LIMIT * SECTORS_PER_PAGE),
+            ("block.in_device", to.in_device as u64, REQUESTS_LIMIT),
         ];
-        match least.into_iter().find(|(_, value)| *value == 0) {
-            Some((key, _)) => Err(self.wrong(key, "must be at least 1".to_owned())),
+        match limits.into_iter().find(|(_, value, most)| !(1..=*most).contains(value)) {
+            Some((key, value, most)) => Err(self.wrong(key, format!("is {value}: give 1 to {most}"))),
             None => Ok(()),
         }
     }

@@ -2,9 +2,9 @@
 
 use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMIT};
 use crate::block::{self, BlockLayer, scheduler};
-use crate::machine::{Machine, Parts, Period, Report, reclaim};
+use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Period, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
-use crate::workload::{self, Layout};
+use crate::workload::{self, Layout, Parameters};
 use foreseek_device::{Build, Profile};
 use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::engine::Extent;
@@ -185,12 +185,15 @@ impl Experiment {
                 return Err(self.wrong(key, reason));
             }
         }
-        if self.concurrency.contains(&0) {
-            return Err(self.wrong("concurrency", "0 requests at a time are no load: give 1 or more".into()));
+        let levels = 1..=CONCURRENCY_LIMIT;
+        if let Some(level) = self.concurrency.iter().find(|level| !levels.contains(*level)) {
+            let reason = format!("{level} requests at a time: give 1 to {CONCURRENCY_LIMIT}");
+            return Err(self.wrong("concurrency", reason));
         }
         if self.duration.is_zero() {
             return Err(self.wrong("duration_s", "must be more than 0".into()));
         }
+        self.check_sizes()?;
         let workload = self.workload()?;
         if workload.drive() != Drive::Closed && self.concurrency.as_slice() != [1] {
             let reason = format!("workload {} is a batch of jobs: leave it out", self.workload);
@@ -203,6 +206,23 @@ impl Experiment {
             self.reclaim(policy)?;
         }
         self.scheduler()?;
+        Ok(())
+    }
+
+    /// Whether the sizes given fit onto the devices: a slip of a unit would else make files by the
+    /// billion before the layout finds that they have no room.
+    fn check_sizes(&self) -> Result<(), ExperimentError> {
+        let Parameters { file_size, data_size, .. } = &self.parameters;
+        for device in &self.devices {
+            for (key, size) in [("workload.file_size", file_size), ("workload.data_size", data_size)] {
+                if let Some(size) = size.filter(|size| *size > device.capacity()) {
+                    let (name, capacity) = (device.name(), device.capacity());
+                    return Err(
+                        self.wrong(key, format!("{size} do not fit onto {name}, which has {capacity}"))
+                    );
+                }
+            }
+        }
         Ok(())
     }
 

@@ -14,9 +14,30 @@ pub enum MachineError {
         /// Of the layout.
         placed: usize,
     },
-    /// Nothing could run.
-    #[error("a machine needs at least one processor: set processors to 1 or more")]
-    NoProcessor,
+    /// Nothing could run, or too much.
+    #[error("a machine with {processors} processors: give 1 to {most}")]
+    Processors {
+        /// What was asked for.
+        processors: u32,
+        /// The most that is possible.
+        most: u32,
+    },
+    /// More memory than frames are counted in.
+    #[error("a machine with {total} of memory: give at most {most}")]
+    TooMuchMemory {
+        /// What was asked for.
+        total: Bytes,
+        /// The most that is possible.
+        most: Bytes,
+    },
+    /// More requests at a time than a machine should hold.
+    #[error("{concurrency} requests at a time: give 1 to {most}")]
+    Concurrency {
+        /// What was asked for.
+        concurrency: u32,
+        /// The most that is possible.
+        most: u32,
+    },
     /// Nothing would be left for the page cache.
     #[error(
         "{total} of memory leave no room for a page cache beside full private memory: give at least {least}"

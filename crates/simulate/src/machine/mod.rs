@@ -43,11 +43,21 @@ use events::{Event, Events};
 use files::File;
 use foreseek_prefetch::engine::Extent;
 use foreseek_prefetch::stream::{Ahead, Prefetcher};
-use foreseek_units::{Instant, Lba, Nanos};
+use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use frames::Frames;
 use process::{Process, Stream};
 use slab::Slab;
 use std::collections::VecDeque;
+
+/// Most processors: as many as today's largest machines have; idle ones are looked for in turn.
+pub const PROCESSORS_LIMIT: u32 = 1024;
+
+/// Most requests at a time: 16 times the most that the benchmark shows, and more than process ids of
+/// the papers' kernels (32,768).
+pub const CONCURRENCY_LIMIT: u32 = 1 << 16;
+
+/// Most memory: frames and page tables count in 31 bits, and two in three of those are left unused.
+pub const MEMORY_LIMIT: Bytes = Bytes::gib(2048);
 
 /// Everything that makes a machine.
 pub struct Parts {
@@ -118,8 +128,8 @@ impl Machine {
     /// A machine at rest.
     ///
     /// # Errors
-    /// There are not as many lists of extents as files, memory is too small for a page cache, or the
-    /// machine has no processor.
+    /// There are not as many lists of extents as files, memory is too small for a page cache, or
+    /// something is beyond its limit.
     pub fn new(parts: Parts) -> Result<Self, MachineError> {
         let Parts { settings, block, prefetcher, reclaim, workload, extents, concurrency, seed } = parts;
         let specs = workload.files();
@@ -132,7 +142,7 @@ impl Machine {
             specs.iter().zip(extents).map(|(spec, extents)| File::new(spec.length, extents)).collect();
         let drive = workload.drive();
         let mut machine = Self {
-            processors: processors::Processors::new(settings.processors),
+            processors: processors::Processors::new(settings.processors.min(PROCESSORS_LIMIT)),
             settings,
             now: Instant::ZERO,
             end: Instant::ZERO,
@@ -168,8 +178,15 @@ impl Machine {
         let Settings { memory, processors, .. } = &self.settings;
         let least = memory.high * 2;
         let share = memory.total.pages_floor().scale(1.0 - memory.private_share);
-        if *processors == 0 {
-            return Err(MachineError::NoProcessor);
+        if !(1..=PROCESSORS_LIMIT).contains(processors) {
+            return Err(MachineError::Processors { processors: *processors, most: PROCESSORS_LIMIT });
+        }
+        let concurrency = self.client.concurrency;
+        if !(1..=CONCURRENCY_LIMIT).contains(&concurrency) {
+            return Err(MachineError::Concurrency { concurrency, most: CONCURRENCY_LIMIT });
+        }
+        if memory.total > MEMORY_LIMIT {
+            return Err(MachineError::TooMuchMemory { total: memory.total, most: MEMORY_LIMIT });
         }
         if share < memory.system.pages_ceil() + least {
             let least = (memory.system + least.bytes()).scale(1.0 / (1.0 - memory.private_share));
