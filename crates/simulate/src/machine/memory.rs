@@ -12,7 +12,7 @@
 use super::Machine;
 use super::files::Entry;
 use super::frames::FrameNo;
-use foreseek_units::{Bytes, Instant, Pages};
+use foreseek_units::{Instant, Pages};
 
 /// Who has the memory now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,11 +128,5 @@ impl Machine {
         if let Some(at) = self.reclaim.deadline().filter(|at| *at > self.now) {
             self.events.arrange(at.max(Instant::ZERO), super::events::Event::Reclaim);
         }
-    }
-
-    /// Memory that the page cache has when no process runs.
-    #[must_use]
-    pub fn cache_memory(&self) -> Bytes {
-        self.cache_limit().bytes()
     }
 }

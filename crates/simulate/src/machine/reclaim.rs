@@ -56,9 +56,8 @@ pub trait Reclaim: Send {
     fn referenced(&mut self, now: Instant, frame: FrameNo);
     /// A page may not be (or may again be) a victim: it is on its way, dirty or about to be used.
     fn held(&mut self, frame: FrameNo, held: bool);
-    /// A page has left the cache by another way than [`Reclaim::victim`].
-    fn removed(&mut self, frame: FrameNo);
-    /// Takes the page that goes first out of the lists; none where every page is held.
+    /// Takes the page that goes first out of the lists; none where every page is held. Pages leave in no
+    /// other way.
     fn victim(&mut self, now: Instant) -> Option<FrameNo>;
 
     /// A page was wanted that is not in memory. `unused` tells that it had been read ahead for the
@@ -114,10 +113,6 @@ impl Reclaim for Linux26 {
 
     fn held(&mut self, frame: FrameNo, held: bool) {
         self.lists.hold(frame.0, held);
-    }
-
-    fn removed(&mut self, frame: FrameNo) {
-        self.lists.remove(frame.0);
     }
 
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {

@@ -196,7 +196,6 @@ impl Reclaim for Miser {
     fn inserted(&mut self, _now: Instant, _inserted: Inserted) {}
     fn referenced(&mut self, _now: Instant, _frame: FrameNo) {}
     fn held(&mut self, _frame: FrameNo, _held: bool) {}
-    fn removed(&mut self, _frame: FrameNo) {}
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
         None
     }
