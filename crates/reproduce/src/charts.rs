@@ -4,12 +4,16 @@ use crate::figure::{Chart, Figure, Kind};
 use crate::outcome::Drawn;
 use crate::pick::Runs;
 use foreseek_chart::{Across, Bars, Group, Lines, Point, Series};
+use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Metric, Policy, Results, Summary};
+use foreseek_units::{Lba, Sectors};
 
 /// Pages in a bucket of the histogram of sizes (TR-840 figure 11).
 const BUCKET: usize = 8;
 /// Seconds over which processor use is averaged in a chart of it.
 const USE_SECONDS: usize = 2;
+/// Points of a device's curve: more than a chart's width can tell apart.
+const CURVE_POINTS: u32 = 200;
 
 /// Draws every figure for which at least one chart's runs are there.
 pub(crate) fn draw(figures: &[Figure], runs: &Runs) -> Vec<Drawn> {
@@ -32,7 +36,36 @@ impl Chart {
             Kind::Bars => self.bars(&results),
             Kind::Sizes => self.sizes(results.first()?),
             Kind::Use => self.processor_use(results.first()?),
+            Kind::Seek => self.seek_times(),
+            Kind::Rate => self.rates(),
         }
+    }
+
+    /// `f_seek` as the policies have it of the devices.
+    fn seek_times(&self) -> Option<String> {
+        let time = |device: &Profile, at| device.seek_time(Sectors(at)).as_millis_f64();
+        self.over("distance of the seek, % of the device", "ms", self.of_devices(time)?)
+    }
+
+    /// `f_transfer` likewise.
+    fn rates(&self) -> Option<String> {
+        let rate = |device: &Profile, at| device.rate_at(Lba(at)).as_mb_per_second();
+        self.over("place of the transfer, % of the device", "MB/s", self.of_devices(rate)?)
+    }
+
+    /// A curve a device over its sectors, with more points at its start, where seek times bend.
+    fn of_devices(&self, value: impl Fn(&Profile, u64) -> f64) -> Option<Vec<Series>> {
+        let curve = |name: &String| {
+            let device = Profile::builtin(name)?;
+            let last = device.capacity().sectors_floor().get().saturating_sub(1);
+            let points = (0..=CURVE_POINTS).map(|number| {
+                let share = (f64::from(number) / f64::from(CURVE_POINTS)).powi(2);
+                let y = value(&device, (last as f64 * share) as u64);
+                Point { x: 100.0 * share, y, low: y, high: y }
+            });
+            Some(Series { name: name.clone(), points: points.collect() })
+        };
+        self.devices.iter().map(curve).collect()
     }
 
     fn lines(&self, results: &Results) -> Option<String> {
@@ -154,4 +187,25 @@ fn unit(metric: &Metric) -> String {
         other => other,
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curves_of_devices_are_drawn_without_a_run_and_are_the_papers() {
+        let figures = Figure::all().expect("built in");
+        let drawn = draw(&figures, &Runs::default());
+        let files: Vec<&str> = drawn.iter().map(|figure| figure.file).collect();
+        assert_eq!(files, ["tr840-figure-03.toml", "eurosys-figure-04.toml"]);
+        assert!(drawn.iter().all(|figure| figure.charts.len() == 2));
+        let chart = figures[0].charts.iter().find(|chart| chart.kind == Kind::Seek).expect("declared");
+        let curves = chart.of_devices(|device, at| device.seek_time(Sectors(at)).as_millis_f64());
+        for series in curves.expect("built-in devices") {
+            let times: Vec<f64> = series.points.iter().map(|point| point.y).collect();
+            assert_eq!((times[0], times.len()), (0.0, 201), "{}", series.name);
+            assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{}: {times:?}", series.name);
+        }
+    }
 }

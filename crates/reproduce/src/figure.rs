@@ -2,7 +2,7 @@
 //!
 //! A figure file has a table `common` and a list `run`; each run is an experiment
 //! (`docs/simulator.md` lists the keys) with the common keys where it has none of its own. A list
-//! `chart` says what is drawn of them.
+//! `chart` says what is drawn of them, or of the devices themselves.
 
 use crate::Error;
 use foreseek_device::Profile;
@@ -18,6 +18,7 @@ macro_rules! figures {
 
 /// Every figure's file. A new figure is a line here.
 const FILES: &[(&str, &str)] = figures![
+    "tr840-figure-03.toml",
     "tr840-figure-05.toml",
     "tr840-figure-06.toml",
     "tr840-figure-08.toml",
@@ -26,6 +27,7 @@ const FILES: &[(&str, &str)] = figures![
     "tr840-figure-14.toml",
     "tr840-figure-15.toml",
     "tr840-figure-16.toml",
+    "eurosys-figure-04.toml",
     "eurosys-figure-06.toml",
     "eurosys-figure-07.toml",
     "eurosys-figure-08.toml",
@@ -60,7 +62,11 @@ pub(crate) struct Chart {
     /// How it is drawn.
     pub(crate) kind: Kind,
     /// The runs that it shows.
+    #[serde(default)]
     pub(crate) runs: Vec<String>,
+    /// The built-in devices that it shows, where it shows devices and no runs.
+    #[serde(default)]
+    pub(crate) devices: Vec<String>,
     /// The metric, by its name in results.
     #[serde(default)]
     pub(crate) metric: String,
@@ -82,6 +88,10 @@ pub(crate) enum Kind {
     Sizes,
     /// Processor use over time; one run at one concurrency level.
     Use,
+    /// The time of a seek over its distance, a curve a device; no run.
+    Seek,
+    /// The rate of sequential reading over its place, a curve a device; no run.
+    Rate,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +101,7 @@ struct Written {
     caption: String,
     #[serde(default)]
     common: Table,
+    #[serde(default)]
     run: Vec<Table>,
     chart: Vec<Chart>,
 }
@@ -148,6 +159,11 @@ mod tests {
             figure.runs.iter().for_each(|run| run.check().unwrap_or_else(|error| panic!("{error}")));
             for chart in &figure.charts {
                 assert!(chart.runs.iter().all(|run| names.contains(&run.as_str())), "{}", chart.title);
+                let of_devices = matches!(chart.kind, Kind::Seek | Kind::Rate);
+                assert_eq!(of_devices, chart.runs.is_empty(), "{}: {}", figure.file, chart.title);
+                assert_eq!(of_devices, !chart.devices.is_empty(), "{}: {}", figure.file, chart.title);
+                let known = |device: &String| Profile::builtin(device).is_some();
+                assert!(chart.devices.iter().all(known), "{}: {:?}", figure.file, chart.devices);
                 let shown = matches!(chart.kind, Kind::Lines | Kind::Bars);
                 assert!(
                     !shown || Metric::by_name(&chart.metric).is_some(),
