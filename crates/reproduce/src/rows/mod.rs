@@ -32,6 +32,12 @@ impl Row {
     ) -> Self {
         Self { id, needs, measure, why: None }
     }
+
+    /// Says what an experiment has shown of why the claim is missed; told only while it is. The
+    /// experiments are in docs/reproduction.md.
+    const fn missed(self, why: &'static str) -> Self {
+        Self { why: Some(why), ..self }
+    }
 }
 
 /// What a measurement may use.
@@ -52,6 +58,8 @@ mod tests {
     use super::*;
     use crate::claim::Claim;
     use crate::figure::Figure;
+    use foreseek_device::Profile;
+    use foreseek_simulate::experiment::Experiment;
     use std::collections::BTreeSet;
 
     #[test]
@@ -66,6 +74,45 @@ mod tests {
         let rows: Vec<&str> = all().map(|row| row.id).collect();
         assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), wanted);
         assert_eq!((rows.len(), wanted.len()), (59, 59), "each once");
+    }
+
+    #[test]
+    fn an_explanation_names_an_experiment_with_its_numbers() {
+        for (row, why) in all().filter_map(|row| Some((row, row.why?))) {
+            assert!(why.contains(|c: char| c.is_ascii_digit()), "{}: no number", row.id);
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            let files =
+                why.split(['(', ')', ' ', ',', ';', ':']).filter(|word| word.starts_with("experiments/"));
+            let files: Vec<_> = files.map(|file| root.join(file)).collect();
+            assert!(!files.is_empty(), "{}: no experiment to repeat", row.id);
+            assert!(files.iter().all(|file| file.is_file()), "{}: {files:?}", row.id);
+        }
+    }
+
+    /// They are read and checked, though not run.
+    #[test]
+    fn the_experiments_that_explain_can_be_read() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let device = |name: &str| match Profile::builtin(name) {
+            Some(profile) => Ok(profile),
+            None => {
+                let text = std::fs::read_to_string(root.join(name)).map_err(|error| error.to_string())?;
+                Profile::parse(name, &text).map_err(|error| error.to_string())
+            }
+        };
+        let mut read = 0;
+        for entry in std::fs::read_dir(root.join("experiments/misses")).expect("experiments/misses/") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let name = path.display().to_string();
+            if text.contains("[workload]") {
+                Experiment::parse(&name, &text, &device).unwrap_or_else(|error| panic!("{error}"));
+                read += 1;
+            } else {
+                Profile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+        assert!(read >= 12, "{read}");
     }
 
     #[test]
