@@ -54,11 +54,15 @@ pub(super) fn rows(outcome: &Outcome, run: &Run) -> Vec<Row> {
         rows.push(both("memory, most at a time", false, &|run| run.memory_peak.to_string()));
     }
     let scaled = run.limit.time.scale(outcome.time_scale).as_secs_f64();
-    rows.push(only("best schedule at that memory, s", false, seconds(scaled)));
-    rows.push(only("time over best schedule", true, format!("{:.2}", run.limit_ratio(outcome.time_scale))));
+    rows.push(only("best schedule in rounds at that memory, s", false, seconds(scaled)));
+    rows.push(only(
+        "time over best schedule in rounds",
+        true,
+        format!("{:.2}", run.limit_ratio(outcome.time_scale)),
+    ));
     if let (Some((buffer, _)), Some(ratio)) = (run.at_buffer, run.buffer_ratio(outcome.time_scale)) {
         rows.push(only("buffer in use", false, buffer.to_string()));
-        rows.push(only("time over best schedule with that", false, format!("{ratio:.2}")));
+        rows.push(only("time over best schedule in rounds with that", false, format!("{ratio:.2}")));
     }
     rows
 }
