@@ -1,10 +1,10 @@
 //! The outcome as one page that opens without a network: no script, no font, nothing from outside.
 
-use super::escape;
 use super::figures::{self, Row};
 use super::svg::{Panel, Plot};
 use crate::QUERY;
 use crate::outcome::{Outcome, Run};
+use foreseek_chart::escape;
 use std::fmt::Write;
 
 impl Run {

@@ -1,6 +1,5 @@
 //! What the demo shows at its end: a table, a plot of each run, a page that holds them, and JSON.
 
-mod axis;
 mod figures;
 mod html;
 mod json;
@@ -41,22 +40,6 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
     }
     put("demo.json", format!("{:#}\n", outcome.to_json()))?;
     put("index.html", outcome.to_html())
-}
-
-/// Text that is safe within an element or a quoted attribute of SVG and HTML.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            _ => safe.push(character),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

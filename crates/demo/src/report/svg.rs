@@ -7,8 +7,7 @@
 //! The text stands by itself: no script, no font, no reference to anything outside. Colours follow
 //! the reader's preference for light or dark.
 
-use super::axis::{Axis, plain};
-use super::escape;
+use foreseek_chart::{Axis, escape, plain};
 use foreseek_units::{Bytes, Lba, Nanos};
 use std::fmt::Write;
 

@@ -5,6 +5,7 @@ mod device;
 mod devices;
 mod disk;
 mod profile;
+mod progress;
 mod reproduce;
 mod simulate;
 mod trace;

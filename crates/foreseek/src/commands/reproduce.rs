@@ -1,19 +1,12 @@
 //! `foreseek reproduce`: the papers' claims, run and judged.
 
+use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_reproduce::{Options, Outcome, Progress, reproduce};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Parts of the progress bar: a thousandth is as much as a terminal shows.
-const PARTS: u64 = 1000;
-
-/// How often the bar is drawn at most.
-const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Options of `foreseek reproduce`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +41,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     args.output.as_deref().map(prepare).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = Options { only: args.only.clone(), quick: args.quick, seed: args.seed, workers };
-    let outcome = with_progress(&args, |progress| reproduce(&options, progress))?;
+    let outcome = with_bar(args.quiet, |tell| {
+        reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+    })?;
     // What was measured is shown in any case: a report that cannot be written is said after it.
     let report = args.output.as_deref().map(|folder| write(&outcome, folder));
     let mut text = match args.format {
@@ -79,31 +74,4 @@ fn write(outcome: &Outcome, folder: &Path) -> anyhow::Result<PathBuf> {
     put("results.json", format!("{:#}\n", outcome.to_json()))?;
     put("results.csv", outcome.to_csv())?;
     put("report.html", outcome.to_html())
-}
-
-/// Runs it with a bar on a terminal. The time left is reckoned from the share of virtual time that
-/// has passed.
-fn with_progress<T>(args: &Args, work: impl FnOnce(&(dyn Fn(Progress<'_>) + Sync)) -> T) -> T {
-    if args.quiet || !std::io::stderr().is_terminal() {
-        return work(&|_| {});
-    }
-    let bar = ProgressBar::new(PARTS);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}") {
-        bar.set_style(style);
-    }
-    let begun = Instant::now();
-    let drawn = std::sync::Mutex::new(begun);
-    let result = work(&|progress| {
-        let Ok(mut drawn) = drawn.try_lock() else { return };
-        if drawn.elapsed() < DRAW_EVERY {
-            return;
-        }
-        *drawn = Instant::now();
-        bar.set_position((progress.share * PARTS as f64) as u64);
-        let left = begun.elapsed().as_secs_f64() * (1.0 / progress.share.max(1e-6) - 1.0);
-        let left = indicatif::HumanDuration(Duration::from_secs_f64(left.clamp(0.0, 1e6)));
-        bar.set_message(format!("{}, {left} left", progress.run));
-    });
-    bar.finish_and_clear();
-    result
 }

@@ -1,24 +1,17 @@
 //! `foreseek simulate`: runs an experiment in virtual time.
 
+use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_simulate::experiment::{Experiment, METRICS, Metric, Progress, Results, Summary, run};
 use foreseek_storage::profile;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Parts of the progress bar: a thousandth is as much as a terminal shows.
-const PARTS: u64 = 1000;
 
 /// How much of an experiment file is read; the parser takes no more.
 const LENGTH_LIMIT: u64 = 1 << 21;
-
-/// How often the bar is drawn at most.
-const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Options of `foreseek simulate`.
 #[derive(Debug, clap::Args)]
@@ -59,7 +52,11 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
     // Before the work: a place that cannot be written is known at once, and nothing is lost later.
     let csv = args.csv.as_deref().map(Csv::check).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let results = with_progress(&args, |progress| run(&experiment, workers, progress))?;
+    let results = with_bar(args.quiet, |tell| {
+        run(&experiment, workers, &|progress: Progress| {
+            tell(progress.share, &format!("{} of {} runs", progress.over, progress.runs));
+        })
+    })?;
     if let Some(csv) = csv {
         csv.write(&results.to_csv())?;
     }
@@ -120,40 +117,6 @@ impl<'a> Csv<'a> {
             .tempfile_in(folder)
             .with_context(|| self.cannot())
     }
-}
-
-/// Runs it with a bar on a terminal. The time left is reckoned from the share of virtual time that
-/// has passed, which the bar's own estimate would smooth too much: runs differ in speed.
-fn with_progress<T>(args: &Args, work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T) -> T {
-    if args.quiet || !std::io::stderr().is_terminal() {
-        return work(&|_| {});
-    }
-    let bar = ProgressBar::new(PARTS);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3}%  {msg}") {
-        bar.set_style(style);
-    }
-    let begun = Instant::now();
-    let drawn = std::sync::Mutex::new(begun);
-    let result = work(&|progress| {
-        let Ok(mut drawn) = drawn.try_lock() else { return };
-        if drawn.elapsed() < DRAW_EVERY {
-            return;
-        }
-        *drawn = Instant::now();
-        bar.set_position((progress.share * PARTS as f64) as u64);
-        bar.set_message(message(progress, begun.elapsed()));
-    });
-    bar.finish_and_clear();
-    result
-}
-
-fn message(progress: Progress, passed: Duration) -> String {
-    let runs = format!("{} of {} runs", progress.over, progress.runs);
-    if progress.share <= 0.0 {
-        return runs;
-    }
-    let left = passed.as_secs_f64() * (1.0 / progress.share - 1.0);
-    format!("{runs}, {} left", indicatif::HumanDuration(Duration::from_secs_f64(left.max(0.0))))
 }
 
 /// The metrics of the table; the others are in JSON and CSV.
