@@ -1,10 +1,11 @@
 //! How a client works, from the program or from the environment.
 
 use crate::Error;
-use foreseek_prefetch::{Mode, Order, ParseModeError};
+use foreseek_prefetch::Order;
 use foreseek_units::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 /// Variables that name a file.
@@ -18,8 +19,8 @@ pub struct Settings {
     pub disabled: bool,
     /// The policy's choices. `FORESEEK_MEMORY=512M` sets `memory`: at most this much page cache, below
     /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`,
-    /// `FORESEEK_MODE=blocking|pipelined` sets `mode`. Its
-    /// `infill` is overridden by [`Settings::infill`].
+    /// `FORESEEK_MODE=blocking|pipelined` sets `mode`, `FORESEEK_SHARE=stock|probing|paper|N%` sets
+    /// `share`. Its `infill` is overridden by [`Settings::infill`].
     pub policy: foreseek_prefetch::Settings,
     /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path`
     /// sets it to what that device profile says. `None`: none on a device
@@ -66,7 +67,10 @@ impl Settings {
             settings.policy.order = order(&value)?;
         }
         if let Some(value) = get("FORESEEK_MODE") {
-            settings.policy.mode = mode(&value)?;
+            settings.policy.mode = parsed("FORESEEK_MODE", &value)?;
+        }
+        if let Some(value) = get("FORESEEK_SHARE") {
+            settings.policy.share = parsed("FORESEEK_SHARE", &value)?;
         }
         if let Some(value) = get("FORESEEK_PROFILE") {
             settings.infill = Some(infill(&value)?);
@@ -112,9 +116,10 @@ fn order(value: &OsString) -> Result<Order, Error> {
     }
 }
 
-fn mode(value: &OsString) -> Result<Mode, Error> {
+/// What says itself which words it takes.
+fn parsed<T: FromStr<Err: std::error::Error>>(name: &'static str, value: &OsString) -> Result<T, Error> {
     let text = value.to_str().unwrap_or_default();
-    text.parse().map_err(|error: ParseModeError| wrong("FORESEEK_MODE", value, error.to_string()))
+    text.parse().map_err(|error: T::Err| wrong(name, value, error.to_string()))
 }
 
 /// What the device profile of that name or in that file says.
@@ -137,6 +142,7 @@ fn with_process_id(path: &OsString) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_prefetch::{Mode, Share};
     use foreseek_units::Pages;
 
     fn from(variables: &[(&str, &str)]) -> Result<Settings, Error> {
@@ -151,6 +157,7 @@ mod tests {
             ("FORESEEK_MEMORY", "512M"),
             ("FORESEEK_ORDER", "file"),
             ("FORESEEK_MODE", "blocking"),
+            ("FORESEEK_SHARE", "75%"),
             ("FORESEEK_STATS", "/tmp/stats-%p.json"),
             ("FORESEEK_RECORD", ""),
         ])
@@ -158,6 +165,7 @@ mod tests {
         assert_eq!(settings.policy.memory, Some(Pages(131_072)));
         assert_eq!(settings.policy.order, Order::File);
         assert_eq!(settings.policy.mode, Mode::Blocking);
+        assert_eq!(settings.policy.share, Share::Percent(75));
         let stats = format!("/tmp/stats-{}.json", std::process::id());
         assert_eq!(settings.stats, Some(PathBuf::from(stats)));
         assert_eq!(settings.record, None);
@@ -186,6 +194,7 @@ mod tests {
             ("FORESEEK_MEMORY", "100", "4 KiB"),
             ("FORESEEK_ORDER", "random", "disk or file"),
             ("FORESEEK_MODE", "fast", "blocking or pipelined"),
+            ("FORESEEK_SHARE", "101%", "probing"),
             ("FORESEEK_PROFILE", "no-such-disk", "barracuda-500g"),
         ] {
             let error = from(&[(name, value)]).unwrap_err().to_string();

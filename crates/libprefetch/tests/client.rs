@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use foreseek_libprefetch::{Client, Entry, Error, HintMode, Mode, Settings};
+use foreseek_prefetch::{Share, Stats};
 use foreseek_units::{ByteOffset, ByteSpan};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -35,29 +36,38 @@ fn a_scan_is_fetched_whole_where_memory_holds_it() {
 
 #[test]
 fn a_scan_in_little_memory_goes_in_rounds_that_fit() {
-    let folder = folder();
-    let file = write_file(&folder.path().join("f"), 2, PAGES);
-    if !is_cold(&file) {
-        return;
+    // Of 3000 pages in 1000: five times 60 %; or from 60 % up to 95 %: 600, 900, 950 and the rest.
+    for (seed, share, rounds, memory) in [(2, Share::Stock, 5, 600..=700), (5, Share::Probing, 4, 600..=1000)]
+    {
+        let Some((most, stats)) = scan_in_rounds(seed, share) else { return };
+        // Of the round before, at most the page just read is still there.
+        assert!(memory.contains(&most), "{share}: {most} pages were in memory at once");
+        assert_eq!((stats.rounds, stats.evicted.get()), (rounds, 0), "{share}");
+        assert_eq!((stats.fetched.get(), stats.used.get()), (PAGES, PAGES - stats.rounds), "{share}");
+        assert!(stats.forgotten.get() > PAGES / 2, "{share}");
     }
-    let order = shuffled(PAGES, 2);
+}
+
+/// Reads a file at random in 1000 pages of memory; the most of it that was in memory, and the counters.
+fn scan_in_rounds(seed: u32, share: Share) -> Option<(u64, Stats)> {
+    let folder = folder();
+    let file = write_file(&folder.path().join("f"), seed, PAGES);
+    if !is_cold(&file) {
+        return None;
+    }
+    let order = shuffled(PAGES, u64::from(seed));
     let mut settings = memory(1000);
     settings.policy.mode = Mode::Blocking;
+    settings.policy.share = share;
     let client = Client::new(settings);
     client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
     let mut ask = tell_rest(&order, file.as_raw_fd());
     let mut most = 0;
     for number in &order {
-        read_page(&client, &file, 2, *number, &mut ask);
+        read_page(&client, &file, seed, *number, &mut ask);
         most = most.max(resident(&file, span(0, PAGES)).unwrap());
     }
-    let stats = client.stats().engine;
-    // From 60 % of 1000 pages a round up to 95 %: 600, 900, 950, and the rest. Of the round before,
-    // at most the page just read is still there.
-    assert!((600..=1000).contains(&most), "{most} pages were in memory at once");
-    assert_eq!((stats.rounds, stats.evicted.get()), (4, 0));
-    assert_eq!((stats.fetched.get(), stats.used.get()), (PAGES, PAGES - stats.rounds));
-    assert!(stats.forgotten.get() > PAGES / 2);
+    Some((most, client.stats().engine))
 }
 
 #[test]

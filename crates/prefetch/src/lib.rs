@@ -40,6 +40,7 @@ pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;
 pub use record::{Recorder, Recording, replay};
 pub use settings::{
-    GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, Settings, Share,
+    GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
+    Settings, Share,
 };
 pub use stats::Stats;

@@ -56,6 +56,38 @@ impl Share {
     }
 }
 
+/// What is no share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give stock, probing, paper, or 1% to 100%")]
+pub struct ParseShareError;
+
+impl FromStr for Share {
+    type Err = ParseShareError;
+
+    fn from_str(word: &str) -> Result<Self, ParseShareError> {
+        match word {
+            "paper" => Ok(Self::Paper),
+            "stock" => Ok(Self::Stock),
+            "probing" => Ok(Self::Probing),
+            other => {
+                let part = other.strip_suffix('%').and_then(|part| part.parse().ok());
+                part.filter(|part| (1..=100).contains(part)).map(Self::Percent).ok_or(ParseShareError)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paper => f.pad("paper"),
+            Self::Stock => f.pad("stock"),
+            Self::Probing => f.pad("probing"),
+            Self::Percent(part) => f.pad(&format!("{part}%")),
+        }
+    }
+}
+
 /// In which order a round is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -146,7 +178,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            share: Share::Probing,
+            share: Share::Stock,
             memory: None,
             infill: INFILL,
             order: Order::Disk,

@@ -6,7 +6,7 @@ use crate::engine::{
     Access, Door, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, ObjectId, QueryId, Refusal,
     RequestId, Saw, StreamId, Who,
 };
-use crate::settings::{Order, Settings, Share};
+use crate::settings::{Order, ParseShareError, Settings};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Span};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
@@ -37,17 +37,9 @@ pub(super) fn format(line: &str) -> Result<(), Reason> {
 pub(super) fn settings(line: &str) -> Result<Settings, Reason> {
     let mut fields = Fields::new(line);
     fields.expect("settings")?;
-    let share = match fields.value("share")? {
-        "paper" => Share::Paper,
-        "stock" => Share::Stock,
-        "probing" => Share::Probing,
-        other => {
-            let part = other.strip_suffix('%').and_then(|part| part.parse().ok());
-            Share::Percent(
-                part.ok_or_else(|| format!("'{other}' is no share: paper, stock, probing or 1% to 100%"))?,
-            )
-        }
-    };
+    let share = fields.value("share")?;
+    let share =
+        share.parse().map_err(|reason: ParseShareError| format!("'{share}' is no share: {reason}"))?;
     let memory = optional(fields.value("memory")?)?;
     let infill = Pages(number(fields.value("infill")?)?);
     let order = match fields.value("order")? {

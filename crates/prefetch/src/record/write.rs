@@ -2,18 +2,12 @@
 
 use super::{FORMAT, MAGIC};
 use crate::engine::{Command, Door, Event, FetchOutcome, FrameId, HintMode, Into, Refusal, Saw, Urgency};
-use crate::settings::{Order, Settings, Share};
+use crate::settings::{Order, Settings};
 use foreseek_units::{Instant, Pages, Position, Span};
 use std::fmt::Write;
 
 pub(super) fn header(line: &mut String, settings: &Settings) {
     let or_none = |pages: Option<Pages>| pages.map_or("-".to_owned(), |pages| pages.0.to_string());
-    let share = match settings.share {
-        Share::Paper => "paper".to_owned(),
-        Share::Stock => "stock".to_owned(),
-        Share::Probing => "probing".to_owned(),
-        Share::Percent(part) => format!("{part}%"),
-    };
     let order = match settings.order {
         Order::Disk => "disk",
         Order::File => "file",
@@ -21,8 +15,9 @@ pub(super) fn header(line: &mut String, settings: &Settings) {
     let _ = writeln!(line, "{MAGIC} {FORMAT}");
     let _ = writeln!(
         line,
-        "settings share={share} memory={} infill={} order={order} mode={} first_round={} \
+        "settings share={} memory={} infill={} order={order} mode={} first_round={} \
          growth={} list_limit={}",
+        settings.share,
         or_none(settings.memory),
         settings.infill.0,
         settings.mode,
