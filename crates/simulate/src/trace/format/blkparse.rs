@@ -49,7 +49,8 @@ impl LineParser for Blkparse {
         }
         let rwbs = field(&mut words, "kind of request (rwbs)")?;
         let Some(op) = kind(rwbs)? else { return Ok(None) };
-        // A flush by itself has no sectors: the process follows at once.
+        // A flush by itself has no sectors: the process follows at once. Where some are written all the
+        // same, nothing is transferred there.
         let word = field(&mut words, "sector")?;
         let (op, range) = match word.starts_with('[') {
             true if rwbs.contains('F') => (Op::Flush, nothing()),
@@ -61,7 +62,8 @@ impl LineParser for Blkparse {
                     other => return Err(format!("has '{}' where '+' should be", shown(other))),
                 }
                 let count = number(field(&mut words, "number of sectors")?, "number of sectors")?;
-                (op, sectors(lba, count)?)
+                let range = sectors(lba, count)?;
+                (op, if op == Op::Flush { nothing() } else { range })
             }
         };
         Ok(Some(Record {

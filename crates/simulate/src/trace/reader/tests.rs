@@ -54,15 +54,17 @@ fn blkparse_text() {
         \x20 8,0    0        0     0.200000000     0  m   N cfq16766S / alloced\n\
         \x20 8,16   2        6     0.300000000 16766  Q   D 100 + 8 [fstrim]\n\
         \x20 8,16   2        7     0.400000000 16766  Q FWS [sync me]\n\
+        \x20 8,16   2        8     0.500000000 16766  Q FMS 645666 + 256 [java]\n\
         CPU0 (8,16):\n Reads Queued:           1,      128KiB\n";
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Blkparse);
     let place = Place::Device(8 << 20 | 16);
     let by = |who, record| Record { who: Some(Who(who)), ..record };
-    assert_eq!(records.len(), 3);
+    assert_eq!(records.len(), 4);
     assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, place, 1_444_645_666 * 512, 131_072)));
     assert_eq!(records[1], by(16_766, record(at(100_000_000), Op::Write, place, 3_428_327_186 * 512, 4096)));
     assert_eq!(records[2], by(16_766, record(at(400_000_000), Op::Flush, place, 0, 0)));
+    assert_eq!(records[3], by(16_766, record(at(500_000_000), Op::Flush, place, 0, 0)));
 }
 
 /// A record as the kernel writes it, in one byte order or the other.
