@@ -118,6 +118,10 @@ fn draw(svg: &mut String, class: &str, series: &Series, level: &Level, values: A
         let letter = if number == 0 { 'M' } else { 'L' };
         let _ = write!(svg, "{letter}{:.1} {:.1}", level.at(point.x), values.at(point.y));
     }
+    if let [only] = points.as_slice() {
+        // A line to nowhere would not be seen.
+        let _ = write!(svg, "M{:.1} {:.1}h12", level.at(only.x) - 6.0, values.at(only.y));
+    }
     svg.push_str("\"/>\n");
     let bounds = points.iter().filter(|point| point.low < point.high && point.high.is_finite());
     let mut marks = String::new();
@@ -165,6 +169,14 @@ mod tests {
         assert!(svg.contains("d=\"M203.0 ") && svg.contains("L481.0 "), "{svg}");
         let svg = chart(Across::Linear).to_svg();
         assert!(svg.contains(&format!("L{RIGHT:.1} ")), "{svg}");
+    }
+
+    #[test]
+    fn a_series_of_one_point_is_seen() {
+        let mut chart = chart(Across::Linear);
+        chart.series.truncate(1);
+        chart.series[0].points.truncate(1);
+        assert!(chart.to_svg().contains("h12"));
     }
 
     #[test]
