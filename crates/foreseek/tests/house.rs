@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, from the ground up: each uses only crates above it in this list.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "units",
     "chart",
     "device",
@@ -18,6 +18,7 @@ const ORDER: [&str; 14] = [
     "libprefetch",
     "libprefetch-c",
     "sqlite",
+    "mount",
     "demo",
     "reproduce",
     "foreseek",

@@ -1,0 +1,132 @@
+//! Reads as they are: a `pread` of the backing file, in the thread that asked.
+//!
+//! This is the plain pass-through that the prefetching mount is measured against, and what tests of
+//! the file system itself use. It blocks the thread that took the request on the device.
+
+use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
+use crate::status::ReadStatus;
+use foreseek_prefetch::engine::StreamId;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Plain {
+    files: RwLock<BTreeMap<u64, Arc<File>>>,
+    opened: AtomicU64,
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    failed: AtomicU64,
+}
+
+thread_local! {
+    /// What was read; it grows to the largest request in each thread.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Plain {
+    fn file(&self, stream: StreamId) -> Option<Arc<File>> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner).get(&stream.0).cloned()
+    }
+}
+
+impl ReadPath for Plain {
+    fn opened(&self, opened: OpenedFile) -> StreamId {
+        let stream = StreamId(self.opened.fetch_add(1, Relaxed));
+        self.files.write().unwrap_or_else(PoisonError::into_inner).insert(stream.0, opened.file);
+        stream
+    }
+
+    fn read(&self, read: Read, answer: Answer) {
+        self.reads.fetch_add(1, Relaxed);
+        let Some(file) = self.file(read.stream) else { return answer.fail(Errno::BADF) };
+        BUFFER.with_borrow_mut(|buffer| {
+            let length = read.range.len().get() as usize;
+            if buffer.len() < length {
+                buffer.resize(length, 0);
+            }
+            match fill(&file, &mut buffer[..length], read.range.start.get()) {
+                Ok(got) => {
+                    self.read_bytes.fetch_add(got as u64, Relaxed);
+                    answer.data(&buffer[..got]);
+                }
+                Err(errno) => {
+                    self.failed.fetch_add(1, Relaxed);
+                    answer.fail(errno);
+                }
+            }
+        });
+    }
+
+    fn closed(&self, stream: StreamId) {
+        self.files.write().unwrap_or_else(PoisonError::into_inner).remove(&stream.0);
+    }
+
+    fn changed(&self, _: Change) {}
+
+    fn status(&self) -> ReadStatus {
+        ReadStatus {
+            policy: "plain".to_owned(),
+            streams_open: self.files.read().unwrap_or_else(PoisonError::into_inner).len() as u64,
+            reads: self.reads.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            fetched_bytes: self.read_bytes.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            ..ReadStatus::default()
+        }
+    }
+
+    fn stop(&self) {}
+}
+
+/// Reads until the buffer is full or the file ends. An error after some bytes fails the whole read:
+/// the kernel takes a short answer for the end of the file, and asks anew, page by page, after an
+/// error.
+fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(read) => got += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+    use foreseek_prefetch::engine::{ObjectId, Who};
+    use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+    use std::io::Write;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_read_is_what_the_file_holds_and_short_at_its_end() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"0123456789").expect("written");
+        let plain = Plain::default();
+        let opened =
+            OpenedFile { object: ObjectId(1), version: Version::default(), file: file.into(), who: Who(1) };
+        let stream = plain.opened(opened);
+        let read = |start, length| {
+            let (to, from) = channel();
+            let range = ByteSpan::at(ByteOffset(start), Bytes(length));
+            let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"));
+            plain.read(Read { stream, range, who: Who(1) }, answer);
+            from.recv().expect("an answer")
+        };
+        assert_eq!(read(2, 3), Ok(b"234".to_vec()));
+        assert_eq!(read(8, 100), Ok(b"89".to_vec()));
+        assert_eq!(read(50, 1), Ok(Vec::new()));
+        plain.closed(stream);
+        assert_eq!(read(0, 1), Err(Errno::BADF));
+    }
+}
