@@ -421,6 +421,11 @@ impl Engine for AccessListEngine {
                     self.disown(slot, range.pages());
                 }
             }
+            Event::Resized { object, length } => {
+                if let Some(slot) = self.objects.find(object) {
+                    self.objects.get_mut(slot).length = Some(length);
+                }
+            }
             Event::Budget { pages } => {
                 let cap = self.settings.memory.unwrap_or(pages);
                 self.contention.set_maximum(pages.min(cap));

@@ -153,7 +153,7 @@ impl Driver {
         }
         let request = RequestId(self.next_request);
         self.next_request += 1;
-        self.tell(now, Event::Read { request, stream, range, saw: Saw::All });
+        self.tell(now, Event::Read { request, stream, range, saw: Saw::All, who: None });
         self.carry_out(cache, Some(request))
     }
 
@@ -259,9 +259,11 @@ impl Driver {
             }
             // The fadvise door has no frames: nothing is served, joined or dropped through it, and
             // advice that was given cannot be taken back.
-            Command::Cancel { .. } | Command::Serve { .. } | Command::Join { .. } | Command::Drop { .. } => {
-                None
-            }
+            Command::Cancel { .. }
+            | Command::Serve { .. }
+            | Command::Fail { .. }
+            | Command::Join { .. }
+            | Command::Drop { .. } => None,
         }
     }
 }

@@ -10,9 +10,11 @@
 //!
 //! - *In flight is a state of a page.* A read of a page in flight joins it; a write overtakes it:
 //!   the object's [`Epoch`] rises, and a completion that bears an older one is thrown away.
-//! - *A fetch may come short, be refused or fail.* That is a counter, never an error of the reader.
+//! - *A fetch may come short, be refused or fail.* That is a counter, never an error of the reader,
+//!   unless the very pages that it asked for fail when they are fetched for it alone: then it gets
+//!   that error ([`Command::Fail`]), and nobody else.
 //! - *The engine owns frame numbers, the driver owns the memory.* A frame stays pinned until its I/O
-//!   and the reply that it feeds are over; [`Event::Unpinned`] gives it back.
+//!   and the reply that it feeds are over: [`Event::Done`] ends the one, [`Event::Unpinned`] the other.
 //! - *Commands are bounded.* An engine that has more to say sets its [`deadline`](Engine::deadline)
 //!   to now, and the driver sends [`Event::Tick`] when it has carried out what it has.
 
@@ -111,7 +113,8 @@ pub enum FetchOutcome {
     Arrived,
     /// The request was handed on; the door cannot tell when the pages arrive (fadvise).
     Issued,
-    /// An I/O error; the reader will meet it by itself.
+    /// An I/O error right after what arrived. Through the kernel's doors the reader will meet it by
+    /// itself; who serves reads ([`Command::Serve`]) fetches what they want once more, alone.
     Failed,
 }
 
@@ -127,12 +130,12 @@ pub enum Refusal {
 }
 
 /// Where fetched pages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Into {
     /// The kernel's page cache.
     PageCache,
-    /// Frames of ours, consecutive pages into consecutive numbers from this one.
-    Frames(FrameId),
+    /// Frames of ours, one a page in the order of the range, in no particular order themselves.
+    Frames(Vec<FrameId>),
 }
 
 /// How soon a fetch is wanted.
@@ -196,6 +199,8 @@ pub enum Event<'a> {
         range: ByteSpan,
         /// How complete the picture is.
         saw: Saw,
+        /// Who reads, where that is known of each read; else it is who opened the stream.
+        who: Option<Who>,
     },
     /// The application tells what it will read, in order.
     Hint {
@@ -217,7 +222,8 @@ pub enum Event<'a> {
         fetch: FetchId,
         /// The object's epoch when it was asked for.
         epoch: Epoch,
-        /// How much of it arrived, from its start.
+        /// How much of it arrived, from its start: a page that the end of the object cuts counts. Less
+        /// than was asked for, and no failure: the object ends there.
         got: Pages,
         /// How.
         outcome: FetchOutcome,
@@ -231,7 +237,8 @@ pub enum Event<'a> {
         /// Why.
         why: Refusal,
     },
-    /// An object's contents changed; what was fetched before is stale.
+    /// An object's contents changed; what was fetched before is stale. Told when the object has the
+    /// new contents and before the change is acknowledged.
     Changed {
         /// The object.
         object: ObjectId,
@@ -240,6 +247,13 @@ pub enum Event<'a> {
         /// Its epoch from now on.
         epoch: Epoch,
     },
+    /// An object has this length from now on, for all its streams.
+    Resized {
+        /// The object.
+        object: ObjectId,
+        /// Its length.
+        length: Bytes,
+    },
     /// The answer to [`Command::AskResident`]: the resident pages, ascending.
     Resident {
         /// The question.
@@ -247,9 +261,9 @@ pub enum Event<'a> {
         /// The resident runs; `None` where the door can't know.
         runs: Option<&'a [PageSpan]>,
     },
-    /// Frames that no I/O and no reply uses any longer.
+    /// Replies are over: what [`Command::Serve`] gave them is used no longer.
     Unpinned {
-        /// Which.
+        /// Which, each as often as it was served.
         frames: &'a [FrameId],
     },
     /// How much memory there is for what we fetch.
@@ -298,8 +312,16 @@ pub enum Command {
     Serve {
         /// The read.
         request: RequestId,
-        /// One frame a page of the read's range; they are pinned until `Unpinned`.
+        /// One frame a page of the read's range, from its first page on; fewer where the object ends
+        /// before the range does. They are pinned until `Unpinned`.
         frames: Vec<FrameId>,
+    },
+    /// Answer a read with an error.
+    Fail {
+        /// The read.
+        request: RequestId,
+        /// The fetch that was made for it alone and failed; the driver knows how.
+        fetch: FetchId,
     },
     /// Answer a read when a fetch that is under way has arrived.
     Join {
@@ -323,7 +345,7 @@ pub enum Command {
         /// The access that led to the question.
         requested: (ObjectId, PageIndex),
     },
-    /// These frames are free, once nothing pins them.
+    /// The memory of these frames may be given back; a later fetch may name them again.
     Drop {
         /// Which.
         frames: Vec<FrameId>,

@@ -27,6 +27,7 @@ mod plan;
 pub mod record;
 mod regions;
 mod round;
+pub mod serving;
 mod settings;
 mod stats;
 pub mod stream;
@@ -39,6 +40,7 @@ pub use driver::{Driver, Step, Want};
 pub use engine::{Command, Commands, Engine, Event};
 pub use page_cache::PageCache;
 pub use record::{Recorder, Recording, replay};
+pub use serving::ServingEngine;
 pub use settings::{
     GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
     Settings, Share,

@@ -194,7 +194,7 @@ proptest! {
                 0 => Event::Opened { stream, object, length, who: Who(1), door: Door::Fadvise },
                 1 => Event::Placed { object, extents: &extents[usize::from(flag)..] },
                 2 => Event::Watched { object, range },
-                3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, saw: Saw::All },
+                3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, saw: Saw::All, who: None },
                 5 => Event::Hint { mode: HintMode::Append, accesses: &accesses, done: flag },
                 6 => Event::Answered { request: RequestId(small) },
                 7 => Event::Resident { query: QueryId(small), runs: flag.then_some(&runs) },

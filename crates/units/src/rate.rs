@@ -4,7 +4,7 @@ use crate::{Bytes, Nanos};
 use std::fmt;
 
 /// A transfer rate. Shown in MB/s of 10^6 bytes, as disk vendors and the papers do.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Rate {
     bytes_per_second: f64,
 }

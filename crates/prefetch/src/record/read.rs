@@ -84,6 +84,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             stream: StreamId(fields.number("stream")?),
             range: fields.bytes()?,
             saw: saw(fields.word("all, misses or sampled")?)?,
+            who: fields.words.next().map(number).transpose()?.map(Who),
         },
         "hint" => {
             let mode = mode(fields.word("mode")?)?;
@@ -111,6 +112,10 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             object: ObjectId(fields.number("object")?),
             range: fields.bytes()?,
             epoch: Epoch(fields.number("epoch")?),
+        },
+        "resized" => Event::Resized {
+            object: ObjectId(fields.number("object")?),
+            length: Bytes(fields.number("length")?),
         },
         "resident" => {
             let query = QueryId(fields.number("query")?);

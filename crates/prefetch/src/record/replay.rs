@@ -213,7 +213,21 @@ mod tests {
             Event::Placed { object: ObjectId(2), extents: &[] },
             Event::Watched { object: ObjectId(2), range: bytes },
             Event::Unwatched { object: ObjectId(2), range: bytes },
-            Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, saw: Saw::Sampled },
+            Event::Read {
+                request: RequestId(7),
+                stream: StreamId(1),
+                range: bytes,
+                saw: Saw::Sampled,
+                who: None,
+            },
+            Event::Read {
+                request: RequestId(8),
+                stream: StreamId(1),
+                range: bytes,
+                saw: Saw::Misses,
+                who: Some(Who(4)),
+            },
+            Event::Resized { object: ObjectId(2), length: Bytes(5) },
             Event::Hint { mode: HintMode::SetFromMark, accesses: &accesses, done: false },
             Event::Hint { mode: HintMode::Append, accesses: &[], done: true },
             Event::Answered { request: RequestId(7) },
@@ -265,11 +279,12 @@ mod tests {
                 object: ObjectId(2),
                 range: Span::new(PageIndex(3), PageIndex(4)),
                 epoch: Epoch(5),
-                into: Into::Frames(FrameId(6)),
+                into: Into::Frames(vec![FrameId(6), FrameId(4)]),
                 urgency: Urgency::Demand,
             },
             Command::Cancel { fetch: FetchId(1) },
             Command::Serve { request: RequestId(1), frames: vec![FrameId(2)] },
+            Command::Fail { request: RequestId(3), fetch: FetchId(4) },
             Command::Join { request: RequestId(1), fetch: FetchId(2) },
             Command::Pass { request: RequestId(1) },
             Command::Want { request: RequestId(1), marked: None, requested: (ObjectId(2), PageIndex(3)) },
@@ -281,9 +296,9 @@ mod tests {
                 range: Span::new(PageIndex(3), PageIndex(4)),
             },
         ];
-        let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6 demand\n> cancel 1\n> serve 1 2\n> join 1 2\n\
+        let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6,4 demand\n> cancel 1\n> serve 1 2\n> fail 3 4\n> join 1 2\n\
             > pass 1\n> want 1 - 2:3\n> drop 1 2\n> forget 2 3..4\n> ask 1 2 3..4\n";
-        let equal = Replayed { events: 1, commands: 9, cut: false };
+        let equal = Replayed { events: 1, commands: 10, cut: false };
         assert_eq!(try_replay(lines, commands.to_vec()), Ok(equal));
     }
 

@@ -41,13 +41,14 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         }
         Event::Watched { object, range } => write!(line, "watched {} {}", object.0, span(*range)),
         Event::Unwatched { object, range } => write!(line, "unwatched {} {}", object.0, span(*range)),
-        Event::Read { request, stream, range, saw } => {
+        Event::Read { request, stream, range, saw, who } => {
             let saw = match saw {
                 Saw::All => "all",
                 Saw::Misses => "misses",
                 Saw::Sampled => "sampled",
             };
-            write!(line, "read {} {} {} {saw}", request.0, stream.0, span(*range))
+            let _ = write!(line, "read {} {} {} {saw}", request.0, stream.0, span(*range));
+            who.iter().try_for_each(|who| write!(line, " {}", who.0))
         }
         Event::Hint { mode, accesses, done } => {
             let _ = write!(line, "hint {} {}", mode_name(*mode), if *done { "done" } else { "more" });
@@ -81,6 +82,7 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         Event::Changed { object, range, epoch } => {
             write!(line, "changed {} {} {}", object.0, span(*range), epoch.0)
         }
+        Event::Resized { object, length } => write!(line, "resized {} {}", object.0, length.0),
         Event::Resident { query, runs: None } => write!(line, "resident {} unknown", query.0),
         Event::Resident { query, runs: Some(runs) } => {
             let _ = write!(line, "resident {}", query.0);
@@ -101,7 +103,7 @@ pub(super) fn command(line: &mut String, command: &Command) {
         Command::Fetch { fetch, object, range, epoch, into, urgency } => {
             let into = match into {
                 Into::PageCache => "cache".to_owned(),
-                Into::Frames(first) => format!("frames:{}", first.0),
+                Into::Frames(frames) => format!("frames:{}", list(frames).trim_start().replace(' ', ",")),
             };
             let urgency = match urgency {
                 Urgency::Demand => "demand",
@@ -111,6 +113,7 @@ pub(super) fn command(line: &mut String, command: &Command) {
         }
         Command::Cancel { fetch } => write!(line, "cancel {}", fetch.0),
         Command::Serve { request, frames } => write!(line, "serve {}{}", request.0, list(frames)),
+        Command::Fail { request, fetch } => write!(line, "fail {} {}", request.0, fetch.0),
         Command::Join { request, fetch } => write!(line, "join {} {}", request.0, fetch.0),
         Command::Pass { request } => write!(line, "pass {}", request.0),
         Command::Want { request, marked, requested } => {

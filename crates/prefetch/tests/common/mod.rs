@@ -71,7 +71,7 @@ impl World {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let before = self.said.len();
-        let mut answer = self.tell(Event::Read { request, stream: STREAM, range, saw: Saw::All });
+        let mut answer = self.tell(Event::Read { request, stream: STREAM, range, saw: Saw::All, who: None });
         if let Some(Command::Want { marked, requested, .. }) = answer {
             self.wants.push((marked.map(|(_, page)| page.0), requested.1.0));
             if let Some((mode, pages, done)) = self.answers.pop_front() {
