@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, from the ground up: each uses only crates above it in this list.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "units",
     "chart",
     "device",
+    "cache",
     "prefetch",
     "simulate",
     "storage",
@@ -24,7 +25,7 @@ const ORDER: [&str; 15] = [
     "foreseek",
 ];
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 5] = ["units", "chart", "device", "prefetch", "simulate"];
+const PURE: [&str; 6] = ["units", "chart", "device", "cache", "prefetch", "simulate"];
 /// What a pure crate's own code must not name.
 const IMPURE: [&str; 8] = [
     "std::fs",

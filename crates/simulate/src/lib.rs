@@ -18,7 +18,6 @@ mod options;
 mod page_lists;
 pub mod program;
 pub mod trace;
-mod two_lists;
 pub mod workload;
 
 pub use kernel::VirtualKernel;

@@ -1,7 +1,7 @@
 //! Which pages are in memory, and which goes first: [`TwoLists`] with names and what is known of each
 //! page. Pages on their way from the device are locked and are passed over.
 
-use crate::two_lists::{Balance, TwoLists};
+use foreseek_cache::{Balance, TwoLists};
 use foreseek_prefetch::engine::ObjectId;
 use foreseek_units::{PageIndex, Pages};
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 //! their defaults.
 
 use super::frames::FrameNo;
-use crate::two_lists::{Balance, TwoLists};
+use foreseek_cache::{Balance, TwoLists};
 use foreseek_prefetch::engine::{ObjectId, Who};
 use foreseek_units::{Instant, PageIndex, Pages};
 

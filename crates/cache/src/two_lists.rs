@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 
 /// How reclaim refills the inactive list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Balance {
+pub enum Balance {
     /// While the active list is the longer one: today's rule for a small memory.
     Equal,
     /// For each frame that is looked at, active / 2 inactive frames, fractions carried over: the rule
@@ -47,7 +47,7 @@ impl List {
 
 /// The lists. A frame is a number that the owner chooses; numbers should be dense.
 #[derive(Debug)]
-pub(crate) struct TwoLists {
+pub struct TwoLists {
     links: Vec<Link>,
     inactive: List,
     active: List,
@@ -57,21 +57,26 @@ pub(crate) struct TwoLists {
 }
 
 impl TwoLists {
-    pub(crate) fn new(balance: Balance) -> Self {
+    /// Empty lists.
+    #[must_use]
+    pub fn new(balance: Balance) -> Self {
         Self { links: Vec::new(), inactive: List::EMPTY, active: List::EMPTY, balance, due: 0 }
     }
 
-    pub(crate) fn frames(&self) -> u64 {
+    /// How many frames there are in both.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
         self.inactive.frames + self.active.frames
     }
 
-    #[cfg(test)]
-    pub(crate) fn active(&self) -> u64 {
+    /// How many frames are in the active list.
+    #[must_use]
+    pub fn active(&self) -> u64 {
         self.active.frames
     }
 
     /// Puts a frame at the young end of the inactive list.
-    pub(crate) fn insert(&mut self, frame: u32, held: bool) {
+    pub fn insert(&mut self, frame: u32, held: bool) {
         let link = Link { young: NONE, old: NONE, active: false, referenced: false, held };
         let at = frame as usize;
         if at >= self.links.len() {
@@ -82,16 +87,18 @@ impl TwoLists {
     }
 
     /// Keeps reclaim from a frame, or lets it.
-    pub(crate) fn hold(&mut self, frame: u32, held: bool) {
+    pub fn hold(&mut self, frame: u32, held: bool) {
         self.links[frame as usize].held = held;
     }
 
-    pub(crate) fn held(&self, frame: u32) -> bool {
+    /// Whether reclaim is kept from a frame.
+    #[must_use]
+    pub fn held(&self, frame: u32) -> bool {
         self.links[frame as usize].held
     }
 
     /// A frame is referenced.
-    pub(crate) fn referenced(&mut self, frame: u32) {
+    pub fn referenced(&mut self, frame: u32) {
         let link = &mut self.links[frame as usize];
         if !link.referenced {
             link.referenced = true;
@@ -103,12 +110,12 @@ impl TwoLists {
     }
 
     /// Takes a frame out.
-    pub(crate) fn remove(&mut self, frame: u32) {
+    pub fn remove(&mut self, frame: u32) {
         self.unlink(frame);
     }
 
     /// Takes out the frame that is to be reclaimed first; none where every one is held.
-    pub(crate) fn victim(&mut self) -> Option<u32> {
+    pub fn victim(&mut self) -> Option<u32> {
         self.refill();
         let frame = self.oldest_at_rest(false).or_else(|| self.oldest_at_rest(true))?;
         self.unlink(frame);

@@ -1,0 +1,143 @@
+//! What the caches cost: operations a second on one core.
+//!
+//! `cargo bench -p foreseek-cache`. Two sizes: 128 Ki pages (512 MB of memory), whose books are larger than
+//! the second-level cache of a core, and 4 Mi pages (16 GB), whose books are larger than any cache. Keys
+//! are an object and a page of 64 bits each, values a frame number, as in the file system. *Random* order is the worst case;
+//! *runs* are what readers do: 32 pages one after the other of one object, objects at random.
+
+#![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
+
+use criterion::{
+    BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
+};
+use foreseek_cache::{Activity, EvictionHistory, Mark, PrefetchCache, Process, Status};
+use foreseek_units::{Instant, Nanos, Pages};
+use std::hint::black_box;
+
+type Key = (u64, u64);
+
+/// Entries, with their names.
+const SIZES: [(&str, u64); 2] = [("128 Ki", 128 << 10), ("4 Mi", 4 << 20)];
+/// Pages of an object: the 4 MB files of TR-840.
+const LENGTH: u64 = 1024;
+/// Pages of a run.
+const RUN: u64 = 32;
+/// Processes that read.
+const PROCESSES: u64 = 512;
+/// Operations of one sample.
+const OPERATIONS: u64 = 1 << 16;
+
+fn key(page: u64) -> Key {
+    (page / LENGTH, page % LENGTH)
+}
+
+/// A generator that costs next to nothing, so that what is measured is the cache.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+fn mark(page: u64) -> Mark {
+    Mark { process: Process((page / RUN % PROCESSES) as u32), at: Instant(page) }
+}
+
+fn full(pages: u64) -> PrefetchCache<Key, u32> {
+    let mut cache = PrefetchCache::with_capacity(Nanos::ZERO, Pages(pages));
+    for page in 0..pages {
+        cache.insert(key(page), page as u32, mark(page), false);
+    }
+    cache
+}
+
+/// The processes, all of which have run at a time.
+fn activity(at: u64) -> Activity {
+    let mut activity = Activity::new();
+    (0..PROCESSES).for_each(|process| activity.ran(Process(process as u32), Instant(at)));
+    activity
+}
+
+fn lookups(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, pages: u64) {
+    let cache = full(pages);
+    let mut draw = Draw(1);
+    let mut look = |label: &str, next: &mut dyn FnMut(u64) -> u64| {
+        group.bench_function(format!("{label}, {name}"), |b| {
+            b.iter(|| {
+                let found = (0..OPERATIONS).filter(|n| cache.get(&key(next(*n))).is_some());
+                black_box(found.count())
+            });
+        });
+    };
+    look("lookup, random", &mut |_| draw.below(pages));
+    let (mut draw, mut start) = (Draw(2), 0);
+    look("lookup, runs", &mut |n| {
+        if n % RUN == 0 {
+            start = draw.below(pages / RUN) * RUN;
+        }
+        start + n % RUN
+    });
+    let mut draw = Draw(3);
+    look("lookup of what is not there", &mut |_| pages + draw.below(pages));
+}
+
+/// One page in, one page out, in a full cache.
+fn turnover(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, pages: u64) {
+    // Everyone ran long before: each page is met twice, with its second chance between.
+    for (label, ran) in [("insert + evict", u64::MAX), ("insert + second chance + evict", 0)] {
+        let (mut cache, activity) = (full(pages), activity(ran));
+        let mut next = pages;
+        group.bench_function(format!("{label}, {name}"), |b| {
+            b.iter(|| {
+                for _ in 0..OPERATIONS {
+                    cache.insert(key(next), next as u32, mark(next), false);
+                    black_box(cache.evict_above(Pages(pages), &activity));
+                    next += 1;
+                }
+            });
+        });
+    }
+    let (mut cache, mut draw) = (full(pages), Draw(4));
+    group.bench_function(format!("take + insert, random, {name}"), |b| {
+        b.iter(|| {
+            for _ in 0..OPERATIONS {
+                let page = draw.below(pages);
+                black_box(cache.take(&key(page)));
+                cache.insert(key(page), page as u32, mark(page), false);
+            }
+        });
+    });
+}
+
+fn history(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, pages: u64) {
+    let mut history = EvictionHistory::new(Pages(pages));
+    (0..pages).for_each(|page| history.evicted(key(page), Status::Lru));
+    let (mut next, mut draw) = (pages, Draw(5));
+    group.bench_function(format!("history: eviction + random miss, {name}"), |b| {
+        b.iter(|| {
+            for _ in 0..OPERATIONS {
+                history.evicted(key(next), Status::Prefetched);
+                next += 1;
+                black_box(history.take(&key(next - 1 - draw.below(pages))));
+            }
+        });
+    });
+}
+
+fn cache(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cache");
+    group.throughput(Throughput::Elements(OPERATIONS));
+    for (name, pages) in SIZES {
+        lookups(&mut group, name, pages);
+        turnover(&mut group, name, pages);
+        history(&mut group, name, pages);
+    }
+    group.finish();
+}
+
+criterion_group!(benches, cache);
+criterion_main!(benches);
