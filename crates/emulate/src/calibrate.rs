@@ -9,7 +9,6 @@
 //! It is the attaching program that reads, not the server: a process that waits for itself cannot
 //! be ended.
 
-use crate::arena::Arena;
 use crate::clock::ModelClock;
 use crate::error::Context;
 use crate::fixed_delay::FixedDelay;
@@ -17,6 +16,7 @@ use crate::path::PathModel;
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
 use crate::timer::now;
+use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

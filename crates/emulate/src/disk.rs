@@ -4,7 +4,6 @@
 //! over that need not be. With delays the request is first told to the timer, then its data are
 //! moved while its time passes. Without delays it is answered at once by the same thread.
 
-use crate::arena::{Arena, Buffer};
 use crate::backing::Backing;
 use crate::flight::{Answer, Flight};
 use crate::logbook::Logbook;
@@ -14,6 +13,7 @@ use crate::protocol::LoggedOp;
 use crate::timer::{Tell, ToTimer, delayed, kind_of, now};
 use foreseek_device::{Io, IoId, Op};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
+use foreseek_storage::{Arena, Buffer};
 use foreseek_units::{ByteOffset, ByteSpan, Instant};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

@@ -1,9 +1,9 @@
 //! A request under way: its data and its time, whichever comes later lets it be answered.
 
-use crate::arena::Buffer;
 use crate::schedule::Due;
 use foreseek_device::Io;
 use foreseek_export::{DataReply, DoneReply, Failure};
+use foreseek_storage::Buffer;
 use foreseek_units::Instant;
 use std::sync::{Mutex, PoisonError};
 

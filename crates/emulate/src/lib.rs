@@ -11,7 +11,6 @@
 //!
 //! Limits: root and `/dev/fuse` are needed; timing is as good as the machine's wake-ups (the
 //! `lateness` in [`Stats`] says how good); discards cost no modelled time.
-mod arena;
 mod backing;
 mod calibrate;
 mod cgroup;

@@ -1,6 +1,5 @@
 //! A disk that is being served: all its parts, made in order and freed in order.
 
-use crate::arena::Arena;
 use crate::backing::Backing;
 use crate::calibrate::{DELAY, fixed_schedule, path_of};
 use crate::clock::ModelClock;
@@ -16,6 +15,7 @@ use crate::teardown::remove_files;
 use crate::timer::{Tell, Timer, ToTimer, now};
 use crate::{AttachOptions, Error, LbaRange, Set, Stats, cgroup, process};
 use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use std::fs;
 use std::path::{Path, PathBuf};

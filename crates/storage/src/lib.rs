@@ -1,32 +1,43 @@
-//! Real I/O: descriptors, advice, residency, physical layout, memory limits, loop devices,
-//! device profiles, text files.
+//! Real I/O: descriptors, advice, residency, physical layout, memory limits and pressure, loop
+//! devices, device profiles, text files; for servers, direct reads and the memory that they fill.
 //!
-//! Everything here works on descriptors that belong to somebody else ([`HostFd`]): none is opened,
-//! duplicated or closed on the caller's behalf, since closing a descriptor of a file drops the
-//! process's fcntl locks on it. System calls go past the C library where they can, so that errno
-//! stays as it was and an interposed `read` is not met again.
+//! What a guest in another program's process uses works on descriptors that belong to that program
+//! ([`HostFd`]): none is opened, duplicated or closed on the caller's behalf, since closing a
+//! descriptor of a file drops the process's fcntl locks on it; only [`reads`] opens files, for
+//! servers. System calls go past the C library where they can, so that errno stays as it was and an
+//! interposed `read` is not met again.
 
 mod advice;
+mod arena;
 mod detect;
 mod error;
 mod fd;
+mod frames;
 mod layout;
 pub mod loop_device;
 mod memory;
 mod page_cache;
+mod pressure;
 mod privilege;
 mod proc_file;
+mod processes;
 pub mod profile;
 pub mod profiler;
+pub mod reads;
+mod region;
 mod residency;
 pub mod text;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
+pub use arena::{Arena, Buffer};
 pub use detect::{Backing, DeviceNumber};
 pub use error::Error;
 pub use fd::{FileKind, HostFd, Identity};
+pub use frames::{Filling, Frames, Reading};
 pub use layout::{EXTENTS_LIMIT, Layout};
 pub use memory::{Available, Bound, available};
 pub use page_cache::{KernelPageCache, Notice, Options};
+pub use pressure::PressureWatch;
 pub use privilege::has_gained_rights;
+pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};

@@ -143,6 +143,13 @@ fn file_cache(version: Version, stat: &str) -> Bytes {
     keys.into_iter().filter_map(|key| stat_value(stat, key)).sum()
 }
 
+/// Where this process's own control group tells of waiting for memory, version 2 alone.
+pub(crate) fn pressure_files() -> Vec<PathBuf> {
+    // The first of each hierarchy is the process's own; waiting counts in its ancestors too.
+    let own = groups(Path::new("/")).into_iter().find(|group| group.version == Version::V2);
+    own.into_iter().map(|group| group.path.join("memory.pressure")).filter(|path| path.exists()).collect()
+}
+
 /// The control groups of this process that may limit its memory: its own and their ancestors.
 fn groups(root: &Path) -> Vec<Group> {
     let read = |file: &str| proc_file::read(&root.join(file)).unwrap_or_default();

@@ -4,23 +4,21 @@
 //! device to write. So all data buffers come from a region of fixed size; when it is used up,
 //! whoever needs a buffer waits, in order of arrival, until an answered request gives its own
 //! back. That ends: a request with a buffer is answered when its time comes, whatever others do.
+//! Who must not wait [tries](Arena::try_take).
 //!
 //! First fit over a list of free runs sorted by address, merged when a run comes back. The list is
 //! as short as there are gaps between a few dozen buffers.
 #![allow(unsafe_code)]
 
-use foreseek_units::{Bytes, PAGE_SIZE};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use crate::region::{PAGE, Region};
+use foreseek_units::Bytes;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-const PAGE: usize = PAGE_SIZE as usize;
-
 /// A region of page-aligned buffers.
-pub(crate) struct Arena {
-    start: NonNull<u8>,
-    pages: usize,
+#[derive(Debug)]
+pub struct Arena {
+    region: Region,
     free: Mutex<Free>,
     returned: Condvar,
 }
@@ -40,43 +38,39 @@ struct Run {
 }
 
 /// A buffer, given back when dropped. It holds what an earlier user left in it.
-pub(crate) struct Buffer {
+#[derive(Debug)]
+pub struct Buffer {
     arena: Arc<Arena>,
     run: Run,
     length: usize,
 }
 
-// SAFETY: the region is plain memory owned by the arena; who may touch which part of it is decided
-// under the lock, and a part belongs to one Buffer at a time.
-unsafe impl Send for Arena {}
-// SAFETY: as above; all shared state besides the region itself is behind the lock.
-unsafe impl Sync for Arena {}
-
 impl Arena {
     /// A region of this size, touched so that its pages exist. `None` where there is no memory.
-    pub(crate) fn new(size: Bytes) -> Option<Arc<Self>> {
-        let pages = usize::try_from(size.pages_ceil().get()).ok()?.max(1);
-        let layout = Self::layout(pages)?;
-        // SAFETY: the layout's size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        for page in 0..pages {
-            // SAFETY: within the region, which nobody else knows yet. Volatile, lest the compiler
-            // take a zero written over a zero for nothing: this is what makes the page exist.
-            unsafe { start.add(page * PAGE).write_volatile(0) };
-        }
-        let free = Free { runs: vec![Run { page: 0, pages }], serving: 0, next_in_line: 0 };
-        Some(Arc::new(Self { start, pages, free: Mutex::new(free), returned: Condvar::new() }))
+    #[must_use]
+    pub fn new(size: Bytes) -> Option<Arc<Self>> {
+        Some(Self::over(Region::touched(size)?))
     }
 
-    fn layout(pages: usize) -> Option<Layout> {
-        Layout::from_size_align(pages.checked_mul(PAGE)?, PAGE).ok()
+    /// A region of this size whose pages take memory once they are used. `None` where there is no
+    /// address space.
+    #[must_use]
+    pub fn untouched(size: Bytes) -> Option<Arc<Self>> {
+        Some(Self::over(Region::reserve(size)?))
+    }
+
+    fn over(region: Region) -> Arc<Self> {
+        let runs = vec![Run { page: 0, pages: region.pages() }];
+        let free = Free { runs, serving: 0, next_in_line: 0 };
+        Arc::new(Self { region, free: Mutex::new(free), returned: Condvar::new() })
     }
 
     /// Takes a buffer of `length` bytes, waiting for one if need be. `None` where the region could
     /// never hold it.
-    pub(crate) fn take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
+    #[must_use]
+    pub fn take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
         let pages = length.div_ceil(PAGE).max(1);
-        if pages > self.pages {
+        if pages > self.region.pages() {
             return None;
         }
         let mut free = self.lock();
@@ -94,6 +88,17 @@ impl Arena {
             }
             free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Takes a buffer of `length` bytes if there is one now that nobody else waits for.
+    #[must_use]
+    pub fn try_take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
+        let mut free = self.lock();
+        if free.serving < free.next_in_line {
+            return None;
+        }
+        let run = free.take(length.div_ceil(PAGE).max(1))?;
+        Some(Buffer { arena: Arc::clone(self), run, length })
     }
 
     fn give_back(&self, run: Run) {
@@ -135,32 +140,19 @@ impl Free {
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.pages) {
-            // SAFETY: allocated in `new` with this layout; every Buffer held an Arc, so none lives.
-            unsafe { dealloc(self.start.as_ptr(), layout) };
-        }
-    }
-}
-
 impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the run lies within the region, was zeroed at first, and is this Buffer's alone.
-        unsafe {
-            std::slice::from_raw_parts(self.arena.start.add(self.run.page * PAGE).as_ptr(), self.length)
-        }
+        unsafe { std::slice::from_raw_parts(self.arena.region.page(self.run.page), self.length) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`; the Buffer is borrowed exclusively.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.arena.start.add(self.run.page * PAGE).as_ptr(), self.length)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.arena.region.page(self.run.page), self.length) }
     }
 }
 
@@ -198,7 +190,7 @@ mod tests {
                 prop_assert!(buffer.iter().all(|byte| byte == mark));
             }
             drop(held);
-            prop_assert_eq!(&arena.lock().runs, &[Run { page: 0, pages: arena.pages }]);
+            prop_assert_eq!(&arena.lock().runs, &[Run { page: 0, pages: arena.region.pages() }]);
         }
     }
 
@@ -218,8 +210,27 @@ mod tests {
     }
 
     #[test]
+    fn who_only_tries_gets_nothing_that_another_waits_for() {
+        let arena = Arena::untouched(Bytes::kib(8)).expect("memory");
+        let held = arena.try_take(4096).expect("it fits");
+        assert!(arena.try_take(8192).is_none());
+        let taker = std::thread::spawn({
+            let arena = Arc::clone(&arena);
+            move || arena.take(8192).map(|buffer| buffer.len())
+        });
+        while arena.lock().next_in_line < 1 {
+            std::thread::yield_now();
+        }
+        assert!(arena.try_take(4096).is_none(), "the other came first");
+        drop(held);
+        assert_eq!(taker.join().expect("no panic"), Some(8192));
+        assert!(arena.try_take(8192).is_some());
+    }
+
+    #[test]
     fn what_can_never_fit_is_refused_at_once() {
         let arena = Arena::new(Bytes::kib(8)).expect("memory");
         assert!(arena.take(8193).is_none());
+        assert!(arena.try_take(8193).is_none());
     }
 }

@@ -1,0 +1,248 @@
+//! Which threads have run since they were last looked at, and which have ended, from `/proc`.
+//!
+//! A thread's `schedstat` counts how often it was given a processor: a change means that it ran. On
+//! kernels that count nothing (`CONFIG_SCHED_INFO` off) the processor time in `stat` serves, in ticks
+//! of some milliseconds. A file costs about 6 us to look at, so a [`sample`](ProcessWatch::sample)
+//! looks at a bounded number and the next goes on where it ended.
+//!
+//! Limits: a number that is given to a new thread between two looks is taken for the old thread, one
+//! that ran. A thread of another pid namespace has the number 0 at a FUSE door and is not watched.
+
+use crate::proc_file;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Threads watched at a time: more than the thousand readers that a mount is made for, several times
+/// over. The one looked at longest ago gives way to a new one.
+pub const WATCHED_MOST: usize = 8192;
+
+/// What became of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It has run.
+    Ran,
+    /// It has ended.
+    Ended,
+}
+
+/// Threads that are watched.
+#[derive(Debug)]
+pub struct ProcessWatch {
+    proc: PathBuf,
+    watched: Vec<Watched>,
+    places: HashMap<u32, usize>,
+    next: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    thread: u32,
+    /// What was counted when it was last looked at; `None` before that.
+    count: Option<u64>,
+}
+
+impl Default for ProcessWatch {
+    fn default() -> Self {
+        Self::within(PathBuf::from("/proc"))
+    }
+}
+
+impl ProcessWatch {
+    fn within(proc: PathBuf) -> Self {
+        Self { proc, watched: Vec::new(), places: HashMap::new(), next: 0 }
+    }
+
+    /// Watches a thread from now on, by the number that `/proc` has it under.
+    pub fn watch(&mut self, thread: u32) {
+        if thread == 0 || self.places.contains_key(&thread) {
+            return;
+        }
+        let new = Watched { thread, count: None };
+        if self.watched.len() < WATCHED_MOST {
+            self.places.insert(thread, self.watched.len());
+            self.watched.push(new);
+            return;
+        }
+        // The next to be looked at is the one that was looked at longest ago.
+        let at = self.next % WATCHED_MOST;
+        self.places.remove(&self.watched[at].thread);
+        self.places.insert(thread, at);
+        self.watched[at] = new;
+        self.next = at + 1;
+    }
+
+    /// How many are watched.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Looks at up to `most` threads, those first that were looked at longest ago; tells of those
+    /// that have run or ended. Who has ended is no longer watched.
+    pub fn sample(&mut self, most: usize, mut tell: impl FnMut(u32, Activity)) {
+        for _ in 0..most.min(self.watched.len()) {
+            if self.next >= self.watched.len() {
+                self.next = 0;
+            }
+            let Some(Watched { thread, count }) = self.watched.get(self.next).copied() else { return };
+            match count_of(&self.proc, thread) {
+                None => {
+                    self.forget(self.next);
+                    tell(thread, Activity::Ended);
+                }
+                now => {
+                    if count.is_some() && count != now {
+                        tell(thread, Activity::Ran);
+                    }
+                    self.watched[self.next].count = now;
+                    self.next += 1;
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        let gone = self.watched.swap_remove(at);
+        self.places.remove(&gone.thread);
+        if let Some(moved) = self.watched.get(at) {
+            self.places.insert(moved.thread, at);
+        }
+    }
+}
+
+/// Something that rises whenever the thread runs; `None` where there is no such thread any more.
+fn count_of(proc: &Path, thread: u32) -> Option<u64> {
+    let place = proc.join(thread.to_string());
+    let slices = |text: String| text.split_ascii_whitespace().nth(2)?.parse().ok();
+    // Of a kernel that does not count it reads "0 0 0".
+    let counted = proc_file::read(&place.join("schedstat")).and_then(slices).filter(|slices| *slices > 0);
+    counted.or_else(|| ticks(&proc_file::read(&place.join("stat"))?))
+}
+
+/// Processor time out of `stat`; `None` for a thread that has ended and is only not yet buried.
+fn ticks(stat: &str) -> Option<u64> {
+    // The name may hold spaces and parentheses.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let user: u64 = fields.nth(10)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(user + system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Proc(tempfile::TempDir);
+
+    impl Proc {
+        fn new() -> Self {
+            Self(tempfile::tempdir().expect("a writable directory"))
+        }
+
+        fn write(&self, thread: u32, file: &str, text: &str) {
+            let folder = self.0.path().join(thread.to_string());
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(folder.join(file), text).expect("room");
+        }
+
+        fn remove(&self, thread: u32) {
+            std::fs::remove_dir_all(self.0.path().join(thread.to_string())).expect("it was there");
+        }
+
+        fn watch(&self) -> ProcessWatch {
+            ProcessWatch::within(self.0.path().to_owned())
+        }
+    }
+
+    fn sampled(watch: &mut ProcessWatch, most: usize) -> Vec<(u32, Activity)> {
+        let mut found = Vec::new();
+        watch.sample(most, |thread, activity| found.push((thread, activity)));
+        found
+    }
+
+    #[test]
+    fn who_was_given_a_processor_has_run_and_who_is_gone_has_ended() {
+        let proc = Proc::new();
+        proc.write(7, "schedstat", "100 200 3\n");
+        proc.write(8, "schedstat", "100 200 3\n");
+        let mut watch = proc.watch();
+        [7, 8, 7, 0].into_iter().for_each(|thread| watch.watch(thread));
+        assert_eq!(watch.watched(), 2);
+        assert_eq!(sampled(&mut watch, 9), []);
+        proc.write(8, "schedstat", "100 200 4\n");
+        assert_eq!(sampled(&mut watch, 9), [(8, Activity::Ran)]);
+        assert_eq!(sampled(&mut watch, 9), []);
+        proc.remove(7);
+        assert_eq!(sampled(&mut watch, 9), [(7, Activity::Ended)]);
+        assert_eq!(sampled(&mut watch, 9), []);
+        assert_eq!(watch.watched(), 1);
+    }
+
+    #[test]
+    fn without_counts_the_processor_time_serves_and_a_zombie_has_ended() {
+        let proc = Proc::new();
+        let stat = |state: &str, ticks: u32| {
+            format!("9 (a) b) {state} 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20 0 1 0 99 1 2\n")
+        };
+        proc.write(9, "schedstat", "0 0 0\n");
+        proc.write(9, "stat", &stat("S", 10));
+        let mut watch = proc.watch();
+        watch.watch(9);
+        assert_eq!(sampled(&mut watch, 1), []);
+        proc.write(9, "stat", &stat("R", 11));
+        assert_eq!(sampled(&mut watch, 1), [(9, Activity::Ran)]);
+        proc.write(9, "stat", &stat("Z", 11));
+        assert_eq!(sampled(&mut watch, 1), [(9, Activity::Ended)]);
+    }
+
+    #[test]
+    fn a_sample_is_bounded_and_the_next_goes_on() {
+        let proc = Proc::new();
+        let mut watch = proc.watch();
+        for thread in 1..=5 {
+            proc.write(thread, "schedstat", "1 1 1\n");
+            watch.watch(thread);
+        }
+        sampled(&mut watch, 5);
+        (1..=5).for_each(|thread| proc.write(thread, "schedstat", "1 1 2\n"));
+        let mut seen: Vec<u32> = Vec::new();
+        for _ in 0..3 {
+            let found = sampled(&mut watch, 2);
+            assert!(found.len() <= 2);
+            seen.extend(found.iter().map(|(thread, _)| *thread));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_crowd_does_not_grow_the_table_without_bound() {
+        let proc = Proc::new();
+        let mut watch = proc.watch();
+        (1..=WATCHED_MOST as u32 + 100).for_each(|thread| watch.watch(thread));
+        assert_eq!((watch.watched(), watch.places.len()), (WATCHED_MOST, WATCHED_MOST));
+        for (at, watched) in watch.watched.iter().enumerate() {
+            assert_eq!(watch.places[&watched.thread], at);
+        }
+    }
+
+    #[test]
+    fn this_thread_runs_and_another_ends() {
+        let mut watch = ProcessWatch::default();
+        let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let other = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let other = other.join().expect("no panic");
+        watch.watch(me);
+        sampled(&mut watch, 8);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(sampled(&mut watch, 8), [(me, Activity::Ran)]);
+        watch.watch(other);
+        // A thread is still there for a moment after it was joined.
+        let ended = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            sampled(&mut watch, 8).contains(&(other, Activity::Ended))
+        });
+        assert!(ended);
+    }
+}

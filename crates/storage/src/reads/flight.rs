@@ -1,0 +1,115 @@
+//! A read on its way: what of it is asked for next, and what an answer means.
+//!
+//! A read is asked for in one piece, or in several where its frames lie in more runs than one call
+//! takes. An answer shorter than what was asked for is the end of the file where it ends off the
+//! file's alignment; elsewhere the rest is asked for again, until nothing more comes. What a signal
+//! or a shortage of the kernel's interrupted is tried again a few times. A file that does not take
+//! direct reads after all is read buffered.
+
+use super::{Access, Ended, Read, Target};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use rustix::io::Errno;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+/// Buffers of one call: the kernel takes `IOV_MAX`, no more.
+const VECTORS_MOST: usize = 1024;
+/// How often what was interrupted is tried again: shortages pass, and one that does not is the
+/// reader's to hear of.
+const RETRIES: u32 = 8;
+
+/// See the module's documentation.
+pub(super) struct Flight {
+    read: Read,
+    done: usize,
+    /// What was last asked for.
+    vectors: Vec<libc::iovec>,
+    asked: usize,
+    access: Access,
+    retries: u32,
+    issued: Instant,
+    others: usize,
+}
+
+// SAFETY: the vectors point into the read's own memory, which moves with it.
+#[allow(unsafe_code)]
+unsafe impl Send for Flight {}
+
+/// What to ask the kernel for.
+pub(super) struct Ask<'a> {
+    /// Of which descriptor, open as long as the flight lives.
+    pub(super) fd: RawFd,
+    /// Where to.
+    pub(super) vectors: &'a [libc::iovec],
+    /// From where.
+    pub(super) offset: ByteOffset,
+}
+
+/// What is to be done after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Ask for what is left.
+    Again,
+    /// It is over.
+    Over(Option<Errno>),
+}
+
+impl Flight {
+    pub(super) fn new(read: Read, others: usize) -> Self {
+        let (done, asked, retries, issued) = (0, 0, 0, Instant::now());
+        let access = Access::Direct;
+        Self { read, done, vectors: Vec::new(), asked, access, retries, issued, others }
+    }
+
+    /// What to ask for next. The vectors and their memory stay where they are until this is called
+    /// again or the flight is over.
+    pub(super) fn ask(&mut self) -> Result<Ask<'_>, Errno> {
+        self.vectors.clear();
+        self.access = self.read.file.access();
+        let fd = self.read.file.raw(self.access)?;
+        let done = self.done;
+        let vector = |(to, length): (*mut u8, usize)| libc::iovec { iov_base: to.cast(), iov_len: length };
+        match &mut self.read.into {
+            Target::Frames(filling) => {
+                self.vectors.extend(filling.pieces(done).take(VECTORS_MOST).map(vector));
+            }
+            Target::Buffer(buffer) => {
+                let rest = &mut buffer[done..];
+                self.vectors.push(vector((rest.as_mut_ptr(), rest.len())));
+            }
+        }
+        self.asked = self.vectors.iter().map(|vector| vector.iov_len).sum();
+        Ok(Ask { fd, vectors: &self.vectors, offset: self.read.offset + Bytes(done as u64) })
+    }
+
+    /// Takes the kernel's answer.
+    pub(super) fn answered(&mut self, answer: Result<usize, Errno>) -> Next {
+        let aligned = |done: usize| (done as u64).is_multiple_of(self.read.file.alignment().get());
+        match answer {
+            Ok(0) => Next::Over(None),
+            Ok(got) => {
+                self.done += got.min(self.asked);
+                self.retries = 0;
+                let at_the_end = got < self.asked && !aligned(self.done);
+                if self.done == self.read.into.len() || at_the_end { Next::Over(None) } else { Next::Again }
+            }
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) if self.retries < RETRIES => {
+                self.retries += 1;
+                Next::Again
+            }
+            Err(Errno::INVAL | Errno::OPNOTSUPP) if self.access == Access::Direct => {
+                self.read.file.refuse_direct();
+                Next::Again
+            }
+            Err(error) => Next::Over(Some(error)),
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn end(self, error: Option<Errno>) -> Ended {
+        let got = Bytes(self.done as u64);
+        self.read.file.forget(ByteSpan::at(self.read.offset, got));
+        let (issued, others) = (self.issued, self.others);
+        Ended { read: self.read, got, error, issued, ended: Instant::now(), others }
+    }
+}

@@ -1,0 +1,130 @@
+//! Reading files past the kernel's page cache, many reads at a time, out of order.
+//!
+//! A [`Reads`] takes reads from any thread, makes so many of them at a time as its module says, and
+//! tells how they ended from a thread of its own. [`start`] chooses the best that this kernel lets:
+//! io_uring, or else a pool of threads. What happens around one read (pieces, short reads, what is
+//! tried again) is the same for both.
+//!
+//! *Errors.* A read that fails tells how much of it had arrived and what the kernel said. It is not
+//! divided here: whoever waits for a part of it reads that part by itself, so that an error reaches
+//! the bytes concerned alone.
+//!
+//! *Who owns the memory.* A [`Read`] owns its buffer until it has ended, whoever asked for it and
+//! whatever becomes of them: memory is never given back while the kernel may write into it.
+
+mod file;
+mod flight;
+mod pool;
+mod uring;
+
+pub use file::{Access, ReadFile};
+pub use pool::PoolReads;
+pub use uring::UringReads;
+
+use crate::arena::Buffer;
+use crate::frames::Filling;
+use foreseek_units::{ByteOffset, Bytes};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A read to be made.
+#[derive(Debug)]
+pub struct Read {
+    /// Names it to whoever asked for it.
+    pub token: u64,
+    /// Of which file.
+    pub file: Arc<ReadFile>,
+    /// From where; a multiple of the file's [alignment](ReadFile::alignment).
+    pub offset: ByteOffset,
+    /// Where to; its length is the read's, again a multiple of the alignment.
+    pub into: Target,
+    /// Whether somebody waits for it: it goes before those for which nobody does.
+    pub urgent: bool,
+}
+
+/// Memory that a read fills.
+#[derive(Debug)]
+pub enum Target {
+    /// Frames, which need not be consecutive.
+    Frames(Filling),
+    /// One buffer.
+    Buffer(Buffer),
+}
+
+impl Target {
+    /// How much fits.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Frames(filling) => filling.len(),
+            Self::Buffer(buffer) => buffer.len(),
+        }
+    }
+
+    /// Whether nothing fits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A read that is over.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which; it owns the memory with what was read.
+    pub read: Read,
+    /// How much arrived, from its start: less than asked for at the end of the file.
+    pub got: Bytes,
+    /// Why no more did; ECANCELED where it was not made any more.
+    pub error: Option<Errno>,
+    /// When it was handed to the kernel.
+    pub issued: Instant,
+    /// When it was seen to be over.
+    pub ended: Instant,
+    /// How many others were under way when it was handed to the kernel.
+    pub others: usize,
+}
+
+/// Hears of reads that are over, some at a time, from a thread of the [`Reads`]. It should not block.
+pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
+
+/// Makes reads.
+pub trait Reads: Send + Sync {
+    /// Makes a read, now or when others are over. Its end is told to the sink, never from within
+    /// this call.
+    ///
+    /// # Errors
+    /// It is stopping; the read comes back.
+    fn start(&self, read: Read) -> Result<(), Box<Read>>;
+
+    /// Takes no more reads and waits until those under way are over, at most so long; those that
+    /// wait end with ECANCELED. Whether all are over: what is not keeps its memory until it is.
+    fn stop(&self, patience: Duration) -> bool;
+}
+
+/// Something that makes reads, and a remark where it is not the best.
+///
+/// # Errors
+/// Not even a thread could be started.
+pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
+    let sink: Arc<dyn Fn(Vec<Ended>) + Send + Sync> = Arc::from(sink);
+    let shared = |sink: &Arc<dyn Fn(Vec<Ended>) + Send + Sync>| -> Sink {
+        let sink = Arc::clone(sink);
+        Box::new(move |ended| sink(ended))
+    };
+    match UringReads::start(shared(&sink)) {
+        Ok(reads) => Ok((Arc::new(reads), None)),
+        Err(error) => {
+            let remark = format!(
+                "io_uring cannot be used ({error}): reading with {} threads instead; allow it with \
+                 'sysctl kernel.io_uring_disabled=0', in a container by its seccomp profile",
+                pool::THREADS
+            );
+            Ok((Arc::new(PoolReads::start(shared(&sink))?), Some(remark)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Reads by a pool of threads, each of which waits for one read at a time: where io_uring is
+//! forbidden (containers, hardened kernels).
+#![allow(unsafe_code)]
+
+use super::flight::{Flight, Next};
+use super::{Ended, Read, Reads, Sink};
+use crate::advice::last_error;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Threads, and so reads at a time: as many as a disk's own queue holds (NCQ), beyond which only the
+/// kernel's elevator would profit.
+pub(super) const THREADS: usize = 32;
+/// A thread only waits in system calls: 64 KiB of stack would do, this is what glibc and tracing need.
+const STACK: usize = 256 << 10;
+
+/// See the module's documentation.
+pub struct PoolReads {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to do.
+    work: Condvar,
+    /// A thread has ended.
+    ended: Condvar,
+    sink: Sink,
+}
+
+#[derive(Default)]
+struct Queue {
+    urgent: VecDeque<Read>,
+    patient: VecDeque<Read>,
+    under_way: usize,
+    threads: usize,
+    stopping: bool,
+}
+
+impl PoolReads {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// Not one could be started.
+    pub fn start(sink: Sink) -> std::io::Result<Self> {
+        let (queue, work, ended) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { queue, work, ended, sink });
+        for number in 0..THREADS {
+            let thread = std::thread::Builder::new().name("reads".to_owned()).stack_size(STACK);
+            let run = Arc::clone(&shared);
+            shared.lock().threads += 1;
+            if let Err(error) = thread.spawn(move || run.serve()) {
+                shared.lock().threads -= 1;
+                if number == 0 {
+                    return Err(error);
+                }
+                break;
+            }
+        }
+        Ok(Self { shared })
+    }
+}
+
+impl Reads for PoolReads {
+    fn start(&self, read: Read) -> Result<(), Box<Read>> {
+        let mut queue = self.shared.lock();
+        if queue.stopping {
+            return Err(Box::new(read));
+        }
+        let line = if read.urgent { &mut queue.urgent } else { &mut queue.patient };
+        line.push_back(read);
+        drop(queue);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    fn stop(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let mut queue = self.shared.lock();
+        queue.stopping = true;
+        self.shared.work.notify_all();
+        while queue.threads > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            queue = self.shared.ended.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for PoolReads {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl Shared {
+    /// The queue is whole after every step.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One thread's life.
+    fn serve(&self) {
+        let mut queue = self.lock();
+        loop {
+            let next = queue.urgent.pop_front().or_else(|| queue.patient.pop_front());
+            match next {
+                Some(read) if queue.stopping => {
+                    drop(queue);
+                    (self.sink)(vec![Flight::new(read, 0).end(Some(Errno::CANCELED))]);
+                    queue = self.lock();
+                }
+                Some(read) => {
+                    let flight = Flight::new(read, queue.under_way);
+                    queue.under_way += 1;
+                    drop(queue);
+                    (self.sink)(vec![fly(flight)]);
+                    queue = self.lock();
+                    queue.under_way -= 1;
+                }
+                None if queue.stopping => break,
+                None => queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        queue.threads -= 1;
+        self.ended.notify_all();
+    }
+}
+
+/// Makes one read.
+fn fly(mut flight: Flight) -> Ended {
+    loop {
+        let answer = flight.ask().and_then(|ask| {
+            let vectors = ask.vectors.len() as libc::c_int;
+            // SAFETY: the vectors describe memory that the flight owns, and the call is over before
+            // the flight is.
+            let got = unsafe { libc::preadv(ask.fd, ask.vectors.as_ptr(), vectors, ask.offset.get() as i64) };
+            usize::try_from(got).map_err(|_| last_error())
+        });
+        if let Next::Over(error) = flight.answered(answer) {
+            return flight.end(error);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Both ways of reading, held to the same.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use super::*;
+use crate::{Arena, Frames};
+use foreseek_prefetch::engine::FrameId;
+use foreseek_units::{PAGE_SIZE, Pages};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+const PAGE: usize = PAGE_SIZE as usize;
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Bytes that tell where they are.
+fn contents(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / PAGE * 31 + at % 253) as u8).collect()
+}
+
+fn file_of(directory: &Path, bytes: &[u8]) -> Arc<ReadFile> {
+    let path = directory.join("file");
+    let mut file = File::create(&path).expect("a writable directory");
+    file.write_all(bytes).expect("room");
+    file.sync_all().expect("written");
+    Arc::new(ReadFile::reopen(File::open(&path).expect("just made").as_fd()).expect("readable"))
+}
+
+/// Runs a test with each way of reading that this machine has, on a file system with direct I/O and
+/// on one without.
+fn with_each(test: impl Fn(&dyn Reads, &Receiver<Ended>, &Path)) {
+    for place in [Some(Path::new("/var/tmp")), Some(Path::new("/dev/shm"))] {
+        let place = place.filter(|place| place.is_dir()).unwrap_or(Path::new("."));
+        for uring in [true, false] {
+            let directory = tempfile::tempdir_in(place).expect("a writable directory");
+            let (to, from) = channel();
+            let sink: Sink = Box::new(move |ended: Vec<Ended>| {
+                ended.into_iter().for_each(|one| drop(to.send(one)));
+            });
+            let reads: Box<dyn Reads> = if uring {
+                match UringReads::start(sink) {
+                    Ok(reads) => Box::new(reads),
+                    Err(error) => {
+                        println!("SKIPPED: no io_uring ({error})");
+                        continue;
+                    }
+                }
+            } else {
+                Box::new(PoolReads::start(sink).expect("threads"))
+            };
+            test(&*reads, &from, directory.path());
+            assert!(reads.stop(LIMIT), "reads under way end");
+        }
+    }
+}
+
+fn next(from: &Receiver<Ended>) -> Ended {
+    from.recv_timeout(LIMIT).expect("it ends")
+}
+
+#[test]
+fn scattered_frames_get_the_pages_of_the_file_in_order() {
+    with_each(|reads, from, directory| {
+        let bytes = contents(40 * PAGE);
+        let file = file_of(directory, &bytes);
+        let frames = Frames::new(Pages(64)).expect("memory");
+        // Thirteen is no divisor of 64: frames in a jumble.
+        let ids: Vec<FrameId> = (0..20).map(|at| FrameId(at * 13 % 64)).collect();
+        let into = Target::Frames(frames.fill(&ids).expect("free"));
+        let read = Read { token: 7, file, offset: ByteOffset(3 * PAGE_SIZE), into, urgent: true };
+        reads.start(read).expect("running");
+        let ended = next(from);
+        assert_eq!((ended.read.token, ended.got, ended.error), (7, Bytes(20 * PAGE_SIZE), None));
+        let Target::Frames(filling) = ended.read.into else { panic!("frames") };
+        filling.finish(ended.got);
+        let reading = frames.read(&ids).expect("full");
+        assert_eq!(reading.slices(0, 20 * PAGE).concat(), bytes[3 * PAGE..23 * PAGE]);
+    });
+}
+
+#[test]
+fn more_runs_than_a_call_takes_are_read_in_several() {
+    with_each(|reads, from, directory| {
+        let pages = 2500;
+        let bytes = contents(pages * PAGE);
+        let file = file_of(directory, &bytes);
+        let frames = Frames::new(Pages(2 * pages as u64)).expect("memory");
+        let ids: Vec<FrameId> = (0..pages as u32).map(|at| FrameId(2 * at)).collect();
+        let into = Target::Frames(frames.fill(&ids).expect("free"));
+        reads.start(Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: false }).expect("running");
+        let ended = next(from);
+        assert_eq!((ended.got, ended.error), (Bytes(bytes.len() as u64), None));
+        let Target::Frames(filling) = ended.read.into else { panic!("frames") };
+        filling.finish(ended.got);
+        assert!(frames.read(&ids).expect("full").slices(0, bytes.len()).concat() == bytes);
+    });
+}
+
+#[test]
+fn the_end_of_a_file_comes_short_wherever_it_lies() {
+    for length in [0, 1, 511, 512, 4095, 4096, 4097, 3 * PAGE + 512, 3 * PAGE + 700] {
+        with_each(|reads, from, directory| {
+            let bytes = contents(length);
+            let file = file_of(directory, &bytes);
+            assert_eq!(file.length(), Ok(Bytes(length as u64)));
+            let frames = Frames::new(Pages(8)).expect("memory");
+            let ids: Vec<FrameId> = (0..8).map(FrameId).collect();
+            let into = Target::Frames(frames.fill(&ids).expect("free"));
+            let read = Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true };
+            reads.start(read).expect("running");
+            let ended = next(from);
+            assert_eq!((ended.got, ended.error), (Bytes(length as u64), None));
+        });
+    }
+}
+
+#[test]
+fn a_buffer_is_filled_too_from_any_aligned_place() {
+    with_each(|reads, from, directory| {
+        let bytes = contents(9 * PAGE + 100);
+        let file = file_of(directory, &bytes);
+        let unit = file.alignment().get();
+        let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
+        let into = Target::Buffer(arena.try_take(unit as usize * 2).expect("room"));
+        let offset = ByteOffset(5 * unit);
+        reads.start(Read { token: 0, file, offset, into, urgent: true }).expect("running");
+        let ended = next(from);
+        assert_eq!((ended.got, ended.error), (Bytes(2 * unit), None));
+        let Target::Buffer(buffer) = ended.read.into else { panic!("a buffer") };
+        assert_eq!(buffer[..], bytes[5 * unit as usize..7 * unit as usize]);
+    });
+}
+
+#[test]
+fn many_at_once_all_end_and_each_with_its_own() {
+    with_each(|reads, from, directory| {
+        let bytes = contents(256 * PAGE);
+        let file = file_of(directory, &bytes);
+        let frames = Frames::new(Pages(1024)).expect("memory");
+        std::thread::scope(|scope| {
+            for thread in 0..4u32 {
+                let (file, frames) = (&file, &frames);
+                scope.spawn(move || {
+                    for at in 0..256u32 {
+                        let token = u64::from(thread * 256 + at);
+                        let into = Target::Frames(frames.fill(&[FrameId(token as u32)]).expect("free"));
+                        let offset = ByteOffset(u64::from(at) * PAGE_SIZE);
+                        let read = Read { token, file: Arc::clone(file), offset, into, urgent: at % 2 == 0 };
+                        reads.start(read).expect("running");
+                    }
+                });
+            }
+            for _ in 0..1024 {
+                let ended = next(from);
+                assert_eq!((ended.got, ended.error), (Bytes(PAGE_SIZE), None));
+                let Target::Frames(filling) = ended.read.into else { panic!("frames") };
+                filling.finish(ended.got);
+            }
+        });
+        for token in 0..1024usize {
+            let reading = frames.read(&[FrameId(token as u32)]).expect("full");
+            let at = token % 256 * PAGE;
+            assert_eq!(reading.slices(0, PAGE).concat(), bytes[at..at + PAGE], "page {token}");
+        }
+    });
+}
+
+#[test]
+fn after_stop_nothing_is_taken_and_all_that_was_taken_has_ended() {
+    with_each(|reads, from, directory| {
+        let file = file_of(directory, &contents(2000 * PAGE));
+        let frames = Frames::new(Pages(2000)).expect("memory");
+        let read = |token: u64| {
+            let into = Target::Frames(frames.fill(&[FrameId(token as u32)]).expect("free"));
+            let offset = ByteOffset(token * PAGE_SIZE);
+            Read { token, file: Arc::clone(&file), offset, into, urgent: false }
+        };
+        (0..1999).for_each(|token| reads.start(read(token)).expect("running"));
+        assert!(reads.stop(LIMIT));
+        let ends: Vec<Option<Errno>> = from.try_iter().map(|ended| ended.error).collect();
+        assert_eq!(ends.len(), 1999);
+        assert!(ends.iter().all(|error| matches!(error, None | Some(Errno::CANCELED))), "{ends:?}");
+        assert_eq!(reads.start(read(1999)).expect_err("stopped").token, 1999);
+    });
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told() {
+    with_each(|reads, from, directory| {
+        // A directory can be opened, and not read.
+        let folder = File::open(directory).expect("a directory");
+        let Ok(file) = ReadFile::reopen(folder.as_fd()) else { return };
+        let frames = Frames::new(Pages(1)).expect("memory");
+        let into = Target::Frames(frames.fill(&[FrameId(0)]).expect("free"));
+        let read = Read { token: 0, file: Arc::new(file), offset: ByteOffset::ZERO, into, urgent: true };
+        reads.start(read).expect("running");
+        let ended = next(from);
+        assert_eq!((ended.got, ended.error), (Bytes::ZERO, Some(Errno::ISDIR)));
+    });
+}
+
+#[test]
+fn tmpfs_is_buffered_and_a_disk_direct() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("shared memory");
+    let file = file_of(directory.path(), b"abc");
+    // Newer kernels take O_DIRECT on tmpfs and read through the page cache all the same.
+    let mut bytes = [0; 8];
+    assert_eq!(file.read_waiting(&mut bytes, ByteOffset(1)), Ok(2));
+    assert_eq!(&bytes[..2], b"bc");
+    let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
+    let file = file_of(directory.path(), &contents(PAGE));
+    if file.access() == Access::Buffered {
+        println!("SKIPPED: /var/tmp takes no direct I/O");
+        return;
+    }
+    assert!(PAGE_SIZE.is_multiple_of(file.alignment().get()));
+}
+
+#[test]
+fn one_for_its_path_alone_is_reopened() {
+    let directory = tempfile::tempdir().expect("a writable directory");
+    let path = directory.path().join("file");
+    std::fs::write(&path, b"abc").expect("room");
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let place = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("just made");
+    let file = ReadFile::reopen(place.as_fd()).expect("readable");
+    let mut bytes = [0; 3];
+    assert_eq!(file.read_waiting(&mut bytes, ByteOffset(0)), Ok(3));
+}

@@ -1,0 +1,244 @@
+//! Reads by io_uring: submitted by whoever asks, completed in one thread.
+//!
+//! A read is put into the ring under a short lock and submitted outside of it. At most
+//! [`AT_A_TIME`] are under way; the others wait in two lines, those that somebody waits for first.
+//! Since each read under way has one entry at most, the submission queue is never full.
+//!
+//! The kernel ends requests of a thread that exits: reads should be asked for by threads that live
+//! as long as the mount, and one that was cancelled so is told as such.
+//!
+//! Limits: what a file system can't do without waiting (metadata that is not in memory, a full
+//! request queue) the kernel hands to workers of its own, of which there are a few.
+#![allow(unsafe_code)]
+
+use super::flight::{Flight, Next};
+use super::{Ended, Read, Reads, Sink};
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Reads under way at most: what a block device's scheduler holds (`nr_requests` 256), so that the
+/// elevator has all to choose from that it can take.
+const AT_A_TIME: usize = 256;
+/// Entries of the submission queue: one for each read under way and one to wake the thread.
+const ENTRIES: u32 = 2 * AT_A_TIME as u32;
+/// The thread looks at least so often whether something was left in the submission queue: only when
+/// the kernel refused a submission for want of memory.
+const LOOK: types::Timespec = types::Timespec::new().sec(1);
+/// No read has this number: it wakes the thread.
+const WAKE: u64 = u64::MAX;
+/// `IORING_ENTER_GETEVENTS`, and `IORING_ENTER_EXT_ARG` for the limit of the wait.
+const WAIT: u32 = 1 << 0 | 1 << 3;
+
+/// See the module's documentation.
+pub struct UringReads {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ring: IoUring,
+    table: Mutex<Table>,
+    over: Condvar,
+    sink: Sink,
+}
+
+#[derive(Default)]
+struct Table {
+    flights: Slab<Flight>,
+    urgent: VecDeque<Read>,
+    patient: VecDeque<Read>,
+    /// Entries that the kernel did not take yet.
+    left: u32,
+    stopping: bool,
+    over: bool,
+}
+
+impl UringReads {
+    /// Makes a ring and starts its thread.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring or forbids it, or no thread could be started.
+    pub fn start(sink: Sink) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_clamp().build(ENTRIES)?;
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "older than Linux 5.11"));
+        }
+        let (table, over) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { ring, table, over, sink });
+        let run = Arc::clone(&shared);
+        std::thread::Builder::new().name("reads".to_owned()).spawn(move || run.serve())?;
+        Ok(Self { shared })
+    }
+}
+
+impl Reads for UringReads {
+    fn start(&self, read: Read) -> Result<(), Box<Read>> {
+        let mut table = self.shared.lock();
+        if table.stopping {
+            return Err(Box::new(read));
+        }
+        if table.flights.len() >= AT_A_TIME {
+            let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
+            line.push_back(read);
+            return Ok(());
+        }
+        let mut failed = Vec::new();
+        let pushed = self.shared.launch(&mut table, read, &mut failed);
+        drop(table);
+        self.shared.submit(pushed);
+        if failed.is_empty() { Ok(()) } else { Err(Box::new(failed.remove(0).read)) }
+    }
+
+    fn stop(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let mut table = self.shared.lock();
+        if !table.stopping {
+            table.stopping = true;
+            let pushed = self.shared.push(&opcode::Nop::new().build().user_data(WAKE));
+            drop(table);
+            self.shared.submit(pushed);
+            // What waits in the kernel's workers is not made any more; what is with the device is.
+            let all = types::CancelBuilder::any();
+            let _ = self.shared.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), all);
+            table = self.shared.lock();
+        }
+        while !table.over {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            table = self.shared.over.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for UringReads {
+    fn drop(&mut self) {
+        // The thread owns what is under way, and ends with it.
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl Shared {
+    /// The table is whole after every step.
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a read into the ring; how many entries that were. One whose file could not be opened is
+    /// over.
+    fn launch(&self, table: &mut Table, read: Read, ended: &mut Vec<Ended>) -> u32 {
+        let others = table.flights.len();
+        let slot = table.flights.insert(Flight::new(read, others));
+        self.ask(table, slot, ended)
+    }
+
+    /// Asks for what a flight wants next.
+    fn ask(&self, table: &mut Table, slot: usize, ended: &mut Vec<Ended>) -> u32 {
+        let entry = table.flights[slot].ask().map(|ask| {
+            let vectors = ask.vectors.len() as u32;
+            let read = opcode::Readv::new(types::Fd(ask.fd), ask.vectors.as_ptr(), vectors);
+            read.offset(ask.offset.get()).build().user_data(slot as u64)
+        });
+        match entry {
+            Ok(entry) => self.push(&entry),
+            Err(error) => {
+                ended.push(table.flights.remove(slot).end(Some(error)));
+                0
+            }
+        }
+    }
+
+    /// Puts an entry into the ring. The caller holds the table's lock.
+    fn push(&self, entry: &io_uring::squeue::Entry) -> u32 {
+        // SAFETY: the lock is held, so there is one submission queue at a time; the memory and the
+        // descriptor that the entry names belong to a flight, which stays in its slot until the
+        // kernel has answered.
+        let pushed = unsafe { self.ring.submission_shared().push(entry) };
+        debug_assert!(pushed.is_ok(), "more entries than reads under way");
+        u32::from(pushed.is_ok())
+    }
+
+    /// Submits so many entries of those in the ring.
+    fn submit(&self, entries: u32) {
+        let mut left = entries;
+        while left > 0 {
+            // SAFETY: no argument is passed.
+            match unsafe { self.ring.submitter().enter::<libc::sigset_t>(left, 0, 0, None) } {
+                // Another thread took them along.
+                Ok(0) => break,
+                Ok(taken) => left = left.saturating_sub(taken as u32),
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(_) => {
+                    self.lock().left += left;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The thread's life: it ends when all is over after `stop`.
+    fn serve(&self) {
+        let mut answers = Vec::with_capacity(ENTRIES as usize);
+        loop {
+            // SAFETY: this thread alone looks at the completion queue.
+            let completions = unsafe { self.ring.completion_shared() };
+            answers.extend(completions.map(|entry| (entry.user_data(), entry.result())));
+            if answers.is_empty() && self.rest() {
+                return;
+            }
+            let ended = self.take(&mut answers);
+            if !ended.is_empty() {
+                (self.sink)(ended);
+            }
+        }
+    }
+
+    /// Takes answers, asks on and launches what waits; what is over.
+    fn take(&self, answers: &mut Vec<(u64, i32)>) -> Vec<Ended> {
+        let (mut ended, mut pushed) = (Vec::new(), 0);
+        let mut table = self.lock();
+        for (number, result) in answers.drain(..).filter(|(number, _)| *number != WAKE) {
+            let slot = number as usize;
+            let answer = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+            match table.flights[slot].answered(answer) {
+                Next::Again => pushed += self.ask(&mut table, slot, &mut ended),
+                Next::Over(error) => ended.push(table.flights.remove(slot).end(error)),
+            }
+        }
+        while table.stopping || table.flights.len() < AT_A_TIME {
+            let next = table.urgent.pop_front();
+            let Some(read) = next.or_else(|| table.patient.pop_front()) else { break };
+            if table.stopping {
+                ended.push(Flight::new(read, 0).end(Some(Errno::CANCELED)));
+            } else {
+                pushed += self.launch(&mut table, read, &mut ended);
+            }
+        }
+        pushed += std::mem::take(&mut table.left);
+        drop(table);
+        self.submit(pushed);
+        ended
+    }
+
+    /// Waits for answers; whether there will be none any more.
+    fn rest(&self) -> bool {
+        let mut table = self.lock();
+        if table.stopping && table.flights.is_empty() && table.urgent.is_empty() && table.patient.is_empty() {
+            table.over = true;
+            self.over.notify_all();
+            return true;
+        }
+        drop(table);
+        let limit = types::SubmitArgs::new().timespec(&LOOK);
+        // SAFETY: the argument is the structure that the flags announce, and outlives the call. It
+        // ends early or fails for nothing that looking again does not mend.
+        let _ = unsafe { self.ring.submitter().enter(0, 1, WAIT, Some(&limit)) };
+        false
+    }
+}
