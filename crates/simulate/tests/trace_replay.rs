@@ -153,7 +153,7 @@ fn through_the_page_cache_what_was_read_is_a_hit() {
         settings: set_up.machine(),
         block: BlockLayer::new(set_up.block(), scheduler, device),
         prefetcher: stream::by_name("none", &set_up.prefetch(), &costs).expect("there is one"),
-        reclaim: reclaim::by_name("linux-2.6").expect("there is one"),
+        reclaim: Box::new(reclaim::Linux26::new()),
         extents: Accesses::extents(&summary, &addresses),
         workload: Box::new(workload),
         concurrency: 1,

@@ -248,7 +248,7 @@ impl Experiment {
 
     fn reclaim(&self, policy: &Policy) -> Result<Box<dyn reclaim::Reclaim>, ExperimentError> {
         let known = || reclaim::NAMES.iter().map(|(name, _)| *name);
-        reclaim::by_name(&policy.reclaim)
+        reclaim::by_name(&policy.reclaim, &self.machine.memory)
             .ok_or_else(|| self.wrong("policies", unknown(&policy.reclaim, known())))
     }
 

@@ -13,7 +13,7 @@ use super::reclaim::{Inserted, Why};
 use super::{Machine, MachineError};
 use crate::block::{Completed, Submission, Tag};
 use foreseek_device::{Op, Outcome};
-use foreseek_prefetch::engine::{ObjectId, Who};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
 use foreseek_prefetch::stream::{Ahead, Served};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Span};
 use std::collections::{BTreeMap, VecDeque};
@@ -127,8 +127,8 @@ impl Machine {
             Why::Ahead => self.metrics.counters.prefetched += Pages(1),
             Why::Write => {}
         }
-        let object = ObjectId(u64::from(file.0));
-        self.reclaim.inserted(self.now, Inserted { frame, object, page, why, who });
+        let (object, stream) = (ObjectId(u64::from(file.0)), StreamId(u64::from(touched.stream)));
+        self.reclaim.inserted(self.now, Inserted { frame, object, page, why, who, stream });
         frame
     }
 

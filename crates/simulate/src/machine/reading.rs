@@ -166,11 +166,9 @@ impl Machine {
         let mut wanted = std::mem::take(&mut self.wanted);
         let touch =
             Touch { stream: StreamId(u64::from(stream)), page, request, first, mapped, found, marker };
-        let sight = Sight {
-            file: &self.files[opened.file.0 as usize],
-            congested: self.block.congested(),
-            bound: self.reclaim.bound(self.streams.len()),
-        };
+        let bound = self.reclaim.bound(self.now, self.streams.len());
+        let file = &self.files[opened.file.0 as usize];
+        let sight = Sight { file, congested: self.block.congested(), bound };
         self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
         for ahead in wanted.drain(..) {
             self.fetch(touched, ahead)?;

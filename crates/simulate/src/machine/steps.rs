@@ -163,6 +163,7 @@ impl Machine {
     fn close_stream(&mut self, stream: u32) {
         if self.streams.try_remove(stream as usize).is_some() {
             self.prefetcher.closed(self.now, StreamId(u64::from(stream)));
+            self.reclaim.closed(self.now, StreamId(u64::from(stream)));
         }
     }
 

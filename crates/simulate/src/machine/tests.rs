@@ -1,6 +1,6 @@
 //! Random machines with random programs, audited as they go; and machines that cannot go on.
 
-use super::reclaim::{Inserted, Linux26};
+use super::reclaim::{self, Inserted, Linux26};
 use super::*;
 use crate::block::scheduler;
 use crate::program::{FileNumber, FileSpec, Handle, Program, Step};
@@ -106,7 +106,7 @@ impl Prefetcher for Window {
 
 /// A machine with so many pages for its cache.
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
-    parts(cache, window, jobs, scheduler, seed, Box::new(Linux26::new()))
+    parts(cache, window, jobs, scheduler, seed, &|_| Box::new(Linux26::new()))
 }
 
 fn parts(
@@ -115,7 +115,7 @@ fn parts(
     jobs: Jobs,
     scheduler: &str,
     seed: u64,
-    reclaim: Box<dyn Reclaim>,
+    reclaim: &dyn Fn(&Memory) -> Box<dyn Reclaim>,
 ) -> Machine {
     let profile = Profile::builtin("ibm-36g-51").expect("a profile");
     let size = Some(Bytes::mib(256));
@@ -134,7 +134,7 @@ fn parts(
         settings: Settings { memory, ..Settings::xeons(Bytes::mib(512)) },
         block: BlockLayer::new(crate::block::Settings::LINUX_2_6_3, scheduler, device),
         prefetcher: Box::new(Window(window)),
-        reclaim,
+        reclaim: reclaim(&memory),
         workload: Box::new(jobs),
         extents: (0..FILES).map(|file| layout.extents(FileNumber(file)).to_vec()).collect(),
         concurrency: 1,
@@ -154,9 +154,11 @@ proptest! {
         jobs in 1..12u32,
         steps in 1..60u32,
         scheduler in prop::sample::select(vec!["noop", "deadline", "anticipatory", "cfq"]),
+        reclaim in prop::sample::select(reclaim::NAMES),
         seed: u64,
     ) {
-        let mut machine = machine(cache, window, Jobs { jobs, steps }, scheduler, seed);
+        let named = |memory: &Memory| reclaim::by_name(reclaim.0, memory).expect("a name of its own list");
+        let mut machine = parts(cache, window, Jobs { jobs, steps }, scheduler, seed, &named);
         machine.start();
         for look in 1..2000u64 {
             let run = machine.run_until(Instant::ZERO + Nanos::from_millis(50 * look), &mut |_| {});
@@ -210,7 +212,7 @@ impl Reclaim for Miser {
 #[test]
 fn a_machine_that_is_stuck_says_what_waits_for_what() {
     let jobs = Jobs { jobs: 3, steps: 60 };
-    let machine = parts(40, 8, jobs, "noop", 1, Box::<Miser>::default());
+    let machine = parts(40, 8, jobs, "noop", 1, &|_| Box::<Miser>::default());
     let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
     let error = machine.run(period, &mut |_| {}).expect_err("no page is ever free").to_string();
     assert!(error.contains("stuck") && error.contains("waits for memory"), "{error}");

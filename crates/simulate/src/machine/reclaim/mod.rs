@@ -1,14 +1,26 @@
 //! Which page goes when memory is short.
 //!
 //! The machine tells a [`Reclaim`] what happens to each frame and asks it for victims. The lists of
-//! Linux 2.6 are one implementation ([`Linux26`]); a prefetch cache (TR-840 section 4) is another:
-//! what it needs to know of processes, misses and time is in the methods that the lists leave at
-//! their defaults.
+//! Linux 2.6 are one implementation ([`Linux26`]), a prefetch cache beside them is another ([`Cpem`],
+//! TR-840 section 4): what it needs to know of processes, misses and time is in the methods that the
+//! lists leave at their defaults.
+
+mod cpem;
+mod linux26;
+
+pub use cpem::Cpem;
+pub use linux26::Linux26;
 
 use super::frames::FrameNo;
-use foreseek_cache::{Balance, TwoLists};
-use foreseek_prefetch::engine::{ObjectId, Who};
-use foreseek_units::{Instant, PageIndex, Pages};
+use super::settings::Memory;
+use foreseek_cache::{ActiveStreams, CeilingSettings, Direction, StreamCount};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_units::{Instant, Nanos, PageIndex, Pages};
+
+/// How long a stream that reads nothing ahead counts as active: four epochs of the ceiling controller.
+/// With 512 streams of 64 pages the papers' disk takes some 13 s to serve each once at a third of its
+/// rate; a shorter window would count too few just where it matters.
+pub const ACTIVE_WINDOW: Nanos = Nanos::from_secs(16);
 
 /// Why a page was put into the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,16 +46,28 @@ pub struct Inserted {
     pub why: Why,
     /// For which process.
     pub who: Who,
+    /// For which of its open files.
+    pub stream: StreamId,
 }
 
 /// The names that [`by_name`] knows, with what they mean.
-pub const NAMES: &[(&str, &str)] = &[("linux-2.6", "an active and an inactive list")];
+pub const NAMES: &[(&str, &str)] = &[
+    ("linux-2.6", "an active and an inactive list"),
+    ("cpem", "these, and a prefetch cache shared by all open files"),
+    ("cpem-active", "the same, shared by the files that are read ahead"),
+];
 
-/// The page replacement of a name.
+/// The page replacement of a name, for a machine with this memory.
 #[must_use]
-pub fn by_name(name: &str) -> Option<Box<dyn Reclaim>> {
+pub fn by_name(name: &str, memory: &Memory) -> Option<Box<dyn Reclaim>> {
+    let cpem = |streams| {
+        let ceiling = CeilingSettings::paper(memory.low, Direction::Up);
+        Box::new(Cpem::new(memory, ceiling, streams))
+    };
     Some(match name {
         "linux-2.6" => Box::new(Linux26::new()),
+        "cpem" => cpem(StreamCount::Open),
+        "cpem-active" => cpem(StreamCount::Active(ActiveStreams::new(ACTIVE_WINDOW))),
         _ => return None,
     })
 }
@@ -67,6 +91,8 @@ pub trait Reclaim: Send {
     fn ran(&mut self, _now: Instant, _who: Who) {}
     /// A process has ended.
     fn exited(&mut self, _now: Instant, _who: Who) {}
+    /// An open file is closed.
+    fn closed(&mut self, _now: Instant, _stream: StreamId) {}
     /// How much memory there is for cached pages now.
     fn resized(&mut self, _now: Instant, _memory: Pages) {}
     /// When [`Reclaim::tick`] is to be called; asked before the first event and after each tick.
@@ -76,46 +102,7 @@ pub trait Reclaim: Send {
     /// The deadline has come.
     fn tick(&mut self, _now: Instant) {}
     /// The most that one of so many open streams may read ahead (TR-840 section 4.2).
-    fn bound(&self, _streams: usize) -> Option<Pages> {
+    fn bound(&mut self, _now: Instant, _streams: usize) -> Option<Pages> {
         None
-    }
-}
-
-/// The active and the inactive list of Linux 2.6: pages that are read enter the inactive list, the
-/// second use makes them active.
-#[derive(Debug)]
-pub struct Linux26 {
-    lists: TwoLists,
-}
-
-impl Linux26 {
-    /// Empty lists.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { lists: TwoLists::new(Balance::Proportional) }
-    }
-}
-
-impl Default for Linux26 {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Reclaim for Linux26 {
-    fn inserted(&mut self, _now: Instant, inserted: Inserted) {
-        self.lists.insert(inserted.frame.0, true);
-    }
-
-    fn referenced(&mut self, _now: Instant, frame: FrameNo) {
-        self.lists.referenced(frame.0);
-    }
-
-    fn held(&mut self, frame: FrameNo, held: bool) {
-        self.lists.hold(frame.0, held);
-    }
-
-    fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
-        self.lists.victim().map(FrameNo)
     }
 }

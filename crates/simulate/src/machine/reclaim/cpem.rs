@@ -1,0 +1,299 @@
+//! A prefetch cache beside the lists of Linux 2.6 (TR-840 section 4), for the paper's kernel "CPEM".
+//!
+//! A page that is read ahead enters the prefetch cache; one that is waited for or written enters the inactive
+//! list. The first use moves a page from the prefetch cache to the young end of the inactive list, where it counts as
+//! referenced once, as if it had been there before.
+//!
+//! Reclaim first moves pages from the prefetch cache to the inactive list while there are more than the
+//! ceiling allows. Then it takes a page of the lists, as Linux does. Where the lists have none that is not held
+//! (memory is so short that there are hardly other pages), it evicts one from the prefetch cache: the paper's "high memory
+//! pressure".
+//!
+//! What is evicted is remembered in the eviction history with what it was; a touch that does not find its
+//! page looks there and tells the ceiling controller. Each stream may read ahead as many pages as the ceiling
+//! divided by the number of streams: open files, or those that have read ahead lately.
+//!
+//! The ceiling is at most what the page cache may hold at the time. The paper's limit is "roughly the physical
+//! memory size minus those memory occupied by the kernel"; taken by its words, where processes' private
+//! memory fills most of a machine the ceiling is far above what there is, neither it nor the
+//! depth is bounded by it, and pages thrash as without it.
+
+use super::{Inserted, Reclaim, Why};
+use crate::machine::{FrameNo, Memory};
+use foreseek_cache::{
+    Activity, Balance, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status,
+    StreamCount, TwoLists, depth_cap,
+};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_units::{Instant, Nanos, PageIndex, Pages};
+
+/// How long after a prefetch its process has to have run to have had the opportunity to use it: at
+/// once, the paper's words.
+const OPPORTUNITY: Nanos = Nanos::ZERO;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    object: ObjectId,
+    page: PageIndex,
+    used: bool,
+}
+
+/// The page replacement.
+#[derive(Debug)]
+pub struct Cpem {
+    lists: TwoLists,
+    prefetched: PrefetchCache<FrameNo, ()>,
+    activity: Activity,
+    history: EvictionHistory<(ObjectId, PageIndex)>,
+    ceiling: Ceiling,
+    streams: StreamCount<StreamId>,
+    /// By frame number.
+    pages: Vec<Page>,
+}
+
+impl Cpem {
+    /// An empty cache of a machine with this memory.
+    #[must_use]
+    pub fn new(memory: &Memory, ceiling: CeilingSettings, streams: StreamCount<StreamId>) -> Self {
+        let total = memory.total.pages_floor();
+        let most = total - memory.system.pages_ceil();
+        Self {
+            lists: TwoLists::new(Balance::Proportional),
+            prefetched: PrefetchCache::new(OPPORTUNITY),
+            activity: Activity::new(),
+            history: EvictionHistory::of(total),
+            ceiling: Ceiling::new(ceiling, total, most, Instant::ZERO),
+            streams,
+            pages: Vec::new(),
+        }
+    }
+
+    /// What lies above the ceiling goes to the inactive list.
+    fn keep_ceiling(&mut self) {
+        while let Some(evicted) = self.prefetched.evict_above(self.ceiling.pages(), &self.activity) {
+            self.lists.insert(evicted.key.0, false);
+        }
+    }
+}
+
+impl Reclaim for Cpem {
+    fn inserted(&mut self, now: Instant, inserted: Inserted) {
+        let Inserted { frame, object, page, why, who, stream } = inserted;
+        self.history.take(&(object, page));
+        let at = frame.0 as usize;
+        let held = Page { object, page, used: false };
+        if at >= self.pages.len() {
+            self.pages.resize(at + 1, held);
+        }
+        self.pages[at] = held;
+        match why {
+            Why::Ahead => {
+                self.prefetched.insert(frame, (), Mark { process: Process(who.0), at: now }, true);
+                self.streams.touched(now, stream);
+            }
+            Why::Demand | Why::Write => self.lists.insert(frame.0, true),
+        }
+    }
+
+    fn referenced(&mut self, _now: Instant, frame: FrameNo) {
+        self.pages[frame.0 as usize].used = true;
+        let held = self.prefetched.is_held(&frame);
+        if self.prefetched.take(&frame).is_some() {
+            self.lists.insert(frame.0, held);
+        }
+        self.lists.referenced(frame.0);
+    }
+
+    fn held(&mut self, frame: FrameNo, held: bool) {
+        let there = if held { self.prefetched.hold(&frame) } else { self.prefetched.release(&frame) };
+        if !there {
+            self.lists.hold(frame.0, held);
+        }
+    }
+
+    fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
+        self.keep_ceiling();
+        let listed = self.lists.victim().map(FrameNo);
+        let frame = listed.or_else(|| self.prefetched.evict(&self.activity).map(|evicted| evicted.key))?;
+        let Page { object, page, used } = self.pages[frame.0 as usize];
+        self.history.evicted((object, page), if used { Status::Lru } else { Status::Prefetched });
+        Some(frame)
+    }
+
+    fn missed(&mut self, _now: Instant, object: ObjectId, page: PageIndex, _unused: bool) {
+        if let Some(status) = self.history.status(&(object, page)) {
+            self.ceiling.missed(status);
+        }
+    }
+
+    fn ran(&mut self, now: Instant, who: Who) {
+        self.activity.ran(Process(who.0), now);
+    }
+
+    fn exited(&mut self, _now: Instant, who: Who) {
+        self.activity.exited(Process(who.0));
+    }
+
+    fn resized(&mut self, _now: Instant, memory: Pages) {
+        self.ceiling.resized(memory);
+    }
+
+    fn closed(&mut self, _now: Instant, stream: StreamId) {
+        self.streams.closed(&stream);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.ceiling.deadline())
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.ceiling.tick(now);
+    }
+
+    fn bound(&mut self, now: Instant, streams: usize) -> Option<Pages> {
+        Some(depth_cap(self.ceiling.pages(), self.streams.count(now, streams)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::reclaim::by_name;
+    use foreseek_cache::Direction;
+    use foreseek_units::Bytes;
+
+    const OBJECT: ObjectId = ObjectId(1);
+
+    /// 400 pages of memory: a prefetch cache of at most 100 at first.
+    fn memory() -> Memory {
+        Memory {
+            total: Pages(400).bytes(),
+            system: Bytes::ZERO,
+            private_share: 0.8,
+            low: Pages(10),
+            high: Pages(20),
+        }
+    }
+
+    fn cpem() -> Cpem {
+        Cpem::new(&memory(), CeilingSettings::paper(Pages(10), Direction::Up), StreamCount::Open)
+    }
+
+    /// Puts a page into the frame of its number, for the process of its number divided by 100.
+    fn insert(cpem: &mut Cpem, now: u64, page: u32, why: Why) {
+        cpem.inserted(
+            Instant(now),
+            Inserted {
+                frame: FrameNo(page),
+                object: OBJECT,
+                page: PageIndex(u64::from(page)),
+                why,
+                who: Who(page / 100),
+                stream: StreamId(u64::from(page / 100)),
+            },
+        );
+        cpem.held(FrameNo(page), false);
+    }
+
+    fn victims(cpem: &mut Cpem, count: usize) -> Vec<u32> {
+        (0..count).map_while(|_| cpem.victim(Instant(9))).map(|frame| frame.0).collect()
+    }
+
+    #[test]
+    fn used_pages_go_before_prefetched_ones_that_are_older() {
+        let mut cpem = cpem();
+        (0..3).for_each(|page| insert(&mut cpem, 1, page, Why::Ahead));
+        (10..13).for_each(|page| insert(&mut cpem, 2, page, Why::Demand));
+        (10..13).for_each(|page| cpem.referenced(Instant(3), FrameNo(page)));
+        assert_eq!(victims(&mut cpem, 5), [10, 11, 12, 0, 1]);
+        // A page that is used is a page as others.
+        insert(&mut cpem, 4, 20, Why::Ahead);
+        cpem.referenced(Instant(5), FrameNo(2));
+        assert_eq!(victims(&mut cpem, 3), [2, 20]);
+    }
+
+    #[test]
+    fn above_the_ceiling_the_oldest_prefetched_pages_are_pages_as_others() {
+        let mut cpem = cpem();
+        cpem.ran(Instant(0), Who(0));
+        cpem.ran(Instant(0), Who(1));
+        (0..150).for_each(|page| insert(&mut cpem, 1, page, Why::Ahead));
+        // All processes live: each page gets its second chance, then the oldest 50 go.
+        assert_eq!(victims(&mut cpem, 3), [0, 1, 2]);
+        assert_eq!((cpem.prefetched.len(), cpem.lists.frames()), (Pages(100), 47));
+        // Those of a process that has ended go at once.
+        cpem.exited(Instant(2), Who(1));
+        (200..230).for_each(|page| insert(&mut cpem, 3, page, Why::Ahead));
+        assert_eq!(victims(&mut cpem, 48).last(), Some(&50));
+    }
+
+    #[test]
+    fn held_pages_are_no_victims_wherever_they_are() {
+        let mut cpem = cpem();
+        (0..2).for_each(|page| insert(&mut cpem, 1, page, Why::Ahead));
+        insert(&mut cpem, 1, 10, Why::Demand);
+        for page in [0, 1, 10] {
+            cpem.held(FrameNo(page), true);
+        }
+        // It stays held when it moves from the one to the other.
+        cpem.referenced(Instant(2), FrameNo(0));
+        assert_eq!(cpem.victim(Instant(9)), None);
+        for page in [0, 1, 10] {
+            cpem.held(FrameNo(page), false);
+        }
+        assert_eq!(victims(&mut cpem, 4).len(), 3);
+    }
+
+    #[test]
+    fn a_miss_is_told_by_what_its_page_was() {
+        let mut cpem = cpem();
+        insert(&mut cpem, 1, 0, Why::Ahead);
+        insert(&mut cpem, 1, 10, Why::Demand);
+        cpem.referenced(Instant(1), FrameNo(10));
+        assert_eq!(victims(&mut cpem, 2), [10, 0]);
+        for page in [0, 10, 10, 11] {
+            cpem.missed(Instant(2), OBJECT, PageIndex(page), false);
+        }
+        let misses = cpem.ceiling.misses();
+        assert_eq!((misses.lru, misses.prefetched), (2, 1));
+        // What is in memory again is no longer evicted.
+        insert(&mut cpem, 3, 10, Why::Demand);
+        cpem.missed(Instant(4), OBJECT, PageIndex(10), false);
+        assert_eq!(cpem.ceiling.misses(), misses);
+    }
+
+    #[test]
+    fn golden_the_depth_is_bounded_by_ceiling_and_streams() {
+        let memory = Memory::of(Bytes::mib(512));
+        let mut open = by_name("cpem", &memory).expect("a name");
+        assert_eq!(open.bound(Instant::ZERO, 512), Some(Pages(64)));
+        assert_eq!(open.bound(Instant::ZERO, 2), Some(Pages(16_384)));
+        // Private memory leaves 29,696 pages.
+        open.resized(Instant::ZERO, Pages(29_696));
+        assert_eq!(open.bound(Instant::ZERO, 512), Some(Pages(58)));
+        // One unit up in the first epoch, half of 2,896 KiB twice.
+        open.resized(Instant::ZERO, Pages(100_000));
+        assert_eq!(open.deadline(), Some(Instant::ZERO + Nanos::from_secs(4)));
+        open.tick(Instant::ZERO + Nanos::from_secs(4));
+        assert_eq!(open.bound(Instant::ZERO, 1), Some(Pages(32_768 + 1_448)));
+    }
+
+    #[test]
+    fn open_files_that_nobody_reads_take_no_share_from_the_active() {
+        let mut active = by_name("cpem-active", &Memory::of(Bytes::mib(512))).expect("a name");
+        let inserted = |stream: u32| Inserted {
+            frame: FrameNo(stream),
+            object: OBJECT,
+            page: PageIndex(u64::from(stream)),
+            why: Why::Ahead,
+            who: Who(1),
+            stream: StreamId(u64::from(stream)),
+        };
+        (0..4).for_each(|stream| active.inserted(Instant::ZERO, inserted(stream)));
+        assert_eq!(active.bound(Instant::ZERO, 512), Some(Pages(8192)));
+        active.closed(Instant::ZERO, StreamId(3));
+        active.closed(Instant::ZERO, StreamId(2));
+        assert_eq!(active.bound(Instant::ZERO, 512), Some(Pages(16_384)));
+    }
+}
