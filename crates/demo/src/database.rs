@@ -7,9 +7,8 @@
 //! not use one, and the paper counts only the table and the index by zip code.
 
 use crate::customer::{Customers, INDEX, TABLE};
-use crate::interrupt::Interrupt;
-use crate::process::{Program, Running};
 use crate::{Error, Result};
+use foreseek_rig::{Interrupt, Program, Running};
 use foreseek_units::{Bytes, PAGE_SIZE};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -3,21 +3,17 @@
 //!
 //! What VanDeBogart, Frost and Kohler measured in ATC'09 section 5.4, on a stock kernel: a TPC-C-like
 //! table ([`database`]) is read in the order of an index, so that each row is a seek, with memory
-//! ([`cgroup`]) for half of it and for all of it. Every figure of the report comes from these runs;
+//! ([`foreseek_rig::MemoryGroup`]) for half of it and for all of it. Every figure of the report comes from these runs;
 //! the time of the best possible schedule is modelled ([`foreseek_simulate::limit`]). Without root or
 //! FUSE the same comparison runs in virtual time and says so.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
-pub mod cgroup;
 mod customer;
 pub mod database;
-mod disk;
 mod error;
-mod interrupt;
 mod options;
 pub mod outcome;
-mod process;
 mod progress;
 mod query;
 mod real;
@@ -28,10 +24,9 @@ mod simulated;
 pub use customer::QUERY;
 pub use error::{Error, Result};
 pub use foreseek_prefetch::Mode;
-pub use interrupt::Interrupt;
+pub use foreseek_rig::Interrupt;
 pub use options::{DATABASE_SIZE, DISK_SIZE, Options, PROFILE, TIME_SCALE};
 pub use outcome::Outcome;
-pub use process::Program;
 pub use progress::Show;
 
 /// Runs the demo.
@@ -41,7 +36,7 @@ pub use progress::Show;
 /// (root, FUSE) is no error: the outcome is simulated and says why.
 pub fn run(options: &Options, interrupt: &Interrupt) -> Result<Outcome> {
     let profile = options.check()?;
-    let missing = real::missing();
+    let missing = foreseek_rig::missing();
     let why = match (options.simulate, missing.is_empty()) {
         (true, _) => "it was asked for".to_owned(),
         (false, false) => format!("this is missing: {}", missing.join(", ")),

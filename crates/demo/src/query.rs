@@ -5,11 +5,9 @@
 //! comes, so that both can be compared byte by byte without being stored. The time is from the start
 //! of the process to the end of its output.
 
-use crate::cgroup::MemoryGroup;
-use crate::interrupt::{Interrupt, POLL};
-use crate::process::{Program, Running};
 use crate::{Error, QUERY, Result};
 use foreseek_prefetch::Mode;
+use foreseek_rig::{Interrupt, MemoryGroup, POLL, Program, Running, processor_time};
 use foreseek_units::{Bytes, Nanos};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
@@ -30,10 +28,6 @@ const REST: Duration = Duration::from_micros(100);
 
 /// How long a query may take: ten times the five minutes that a whole demo should.
 const QUERY_LIMIT: Duration = Duration::from_secs(3000);
-
-/// Puts the shell's own process into the control group, then becomes the program: every page of its
-/// memory is charged there.
-const ENTER: &str = "echo $$ > \"$1\" && shift && exec \"$@\"";
 
 /// How the query is run.
 #[derive(Clone, Debug)]
@@ -117,9 +111,8 @@ impl Query<'_> {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", ENTER, "sh"]).arg(self.group.entrance());
-        command.arg(self.shell.path()).args(["-batch", "-bail", "-init", "/dev/null"]);
+        let mut command = self.group.command(self.shell.path());
+        command.args(["-batch", "-bail", "-init", "/dev/null"]);
         if let Some(foreseek) = self.foreseek {
             let mut load = OsString::from(".load \"");
             load.push(foreseek.extension);
@@ -153,17 +146,25 @@ impl Query<'_> {
             }
             interrupt.check()?;
             if start.elapsed() > QUERY_LIMIT {
-                return Err(Error::TooSlow { what: task.to_owned(), seconds: QUERY_LIMIT.as_secs() });
+                return Err(foreseek_rig::Error::TooSlow {
+                    what: task.to_owned(),
+                    seconds: QUERY_LIMIT.as_secs(),
+                }
+                .into());
             }
             meanwhile();
             std::thread::sleep(POLL);
         }
         let processor = processor_time(running.child.id());
         match running.wait(task, POLL, interrupt, &mut || ()) {
-            Err(Error::Program { status, .. }) if status.contains("SIGKILL") => Err(Error::Option {
-                what: format!("{task} was killed: the memory is too little for it; give more with --memory"),
-            }),
-            ended => ended.map(|()| processor),
+            Err(foreseek_rig::Error::Program { status, .. }) if status.contains("SIGKILL") => {
+                Err(Error::Option {
+                    what: format!(
+                        "{task} was killed: the memory is too little for it; give more with --memory"
+                    ),
+                })
+            }
+            ended => Ok(ended.map(|()| processor)?),
         }
     }
 }
@@ -192,22 +193,6 @@ impl Seen {
             }
         }
     }
-}
-
-/// Processor time of a process that has ended and is not yet reaped; zero where it can't be known.
-fn processor_time(pid: u32) -> Nanos {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    processor_ticks(&stat)
-        .map(|ticks| Nanos::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
-        .unwrap_or_default()
-}
-
-/// User and system time, the 14th and 15th field of `/proc/PID/stat`. The second field is the name
-/// in parentheses and may hold anything.
-fn processor_ticks(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace().skip(11);
-    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
 /// The prefetcher's counters: every number of the file, by its name.
@@ -261,13 +246,6 @@ pub(crate) fn find_extension() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processor_time_is_read_past_any_name() {
-        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10";
-        assert_eq!(processor_ticks(stat), Some(300));
-        assert_eq!(processor_ticks("nonsense"), None);
-    }
 
     #[test]
     fn counters_are_found_at_any_depth() {

@@ -4,21 +4,19 @@
 //! nor its metadata are in memory. Delays are on while a query runs and off while the database is
 //! built.
 
-use crate::cgroup::{MemoryGroup, Place, Version};
 use crate::database::{self, Database, Plan};
-use crate::disk::{Disk, DiskPlan, disk_use};
-use crate::interrupt::Interrupt;
 use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
-use crate::outcome::{Limits, Measured, Outcome, Run};
-use crate::process::Program;
+use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
 use crate::query::{Foreseek, Query, find_extension};
+use crate::report::svg::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
-use foreseek_prefetch::engine::Extent;
-use foreseek_storage::{HostFd, Layout};
-use foreseek_units::{Bytes, Lba, Nanos, Sectors};
+use foreseek_emulate::{LoggedOp, Stats};
+use foreseek_rig::{
+    Disk, DiskPlan, Interrupt, MemoryGroup, Place, Program, Version, check_space, extents_of,
+};
+use foreseek_units::{Bytes, Lba, Nanos};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,20 +25,6 @@ const SPACE: &str = "/var/tmp";
 
 /// How long a program may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
-
-/// What is needed for real time and missing here, each with its remedy; nothing where all is there.
-pub(crate) fn missing() -> Vec<String> {
-    let mut missing = Vec::new();
-    if !rustix::process::geteuid().is_root() {
-        missing.push("root (run it with sudo)".to_owned());
-    }
-    for (device, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
-        if !Path::new(device).exists() {
-            missing.push(format!("{device} (modprobe {module})"));
-        }
-    }
-    missing
-}
 
 /// What the demo works with, found before anything is made.
 struct Tools {
@@ -65,7 +49,7 @@ struct Demo<'a> {
 pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -> Result<Outcome> {
     let start = Instant::now();
     let tools = Tools::find(options)?;
-    check_space(options.database_size)?;
+    check_space(Path::new(SPACE), options.database_size * 2 + SPACE_BESIDE)?;
     let folder = tempfile::Builder::new()
         .prefix("foreseek-demo-")
         .tempdir()
@@ -74,7 +58,14 @@ pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -
         let path = folder.path().join(name);
         std::fs::create_dir(&path).map_err(|error| Error::io("cannot make", path.display(), error))?;
     }
-    let plan = DiskPlan { profile: options.profile.clone(), size: DISK_SIZE, time_scale: options.time_scale };
+    let plan = DiskPlan {
+        name: format!("demo-{}", std::process::id()),
+        profile: options.profile.clone(),
+        size: DISK_SIZE,
+        fit: false,
+        time_scale: options.time_scale,
+        directory: None,
+    };
     let disk = Disk::attach(&plan)?;
     let mut demo = Demo { options, interrupt, tools, folder: folder.path(), disk, missed: 0 };
     let (database, accesses) = demo.build()?;
@@ -126,17 +117,6 @@ impl Tools {
     }
 }
 
-/// Whether the data of the disk will have room.
-fn check_space(database: Bytes) -> Result<()> {
-    let needed = database * 2 + SPACE_BESIDE;
-    let space = rustix::fs::statvfs(SPACE).map_err(|error| Error::io("cannot look at", SPACE, error))?;
-    let available = Bytes(space.f_bavail * space.f_frsize);
-    if available < needed {
-        return Err(Error::NoSpace { path: SPACE.into(), available, needed });
-    }
-    Ok(())
-}
-
 impl Demo<'_> {
     fn point(&self) -> PathBuf {
         self.folder.join("disk")
@@ -175,7 +155,7 @@ impl Demo<'_> {
     ) -> Result<Measured> {
         self.interrupt.check()?;
         let mounted = self.disk.mount(&self.point())?;
-        let group = MemoryGroup::create(&self.tools.place, memory)?;
+        let group = MemoryGroup::create(&self.tools.place, "demo", memory)?;
         let counters = self.folder.join("counters.json");
         let home = self.folder.join("home");
         let query = Query {
@@ -192,17 +172,18 @@ impl Demo<'_> {
         };
         let mut stage = self.options.show.stage(name, database.rows);
         self.disk.set_delays(true)?;
-        self.disk.begin()?;
+        self.disk.count_anew()?;
+        self.disk.start_log()?;
         let answer = query.run(self.interrupt, &mut |progress| {
             stage.at(progress.rows, progress.bytes, &mut || {
                 self.disk.stats().ok().map(|stats| stats.requests)
             });
         })?;
         let stats = self.disk.stats()?;
-        let (marks, missed) = self.disk.take_log()?;
+        let log = self.disk.take_log()?;
         self.disk.set_delays(false)?;
         stage.done(&format!("{} rows in {:.2} s", answer.rows, answer.time.as_secs_f64()));
-        self.missed += missed;
+        self.missed += log.missed;
         let usage = group.usage();
         group.remove()?;
         mounted.unmount()?;
@@ -210,6 +191,7 @@ impl Demo<'_> {
             let what = format!("the query gave {} rows of {}", answer.rows, database.rows);
             return Err(Error::Database { what });
         }
+        let reads = log.entries.iter().filter(|entry| entry.op == LoggedOp::Read);
         Ok(Measured {
             time: answer.time,
             rows: answer.rows,
@@ -220,7 +202,7 @@ impl Demo<'_> {
             processor: answer.processor,
             prefetcher: answer.counters,
             path_share: stats.path_share,
-            marks,
+            marks: reads.map(|entry| Mark { at: Nanos(entry.completion_ns), lba: Lba(entry.lba) }).collect(),
         })
     }
 
@@ -283,12 +265,13 @@ impl Demo<'_> {
     }
 }
 
-/// Where a file lies on its disk.
-fn extents_of(path: &Path) -> Result<Vec<Extent>> {
-    let cannot = |error| Error::io("cannot learn where it lies on disk:", path.display(), error);
-    let file = File::open(path).map_err(cannot)?;
-    let fd = HostFd::new(file.as_raw_fd()).ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
-    let (identity, _) = fd.identify().ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
-    let layout = Layout::of(fd, &identity, Sectors::ZERO).map_err(|error| cannot(error.into()))?;
-    Ok(layout.extents)
+/// A disk's use, out of the server's figures. Its busy time is the model's; it is scaled here.
+fn disk_use(stats: &Stats) -> DiskUse {
+    DiskUse {
+        requests: stats.requests,
+        seeks: stats.seeks,
+        mean_seek_distance: Bytes(stats.mean_seek_distance_bytes),
+        read: Bytes(stats.read_bytes),
+        busy: Nanos::from_secs_f64(stats.busy_seconds * stats.time_scale),
+    }
 }

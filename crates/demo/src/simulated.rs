@@ -10,15 +10,14 @@
 //! kernel's own copy of metadata is taken to be in memory.
 
 use crate::database::{self, Plan};
-use crate::interrupt::Interrupt;
 use crate::options::{DISK_SIZE, Options, build};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
-use crate::process::Program;
 use crate::report::svg::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_prefetch::engine::{Access, Extent, HintMode, ObjectId, StreamId, Who};
 use foreseek_prefetch::{Driver, Mode, PageCache, Settings, Step};
+use foreseek_rig::{Interrupt, Program};
 use foreseek_simulate::{KernelOptions, VirtualKernel};
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};

@@ -16,6 +16,7 @@ const ORDER: [&str; 16] = [
     "storage",
     "export",
     "emulate",
+    "rig",
     "libprefetch",
     "libprefetch-c",
     "sqlite",

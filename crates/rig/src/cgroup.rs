@@ -1,11 +1,11 @@
-//! A control group that limits the memory of the query, page cache included.
+//! A control group that limits the memory of what is measured, page cache included.
 //!
 //! ATC'09 section 5.1 took a machine of 512 MB; we take a control group. Version 1 and version 2 of
 //! the interface both charge page cache to the group that first read the page, so that a limit
-//! holds for the program and everything it has read. Only the query lives in the group: a server of
-//! a block device that shared it could wait for itself.
+//! holds for the program and everything it has read. Only what is measured lives in the group: a
+//! server of a block device that shared it could wait for itself.
 //!
-//! A process enters the group by itself before it becomes the query (`sh` writes its own number and
+//! A process enters the group by itself before it becomes the program (`sh` writes its own number and
 //! then replaces itself), so that every page is charged from the first on.
 
 use crate::{Error, Result};
@@ -13,11 +13,15 @@ use foreseek_units::Bytes;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long the removal of a group may take. The kernel refuses while a process of it is not yet
 /// reaped, which takes milliseconds.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Writes the shell's own process number into its first argument, then becomes the rest of them.
+const ENTER: &str = "echo $$ > \"$1\" && shift && exec \"$@\"";
 
 /// Which of the two interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +104,12 @@ impl Place {
 }
 
 impl MemoryGroup {
-    /// Makes a group of at most `limit`.
+    /// Makes a group of at most `limit`; `name` is its own among the groups of this process.
     ///
     /// # Errors
     /// Without permission, or where the kernel refuses the limit.
-    pub fn create(place: &Place, limit: Bytes) -> Result<Self> {
-        let path = place.parent.join(format!("foreseek-demo-{}", std::process::id()));
+    pub fn create(place: &Place, name: &str, limit: Bytes) -> Result<Self> {
+        let path = place.parent.join(format!("foreseek-{name}-{}", std::process::id()));
         let refuse = |error: &io::Error| Error::NoMemoryGroup {
             reason: format!("{}: {error}; run as root", path.display()),
         };
@@ -136,10 +140,13 @@ impl MemoryGroup {
         })
     }
 
-    /// The file to which a process writes its number to enter.
+    /// A command that enters the group and then becomes `program`: every page of its memory is
+    /// charged here.
     #[must_use]
-    pub fn entrance(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", ENTER, "sh"]).arg(self.path.join("cgroup.procs")).arg(program);
+        command
     }
 
     /// What it used so far; zeros where the kernel does not tell.
@@ -205,7 +212,6 @@ fn remove_folder(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::process::Running;
-    use std::process::Command;
 
     const HYBRID: &str = "\
 24 1 0:22 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -240,13 +246,11 @@ mod tests {
         }
         let place = Place::find().expect("a memory controller");
         let limit = Bytes::mib(16);
-        let group = MemoryGroup::create(&place, limit).expect("it is made");
+        let group = MemoryGroup::create(&place, "overeating", limit).expect("it is made");
         let folder = group.path.clone();
-        let script = format!(
-            "echo $$ > '{}'; head -c 64M /dev/zero | tail -c 40M > /dev/null",
-            group.entrance().display()
-        );
-        let mut shell = Running::start("sh", Command::new("sh").args(["-c", &script])).expect("sh starts");
+        let mut command = group.command(Path::new("/bin/sh"));
+        command.args(["-c", "head -c 64M /dev/zero | tail -c 40M > /dev/null"]);
+        let mut shell = Running::start("sh", &mut command).expect("sh starts");
         // `tail` keeps 40 MiB, more than the group may have: the kernel ends it.
         let _ = shell.wait("overeating", Duration::from_secs(30), &crate::Interrupt::default(), &mut || ());
         let usage = group.usage();

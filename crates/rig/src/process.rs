@@ -1,4 +1,4 @@
-//! Programs that the demo runs: found beforehand, awaited with a limit, never left behind.
+//! Programs that are run: found beforehand, awaited with a limit, never left behind.
 
 use crate::interrupt::{Interrupt, POLL};
 use crate::{Error, Result};
@@ -82,14 +82,18 @@ fn is_executable(path: &Path) -> bool {
 
 /// A child process that is ended and reaped when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     name: &'static str,
-    pub(crate) child: Child,
+    /// The process.
+    pub child: Child,
 }
 
 impl Running {
     /// Starts a command; its standard error is kept for the report of a failure.
-    pub(crate) fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start(name: &'static str, command: &mut Command) -> Result<Self> {
         let child =
             command.stderr(Stdio::piped()).spawn().map_err(|error| Error::io("cannot start", name, error))?;
         Ok(Self { name, child })
@@ -99,7 +103,7 @@ impl Running {
     ///
     /// # Errors
     /// When it fails, takes longer than `limit`, or the user interrupts.
-    pub(crate) fn wait(
+    pub fn wait(
         &mut self,
         task: &str,
         limit: Duration,
@@ -128,12 +132,18 @@ impl Running {
     }
 
     /// Whether it has ended, and how.
-    pub(crate) fn poll(&mut self) -> Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(|error| Error::io("cannot wait for", self.name, error))
     }
 
     /// Turns a bad end into an error that quotes what the program said.
-    pub(crate) fn judge(&mut self, task: &str, status: ExitStatus) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Program`].
+    pub fn judge(&mut self, task: &str, status: ExitStatus) -> Result<()> {
         if status.success() {
             return Ok(());
         }
@@ -163,7 +173,7 @@ impl Drop for Running {
 
 impl Running {
     /// Ends it now, where it has not ended by itself.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
         }

@@ -1,6 +1,6 @@
 //! Ctrl-C and friends, turned into an error that unwinds through every guard.
 //!
-//! A signal only sets a flag; every wait of the demo looks at it at least ten times a second, so
+//! A signal only sets a flag; every wait looks at it at least ten times a second, so
 //! that whatever was attached, mounted or created is undone in the ordinary way, in order.
 
 use crate::{Error, Result};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often a wait looks at the flag: quick to a person, nothing to a processor.
-pub(crate) const POLL: Duration = Duration::from_millis(50);
+pub const POLL: Duration = Duration::from_millis(50);
 
-/// Whether the user wants the demo to end.
+/// Whether the user wants it to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
@@ -32,13 +32,13 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Asks the demo to end, as Ctrl-C does.
+    /// Asks for the end, as Ctrl-C does.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
     /// # Errors
-    /// [`Error::Interrupted`] once the demo was asked to end.
+    /// [`Error::Interrupted`] once it was asked for.
     pub fn check(&self) -> Result<()> {
         if self.asked.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }

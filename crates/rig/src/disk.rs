@@ -1,0 +1,229 @@
+//! An emulated disk, the file system on it, and the mount, each undone when dropped.
+
+use crate::interrupt::{Interrupt, POLL};
+use crate::process::Program;
+use crate::{Error, Result};
+use foreseek_emulate::client::{self, Attached, Log};
+use foreseek_emulate::{AttachOptions, Backing, Set, Stats};
+use foreseek_prefetch::engine::Extent;
+use foreseek_storage::{HostFd, Layout};
+use foreseek_units::{Bytes, Sectors};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long making the file system may take; with delays off it takes a second.
+const MKFS_LIMIT: Duration = Duration::from_secs(120);
+
+/// How long a busy mount is waited for: whoever looks at a new mount point (an indexer, a file
+/// manager) is done with it in that time.
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What is to be attached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskPlan {
+    /// The disk's name.
+    pub name: String,
+    /// A built-in profile or a file.
+    pub profile: String,
+    /// The disk's size.
+    pub size: Bytes,
+    /// Whether the device's full stroke is stretched over the size.
+    pub fit: bool,
+    /// The factor on the disk's time.
+    pub time_scale: f64,
+    /// Where its data lie, as a sparse file that is removed at the end; `/var/tmp` where not given.
+    pub directory: Option<PathBuf>,
+}
+
+/// An attached disk; detached when dropped.
+#[derive(Debug)]
+pub struct Disk {
+    attached: Attached,
+}
+
+impl Disk {
+    /// Attaches a disk that answers without delay for now.
+    ///
+    /// # Errors
+    /// Whatever kept it from being attached.
+    pub fn attach(plan: &DiskPlan) -> Result<Self> {
+        let options = AttachOptions {
+            backing: Backing::Sparse { directory: plan.directory.clone() },
+            delays: false,
+            time_scale: plan.time_scale,
+            fit: plan.fit,
+            // Only what is written takes space.
+            thin: true,
+            name: Some(plan.name.clone()),
+            ..AttachOptions::new(&plan.profile, plan.size)
+        };
+        Ok(Self { attached: client::attach(&options)? })
+    }
+
+    /// What could not be had on this machine, for the report.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.attached.remarks
+    }
+
+    /// The block device.
+    #[must_use]
+    pub fn device(&self) -> &Path {
+        &self.attached.device
+    }
+
+    /// Makes ext4 on it. Everything is initialised at once: otherwise the kernel would go on
+    /// writing in the background while something is timed.
+    ///
+    /// # Errors
+    /// Where `mkfs` fails.
+    pub fn make_file_system(&self, mkfs: &Program, interrupt: &Interrupt) -> Result<()> {
+        let device = self.attached.device.to_string_lossy();
+        let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device];
+        mkfs.run("making a file system", &options, MKFS_LIMIT, interrupt).map(drop)
+    }
+
+    /// Mounts it; nothing of it is in the page cache then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn mount(&self, point: &Path) -> Result<Mounted> {
+        // Without access times: what is measured reads and nothing else is to move the head.
+        mount_ext4(&self.attached.device, point, MountFlags::NOATIME)
+    }
+
+    /// Whether requests take the modelled time.
+    ///
+    /// # Errors
+    /// Where its server does not answer, as in all that follows.
+    pub fn set_delays(&self, on: bool) -> Result<()> {
+        Ok(client::set(&self.attached.name, &Set { delays: Some(on), ..Set::default() })?)
+    }
+
+    /// Starts counting anew; answers what was counted until then.
+    ///
+    /// # Errors
+    /// As [`Disk::set_delays`].
+    pub fn count_anew(&self) -> Result<Stats> {
+        Ok(client::stats(&self.attached.name, true)?)
+    }
+
+    /// What it did since [`Disk::count_anew`].
+    ///
+    /// # Errors
+    /// As [`Disk::set_delays`].
+    pub fn stats(&self) -> Result<Stats> {
+        Ok(client::stats(&self.attached.name, false)?)
+    }
+
+    /// Starts to log requests.
+    ///
+    /// # Errors
+    /// As [`Disk::set_delays`].
+    pub fn start_log(&self) -> Result<()> {
+        Ok(client::log_start(&self.attached.name, client::DEFAULT_LOG_CAPACITY)?)
+    }
+
+    /// Ends logging; answers the requests since [`Disk::start_log`].
+    ///
+    /// # Errors
+    /// As [`Disk::set_delays`].
+    pub fn take_log(&self) -> Result<Log> {
+        Ok(client::log_stop(&self.attached.name)?)
+    }
+
+    /// Leaves it attached; answers its name.
+    #[must_use]
+    pub fn keep(self) -> String {
+        let name = self.attached.name.clone();
+        std::mem::forget(self);
+        name
+    }
+
+    /// Detaches it.
+    ///
+    /// # Errors
+    /// Where it is in use or its server hangs.
+    pub fn detach(self) -> Result<()> {
+        let name = self.attached.name.clone();
+        std::mem::forget(self);
+        Ok(client::detach(&name, true)?)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // An earlier error is on its way to the user; `foreseek disk list` shows what is left.
+        let _ = client::detach(&self.attached.name, true);
+    }
+}
+
+/// Where a file lies on its disk.
+///
+/// # Errors
+/// Where the file system does not tell.
+pub fn extents_of(path: &Path) -> Result<Vec<Extent>> {
+    let cannot = |error| Error::io("cannot learn where it lies on disk:", path.display(), error);
+    let file = File::open(path).map_err(cannot)?;
+    let fd = HostFd::new(file.as_raw_fd()).ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
+    let (identity, _) = fd.identify().ok_or_else(|| cannot(std::io::ErrorKind::NotFound.into()))?;
+    let layout = Layout::of(fd, &identity, Sectors::ZERO).map_err(|error| cannot(error.into()))?;
+    Ok(layout.extents)
+}
+
+/// Mounts the ext4 on a block device.
+///
+/// # Errors
+/// The system's.
+pub fn mount_ext4(device: &Path, point: &Path, flags: MountFlags) -> Result<Mounted> {
+    mount(device, point, "ext4", flags, None)
+        .map_err(|error| Error::io("cannot mount", device.display(), error))?;
+    Ok(Mounted { point: Some(point.to_owned()) })
+}
+
+/// A mounted file system; unmounted when dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    point: Option<PathBuf>,
+}
+
+impl Mounted {
+    /// Leaves it mounted.
+    pub fn keep(mut self) {
+        self.point = None;
+    }
+
+    /// Unmounts it; everything written is on the disk then, and nothing in the page cache.
+    ///
+    /// # Errors
+    /// Where it stays in use, or the system's.
+    pub fn unmount(mut self) -> Result<()> {
+        let Some(point) = self.point.take() else { return Ok(()) };
+        let start = Instant::now();
+        loop {
+            match unmount(&point, UnmountFlags::empty()) {
+                Ok(()) => return Ok(()),
+                Err(rustix::io::Errno::BUSY) if start.elapsed() < UNMOUNT_LIMIT => std::thread::sleep(POLL),
+                Err(error) => {
+                    let failed = Error::io("cannot unmount", point.display(), error);
+                    self.point = Some(point);
+                    return Err(failed);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(point) = self.point.take()
+            && unmount(&point, UnmountFlags::empty()).is_err()
+        {
+            // Out of sight at once, and really gone when its last user is.
+            let _ = unmount(&point, UnmountFlags::DETACH);
+        }
+    }
+}

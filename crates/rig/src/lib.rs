@@ -1,0 +1,25 @@
+//! What measured comparisons on a real kernel are set up with.
+//!
+//! An emulated disk with a file system on it ([`Disk`], [`Mounted`]) and its block queue
+//! ([`queue`]), a control group that limits memory ([`MemoryGroup`]), programs that are awaited
+//! with a limit ([`Program`], [`Running`]), and what a signal means meanwhile ([`Interrupt`]).
+//! Each is undone when it is dropped, so that an error or a Ctrl-C leaves nothing behind.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
+
+mod cgroup;
+mod disk;
+mod error;
+mod interrupt;
+mod machine;
+mod process;
+pub mod queue;
+mod used;
+
+pub use cgroup::{MemoryGroup, Place, Usage, Version};
+pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4};
+pub use error::{Error, Result};
+pub use interrupt::{Interrupt, POLL};
+pub use machine::{check_space, missing};
+pub use process::{Program, Running};
+pub use used::{memory_peak, processor_time};

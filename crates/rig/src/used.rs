@@ -1,0 +1,52 @@
+//! What a process has used, as `/proc` tells.
+
+use foreseek_units::{Bytes, Nanos};
+use std::fs;
+
+/// Processor time of a process, in user and system mode and over all its threads; also of one that
+/// has ended and is not yet reaped. Zero where it cannot be known.
+#[must_use]
+pub fn processor_time(pid: u32) -> Nanos {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    processor_ticks(&stat)
+        .map(|ticks| Nanos::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+        .unwrap_or_default()
+}
+
+/// The most memory that a process has had at a time (`VmHWM`); zero where it cannot be known.
+#[must_use]
+pub fn memory_peak(pid: u32) -> Bytes {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    peak_kib(&status).map(Bytes::kib).unwrap_or_default()
+}
+
+/// User and system time, the 14th and 15th field of `/proc/PID/stat`. The second field is the name
+/// in parentheses and may hold anything.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+fn peak_kib(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_past_any_name() {
+        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10";
+        assert_eq!(processor_ticks(stat), Some(300));
+        assert_eq!(processor_ticks("nonsense"), None);
+    }
+
+    #[test]
+    fn the_peak_is_found_among_the_other_lines() {
+        assert_eq!(peak_kib("VmPeak:\t  99 kB\nVmHWM:\t    1234 kB\n"), Some(1234));
+        assert_eq!(peak_kib("Name:\tcat\n"), None);
+        assert!(memory_peak(std::process::id()) > Bytes::kib(100));
+    }
+}
