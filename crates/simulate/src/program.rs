@@ -6,7 +6,8 @@
 //! that the caller hands over, so that a seed fixes a run.
 
 use foreseek_units::{ByteSpan, Bytes, Nanos, PageIndex};
-use rand_core::Rng;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 /// A file of the workload, counted from 0 in the order of [`Workload::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,4 +104,16 @@ pub trait Workload: Send {
     fn drive(&self) -> Drive;
     /// The program of the request (or job) with this number.
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
+}
+
+/// Parts the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds
+/// that differ in most bits (the golden ratio's, as splitmix64 uses it).
+const PARTING: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The program of the request (or job) with this number in a run of this seed, and the generator
+/// that its steps are to draw from: whoever runs it, in virtual or in real time, makes the same
+/// accesses.
+pub fn begin(workload: &mut dyn Workload, seed: u64, number: u64) -> (Box<dyn Program>, Pcg64Mcg) {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(PARTING));
+    (workload.program(number, &mut random), random)
 }

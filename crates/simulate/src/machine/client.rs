@@ -3,11 +3,9 @@
 use super::Machine;
 use super::events::Event;
 use super::process::{Doing, Process};
-use crate::program::Drive;
+use crate::program::{self, Drive};
 use foreseek_prefetch::engine::Who;
 use foreseek_units::{Instant, Nanos};
-use rand_core::SeedableRng;
-use rand_pcg::Pcg64Mcg;
 
 /// The clients, or the batch.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +17,6 @@ pub(super) struct Client {
     /// Programs that were made.
     pub(super) made: u64,
 }
-
-/// Parts the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds
-/// that differ in most bits (the golden ratio's, as splitmix64 uses it).
-const PARTING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Machine {
     /// Begins the work.
@@ -45,8 +39,7 @@ impl Machine {
     pub(super) fn spawn(&mut self) {
         let number = self.client.made;
         self.client.made += 1;
-        let mut random = Pcg64Mcg::seed_from_u64(self.client.seed ^ number.wrapping_mul(PARTING));
-        let program = self.workload.program(number, &mut random);
+        let (program, random) = program::begin(&mut *self.workload, self.client.seed, number);
         // Process 0 writes back.
         let who = Who(self.client.made as u32);
         let mut process = Process::new((who, number), program, random, self.now);
