@@ -28,9 +28,18 @@ pub(crate) struct Slot(u32);
 pub(crate) struct PageKey(u64);
 
 impl PageKey {
+    /// The page after the last one that any object has.
+    pub(crate) const END: PageIndex = PageIndex(1 << PAGE_BITS);
+
+    /// Of a page below [`END`](Self::END).
+    pub(crate) fn within(slot: Slot, page: PageIndex) -> Self {
+        debug_assert!(page < Self::END, "no object has {page:?}");
+        Self(u64::from(slot.0) << PAGE_BITS | page.get())
+    }
+
     /// `None` for a page that no real object has.
     pub(crate) fn new(slot: Slot, page: PageIndex) -> Option<Self> {
-        (page.get() >> PAGE_BITS == 0).then_some(Self(u64::from(slot.0) << PAGE_BITS | page.get()))
+        (page < Self::END).then(|| Self::within(slot, page))
     }
 
     pub(crate) fn slot(self) -> Slot {
@@ -62,6 +71,8 @@ pub(crate) struct Object {
     pub(crate) regions: Regions,
     /// The page cache does not take fetches of it.
     pub(crate) unfetchable: bool,
+    /// How many pages of it are kept or on their way under its slot.
+    pub(crate) kept: u64,
     streams: u32,
 }
 
@@ -74,6 +85,7 @@ impl Object {
             epoch: Epoch::default(),
             regions: Regions::default(),
             unfetchable: false,
+            kept: 0,
             streams: 0,
         }
     }
@@ -106,7 +118,7 @@ impl Object {
     }
 
     fn idle(&self) -> bool {
-        self.streams == 0 && self.regions.is_empty()
+        self.streams == 0 && self.kept == 0 && self.regions.is_empty()
     }
 }
 

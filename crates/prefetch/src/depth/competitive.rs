@@ -3,6 +3,7 @@
 //! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5): the switch cost
 //! as [`SwitchCost`] estimates it, the rate as the device gives it at the place of the fetch. Fetching
 //! so much costs at most twice what knowing the stream's length would; see [`crate::competitive`].
+//! Where both were measured while running ([`Measured`](super::Measured)), it goes by that.
 
 use super::{Asked, Depth, SwitchCost};
 use crate::stream::Served;
@@ -56,8 +57,13 @@ impl Depth for Competitive {
     /// At least a page, as the page that is wanted is read in any case, and at most [`DEPTH_LIMIT`].
     fn most(&mut self, asked: &Asked) -> Pages {
         let costs = self.switch.costs();
-        let rate = asked.place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
-        let depth = rate.in_time(self.switch.estimate());
+        let depth = match asked.measured {
+            Some(measured) => measured.depth(),
+            None => {
+                let rate = asked.place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
+                rate.in_time(self.switch.estimate())
+            }
+        };
         Pages(depth / self.measure.bytes()).clamp(Pages(1), DEPTH_LIMIT)
     }
 
@@ -80,7 +86,7 @@ mod tests {
     }
 
     fn at(place: Option<u64>) -> Asked {
-        Asked { page: PageIndex(0), place: place.map(Lba), consumed: Pages::ZERO, told: None }
+        Asked { page: PageIndex(0), place: place.map(Lba), consumed: Pages::ZERO, told: None, measured: None }
     }
 
     /// The papers' depths: 540, 393, 446 and 646 KB at random seeks and the mean rate.

@@ -10,6 +10,7 @@
 mod competitive;
 mod costs;
 mod fixed;
+mod measured;
 mod plan;
 mod survival;
 mod switch_cost;
@@ -19,6 +20,7 @@ mod zero;
 pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
 pub use costs::DeviceCosts;
 pub use fixed::Fixed;
+pub use measured::{CostLearner, Measured, Visit};
 pub use plan::{Plan, Promise};
 pub use survival::{LENGTH_LIMIT, Survival};
 pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
@@ -29,7 +31,7 @@ use crate::stream::Served;
 use foreseek_units::{Lba, PageIndex, Pages};
 
 /// What a fetch is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
     /// The first page that it would read.
     pub page: PageIndex,
@@ -39,6 +41,8 @@ pub struct Asked {
     pub consumed: Pages,
     /// How much an oracle was told that the stream will read from this page on.
     pub told: Option<Pages>,
+    /// What the device was measured to cost lately, if it was.
+    pub measured: Option<Measured>,
 }
 
 /// How much one fetch reads at most.

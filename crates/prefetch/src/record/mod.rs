@@ -15,6 +15,8 @@
 //! > pass 0
 //! ```
 //!
+//! The second line of a serving engine's recording begins with `serving`.
+//!
 //! Times are nanoseconds of the driver's clock, ranges half-open, `read` in bytes and the others in
 //! pages; `-` is none. [`replay`] feeds the events to an engine in virtual time and compares its
 //! commands one by one: what runs in a program and what runs in the simulator are the same policy
@@ -28,6 +30,7 @@ pub use replay::{Recording, ReplayError, Replayed, replay};
 
 use crate::Settings;
 use crate::engine::{Command, Event};
+use crate::serving;
 use foreseek_units::Instant;
 use std::io::Write;
 
@@ -76,7 +79,16 @@ impl Recorder {
         self.put();
     }
 
-    pub(crate) fn event(&mut self, now: Instant, event: &Event<'_>) {
+    /// Begins the recording of a new serving engine. Its driver then hands over each
+    /// [`event`](Self::event) that it tells, and the [`commands`](Self::commands) that answer it.
+    pub fn begin_serving(&mut self, settings: &serving::Settings) {
+        self.line.clear();
+        write::serving(&mut self.line, settings);
+        self.put();
+    }
+
+    /// An engine is told this.
+    pub fn event(&mut self, now: Instant, event: &Event<'_>) {
         if self.sink.is_some() {
             self.line.clear();
             write::event(&mut self.line, now, event);
@@ -84,7 +96,8 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn commands(&mut self, commands: &[Command]) {
+    /// It said this.
+    pub fn commands(&mut self, commands: &[Command]) {
         if self.sink.is_some() && !commands.is_empty() {
             self.line.clear();
             for command in commands {

@@ -7,7 +7,10 @@ use crate::engine::{
     RequestId, Saw, StreamId, Who,
 };
 use crate::settings::{Order, ParseShareError, Settings};
+use crate::{serving, stream};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Span};
+use serde::de::value::Error as ValueError;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
 /// Why a line cannot be read.
@@ -54,6 +57,38 @@ pub(super) fn settings(line: &str) -> Result<Settings, Reason> {
     let list_limit = number(fields.value("list_limit")?)?;
     fields.end()?;
     Ok(Settings { share, memory, infill, order, mode, first_round, growth, list_limit })
+}
+
+/// The second line, of a serving engine.
+pub(super) fn serving(line: &str) -> Result<serving::Settings, Reason> {
+    let mut fields = Fields::new(line);
+    fields.expect("serving")?;
+    let pages = |word: &str| number(word).map(Pages);
+    let policy = fields.value("policy")?.to_owned();
+    let memory = pages(fields.value("memory")?)?;
+    let machine = pages(fields.value("machine")?)?;
+    let history = pages(fields.value("history")?)?;
+    let fetch = pages(fields.value("fetch")?)?;
+    let in_flight = number(fields.value("in_flight")?)?;
+    let overlapping = number(fields.value("overlapping")?)?;
+    let stream = stream::Settings {
+        generation: named(fields.value("generation")?)?,
+        window: pages(fields.value("window")?)?,
+        aggressive: pages(fields.value("aggressive")?)?,
+        slow_start: pages(fields.value("slow_start")?)?,
+        corrected: number(fields.value("corrected")?)?,
+        averaging: named(fields.value("averaging")?)?,
+        switch_weight: number(fields.value("switch_weight")?)?,
+        page_measure: named(fields.value("page_measure")?)?,
+        rho: number(fields.value("rho")?)?,
+    };
+    fields.end()?;
+    Ok(serving::Settings { policy, stream, memory, machine, history, fetch, in_flight, overlapping })
+}
+
+/// A setting that is one of several words.
+fn named<T: DeserializeOwned>(word: &str) -> Result<T, Reason> {
+    T::deserialize(word.into_deserializer()).map_err(|error: ValueError| error.to_string())
 }
 
 /// A line with an event.

@@ -1,12 +1,16 @@
 //! Feeds a recording's events to an engine and compares what it says.
 
-use super::read::{self, Parts};
+use super::read::{self, Parts, Reason};
 use super::{COMMAND, CUT, write};
+use crate::depth::DeviceCosts;
 use crate::engine::{Commands, Engine};
+use crate::serving::{self, ServingEngine};
+use crate::stream::UnknownPolicy;
 use crate::{AccessListEngine, Settings};
 use foreseek_units::Instant;
 use std::iter::{Enumerate, Peekable};
 use std::str::Lines;
+use std::sync::Arc;
 
 /// Why a replay ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,30 +59,18 @@ pub struct Replayed {
 
 /// A recording whose first lines have been read.
 #[derive(Clone, Debug)]
-pub struct Recording<'a> {
-    settings: Settings,
+pub struct Recording<'a, S = Settings> {
+    settings: S,
     lines: Enumerate<Lines<'a>>,
 }
 
 impl<'a> Recording<'a> {
-    /// Reads the format and the settings.
+    /// Reads the format and the settings of an access-list engine.
     ///
     /// # Errors
-    /// Where the text is no recording, or one of another version.
+    /// Where the text is no recording, or one of another version or engine.
     pub fn open(text: &'a str) -> Result<Self, ReplayError> {
-        let mut lines = text.lines().enumerate();
-        let malformed = |line: usize| move |reason: String| ReplayError::Malformed { line, reason };
-        let mut head =
-            |what: &str| lines.next().ok_or_else(|| format!("the recording ends before its {what}"));
-        head("first line").and_then(|(_, line)| read::format(line)).map_err(malformed(1))?;
-        let settings = head("settings").and_then(|(_, line)| read::settings(line)).map_err(malformed(2))?;
-        Ok(Self { settings, lines })
-    }
-
-    /// With which settings the engine ran.
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+        Self::with(text, read::settings)
     }
 
     /// A new engine as it was when the recording began.
@@ -88,12 +80,49 @@ impl<'a> Recording<'a> {
     }
 }
 
+impl<'a> Recording<'a, serving::Settings> {
+    /// Reads the format and the settings of a serving engine.
+    ///
+    /// # Errors
+    /// Where the text is no recording, or one of another version or engine.
+    pub fn open_serving(text: &'a str) -> Result<Self, ReplayError> {
+        Self::with(text, read::serving)
+    }
+
+    /// A new engine as it was when the recording began, given the costs that it began with: the
+    /// recording does not tell them.
+    ///
+    /// # Errors
+    /// It was recorded with a policy that there is no longer.
+    pub fn engine(&self, costs: &Arc<dyn DeviceCosts>) -> Result<ServingEngine, UnknownPolicy> {
+        ServingEngine::new(self.settings.clone(), costs)
+    }
+}
+
+impl<'a, S> Recording<'a, S> {
+    fn with(text: &'a str, settings: fn(&str) -> Result<S, Reason>) -> Result<Self, ReplayError> {
+        let mut lines = text.lines().enumerate();
+        let malformed = |line: usize| move |reason: String| ReplayError::Malformed { line, reason };
+        let mut head =
+            |what: &str| lines.next().ok_or_else(|| format!("the recording ends before its {what}"));
+        head("first line").and_then(|(_, line)| read::format(line)).map_err(malformed(1))?;
+        let settings = head("settings").and_then(|(_, line)| settings(line)).map_err(malformed(2))?;
+        Ok(Self { settings, lines })
+    }
+
+    /// With which settings the engine ran.
+    #[must_use]
+    pub fn settings(&self) -> &S {
+        &self.settings
+    }
+}
+
 /// Tells an engine what the recorded one was told, at the same times, and compares its commands one
 /// by one with the recorded ones.
 ///
 /// # Errors
 /// At the first line that cannot be read, or command that differs.
-pub fn replay(engine: &mut dyn Engine, recording: &Recording<'_>) -> Result<Replayed, ReplayError> {
+pub fn replay<S>(engine: &mut dyn Engine, recording: &Recording<'_, S>) -> Result<Replayed, ReplayError> {
     let mut lines = recording.lines.clone().peekable();
     let mut parts = Parts::default();
     let mut out = Commands::new();

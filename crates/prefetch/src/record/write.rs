@@ -1,8 +1,10 @@
 //! Lines of a recording. Writing to a string cannot fail, so the results of `write!` are dropped.
 
 use super::{FORMAT, MAGIC};
+use crate::depth::{Averaging, PageMeasure};
 use crate::engine::{Command, Door, Event, FetchOutcome, FrameId, HintMode, Into, Refusal, Saw, Urgency};
 use crate::settings::{Order, Settings};
+use crate::{serving, stream};
 use foreseek_units::{Instant, Pages, Position, Span};
 use std::fmt::Write;
 
@@ -24,6 +26,45 @@ pub(super) fn header(line: &mut String, settings: &Settings) {
         or_none(settings.first_round),
         settings.growth,
         settings.list_limit,
+    );
+}
+
+pub(super) fn serving(line: &mut String, settings: &serving::Settings) {
+    let serving::Settings { policy, stream, memory, machine, history, fetch, in_flight, overlapping } =
+        settings;
+    let stream::Settings {
+        generation,
+        window,
+        aggressive,
+        slow_start,
+        corrected,
+        averaging,
+        switch_weight,
+        page_measure,
+        rho,
+    } = stream;
+    let averaging = match averaging {
+        Averaging::Distances => "distances",
+        Averaging::Times => "times",
+    };
+    let page_measure = match page_measure {
+        PageMeasure::Exact => "exact",
+        PageMeasure::Paper => "paper",
+    };
+    let _ = writeln!(line, "{MAGIC} {FORMAT}");
+    let _ = write!(
+        line,
+        "serving policy={policy} memory={} machine={} history={} fetch={} in_flight={in_flight} overlapping={overlapping} ",
+        memory.0, machine.0, history.0, fetch.0,
+    );
+    let _ = writeln!(
+        line,
+        "generation={} window={} aggressive={} slow_start={} corrected={corrected} averaging={averaging} \
+         switch_weight={switch_weight} page_measure={page_measure} rho={rho}",
+        generation.name(),
+        window.0,
+        aggressive.0,
+        slow_start.0,
     );
 }
 

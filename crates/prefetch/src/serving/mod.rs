@@ -5,6 +5,30 @@
 //! the prefetch cache and the LRU lists of TR-840 section 4.1 do: pages that were prefetched and not
 //! yet read lie in frames of ours, and a page that is read is handed over and leaves them.
 //!
+//! # How a read is answered
+//!
+//! Page by page the read is looked up in the prefetch cache and among the pages on their way, and the
+//! [`Prefetcher`] is asked, as a kernel would ask it. What is missing is fetched; what the prefetcher wants
+//! beside that goes into the same fetches, so that the device is sent to a place once. The read is
+//! answered when the last of its pages has come. A page whose last byte was read leaves the prefetch cache with
+//! that; it is remembered as delivered.
+//!
+//! # Memory
+//!
+//! Every page that is kept, on its way or in a reply has a frame. Demand goes before prefetching: a read
+//! takes frames from the prefetch cache where none is free, and waits, in order, where there is none. What is
+//! read ahead stays below the ceiling of the prefetch cache and leaves a [reserve](RESERVE) of frames, and
+//! no stream reads farther ahead than its share ([`depth_cap`]); to make room, pages are dropped by the
+//! second-chance rule of TR-840 section 4.1. Pages that are read again tell the ceiling where memory is
+//! short: one that was delivered before is a miss of the LRU lists, one that was dropped unused a prefetch miss.
+//!
+//! # Failures and changes
+//!
+//! A fetch that fails brings what came before the error and is otherwise forgotten. A read that waited
+//! for it has its own pages fetched once more, alone; only if that fails too is it failed. A change of the object
+//! drops the pages that it concerns; those on their way still answer the reads that waited for them
+//! before, and are then dropped.
+//!
 //! # What a driver does
 //!
 //! - It tells [`Opened`] (and [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
@@ -41,23 +65,90 @@
 //! [`Exited`]: Event::Exited
 //! [`Tick`]: Event::Tick
 
+mod arrive;
+mod fetch;
+mod flight;
+mod frames;
+mod pages;
+mod reads;
+mod serve;
 mod settings;
+mod sight;
 mod stats;
 
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use stats::Stats;
 
-use crate::depth::DeviceCosts;
-use crate::engine::{Command, Commands, Engine, Event};
-use crate::stream::{self, Prefetcher, UnknownPolicy};
-use foreseek_units::Instant;
+use crate::depth::{CostLearner, DeviceCosts, Measured};
+use crate::engine::{Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, StreamId, Who};
+use crate::objects::{Objects, PageKey, Slot};
+use crate::stream::{self, Ahead, Opened, Prefetcher, UnknownPolicy};
+use flight::Flight;
+use foreseek_cache::{
+    ActiveStreams, Activity, Ceiling, CeilingSettings, Direction, EvictionHistory, Process, STREAMS_LIMIT,
+    StreamCount, depth_cap,
+};
+use foreseek_units::{ByteOffset, Bytes, Instant, Lba, Nanos, PageSpan, Pages, Span};
+use frames::Frames;
+use pages::Table;
+use reads::{Reads, Ticket};
+use rustc_hash::FxHashMap;
+use serve::Asked;
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// The share of the frames that prefetching leaves to demand: one in so many. Demand can take more from the
+/// prefetch cache; the reserve spares it the wait while most of the rest is on its way.
+const RESERVE: usize = 16;
+
+/// The least ceiling of the prefetch cache: a megabyte, so that one stream can always be read ahead.
+const CEILING_LEAST: Pages = Bytes::mib(1).pages_floor();
+
+/// How long a stream counts as active after a read: the epoch of the ceiling. A reader that thinks
+/// longer than that has no claim on memory.
+const ACTIVE: Nanos = Nanos::from_secs(4);
+
+/// How long to wait after a driver refused a fetch because it was busy, where no end of another fetch
+/// comes before: short against a switch of a disk.
+const BUSY_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// What is kept of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    who: Who,
+    /// The length of its object that the prefetcher knows.
+    length: Pages,
+}
 
 /// The engine that serves reads.
 pub struct ServingEngine {
     settings: Settings,
     prefetcher: Box<dyn Prefetcher>,
+    objects: Objects,
+    streams: FxHashMap<StreamId, Stream>,
+    frames: Frames,
+    table: Table,
+    flight: Flight,
+    reads: Reads,
+    /// Reads for which there was no memory, in order.
+    starved: VecDeque<Asked>,
+    /// Reads that are to be answered and found no room among the commands.
+    ready: VecDeque<Ticket>,
+    history: EvictionHistory<PageKey>,
+    ceiling: Ceiling,
+    activity: Activity,
+    active: StreamCount<StreamId>,
+    learner: CostLearner,
+    /// Where the fetch that completed last ended.
+    head: Lba,
+    /// No fetch is issued before that: the driver was busy.
+    pause: Option<Instant>,
     stats: Stats,
+    now: Instant,
+    /// Whether anything was told yet.
+    begun: bool,
+    /// Room for the prefetcher's answers, used again.
+    wanted: Vec<Ahead>,
 }
 
 impl ServingEngine {
@@ -68,8 +159,34 @@ impl ServingEngine {
     /// No prefetcher has the name that the settings give.
     pub fn new(settings: Settings, costs: &Arc<dyn DeviceCosts>) -> Result<Self, UnknownPolicy> {
         let settings = settings.bounded();
-        let prefetcher = stream::by_name(&settings.policy, &settings.stream, costs)?;
-        Ok(Self { prefetcher, stats: Stats::default(), settings })
+        let guess = Measured { switch: costs.average_seek() + costs.half_turn(), rate: costs.mean_rate() };
+        Ok(Self {
+            prefetcher: stream::by_name(&settings.policy, &settings.stream, costs)?,
+            objects: Objects::new(),
+            streams: FxHashMap::default(),
+            frames: Frames::new(settings.memory),
+            table: Table::new(),
+            flight: Flight::new(settings.in_flight),
+            reads: Reads::default(),
+            starved: VecDeque::new(),
+            ready: VecDeque::new(),
+            history: EvictionHistory::new(settings.history),
+            ceiling: ceiling(&settings, settings.memory, Instant::ZERO),
+            activity: Activity::new(),
+            active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
+            learner: if settings.overlapping {
+                CostLearner::overlapping(guess)
+            } else {
+                CostLearner::new(guess)
+            },
+            head: Lba(0),
+            pause: None,
+            stats: Stats::default(),
+            now: Instant::ZERO,
+            begun: false,
+            wanted: Vec::new(),
+            settings,
+        })
     }
 
     /// Its settings, every value within its bounds.
@@ -81,20 +198,192 @@ impl ServingEngine {
     /// What happened so far, and how it stands.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
+        let costs = self.learner.costs();
+        let active = self.active.clone().count(self.now, self.streams.len());
+        Stats {
+            streams: self.streams.len() as u64,
+            active_streams: active as u64,
+            waiting: (self.reads.len() + self.starved.len()) as u64,
+            in_flight: self.flight.under_way() as u32,
+            queued: self.flight.queued() as u64,
+            budget: self.frames.budget(),
+            backed: self.frames.backed(),
+            free: self.frames.free(),
+            cached: self.table.cached(),
+            ceiling: self.ceiling(),
+            bound: depth_cap(self.ceiling(), active),
+            switch: costs.switch,
+            rate: costs.rate,
+            depth: costs.depth().pages_floor(),
+            learnt_from: self.learner.visits(),
+            ..self.stats
+        }
     }
+
+    /// How many pages may be kept that were read ahead, those on their way among them.
+    fn ceiling(&self) -> Pages {
+        self.ceiling.pages().max(CEILING_LEAST)
+    }
+
+    /// The first event: time begins.
+    fn begin(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.ceiling = ceiling(&self.settings, self.settings.memory, now);
+        }
+    }
+
+    fn opened(&mut self, opened: Opened, length: Bytes) {
+        let Opened { stream, object, who, .. } = opened;
+        let crowded = self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream);
+        if self.objects.crowded() {
+            self.objects.sweep(std::iter::empty());
+        }
+        // What is one too many is not followed: its reads are passed.
+        let Some(slot) = self.objects.intern(object).filter(|_| !crowded) else { return };
+        if self.objects.get(slot).length.is_some_and(|known| known != length) {
+            self.resized(slot, length);
+        }
+        self.objects.open(stream, slot, length);
+        self.streams.insert(stream, Stream { who, length: opened.length });
+        self.activity.ran(Process(who.0), self.now);
+        self.prefetcher.opened(self.now, opened);
+    }
+
+    fn closed(&mut self, stream: StreamId) {
+        if self.streams.remove(&stream).is_some() {
+            self.objects.close(stream);
+            self.active.closed(&stream);
+            self.prefetcher.closed(self.now, stream);
+        }
+    }
+
+    fn placed(&mut self, object: ObjectId, extents: &[Extent]) {
+        if let Some(slot) = self.objects.find(object) {
+            self.objects.get_mut(slot).place(extents);
+        }
+    }
+
+    /// An object has another length: what lies beyond the lesser of both is not what it was, the page
+    /// that it cuts included.
+    fn resized(&mut self, slot: Slot, length: Bytes) {
+        let before = self.objects.get_mut(slot).length.replace(length).unwrap_or(length);
+        let from = ByteOffset(before.min(length).get()).page();
+        self.overtake(slot, Span::new(from, PageKey::END));
+    }
+
+    /// Pages of an object are not what they were.
+    fn overtake(&mut self, slot: Slot, range: PageSpan) {
+        if self.objects.get(slot).kept == 0 {
+            return;
+        }
+        let frames = &mut self.frames;
+        let gone = self.table.overtake(slot, range, |frame| frames.let_go(frame));
+        self.objects.get_mut(slot).kept -= gone.get();
+        self.stats.stale += gone;
+    }
+
+    /// There is more memory, or less: what is too much and not in use goes at once.
+    fn budget(&mut self, pages: Pages) {
+        self.frames.set_budget(pages.clamp(MEMORY_LEAST, self.settings.memory));
+        while self.frames.excess() > 0 && self.evict() {}
+        self.ceiling.resized(self.frames.budget());
+        while self.table.ahead() > self.ceiling() && self.evict() {}
+    }
+
+    /// Says what there is to say, as far as there is room.
+    fn speak(&mut self, out: &mut Commands) {
+        while out.room() > 0
+            && let Some(ticket) = self.ready.pop_front()
+        {
+            self.answer(ticket, out);
+        }
+        if self.pause.is_none_or(|until| until <= self.now) {
+            self.pause = None;
+            self.issue(out);
+        }
+        if out.room() > 0 && self.frames.has_dropped() {
+            let frames = self.frames.take_dropped();
+            if !frames.is_empty() {
+                out.push(Command::Drop { frames });
+            }
+        }
+    }
+
+    /// Hands fetches to the driver, as many as may be under way.
+    fn issue(&mut self, out: &mut Commands) {
+        while out.room() > 0
+            && let Some((fetch, asked)) = self.flight.issue(self.now)
+        {
+            let flight::Fetch { object, range, urgency, .. } = *asked;
+            // As it is now: what changed while the fetch waited will be fetched as it has become.
+            let epoch = self.objects.find(object).map_or(Epoch(0), |slot| self.objects.get(slot).epoch);
+            let into = Into::Frames(asked.frames.clone());
+            out.push(Command::Fetch { fetch, object, range, epoch, into, urgency });
+        }
+    }
+}
+
+/// The ceiling's controller, of a kernel whose memory is that of the machine.
+fn ceiling(settings: &Settings, most: Pages, now: Instant) -> Ceiling {
+    let unit = low_mark(settings.machine);
+    Ceiling::new(CeilingSettings::paper(unit, Direction::Up), settings.machine, most, now)
+}
+
+/// At how many free pages Linux begins to reclaim in a machine of so much memory: five quarters of
+/// `min_free_kbytes`, which is four times the root of the KiB.
+fn low_mark(machine: Pages) -> Pages {
+    let kibibytes = machine.bytes().get() as f64 / 1024.0;
+    Bytes::kib((5.0 * kibibytes.sqrt()) as u64).pages_ceil()
 }
 
 impl Engine for ServingEngine {
     fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
+        self.begin(now);
+        self.now = self.now.max(now);
+        self.ceiling.tick(self.now);
         match event {
-            Event::Read { request, .. } => out.push(Command::Pass { request }),
-            Event::Closed { stream } => self.prefetcher.closed(now, stream),
-            _ => {}
+            Event::Opened { stream, object, length, who, .. } => {
+                self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);
+            }
+            Event::Closed { stream } => self.closed(stream),
+            Event::Placed { object, extents } => self.placed(object, extents),
+            Event::Read { request, stream, range, who, .. } => self.read(request, stream, range, who, out),
+            Event::Done { fetch, got, outcome, .. } => self.done(fetch, got, outcome),
+            Event::Refused { fetch, why } => self.refused(fetch, why),
+            Event::Changed { object, range, epoch } => {
+                if let Some(slot) = self.objects.find(object) {
+                    self.objects.get_mut(slot).epoch = epoch;
+                    self.overtake(slot, range.pages());
+                }
+            }
+            Event::Resized { object, length } => {
+                if let Some(slot) = self.objects.find(object) {
+                    self.resized(slot, length);
+                }
+            }
+            Event::Unpinned { frames } => frames.iter().for_each(|frame| self.frames.unpin(*frame)),
+            Event::Budget { pages } => self.budget(pages),
+            Event::Ran { who } => self.activity.ran(Process(who.0), self.now),
+            Event::Exited { who } => self.activity.exited(Process(who.0)),
+            Event::Tick => {}
+            // Nobody tells a mount what will be read, nor can it ask what lies in front of it.
+            Event::Watched { .. }
+            | Event::Unwatched { .. }
+            | Event::Hint { .. }
+            | Event::Answered { .. }
+            | Event::Resident { .. } => {}
         }
+        self.feed(out);
+        self.speak(out);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        None
+        let pause = self.pause.filter(|until| *until > self.now);
+        let more = !self.ready.is_empty() || self.frames.has_dropped();
+        if more || (pause.is_none() && self.flight.has_turn()) {
+            return Some(self.now);
+        }
+        let epoch = self.ceiling.deadline();
+        Some(pause.map_or(epoch, |until| until.min(epoch)))
     }
 }

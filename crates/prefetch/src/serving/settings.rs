@@ -42,6 +42,9 @@ pub struct Settings {
     /// How many fetches may be under way. A device sorts no more than its queue holds (32 to 128); what
     /// is beyond that waits here, where demand goes before prefetching.
     pub in_flight: u32,
+    /// Whether the device serves several requests at once, as an array or a remote volume does: then its
+    /// costs are learnt only of what it served alone.
+    pub overlapping: bool,
 }
 
 impl Default for Settings {
@@ -49,12 +52,16 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             policy: "competitive".to_owned(),
-            stream: stream::Settings::default(),
+            stream: stream::Settings {
+                generation: stream::Generation::Behind,
+                ..stream::Settings::default()
+            },
             memory: Bytes::mib(512).pages_floor(),
             machine: Bytes::gib(2).pages_floor(),
             history: Bytes::gib(2).pages_floor(),
             fetch: Bytes::kib(256).pages_floor(),
             in_flight: 128,
+            overlapping: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A window machine of a generation with a depth rule put into it.
 
+use super::behind::Behind;
 use super::demand::Demand;
 use super::linux_2_6_3::Linux2_6_3;
 use super::linux_2_6_10::Linux2_6_10;
@@ -28,6 +29,7 @@ pub fn window_machine(
         }
         Generation::Linux2_6_18 => Box::new(Streams::new(Linux2_6_18 { depth, ramp, around })),
         Generation::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),
+        Generation::Behind => Box::new(Streams::new(Behind { depth, ramp })),
         Generation::Demand => Box::new(Streams::new(Demand { depth, ramp })),
     }
 }

@@ -81,6 +81,12 @@ impl<M: Machine> Prefetcher for Streams<M> {
         answer.finish();
     }
 
+    fn resized(&mut self, stream: StreamId, length: Pages) {
+        if let Some(open) = self.open.get_mut(stream) {
+            open.end = PageIndex::ZERO + length;
+        }
+    }
+
     fn served(&mut self, _now: Instant, served: Served) {
         self.machine.served(served);
     }
@@ -120,6 +126,7 @@ impl Answer<'_> {
             place: self.view.place(page),
             consumed: page - self.first,
             told: self.told.map(|told| (self.first + told) - page),
+            measured: self.view.measured(),
         };
         let most = depth.most(&asked);
         self.view.bound().map_or(most, |bound| most.min(bound.max(Pages(1))))

@@ -18,6 +18,7 @@ mod aggressive;
 #[cfg(test)]
 #[path = "../../../../docs/examples/as_long_as_read.rs"]
 mod as_long_as_read;
+mod behind;
 mod competitive;
 mod demand;
 mod generation;
@@ -49,6 +50,7 @@ pub use registry::{UnknownPolicy, about, by_name, names};
 pub use settings::{Generation, RHO, RHO_LIMIT, Settings};
 pub use stock::stock;
 
+use crate::depth::Measured;
 use crate::engine::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
 
@@ -125,6 +127,19 @@ pub trait View {
     fn bound(&self) -> Option<Pages> {
         None
     }
+    /// Whether a page of the touched object was given to a cache in front of this one, and may be there
+    /// still.
+    fn delivered(&self, _page: PageIndex) -> bool {
+        false
+    }
+    /// Whether the device has nothing to do.
+    fn idle(&self) -> bool {
+        false
+    }
+    /// What the device was measured to cost lately, where that is known better than from its profile.
+    fn measured(&self) -> Option<Measured> {
+        None
+    }
 }
 
 /// A request that the device has served.
@@ -144,6 +159,8 @@ pub trait Prefetcher: Send {
     fn closed(&mut self, now: Instant, stream: StreamId);
     /// A page is touched; what is to be read is appended to `out`, in the order of submission.
     fn touch(&mut self, now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>);
+    /// The object of a stream has this length from now on.
+    fn resized(&mut self, _stream: StreamId, _length: Pages) {}
     /// The device has served a request: what a rule learns the switch cost from.
     fn served(&mut self, now: Instant, served: Served);
 }

@@ -34,12 +34,28 @@ pub enum Generation {
     /// Only when a page is missing: the model of the papers' analysis.
     #[serde(rename = "demand")]
     Demand,
+    /// Behind another cache: told of its misses only (a FUSE server).
+    #[serde(rename = "behind")]
+    Behind,
 }
 
 impl Generation {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Linux2_6_3, Self::Linux2_6_10, Self::Linux2_6_18, Self::OnDemand, Self::Demand];
+    pub const ALL: [Self; 6] =
+        [Self::Linux2_6_3, Self::Linux2_6_10, Self::Linux2_6_18, Self::OnDemand, Self::Demand, Self::Behind];
+
+    /// Its name, as settings have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linux2_6_3 => "linux-2.6.3",
+            Self::Linux2_6_10 => "linux-2.6.10",
+            Self::Linux2_6_18 => "linux-2.6.18",
+            Self::OnDemand => "on-demand",
+            Self::Demand => "demand",
+            Self::Behind => "behind",
+        }
+    }
 }
 
 /// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys bear
@@ -169,6 +185,14 @@ mod tests {
         };
         assert_eq!(toml::from_str(text), Ok(expected));
         assert_eq!(toml::from_str(""), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn every_generation_is_read_by_its_name() {
+        for generation in Generation::ALL {
+            let text = format!("generation = \"{}\"", generation.name());
+            assert_eq!(toml::from_str(&text), Ok(Settings { generation, ..Settings::default() }));
+        }
     }
 
     #[test]

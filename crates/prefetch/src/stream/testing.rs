@@ -30,6 +30,8 @@ pub(super) struct Memory {
     pub(super) congested: bool,
     pub(super) bound: Option<Pages>,
     pub(super) place: Option<Lba>,
+    pub(super) delivered: BTreeSet<u64>,
+    pub(super) idle: bool,
 }
 
 impl View for Memory {
@@ -44,6 +46,12 @@ impl View for Memory {
     }
     fn bound(&self) -> Option<Pages> {
         self.bound
+    }
+    fn delivered(&self, page: PageIndex) -> bool {
+        self.delivered.contains(&page.0)
+    }
+    fn idle(&self) -> bool {
+        self.idle
     }
 }
 

@@ -1,0 +1,156 @@
+//! From ranges that are wanted to fetches, and the memory that these need.
+
+use super::flight::Fetch;
+use super::pages::{Flying, Held};
+use super::serve::{Look, held};
+use super::{RESERVE, ServingEngine};
+use crate::engine::{FetchId, FrameId, Urgency, Who};
+use crate::objects::{PageKey, Slot};
+use foreseek_cache::Status;
+use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+
+/// The read for which something is fetched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) slot: Slot,
+    pub(super) who: Who,
+    /// Its pages, and which of them were found.
+    pub(super) pages: PageSpan,
+    pub(super) looks: &'a [Look],
+}
+
+impl ServingEngine {
+    /// Asks for those pages of a range that are neither there nor on their way. What lies beyond the read is
+    /// left out where the object ends or memory does; each missing page of the read itself has a frame kept
+    /// for it.
+    pub(super) fn fetch(&mut self, wanted: &Wanted<'_>, range: PageSpan, marker: Option<PageIndex>) {
+        let length = self.objects.get(wanted.slot).length.unwrap_or_default().pages_ceil();
+        let end = (PageIndex::ZERO + length).max(wanted.pages.end).min(PageKey::END);
+        let range = range.intersection(Span::new(PageIndex::ZERO, end));
+        let mut owed = wanted.pages.iter().filter(|page| !self.has(wanted, *page)).count();
+        let mut run = Run::at(range.start);
+        for page in range.iter() {
+            if self.has(wanted, page) {
+                self.ask(wanted, std::mem::replace(&mut run, Run::at(page.next())), marker);
+                continue;
+            }
+            let demand = wanted.pages.contains(page);
+            owed -= usize::from(demand);
+            if !demand && !self.may_read_ahead(owed, run.ahead) {
+                self.stats.forgone += range.end - page;
+                break;
+            }
+            let Some(frame) = self.frames.take() else { break };
+            run.frames.push(frame);
+            run.demand |= demand;
+            run.ahead += u64::from(!demand);
+        }
+        self.ask(wanted, run, marker);
+    }
+
+    /// Whether a page is there or on its way.
+    fn has(&self, wanted: &Wanted<'_>, page: PageIndex) -> bool {
+        held(wanted.pages, wanted.looks, page) || self.table.has(&PageKey::within(wanted.slot, page))
+    }
+
+    /// Whether one page more may be fetched ahead, with `more` of them about to be; makes room for it.
+    fn may_read_ahead(&mut self, owed: usize, more: u64) -> bool {
+        let ceiling = self.ceiling();
+        while self.table.ahead() + Pages(more) >= ceiling {
+            if !self.evict() {
+                return false;
+            }
+        }
+        let reserve = self.frames.budget().get() as usize / RESERVE;
+        self.make_room(owed + reserve + 1)
+    }
+
+    /// Makes so many frames available, if it can.
+    pub(super) fn make_room(&mut self, frames: usize) -> bool {
+        while self.frames.available() < frames {
+            if !self.evict() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Drops a page of the prefetch cache; false where there is none.
+    pub(super) fn evict(&mut self) -> bool {
+        let Some(evicted) = self.table.evict(&self.activity) else { return false };
+        self.frames.let_go(evicted.value.frame);
+        self.objects.get_mut(evicted.key.slot()).kept -= 1;
+        if evicted.value.ahead {
+            self.stats.dropped += Pages(1);
+            self.history.evicted(evicted.key, Status::Prefetched);
+        }
+        true
+    }
+
+    /// Asks for a run of pages, in fetches of like length, none longer than the settings allow.
+    fn ask(&mut self, wanted: &Wanted<'_>, run: Run, marker: Option<PageIndex>) {
+        let pages = Pages(run.frames.len() as u64);
+        if pages.is_zero() {
+            return;
+        }
+        let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
+        let pieces = pages.get().div_ceil(self.settings.fetch.get());
+        let cut = |piece: u64| run.start + pages * piece / pieces;
+        self.stats.visits += 1;
+        self.stats.fetches += pieces;
+        self.stats.demand_fetches += if run.demand { pieces } else { 0 };
+        self.objects.get_mut(wanted.slot).kept += pages.get();
+        for piece in 0..pieces {
+            let range = Span::new(cut(piece), cut(piece + 1));
+            let at = |page: PageIndex| (page - run.start).get() as usize;
+            let frames = run.frames[at(range.start)..at(range.end)].to_vec();
+            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, piece > 0);
+            for (page, frame) in range.iter().zip(frames) {
+                let ahead = !wanted.pages.contains(page);
+                let fetched =
+                    if ahead { &mut self.stats.fetched_ahead } else { &mut self.stats.fetched_on_demand };
+                *fetched += Pages(1);
+                let held = Held { frame, marker: marker == Some(page), ahead };
+                self.table.asked(PageKey::within(wanted.slot, page), Flying { fetch, held, claimed: false });
+            }
+        }
+    }
+
+    fn begin_fetch(
+        &mut self,
+        wanted: &Wanted<'_>,
+        range: PageSpan,
+        frames: Vec<FrameId>,
+        urgency: Urgency,
+        follows: bool,
+    ) -> FetchId {
+        let object = self.objects.get(wanted.slot);
+        self.flight.ask(Fetch {
+            slot: wanted.slot,
+            object: object.id,
+            range,
+            frames,
+            urgency,
+            follows,
+            alone: false,
+            waiters: Vec::new(),
+            who: wanted.who,
+            issued: None,
+            asked: self.now,
+        })
+    }
+}
+
+/// Missing pages in a row, with the frames that were taken for them.
+struct Run {
+    start: PageIndex,
+    frames: Vec<FrameId>,
+    demand: bool,
+    ahead: u64,
+}
+
+impl Run {
+    fn at(start: PageIndex) -> Self {
+        Self { start, frames: Vec::new(), demand: false, ahead: 0 }
+    }
+}

@@ -1,0 +1,5 @@
+//! The serving engine, held to a naive storage behind it and to the rules of the seam.
+
+mod rules;
+mod stories;
+mod world;
