@@ -2,7 +2,7 @@
 
 use crate::array::{self, Array, Members};
 use crate::disk::{self, Disk};
-use crate::geometry::{Geometry, ZoneDetail, ZoneShape};
+use crate::geometry::{Geometry, LayoutShape, SectionShape, TracksShape, ZoneDetail, ZoneShape};
 use crate::io::Device;
 use crate::mechanics::Mechanics;
 use crate::profile::{ArraySpec, DiskModel, DiskSpec, Profile, Spec};
@@ -22,6 +22,9 @@ pub const SIZE_LEAST: Bytes = Bytes::mib(1);
 /// The fewest cylinders over which a full stroke can be stretched: with fewer there are hardly any
 /// distances to tell apart.
 pub const FIT_CYLINDERS_LEAST: u64 = 8;
+
+/// The same in repetitions of the longest pattern of tracks, where tracks are described one by one.
+const FIT_PATTERNS_LEAST: u64 = 4;
 
 /// What is to be decided when a device is made of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,9 +190,17 @@ impl Profile {
             Spec::Array(array) => (&array.model, &array.disk, array.stripes().data_strips()),
             Spec::Remote(_) => return SIZE_LEAST,
         };
-        let tracks = u64::from(spec.heads) * FIT_CYLINDERS_LEAST * members;
-        let sectors = model.shapes.first().map_or(0, |shape| u64::from(shape.sectors_per_track));
-        Sectors(tracks * sectors).bytes().max(SIZE_LEAST).min(self.capacity())
+        let cylinders = match &model.shapes {
+            LayoutShape::Zones(zones) => {
+                let track = zones.first().map_or(0, |zone| u64::from(zone.sectors_per_track));
+                track * u64::from(spec.heads) * FIT_CYLINDERS_LEAST
+            }
+            // Patterns are not cut up.
+            LayoutShape::Tracks(tracks) => {
+                tracks.sections.iter().map(|section| section.sectors_each).max().unwrap_or(0) * FIT_PATTERNS_LEAST
+            }
+        };
+        Sectors(cylinders * members).bytes().max(SIZE_LEAST).min(self.capacity())
     }
 
     /// The unreadable sectors, sorted and joined.
@@ -260,6 +271,18 @@ fn disk_parts(
 /// whole disk's, and by how much each cylinder counts for more.
 fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f64) {
     let share = capacity.get() as f64 / spec.sectors().get() as f64;
+    let shapes = match &model.shapes {
+        LayoutShape::Zones(zones) => LayoutShape::Zones(fewer_cylinders(zones, spec, capacity, share)),
+        LayoutShape::Tracks(tracks) => LayoutShape::Tracks(fewer_repetitions(tracks, capacity, share)),
+    };
+    let geometry = spec.geometry(&model.rules, &shapes);
+    let steps = |cylinders: u32| f64::from(cylinders.saturating_sub(2).max(1));
+    let stretch = steps(model.geometry.cylinders()) / steps(geometry.cylinders());
+    (geometry, stretch)
+}
+
+/// Zones with a share of their cylinders that hold `capacity` together.
+fn fewer_cylinders(zones: &[ZoneShape], spec: &DiskSpec, capacity: Sectors, share: f64) -> Vec<ZoneShape> {
     // Rounding where zones end, not their lengths, keeps their shares however few cylinders there are.
     let mut whole = 0u64;
     let mut before = 0u32;
@@ -269,11 +292,10 @@ fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f
         let first = std::mem::replace(&mut before, until);
         shortened(shape, first, until - first)
     };
-    let mut shapes: Vec<ZoneShape> =
-        model.shapes.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
+    let mut shapes: Vec<ZoneShape> = zones.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
     if shapes.is_empty() {
         // Less than half a cylinder in all: the outermost zone serves.
-        shapes.extend(model.shapes.first().map(|shape| shortened(shape, 0, 1)));
+        shapes.extend(zones.first().map(|shape| shortened(shape, 0, 1)));
     }
     let held = |shape: &ZoneShape| shape.physical(spec.heads);
     let missing = capacity.get().saturating_sub(shapes.iter().map(held).sum());
@@ -281,10 +303,35 @@ fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f
         let cylinder = u64::from(last.sectors_per_track) * u64::from(spec.heads);
         last.cylinders += missing.div_ceil(cylinder) as u32;
     }
-    let geometry = Geometry::new(&model.rules, &shapes);
-    let steps = |cylinders: u32| f64::from(cylinders.saturating_sub(2).max(1));
-    let stretch = steps(model.geometry.cylinders()) / steps(geometry.cylinders());
-    (geometry, stretch)
+    shapes
+}
+
+/// Sections with a share of their repetitions that hold `capacity` together, without slips and remaps.
+/// What a pattern begins on follows what the one before ended on, a pattern's cylinders apart.
+fn fewer_repetitions(tracks: &TracksShape, capacity: Sectors, share: f64) -> TracksShape {
+    let spans: Vec<i64> = tracks.patterns.iter().map(|pattern| TracksShape::cylinders_of(pattern)).collect();
+    let (mut whole, mut before, mut cylinder, mut held) = (0, 0, 0, 0);
+    let mut sections = Vec::new();
+    for section in &tracks.sections {
+        whole += section.times();
+        let until = (whole as f64 * share).round() as u64;
+        let times = until - std::mem::replace(&mut before, until);
+        if times > 0 {
+            let (sectors, span) = (times * section.sectors_each, spans[section.pattern]);
+            sections.push(SectionShape { sectors, cylinder, cylinder_step: span, ..*section });
+            cylinder += times as i64 * span;
+            held += sectors;
+        }
+    }
+    if let Some(first) = tracks.sections.first().filter(|_| sections.is_empty()) {
+        let (sectors, cylinder_step) = (first.sectors_each, spans[first.pattern]);
+        sections.push(SectionShape { sectors, cylinder: 0, cylinder_step, ..*first });
+        held += sectors;
+    }
+    if let Some(last) = sections.last_mut() {
+        last.sectors += capacity.get().saturating_sub(held).div_ceil(last.sectors_each) * last.sectors_each;
+    }
+    TracksShape { patterns: tracks.patterns.clone(), sections, ..TracksShape::default() }
 }
 
 /// A zone with other cylinders and without the defects and spares of its own.

@@ -16,7 +16,7 @@ use foreseek_units::Bytes;
 use std::ops::RangeInclusive;
 
 /// Longest text. The longest that was published, every track of a disk described, has 2 MB.
-const TEXT_LIMIT: usize = 4 << 20;
+const TEXT_LIMIT: usize = 8 << 20;
 /// Deepest nesting. The format of the files needs four levels.
 const DEPTH_LIMIT: usize = 16;
 
@@ -50,7 +50,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Block>, ExtractedError
         let (length, limit) = (Bytes(text.len() as u64), Bytes(TEXT_LIMIT as u64));
         return Err(ExtractedError::TooLong { file: file.to_owned(), length, limit });
     }
-    let mut scanner = Scanner { file, rest: text, line: 1 };
+    // Editors of some systems put a mark there.
+    let mut scanner = Scanner { file, rest: text.trim_start_matches('\u{feff}'), line: 1 };
     let mut blocks = Vec::new();
     while scanner.peek().is_some() {
         match scanner.value(0)?.value {
@@ -210,7 +211,9 @@ impl<'a> Reader<'a> {
 
     /// The value of a key; the last where it is given several times.
     pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
-        let same = |known: &str| known.split_whitespace().eq(key.split_whitespace());
+        let words = |text: &'_ str| text.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>();
+        let wanted = words(key);
+        let same = |known: &str| words(known) == wanted;
         self.block.entries.iter().rev().find(|(known, _)| same(known)).map(|(_, node)| node)
     }
 

@@ -75,7 +75,7 @@ impl Controller {
     /// and key), no block of a disk.
     pub fn parse(file: &str, text: &str) -> Result<Self, ExtractedError> {
         let blocks = parse(file, text)?;
-        let Some(block) = blocks.iter().find(|block| block.kind == "disksim_disk") else {
+        let Some(block) = blocks.iter().find(|block| block.kind.eq_ignore_ascii_case("disksim_disk")) else {
             let reason = "a block 'disksim_disk NAME { ... }' was expected, the file holds none".to_owned();
             return Err(ExtractedError::Syntax { file: file.to_owned(), line: 1, reason });
         };

@@ -65,7 +65,7 @@ impl Drive {
         linked: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, ExtractedError> {
         let blocks = parse(file, text)?;
-        let Some(block) = blocks.iter().find(|block| block.kind == "dm_disk") else {
+        let Some(block) = blocks.iter().find(|block| block.kind.eq_ignore_ascii_case("dm_disk")) else {
             let reason = match blocks.first() {
                 Some(other) => {
                     format!("a block 'dm_disk NAME {{ ... }}' was expected, found '{}'", other.kind)
@@ -82,8 +82,9 @@ impl Drive {
         }
         let mut notes = Vec::new();
         let (layout_file, layout_block) = links.block(reader, "Layout Model")?;
-        let layout = Layout::read(Reader { file: &layout_file, block: &layout_block }, heads)?;
-        let end = layout.zones.last().map_or(0, |zone| zone.first_cylinder(0) + zone.cylinders);
+        let within = Reader { file: &layout_file, block: &layout_block };
+        let layout = Layout::read(within, heads, &mut links, &mut notes)?;
+        let end = layout.end_cylinder();
         let stated = reader.whole_if("Number of cylinders", CYLINDERS_LIMIT)?.unwrap_or(0) as u32;
         if stated != 0 && stated < end {
             notes.push(format!(
@@ -127,13 +128,13 @@ impl Drive {
 }
 
 /// Files that are named by others.
-struct Links<'a> {
+pub(super) struct Links<'a> {
     left: usize,
     linked: &'a mut dyn FnMut(&str) -> Result<String, String>,
 }
 
 impl Links<'_> {
-    fn text(&mut self, from: Reader<'_>, key: &str, name: &str) -> Result<String, ExtractedError> {
+    pub(super) fn text(&mut self, from: Reader<'_>, key: &str, name: &str) -> Result<String, ExtractedError> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(
                 from.wrong(key, format!("names '{name}', but more than {LINKS_LIMIT} files are named"))

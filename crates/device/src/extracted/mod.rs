@@ -10,17 +10,21 @@
 //! `key = value` ([`block`]). The meaning of the keys is taken from the DiskSim and diskmodel manuals.
 //! Everything here is pure: whoever calls reads the files.
 //!
-//! Limits: layouts of kind `dm_layout_g1`; of `dm_layout_g2` and `dm_layout_g4` there is a clear
-//! refusal. Slips do not turn the tracks behind them. Constant access times, which model no mechanics,
+//! Layouts are described by zones ([`zones`]) or track by track, as an index tree ([`tree`]) or a list of
+//! extents ([`map`]).
+//!
+//! Limits: slips do not turn the tracks behind them. Constant access times, which model no mechanics,
 //! are refused.
 
 mod block;
 mod controller;
 mod drive;
 mod error;
+mod map;
 mod profile;
 mod published;
 mod seek_file;
+mod tree;
 mod zones;
 
 pub use controller::Controller;

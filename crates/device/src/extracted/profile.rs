@@ -3,7 +3,7 @@
 use super::controller::Controller;
 use super::drive::{Drive, Seek};
 use super::error::ExtractedError;
-use crate::profile::{DiskSpec, LayoutSpec, Profile, ProfileError, SeekSpec};
+use crate::profile::{DiskSpec, Profile, ProfileError, SeekSpec};
 use foreseek_units::SECTOR_SIZE;
 
 /// What it takes to be on a track again without a seek, as a share of the shortest seek. That is
@@ -73,7 +73,7 @@ impl Drive {
             bus_rate_mb_per_s: controller.bus_rate_mb_per_s(),
             head_switch_ms: self.mechanics.head_switch_ms,
             heads: self.heads,
-            layout: LayoutSpec::Zones(self.layout.zones.clone()),
+            layout: self.layout.spec.clone(),
             seek,
             segments: controller.segments,
             segment_kib: 0,

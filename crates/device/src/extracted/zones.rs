@@ -1,8 +1,11 @@
-//! The layout of a drive: the zones of a `dm_layout_g1` block.
+//! The layout of a drive: the zones of a `dm_layout_g1` block, or what other kinds say of each track.
 
 use super::block::{Reader, Value};
+use super::drive::Links;
 use super::error::ExtractedError;
-use crate::geometry::{Mapping, Spares, ZoneDetail, ZoneShape};
+use super::{map, tree};
+use crate::geometry::{Mapping, Spares, TracksShape, ZoneDetail, ZoneShape};
+use crate::profile::LayoutSpec;
 use crate::profile::limits::{CYLINDERS_LIMIT, DEFECTS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT};
 
 /// Most sectors of a zone that a number in a file may name.
@@ -15,22 +18,44 @@ const SKEW_LIMIT: f64 = (SECTORS_PER_TRACK_LIMIT * 8) as f64;
 pub(super) struct Layout {
     pub(super) mapping: Mapping,
     pub(super) spares: Spares,
-    pub(super) zones: Vec<ZoneShape>,
+    pub(super) spec: LayoutSpec,
 }
 
 impl Layout {
-    pub(super) fn read(reader: Reader<'_>, heads: u32) -> Result<Self, ExtractedError> {
+    /// Reads a layout of any kind, with what it names in `links`; what could not be taken over is noted.
+    pub(super) fn read(
+        reader: Reader<'_>,
+        heads: u32,
+        links: &mut Links<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, ExtractedError> {
         let kind = reader.block.kind.as_str();
-        if kind != "dm_layout_g1" {
-            let reason = match kind {
-                "dm_layout_g2" | "dm_layout_g4" => {
-                    "this kind of layout, a list of single tracks, cannot be imported: describe the drive by the \
-                     zones of a dm_layout_g1, or write a profile by hand (docs/device-model.md)"
-                }
-                _ => "is not a layout that is known: dm_layout_g1 is",
-            };
-            return Err(reader.wrong(kind, reason));
+        match kind.to_ascii_lowercase().as_str() {
+            "dm_layout_g1" => Self::zones(reader, heads),
+            "dm_layout_g2" => map::read(reader, links).map(Self::tracks),
+            "dm_layout_g4" => tree::read(reader, notes).map(Self::tracks),
+            _ => {
+                let known = "dm_layout_g1, dm_layout_g2 and dm_layout_g4 are";
+                Err(reader.wrong(kind, format!("is not a layout that is known: {known}")))
+            }
         }
+    }
+
+    fn tracks(shape: TracksShape) -> Self {
+        let spec = LayoutSpec::Tracks(Box::new(shape));
+        Self { mapping: Mapping::default(), spares: Spares::default(), spec }
+    }
+
+    /// Past the last cylinder that it goes over.
+    pub(super) fn end_cylinder(&self) -> u32 {
+        match &self.spec {
+            LayoutSpec::Zones(zones) => zones.last().map_or(0, |zone| zone.first_cylinder(0) + zone.cylinders),
+            LayoutSpec::Tracks(tracks) => tracks.end_cylinder(),
+            LayoutSpec::Rates { .. } => 0,
+        }
+    }
+
+    fn zones(reader: Reader<'_>, heads: u32) -> Result<Self, ExtractedError> {
         let mapping = match reader.whole_if("LBN-to-PBN mapping scheme", 2)? {
             None | Some(0) => Mapping::Conventional,
             Some(1) => Mapping::SerpentineByZone,
@@ -56,12 +81,12 @@ impl Layout {
             let next = zones.last().map_or(0, |last| last.first_cylinder(0) + last.cylinders);
             zones.push(read_zone(zone, next, heads, spares, revolutions)?);
         }
-        Ok(Self { mapping, spares, zones })
+        Ok(Self { mapping, spares, spec: LayoutSpec::Zones(zones) })
     }
 }
 
 /// Whether skews are given in parts of a revolution; sectors otherwise.
-fn in_revolutions(reader: Reader<'_>, default: bool) -> Result<bool, ExtractedError> {
+pub(super) fn in_revolutions(reader: Reader<'_>, default: bool) -> Result<bool, ExtractedError> {
     match reader.text_if("Skew units")? {
         None => Ok(default),
         Some("sectors") => Ok(false),

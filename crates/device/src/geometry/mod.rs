@@ -7,7 +7,8 @@
 //! one cylinder), so that a sequential pass loses just these. The skews follow from the switch times
 //! unless a zone states its own. Heads ascend on every cylinder or, in serpentine layouts, descend on
 //! every other one. Sectors that hold no data (spares, slipped defects, a zone's reserved front) are
-//! passed over: see [`spread`]. Data of a remapped sector lie elsewhere.
+//! passed over: see [`spread`]. Data of a remapped sector lie elsewhere. Some drives are described
+//! track by track instead: see [`tracks`].
 //!
 //! One function carries all of it. [`Geometry::passes_at`] is the time at which a sector begins to
 //! pass under its head in one sequential pass over the whole disk that starts at angle zero: the
@@ -22,11 +23,15 @@
 
 mod shape;
 mod spread;
+mod tracks;
 mod zone;
 
-pub(crate) use shape::{Mapping, Rules, Spares, SwitchTimes, ZoneDetail, ZoneShape};
+pub(crate) use shape::{
+    LayoutShape, Mapping, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail, ZoneShape,
+};
 
 use foreseek_units::{Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
+use tracks::Tracks;
 use zone::Zone;
 
 /// The physical place of a sector.
@@ -39,12 +44,19 @@ pub(crate) struct Place {
 /// A disk's layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
-    zones: Vec<Zone>,
+    layout: Layout,
     cylinders: u32,
     turn: u64,
     sectors: u64,
     /// Sectors whose data lie elsewhere, ascending: where by address, and in which zone's terms.
     remapped: Vec<(u64, Place, Nanos)>,
+}
+
+/// The two ways in which a layout is described.
+#[derive(Clone, Debug)]
+enum Layout {
+    Zones(Vec<Zone>),
+    Tracks(Box<Tracks>),
 }
 
 impl Geometry {
@@ -63,7 +75,34 @@ impl Geometry {
         remapped.sort_unstable_by_key(|(lba, ..)| *lba);
         let cylinders = zones.last().map_or(0, Zone::end_cylinder);
         let sectors = zones.last().map_or(0, Zone::end_lba);
-        Self { zones, cylinders, turn: rules.turn.get(), sectors, remapped }
+        Self { layout: Layout::Zones(zones), cylinders, turn: rules.turn.get(), sectors, remapped }
+    }
+
+    /// Lays out what a profile describes. `moves` tells how long it takes from one track to another; of
+    /// zones the rules tell. What the caller must have checked is said at the two ways.
+    pub(crate) fn of(rules: &Rules, shape: &LayoutShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+        match shape {
+            LayoutShape::Zones(zones) => Self::new(rules, zones),
+            LayoutShape::Tracks(tracks) => Self::of_tracks(rules.turn, tracks, moves),
+        }
+    }
+
+    /// Lays tracks out in the order of their addresses. `moves` tells how long it takes from one track
+    /// to another. The caller has checked that there is a track, no count is zero and all are within the
+    /// limits of a profile.
+    fn of_tracks(turn: Nanos, shape: &TracksShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+        let tracks = Tracks::new(turn, shape, moves);
+        let remapped = |(lba, physical): &(u64, u64)| {
+            let (place, passes) = tracks.locate_place(*physical);
+            (*lba, place, passes)
+        };
+        Self {
+            cylinders: shape.end_cylinder(),
+            turn: turn.get(),
+            sectors: tracks.sectors(),
+            remapped: shape.remaps.iter().map(remapped).collect(),
+            layout: Layout::Tracks(Box::new(tracks)),
+        }
     }
 
     /// All sectors of all zones.
@@ -83,7 +122,10 @@ impl Geometry {
 
     /// Where a sector lies.
     pub(crate) fn place(&self, lba: Lba) -> Place {
-        self.zone_of(lba).place(lba)
+        match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).place(lba),
+            Layout::Tracks(tracks) => tracks.locate(lba).0,
+        }
     }
 
     /// Where a sector lies and when it begins to pass under its head, in the sequential pass.
@@ -91,62 +133,101 @@ impl Geometry {
         if let Some((_, place, passes)) = self.remap_of(lba) {
             return (*place, *passes);
         }
-        let zone = self.zone_of(lba);
-        zone.locate(self.turn, lba)
+        self.in_place(lba)
+    }
+
+    /// The same where nothing is remapped.
+    fn in_place(&self, lba: Lba) -> (Place, Nanos) {
+        match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).locate(self.turn, lba),
+            Layout::Tracks(tracks) => tracks.locate(lba),
+        }
     }
 
     /// When a sector begins to pass under its head, in the sequential pass.
     pub(crate) fn passes_at(&self, lba: Lba) -> Nanos {
-        self.zone_of(lba).locate(self.turn, lba).1
+        self.in_place(lba).1
     }
 
     /// When the last sector before `end` has passed under its head, in the sequential pass.
     pub(crate) fn passed_at(&self, end: Lba) -> Nanos {
         let last = Lba(end.get().saturating_sub(1));
-        self.zone_of(last).passed(self.turn, last)
+        match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, last).passed(self.turn, last),
+            Layout::Tracks(tracks) => tracks.passed(last),
+        }
     }
 
     /// The first sector that has not wholly passed at `time` of the sequential pass.
     pub(crate) fn reached_at(&self, time: Nanos) -> Lba {
-        let at = self.zones.partition_point(|zone| zone.begins() <= time);
-        self.zones[at.saturating_sub(1)].reached(self.turn, time)
+        match &self.layout {
+            Layout::Zones(zones) => {
+                let at = zones.partition_point(|zone| zone.begins() <= time);
+                zones[at.saturating_sub(1)].reached(self.turn, time)
+            }
+            Layout::Tracks(tracks) => tracks.reached(time),
+        }
     }
 
     /// The time that a sector takes to pass.
     pub(crate) fn sector_time(&self, lba: Lba) -> Nanos {
-        Nanos(self.turn / self.zone_of(lba).sectors_per_track())
+        Nanos(self.turn / self.sectors_per_track(lba).get())
     }
 
     /// The sectors of a track at a sector.
     pub(crate) fn sectors_per_track(&self, lba: Lba) -> Sectors {
-        Sectors(self.zone_of(lba).sectors_per_track())
+        Sectors(match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).sectors_per_track(),
+            Layout::Tracks(tracks) => tracks.sectors_per_track(lba),
+        })
     }
 
     /// Where the track that holds a sector ends.
     pub(crate) fn track_end(&self, lba: Lba) -> Lba {
-        self.zone_of(lba).track_end(lba, 1)
+        match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).track_end(lba, 1),
+            Layout::Tracks(tracks) => tracks.track_end(lba),
+        }
     }
 
-    /// Where the cylinder that holds a sector ends.
+    /// Where the cylinder that holds a sector ends; where tracks are described one by one, where the
+    /// track does, since the next may lie on any cylinder.
     pub(crate) fn cylinder_end(&self, lba: Lba) -> Lba {
-        let zone = self.zone_of(lba);
-        zone.track_end(lba, zone.heads())
+        match &self.layout {
+            Layout::Zones(zones) => {
+                let zone = zone_of(zones, lba);
+                zone.track_end(lba, zone.heads())
+            }
+            Layout::Tracks(tracks) => tracks.track_end(lba),
+        }
     }
 
-    /// The sustained rate of a sequential pass at a sector: that of its cylinder.
+    /// The sustained rate of a sequential pass at a sector: that of its cylinder or pattern of tracks.
     pub(crate) fn rate_at(&self, lba: Lba) -> Rate {
-        let zone = self.zone_of(lba);
-        let (data, cylinder) = zone.cylinder(self.turn);
-        Rate::bytes_per_second(data * SECTOR_SIZE as f64 / cylinder.as_secs_f64())
+        let (data, time) = match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).cylinder(self.turn),
+            Layout::Tracks(tracks) => tracks.repetition_at(lba),
+        };
+        Rate::bytes_per_second(data * SECTOR_SIZE as f64 / time.as_secs_f64())
     }
 
     /// The mean over the first `sectors` of the sustained rate, where it is at most `ceiling`.
     pub(crate) fn mean_rate(&self, sectors: Sectors, ceiling: Rate) -> Rate {
+        let parts: Vec<(u64, f64, Nanos)> = match &self.layout {
+            Layout::Zones(zones) => {
+                let part = |zone: &Zone| {
+                    let (data, time) = zone.cylinder(self.turn);
+                    (zone.first_lba(), data, time)
+                };
+                zones.iter().map(part).collect()
+            }
+            Layout::Tracks(tracks) => tracks.sections().collect(),
+        };
         let mut sum = 0.0;
-        for (at, zone) in self.zones.iter().enumerate() {
-            let end = self.zones.get(at + 1).map_or(self.sectors, Zone::first_lba);
-            let within = end.min(sectors.get()).saturating_sub(zone.first_lba());
-            let rate = self.rate_at(Lba(zone.first_lba())).as_bytes_per_second();
+        for (at, (first, data, time)) in parts.iter().enumerate() {
+            let end = parts.get(at + 1).map_or(self.sectors, |(next, ..)| *next);
+            let within = end.min(sectors.get()).saturating_sub(*first);
+            let rate = data * SECTOR_SIZE as f64 / time.as_secs_f64();
             sum += within as f64 * rate.min(ceiling.as_bytes_per_second());
         }
         Rate::bytes_per_second(sum / sectors.get() as f64)
@@ -159,11 +240,11 @@ impl Geometry {
         let at = self.remapped.binary_search_by_key(&lba.get(), |(lba, ..)| *lba).ok()?;
         self.remapped.get(at)
     }
+}
 
-    fn zone_of(&self, lba: Lba) -> &Zone {
-        let after = self.zones.partition_point(|zone| zone.first_lba() <= lba.get());
-        &self.zones[after.saturating_sub(1)]
-    }
+fn zone_of(zones: &[Zone], lba: Lba) -> &Zone {
+    let after = zones.partition_point(|zone| zone.first_lba() <= lba.get());
+    &zones[after.saturating_sub(1)]
 }
 
 #[cfg(test)]
@@ -180,10 +261,12 @@ mod tests {
         prop::collection::vec(shape, 1..4)
     }
 
-    fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<ZoneShape>)> {
+    /// A geometry, its switch times and its sectors one by one.
+    fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<(Place, u32, u32)>)> {
         (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
             let switch = SwitchTimes::new(Nanos(head), Nanos(head + more));
-            (Geometry::new(&Rules::plain(heads, Nanos(TURN), switch), &shapes), switch, shapes)
+            let geometry = Geometry::new(&Rules::plain(heads, Nanos(TURN), switch), &shapes);
+            (geometry, switch, walk(heads, &shapes))
         })
     }
 
@@ -205,8 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sectors_lie_where_a_walk_over_the_disk_finds_them((geometry, _, shapes) in geometry()) {
-            let walked = walk(geometry.zones[0].heads() as u32, &shapes);
+        fn sectors_lie_where_a_walk_over_the_disk_finds_them((geometry, _, walked) in geometry()) {
             prop_assert_eq!(geometry.sectors(), Sectors(walked.len() as u64));
             let mut seen = HashSet::new();
             for (lba, (place, sector, _)) in (0..).zip(&walked) {
@@ -218,8 +300,7 @@ mod tests {
         /// Sectors of a track follow one another without a pause and fill a turn; between tracks
         /// lies the switch, rounded up to a sector.
         #[test]
-        fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, shapes) in geometry()) {
-            let walked = walk(geometry.zones[0].heads() as u32, &shapes);
+        fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, walked) in geometry()) {
             for (lba, pair) in (0..).map(Lba).zip(walked.windows(2)) {
                 let ((from, sector, per_track), (to, ..)) = (pair[0], pair[1]);
                 let next = lba + Sectors(1);

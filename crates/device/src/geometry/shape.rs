@@ -1,4 +1,4 @@
-//! How a disk's layout is described: zones, and what is common to them.
+//! How a disk's layout is described: zones or single tracks, and what is common to them.
 
 use foreseek_units::Nanos;
 
@@ -32,6 +32,98 @@ pub(crate) struct ZoneDetail {
     pub(crate) slips: Vec<u64>,
     /// Defective places whose data lie elsewhere, ascending: from, to.
     pub(crate) remaps: Vec<(u64, u64)>,
+}
+
+/// A layout of which every track is described: *sections* of the address space, each a *pattern* of
+/// tracks that repeats. Angles are in turns, those of a pattern's tracks from where the pattern begins.
+/// Places count sectors in the order of the tracks, slipped ones among them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TracksShape {
+    pub(crate) patterns: Vec<Vec<RunShape>>,
+    pub(crate) sections: Vec<SectionShape>,
+    /// Places left out when addresses were given, ascending: the first of some, and how many.
+    pub(crate) slips: Vec<(u64, u64)>,
+    /// Addresses whose data lie elsewhere, ascending: the address, the place.
+    pub(crate) remaps: Vec<(u64, u64)>,
+}
+
+/// Tracks of one surface that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RunShape {
+    pub(crate) tracks: u32,
+    /// Sectors of a track that have places; the rest of it has none.
+    pub(crate) sectors: u32,
+    pub(crate) sectors_per_track: u32,
+    pub(crate) head: u32,
+    /// The first one's, from the pattern's.
+    pub(crate) cylinder: i64,
+    pub(crate) cylinder_step: i64,
+    /// Where the first sector of the first track lies.
+    pub(crate) angle: f64,
+    pub(crate) angle_step: f64,
+}
+
+/// A pattern that repeats over a range of places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SectionShape {
+    /// Which pattern, by its index.
+    pub(crate) pattern: usize,
+    /// Places in all.
+    pub(crate) sectors: u64,
+    /// Places of each repetition; not more than the pattern has.
+    pub(crate) sectors_each: u64,
+    pub(crate) cylinder: i64,
+    pub(crate) cylinder_step: i64,
+    pub(crate) angle: f64,
+    pub(crate) angle_step: f64,
+}
+
+impl SectionShape {
+    /// How often the pattern repeats; the last time it may be cut short.
+    pub(crate) fn times(&self) -> u64 {
+        self.sectors.div_ceil(self.sectors_each.max(1))
+    }
+}
+
+impl TracksShape {
+    /// Past the last cylinder that it goes over.
+    pub(crate) fn end_cylinder(&self) -> u32 {
+        let last = |section: &SectionShape| {
+            let high = self.patterns.get(section.pattern).map_or(0, |pattern| Self::span_of(pattern).1);
+            let far = section.cylinder_step.saturating_mul(section.times() as i64 - 1).max(0);
+            section.cylinder.saturating_add(far).saturating_add(high)
+        };
+        let last = self.sections.iter().map(last).max().unwrap_or(-1);
+        u32::try_from(last.saturating_add(1)).unwrap_or(0)
+    }
+
+    /// The lowest and the highest cylinder of a pattern, from where it begins.
+    pub(crate) fn span_of(pattern: &[RunShape]) -> (i64, i64) {
+        let ends = |run: &RunShape| {
+            let last = run.cylinder + run.cylinder_step * (i64::from(run.tracks) - 1);
+            (run.cylinder.min(last), run.cylinder.max(last))
+        };
+        let wider = |(low, high): (i64, i64), (lower, higher): (i64, i64)| (low.min(lower), high.max(higher));
+        pattern.iter().map(ends).reduce(wider).unwrap_or_default()
+    }
+
+    /// How many cylinders a pattern goes over.
+    pub(crate) fn cylinders_of(pattern: &[RunShape]) -> i64 {
+        let (low, high) = Self::span_of(pattern);
+        high - low + 1
+    }
+
+    /// What a pattern holds.
+    pub(crate) fn sectors_of(pattern: &[RunShape]) -> u64 {
+        pattern.iter().map(|run| u64::from(run.tracks) * u64::from(run.sectors)).sum()
+    }
+}
+
+/// A layout as it is described.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum LayoutShape {
+    Zones(Vec<ZoneShape>),
+    Tracks(TracksShape),
 }
 
 /// In which order the tracks of a cylinder follow one another.

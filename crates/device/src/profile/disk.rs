@@ -10,7 +10,7 @@ use super::layout::{self, LayoutSpec};
 use super::seek::SeekSpec;
 use super::write::Writer;
 use crate::controller::Controller;
-use crate::geometry::{Geometry, Mapping, Rules, Spares, SwitchTimes, ZoneShape};
+use crate::geometry::{Geometry, LayoutShape, Mapping, Place, Rules, Spares, SwitchTimes};
 use crate::seek::{DistanceMoments, SeekCurve};
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
 
@@ -64,7 +64,7 @@ pub(crate) struct DiskSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct DiskModel {
     pub(crate) rules: Rules,
-    pub(crate) shapes: Vec<ZoneShape>,
+    pub(crate) shapes: LayoutShape,
     pub(crate) geometry: Geometry,
     pub(crate) curve: SeekCurve,
     /// Mean sustained rate over all sectors, the bus in between.
@@ -185,7 +185,7 @@ impl DiskSpec {
         let shapes = self.shapes(turn, switch, keys)?;
         switch.gap = cylinder.max(Nanos::from_millis_f64(self.seek.at_most_ms(widest_gap(&shapes))));
         let rules = Rules { heads: self.heads, turn, switch, mapping: self.mapping, spares: self.spares };
-        let geometry = Geometry::new(&rules, &shapes);
+        let geometry = self.geometry(&rules, &shapes);
         let held = geometry.sectors().bytes();
         if held < self.capacity() {
             let reason = format!("is {}, but the zones hold only {held}", self.capacity());
@@ -204,6 +204,17 @@ impl DiskSpec {
             check_rate(stated, model.sequential, keys)?;
         }
         Ok(model)
+    }
+
+    /// A layout with this disk's movements between tracks.
+    pub(crate) fn geometry(&self, rules: &Rules, shapes: &LayoutShape) -> Geometry {
+        let seek = |distance: u32| Nanos::from_millis_f64(self.seek.at_most_ms(distance));
+        let moves = |from: Place, to: Place| match from.cylinder.abs_diff(to.cylinder) {
+            0 if from.head == to.head => Nanos::ZERO,
+            0 => rules.switch.head,
+            distance => seek(distance).max(rules.switch.head),
+        };
+        Geometry::of(rules, shapes, &moves)
     }
 
     /// The model of a disk that no profile describes yet; `file` names it in complaints.
@@ -267,9 +278,10 @@ impl DiskSpec {
 }
 
 /// The widest gap between two zones, in cylinders from the last of one to the first of the next.
-fn widest_gap(shapes: &[ZoneShape]) -> u32 {
+fn widest_gap(shapes: &LayoutShape) -> u32 {
     let (mut widest, mut next) = (1, 0);
-    for shape in shapes {
+    let LayoutShape::Zones(zones) = shapes else { return widest };
+    for shape in zones {
         let first = shape.first_cylinder(next);
         widest = widest.max((first - next).saturating_add(1));
         next = first + shape.cylinders;

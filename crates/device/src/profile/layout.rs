@@ -3,13 +3,14 @@
 //! It is given either as zones, or as the sustained rates of the outer and inner edge, from which
 //! equal zones are derived: the rate falls linearly over the cylinders, and there are as many
 //! cylinders as the capacity needs. A zone states cylinders and sectors a track; an extracted one its
-//! skews, spares and defects as well.
+//! skews, spares and defects as well. A layout described track by track is read in [`super::tracks`].
 
 use super::disk::{CAPACITY_LIMIT, DiskSpec, RATE_MB_PER_S};
 use super::error::ProfileError;
 use super::keys::{Keys, limits, short};
 use super::write::Writer;
-use crate::geometry::{Mapping, Spares, SwitchTimes, ZoneDetail, ZoneShape};
+use super::tracks;
+use crate::geometry::{LayoutShape, Mapping, Spares, SwitchTimes, TracksShape, ZoneDetail, ZoneShape};
 use foreseek_units::{Nanos, SECTOR_SIZE};
 
 /// Most zones. Fitted drives have up to 55; modern ones some hundreds.
@@ -17,14 +18,14 @@ pub(crate) const ZONES_LIMIT: usize = 1024;
 /// Most cylinders: an order of magnitude above today's disks.
 pub(crate) const CYLINDERS_LIMIT: u64 = 1 << 23;
 /// Most tracks, so that a pass over the disk in nanoseconds stays far below 2^64.
-const TRACKS_LIMIT: u64 = 1 << 28;
+pub(super) const TRACKS_LIMIT: u64 = 1 << 28;
 /// Most sectors a track: two orders of magnitude above today's disks.
 pub(crate) const SECTORS_PER_TRACK_LIMIT: u64 = 1 << 19;
 /// Most slipped sectors of a zone, and most remapped ones: ten times what the worst fitted drive has.
 pub(crate) const DEFECTS_LIMIT: usize = 1 << 13;
 /// Most sectors of a disk, spares and defects among them: twice what its capacity may need, and few
 /// enough that every time of the sequential pass fits into 64 bits, whatever the skews.
-const SECTORS_LIMIT: u64 = CAPACITY_LIMIT / SECTOR_SIZE * 2;
+pub(super) const SECTORS_LIMIT: u64 = CAPACITY_LIMIT / SECTOR_SIZE * 2;
 
 /// How the tracks hold the sectors.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub(crate) enum LayoutSpec {
     Rates { zones: u64, outer_rate_mb_per_s: f64, inner_rate_mb_per_s: f64 },
     /// Each zone as it is.
     Zones(Vec<ZoneShape>),
+    /// Each track as it is.
+    Tracks(Box<TracksShape>),
 }
 
 /// The names of [`Mapping`] in a profile.
@@ -103,6 +106,9 @@ pub(super) fn write_rules(mapping: Mapping, spares: Spares, to: &mut Writer) {
 impl LayoutSpec {
     pub(super) fn read(keys: &mut Keys<'_>) -> Result<Self, ProfileError> {
         let rates = limits(RATE_MB_PER_S.0, RATE_MB_PER_S.1);
+        if keys.has("tracks") {
+            return Ok(Self::Tracks(Box::new(tracks::read(keys.table("tracks")?)?)));
+        }
         if !keys.has("zone") {
             let zones = keys.whole("zones", limits(1, ZONES_LIMIT as u64))?;
             let outer_rate_mb_per_s = keys.number("outer_rate_mb_per_s", rates)?;
@@ -133,6 +139,9 @@ impl LayoutSpec {
     }
 
     pub(super) fn write_zones(&self, to: &mut Writer) {
+        if let Self::Tracks(shape) = self {
+            tracks::write(shape, to);
+        }
         let Self::Zones(shapes) = self else { return };
         for shape in shapes {
             to.list_item("zone");
@@ -214,14 +223,18 @@ fn write_detail(detail: &ZoneDetail, to: &mut Writer) {
 }
 
 impl DiskSpec {
-    /// The zones, as stated or derived.
+    /// The zones, as stated or derived, or the tracks.
     pub(super) fn shapes(
         &self,
         turn: Nanos,
         switch: SwitchTimes,
         keys: &Keys<'_>,
-    ) -> Result<Vec<ZoneShape>, ProfileError> {
+    ) -> Result<LayoutShape, ProfileError> {
         let shapes = match &self.layout {
+            LayoutSpec::Tracks(shape) => {
+                tracks::check(shape, self.heads, keys)?;
+                return Ok(LayoutShape::Tracks((**shape).clone()));
+            }
             LayoutSpec::Zones(shapes) => shapes.clone(),
             LayoutSpec::Rates { zones, outer_rate_mb_per_s, inner_rate_mb_per_s } => {
                 let (outer, inner) = (*outer_rate_mb_per_s, *inner_rate_mb_per_s);
@@ -248,7 +261,7 @@ impl DiskSpec {
         for shape in &shapes {
             self.check_places(shape, keys)?;
         }
-        Ok(shapes)
+        Ok(LayoutShape::Zones(shapes))
     }
 
     /// Complains about defects beyond their zone, and spares that leave no room for data.

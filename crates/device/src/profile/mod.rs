@@ -18,6 +18,7 @@ mod keys;
 mod layout;
 mod remote;
 mod seek;
+mod tracks;
 mod write;
 
 pub(crate) use array::ArraySpec;
@@ -33,14 +34,15 @@ pub(crate) mod limits {
     pub(crate) use super::controller::BUFFER_SECTORS_LIMIT;
     pub(crate) use super::disk::{HEADS_LIMIT, LONGEST_MS, ROTATION_RPM, SEGMENTS_LIMIT};
     pub(crate) use super::layout::{CYLINDERS_LIMIT, DEFECTS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT};
+    pub(crate) use super::tracks::{RUNS_LIMIT, SECTIONS_LIMIT, SLIPS_LIMIT};
 }
 
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
 pub(crate) use keys::{Keys, limits as limits_of};
 use write::Writer;
 
-/// Longest text of a profile. One with the most zones and seek points has half of it.
-const TEXT_LIMIT: usize = 1 << 18;
+/// Longest text of a profile: that of a drive every track of which is described has 2 MB.
+const TEXT_LIMIT: usize = 8 << 20;
 /// Longest name of a profile.
 const NAME_LIMIT: usize = 64;
 
