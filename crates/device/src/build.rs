@@ -197,7 +197,8 @@ impl Profile {
             }
             // Patterns are not cut up.
             LayoutShape::Tracks(tracks) => {
-                tracks.sections.iter().map(|section| section.sectors_each).max().unwrap_or(0) * FIT_PATTERNS_LEAST
+                tracks.sections.iter().map(|section| section.sectors_each).max().unwrap_or(0)
+                    * FIT_PATTERNS_LEAST
             }
         };
         Sectors(cylinders * members).bytes().max(SIZE_LEAST).min(self.capacity())

@@ -23,7 +23,9 @@ use super::drive::Links;
 use super::error::ExtractedError;
 use super::zones::in_revolutions;
 use crate::geometry::{RunShape, SectionShape, TracksShape};
-use crate::profile::limits::{CYLINDERS_LIMIT, HEADS_LIMIT, RUNS_LIMIT, SECTIONS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT};
+use crate::profile::limits::{
+    CYLINDERS_LIMIT, HEADS_LIMIT, RUNS_LIMIT, SECTIONS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT,
+};
 use std::collections::HashMap;
 
 /// Most addresses that a number in a file may name.
@@ -157,7 +159,10 @@ fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape
         let Some(first) = cylinder.first() else { continue };
         let within = |zone: &Zone| (zone.first..=zone.last).contains(&first.cylinder);
         let Some(at) = zones.iter().position(within) else {
-            return Err(wrong(first.line, format!("cylinder {} lies in no zone of the model", first.cylinder)));
+            return Err(wrong(
+                first.line,
+                format!("cylinder {} lies in no zone of the model", first.cylinder),
+            ));
         };
         let zone = &zones[at];
         if zone_before.replace(at) != Some(at) {
@@ -272,7 +277,8 @@ mod tests {
         let mut text = "drive D\nextracted\n5 cylinders, 6000 rot, 2 heads\n".to_owned();
         let mut lba = 0;
         let mut add = |cylinder: u32, head: u32, sector: u32, count: u32| {
-            let line = format!("lbn {lba} --> cyl {cylinder}, head {head}, sect {sector}, seqcnt {}\n", count - 1);
+            let line =
+                format!("lbn {lba} --> cyl {cylinder}, head {head}, sect {sector}, seqcnt {}\n", count - 1);
             lba += count;
             line
         };
@@ -293,7 +299,8 @@ mod tests {
     }
 
     fn geometry(model: &str, map: &str) -> Result<Geometry, String> {
-        let mut linked = |name: &str| if name == "d.map" { Ok(map.to_owned()) } else { Err("none".to_owned()) };
+        let mut linked =
+            |name: &str| if name == "d.map" { Ok(map.to_owned()) } else { Err("none".to_owned()) };
         let drive = Drive::parse("d.model", model, &mut linked).map_err(|error| error.to_string())?;
         let (profile, _) = drive.profile(&Controller::typical()).map_err(|error| error.to_string())?;
         profile.build(&Build::default()).map_err(|error| error.to_string())?;

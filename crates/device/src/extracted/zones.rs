@@ -49,7 +49,9 @@ impl Layout {
     /// Past the last cylinder that it goes over.
     pub(super) fn end_cylinder(&self) -> u32 {
         match &self.spec {
-            LayoutSpec::Zones(zones) => zones.last().map_or(0, |zone| zone.first_cylinder(0) + zone.cylinders),
+            LayoutSpec::Zones(zones) => {
+                zones.last().map_or(0, |zone| zone.first_cylinder(0) + zone.cylinders)
+            }
             LayoutSpec::Tracks(tracks) => tracks.end_cylinder(),
             LayoutSpec::Rates { .. } => 0,
         }

@@ -27,7 +27,8 @@ mod tracks;
 mod zone;
 
 pub(crate) use shape::{
-    LayoutShape, Mapping, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail, ZoneShape,
+    LayoutShape, Mapping, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail,
+    ZoneShape,
 };
 
 use foreseek_units::{Lba, Nanos, Rate, SECTOR_SIZE, Sectors};

@@ -73,8 +73,10 @@ impl Parts<'_> {
 
     /// When the sector so far into the track passes.
     fn passes(&self, turn: u64, sector: u64) -> u64 {
-        let track =
-            self.section.base + self.time * self.section.period + self.run.passes + self.track * self.run.period;
+        let track = self.section.base
+            + self.time * self.section.period
+            + self.run.passes
+            + self.track * self.run.period;
         track + sector * turn / u64::from(self.run.shape.sectors_per_track)
     }
 }
@@ -86,8 +88,13 @@ impl Tracks {
     pub(super) fn new(turn: Nanos, shape: &TracksShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
         let turn = turn.get();
         let patterns = shape.patterns.iter().map(|pattern| runs(turn, pattern, moves)).collect();
-        let mut tracks =
-            Self { turn, patterns, sections: Vec::with_capacity(shape.sections.len()), slips: Vec::new(), physical: 0 };
+        let mut tracks = Self {
+            turn,
+            patterns,
+            sections: Vec::with_capacity(shape.sections.len()),
+            slips: Vec::new(),
+            physical: 0,
+        };
         let mut end = None;
         for section in &shape.sections {
             tracks.append(section, moves, &mut end);

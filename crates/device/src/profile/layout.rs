@@ -8,8 +8,8 @@
 use super::disk::{CAPACITY_LIMIT, DiskSpec, RATE_MB_PER_S};
 use super::error::ProfileError;
 use super::keys::{Keys, limits, short};
-use super::write::Writer;
 use super::tracks;
+use super::write::Writer;
 use crate::geometry::{LayoutShape, Mapping, Spares, SwitchTimes, TracksShape, ZoneDetail, ZoneShape};
 use foreseek_units::{Nanos, SECTOR_SIZE};
 

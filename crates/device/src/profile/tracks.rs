@@ -165,7 +165,8 @@ pub(super) fn write(shape: &TracksShape, to: &mut Writer) {
 }
 
 fn write_pattern(pattern: &[RunShape], to: &mut Writer) {
-    let whole = |of: fn(&RunShape) -> u32| -> Vec<u64> { pattern.iter().map(|run| u64::from(of(run))).collect() };
+    let whole =
+        |of: fn(&RunShape) -> u32| -> Vec<u64> { pattern.iter().map(|run| u64::from(of(run))).collect() };
     let number = |of: fn(&RunShape) -> f64| -> Vec<f64> { pattern.iter().map(of).collect() };
     to.list_item("patterns");
     to.wholes("tracks", &whole(|run| run.tracks));
@@ -185,7 +186,10 @@ pub(super) fn check(shape: &TracksShape, heads: u32, keys: &Keys<'_>) -> Result<
     for (at, pattern) in shape.patterns.iter().enumerate() {
         for (run, shape) in pattern.iter().enumerate() {
             if shape.head >= heads {
-                return wrong(format!("patterns[{at}].head[{run}]"), format!("is {}, heads is {heads}", shape.head));
+                return wrong(
+                    format!("patterns[{at}].head[{run}]"),
+                    format!("is {}, heads is {heads}", shape.head),
+                );
             }
             if shape.sectors > shape.sectors_per_track {
                 let reason = format!("is {}, the track has {}", shape.sectors, shape.sectors_per_track);
@@ -215,7 +219,8 @@ pub(super) fn check(shape: &TracksShape, heads: u32, keys: &Keys<'_>) -> Result<
             section.cylinder.saturating_add(high).saturating_add(far.max(0)),
         );
         if low < 0 || high >= CYLINDERS_LIMIT as i64 {
-            let reason = format!("the section goes over cylinders {low} to {high}, there may be {CYLINDERS_LIMIT}");
+            let reason =
+                format!("the section goes over cylinders {low} to {high}, there may be {CYLINDERS_LIMIT}");
             return wrong(format!("cylinder[{at}]"), reason);
         }
         let each: u64 = pattern.iter().map(|run| u64::from(run.tracks)).sum();
@@ -223,7 +228,8 @@ pub(super) fn check(shape: &TracksShape, heads: u32, keys: &Keys<'_>) -> Result<
         places = places.saturating_add(section.sectors);
     }
     if tracks > TRACKS_LIMIT || places > SECTORS_LIMIT {
-        let reason = format!("{tracks} tracks with {places} sectors, there may be {TRACKS_LIMIT} and {SECTORS_LIMIT}");
+        let reason =
+            format!("{tracks} tracks with {places} sectors, there may be {TRACKS_LIMIT} and {SECTORS_LIMIT}");
         return wrong("sectors".to_owned(), reason);
     }
     check_defects(shape, places, keys)
@@ -244,7 +250,9 @@ fn check_defects(shape: &TracksShape, places: u64, keys: &Keys<'_>) -> Result<()
         return Err(keys.wrong("tracks.remaps", "addresses must ascend"));
     }
     if let Some((_, place)) = shape.remaps.iter().find(|(_, place)| *place >= places) {
-        return Err(keys.wrong("tracks.remaps", format!("{place} is not of the {places} places that there are")));
+        return Err(
+            keys.wrong("tracks.remaps", format!("{place} is not of the {places} places that there are"))
+        );
     }
     Ok(())
 }

@@ -85,7 +85,10 @@ pub(super) fn read(reader: Reader<'_>, notes: &mut Vec<String>) -> Result<Tracks
 fn read_kinds(reader: Reader<'_>) -> Result<Vec<Kind>, ExtractedError> {
     let flat = reader.wholes_if("TP", LIST_LIMIT, SECTORS_PER_TRACK_LIMIT)?;
     if flat.is_empty() || flat.len() % 3 != 0 {
-        let reason = format!("must hold threes (first sector, last sector, sectors per track), has {} numbers", flat.len());
+        let reason = format!(
+            "must hold threes (first sector, last sector, sectors per track), has {} numbers",
+            flat.len()
+        );
         return Err(reader.wrong("TP", reason));
     }
     let kind = |three: &[u64]| match *three {
@@ -93,7 +96,9 @@ fn read_kinds(reader: Reader<'_>) -> Result<Vec<Kind>, ExtractedError> {
             Ok(Kind { low, sectors: high - low + 1, per_track })
         }
         _ => {
-            let reason = format!("{three:?} is no kind of track: first sector <= last sector < sectors per track, 4 or more");
+            let reason = format!(
+                "{three:?} is no kind of track: first sector <= last sector < sectors per track, 4 or more"
+            );
             Err(reader.wrong("TP", reason))
         }
     };
@@ -186,10 +191,12 @@ fn read_entry(cursor: &mut Cursor<'_>, kinds: &[Kind], nodes: usize) -> Result<E
             let kind = cursor.whole("the kind of track", 0.0, RUNS_LIMIT as f64)? as usize;
             let head = cursor.whole("the head", 0.0, HEADS_LIMIT as f64 - 1.0)? as u32;
             let Some(known) = kinds.get(kind) else {
-                return Err(cursor.wrong(format!("names kind of track {kind}, TP has {}, counted from 0", kinds.len())));
+                return Err(cursor
+                    .wrong(format!("names kind of track {kind}, TP has {}, counted from 0", kinds.len())));
             };
             if each > known.sectors {
-                let reason = format!("has {each} addresses a track, its kind of track holds {}", known.sectors);
+                let reason =
+                    format!("has {each} addresses a track, its kind of track holds {}", known.sectors);
                 return Err(cursor.wrong(reason));
             }
             Of::Tracks { kind, head }
@@ -229,7 +236,9 @@ fn read_slips(reader: Reader<'_>) -> Result<Vec<(u64, u64)>, ExtractedError> {
         }
         match slips.last_mut() {
             Some((before, held)) if first < *before + *held => {
-                let reason = format!("{first} must lie behind the {held} places from {before} on that are slipped before it");
+                let reason = format!(
+                    "{first} must lie behind the {held} places from {before} on that are slipped before it"
+                );
                 return Err(reader.wrong_at(line, "Slips", reason));
             }
             Some((before, held)) if first == *before + *held => *held += count as u64,

@@ -56,7 +56,9 @@ impl<'a> Sections<'a> {
     fn expand(&mut self, node: usize, at: Origin, limit: u64, depth: usize) -> Result<(), ExtractedError> {
         let line = self.nodes[node].first().map_or(0, |entry| entry.line);
         if depth > DEPTH_LIMIT {
-            return Err(self.wrong(line, format!("the tree is deeper than {DEPTH_LIMIT}: does a node hold itself?")));
+            return Err(
+                self.wrong(line, format!("the tree is deeper than {DEPTH_LIMIT}: does a node hold itself?"))
+            );
         }
         if let Some(pattern) = self.pattern(node)? {
             let place = SectionShape {
@@ -127,7 +129,9 @@ impl<'a> Sections<'a> {
 
     fn add(&mut self, line: usize, section: SectionShape) -> Result<(), ExtractedError> {
         if self.shape.sections.len() == SECTIONS_LIMIT {
-            return Err(self.wrong(line, format!("the tree has more than {SECTIONS_LIMIT} sections of tracks")));
+            return Err(
+                self.wrong(line, format!("the tree has more than {SECTIONS_LIMIT} sections of tracks"))
+            );
         }
         self.shape.sections.push(section);
         Ok(())
