@@ -17,6 +17,8 @@ use foreseek_units::{Nanos, Sectors};
 pub(crate) struct Controller {
     pub(crate) overheads: Overheads,
     pub(crate) read_ahead: ReadAhead,
+    /// Whether what passes under the head while it waits for a read's first sector is kept.
+    pub(crate) reads_on_arrival: bool,
     pub(crate) write_cache: WriteCache,
     /// Whether data that were written can be read from the buffer afterwards.
     pub(crate) keeps_written: bool,
@@ -98,6 +100,7 @@ impl Controller {
         Self {
             overheads: Overheads::Uniform(overhead),
             read_ahead: ReadAhead::default(),
+            reads_on_arrival: false,
             write_cache: WriteCache::default(),
             keeps_written: false,
             by_sector: false,

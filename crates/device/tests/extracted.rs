@@ -207,3 +207,24 @@ fn a_script_takes_what_it_took() {
 }
 
 const GOLDEN: [f64; 8] = [9_178.933, 2_838.061, 16_358.332, 5_520.0, 304.8, 322.4, 47_744.465, 19_240.277];
+
+/// What lies before the first read's data on its track is held only where the drive reads on arrival.
+#[test]
+fn a_drive_that_reads_on_arrival_holds_what_came_before_the_data() {
+    let on = ("read_ahead = ", "reads_on_arrival = true\nread_ahead = ");
+    let hits = |changes: &[(&str, &str)]| {
+        let mut hits = 0;
+        for i in 0..40 {
+            // A pause of no whole number of turns before each, so that the head arrives everywhere.
+            let track = TWELFTH + i * CYLINDER;
+            let script = [sectors(Op::Read, track + 150, 4), sectors(Op::Read, track + 140, 4)];
+            let pause = LONG + Nanos::from_micros(137 * i);
+            let times = one_by_one(&mut *drive(changes), pause, &script);
+            hits += u32::from(times[1] < Nanos::from_micros(400));
+        }
+        hits
+    };
+    assert_eq!(hits(&[]), 0);
+    // The head comes down behind the second one's data, but before the first one's, once in twenty.
+    assert!((34..40).contains(&hits(&[on])), "{}", hits(&[on]));
+}

@@ -207,18 +207,42 @@ impl Disk {
         self.head = self.parts.mechanics.place_before(range.end);
         self.note_times(moving, transfer);
         let began = now + moving.total();
+        let arrived = self.arrived_at(from, moving, !gained.is_zero());
         let geometry = &self.parts.mechanics.geometry;
         if gained.is_zero() {
-            self.parts.buffer.begin(geometry, began, from, range.end, limit);
+            let earlier = geometry.passes_at(from) - geometry.passes_at(arrived);
+            self.parts.buffer.begin(geometry, began - earlier, arrived, range.end, limit);
             return MediaRead { first: began, end: began + transfer, outcome: Outcome::Done };
         }
         // The head began within the range; reading on waits until the sector behind it comes.
-        self.parts.buffer.hold(wanted);
+        self.parts.buffer.hold(SectorSpan::new(arrived, range.end));
         if limit > range.end {
             let next = began + (geometry.passes_at(range.end) - geometry.passes_at(from));
             self.parts.buffer.begin(geometry, next, range.end, range.end, limit);
         }
         MediaRead { first: now + moving.movement, end: began + transfer - gained, outcome: Outcome::Done }
+    }
+
+    /// The first sector that is kept of what passes under the head before a read's first sector `from`:
+    /// where the drive reads on arrival, that under the head as it arrives, or the track's first if the
+    /// head has to wait until that comes round or began `within` the range.
+    fn arrived_at(&self, from: Lba, moving: Positioning, within: bool) -> Lba {
+        if !self.parts.controller.reads_on_arrival {
+            return from;
+        }
+        let geometry = &self.parts.mechanics.geometry;
+        let start = geometry.track_start(from);
+        let (first, wanted) = (geometry.passes_at(start), geometry.passes_at(from));
+        let arrives = wanted.get().saturating_sub(moving.rotation.get());
+        let kept = if within || arrives <= first.get() {
+            start
+        } else {
+            // The sector that was passing as the head came is lost.
+            geometry.reached_at(Nanos(arrives - 1)) + Sectors(1)
+        };
+        let kept = kept.clamp(start, from);
+        let bad = self.first_unreadable(SectorSpan::new(kept, from));
+        bad.map_or(kept, |_| from)
     }
 
     /// Tries to read an unreadable sector.

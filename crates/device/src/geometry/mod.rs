@@ -191,6 +191,14 @@ impl Geometry {
         }
     }
 
+    /// Where the track that holds a sector begins.
+    pub(crate) fn track_start(&self, lba: Lba) -> Lba {
+        match &self.layout {
+            Layout::Zones(zones) => zone_of(zones, lba).track_start(lba),
+            Layout::Tracks(tracks) => tracks.track_start(lba),
+        }
+    }
+
     /// Where the cylinder that holds a sector ends; where tracks are described one by one, where the
     /// track does, since the next may lie on any cylinder.
     pub(crate) fn cylinder_end(&self, lba: Lba) -> Lba {

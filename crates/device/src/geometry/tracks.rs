@@ -194,6 +194,12 @@ impl Tracks {
         Lba(self.logical(end))
     }
 
+    /// Where the track that holds a sector begins.
+    pub(super) fn track_start(&self, lba: Lba) -> Lba {
+        let physical = self.physical_of(lba);
+        Lba(self.logical(physical - self.parts(physical).sector))
+    }
+
     /// The first sector of each section, and the data sectors of a repetition with the time that a pass
     /// takes for it.
     pub(super) fn sections(&self) -> impl Iterator<Item = (u64, f64, Nanos)> {

@@ -152,6 +152,12 @@ impl Zone {
         Lba((self.first_lba + within).min(self.end_lba))
     }
 
+    /// Where the track that holds a sector begins.
+    pub(super) fn track_start(&self, lba: Lba) -> Lba {
+        let start = self.physical(lba) / self.sectors_per_track * self.sectors_per_track;
+        Lba(self.first_lba + self.spread.as_ref().map_or(start, |spread| spread.logical(start)))
+    }
+
     /// The data sectors of a cylinder on average, and the time that a pass takes for it.
     pub(super) fn cylinder(&self, turn: u64) -> (f64, Nanos) {
         let physical = self.sectors_per_track * self.heads;

@@ -22,6 +22,7 @@ pub(crate) struct ControllerSpec {
     pub(crate) read_ahead: Until,
     pub(crate) read_ahead_sectors: Option<u64>,
     pub(crate) read_ahead_keeps_request: bool,
+    pub(crate) reads_on_arrival: bool,
     pub(crate) write_cache_ranges: u64,
     pub(crate) write_cache_sectors: u64,
     pub(crate) reads_written_data: bool,
@@ -100,6 +101,7 @@ impl ControllerSpec {
             read_ahead: *read_ahead,
             read_ahead_sectors: keys.whole_if("read_ahead_sectors", sectors)?,
             read_ahead_keeps_request: keys.truth_or("read_ahead_keeps_request", false)?,
+            reads_on_arrival: keys.truth_or("reads_on_arrival", false)?,
             write_cache_ranges: keys.whole_if("write_cache_ranges", limits(0, RANGES_LIMIT))?.unwrap_or(0),
             write_cache_sectors: keys.whole_if("write_cache_sectors", sectors)?.unwrap_or(0),
             reads_written_data: keys.truth_or("reads_written_data", false)?,
@@ -124,6 +126,9 @@ impl ControllerSpec {
             to.whole("read_ahead_sectors", sectors);
         }
         to.truth("read_ahead_keeps_request", self.read_ahead_keeps_request);
+        if self.reads_on_arrival {
+            to.truth("reads_on_arrival", true);
+        }
         to.whole("write_cache_ranges", self.write_cache_ranges);
         to.whole("write_cache_sectors", self.write_cache_sectors);
         to.truth("reads_written_data", self.reads_written_data);
@@ -138,6 +143,7 @@ impl ControllerSpec {
                 keeps_request: self.read_ahead_keeps_request,
                 most: self.read_ahead_sectors.map(Sectors),
             },
+            reads_on_arrival: self.reads_on_arrival,
             write_cache: WriteCache {
                 ranges: self.write_cache_ranges as usize,
                 sectors: Sectors(self.write_cache_sectors),
