@@ -163,3 +163,22 @@ proptest! {
         let _ = SeekFile::parse("s", &SEEK[..start % SEEK.len()]);
     }
 }
+
+/// What is assumed of a drive comes from others of its maker or generation, never from its own entry.
+#[test]
+fn a_typical_controller_goes_by_maker_generation_and_the_drives_own_tracks() {
+    let typical = |name: &str, rpm: &str| {
+        let model = MODEL.replace("MAKER_DRIVE-7", name).replace("= 7200", &format!("= {rpm}"));
+        let drive = Drive::parse("drive.model", &model, &mut |_| Ok(SEEK.to_owned())).expect("a drive");
+        Controller::typical_of(&drive)
+    };
+    let plain = typical("UNKNOWN_1", "7200");
+    assert!(plain.source().contains("6 published drives of its generation"), "{}", plain.source());
+    assert!(typical("unknown_1", "5400").source().contains("5 published drives of its generation"));
+    let seagate = typical("SEAGATE_NEW", "7200");
+    assert!(seagate.source().contains("3 published drives of its maker"), "{}", seagate.source());
+    // Of a known drive its own entry does not count.
+    assert!(typical("SEAGATE_ST39102LW", "7200").source().contains("2 published drives of its maker"));
+    assert!(typical("HP_C2249A", "5400").source().contains("3 published drives of its maker"));
+    assert_ne!(typical("IBM_DNES-309170W", "7200"), plain);
+}

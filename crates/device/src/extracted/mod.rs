@@ -25,6 +25,7 @@ mod profile;
 mod published;
 mod seek_file;
 mod tree;
+mod typical;
 mod zones;
 
 pub use controller::Controller;

@@ -5,7 +5,11 @@
 //! a trace. A drive is known by the name that its `.model` file gives it.
 
 use super::controller::Controller;
-use crate::profile::limits::{BUFFER_SECTORS_LIMIT, LONGEST_MS, SEGMENTS_LIMIT};
+use super::drive::Drive;
+use super::typical;
+use crate::profile::limits::{
+    BUFFER_SECTORS_LIMIT, LONGEST_MS, ROTATION_RPM, SECTORS_PER_TRACK_LIMIT, SEGMENTS_LIMIT,
+};
 use crate::profile::{ControllerSpec, Keys, ProfileError, limits_of};
 
 macro_rules! published {
@@ -35,8 +39,18 @@ impl Controller {
     #[must_use]
     pub fn published(drive: &str) -> Option<Self> {
         // A test reads each of them.
-        let all = PUBLISHED.iter().filter_map(|(name, text)| read(name, text).ok());
-        all.into_iter().find(|(of, _)| of.eq_ignore_ascii_case(drive)).map(|(_, controller)| controller)
+        all().find(|one| one.drive.eq_ignore_ascii_case(drive)).map(|one| one.controller)
+    }
+
+    /// What is assumed of a drive's controller by what was published of others: of its maker if there are
+    /// two or more of its generation, else of all of its generation. What was published of the drive
+    /// itself is left out, so that the assumption can be tried on drives that are known.
+    ///
+    /// Of each time and count it is the median. The segments of a buffer hold some tracks, so that the
+    /// drive's own tracks tell their size; the disk reads ahead until a segment is full, as most do.
+    #[must_use]
+    pub fn typical_of(drive: &Drive) -> Self {
+        typical::of(drive, &all().collect::<Vec<_>>())
     }
 
     /// Reads a controller's description in TOML, such as those in `crates/device/controllers`. `file`
@@ -45,12 +59,25 @@ impl Controller {
     /// # Errors
     /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range.
     pub fn parse_toml(file: &str, text: &str) -> Result<Self, ProfileError> {
-        read(file, text).map(|(_, controller)| controller)
+        read(file, text).map(|one| one.controller)
     }
 }
 
-/// The name of the drive and its controller.
-fn read(file: &str, text: &str) -> Result<(String, Controller), ProfileError> {
+/// All that is published.
+fn all() -> impl Iterator<Item = Published> {
+    PUBLISHED.iter().filter_map(|(name, text)| read(name, text).ok())
+}
+
+/// What is published of a drive.
+pub(super) struct Published {
+    pub(super) drive: String,
+    /// Where the file tells them: the spindle's speed, and the sectors of the outermost tracks.
+    pub(super) rotation_rpm: Option<f64>,
+    pub(super) outer_track_sectors: Option<u64>,
+    pub(super) controller: Controller,
+}
+
+fn read(file: &str, text: &str) -> Result<Published, ProfileError> {
     let table = crate::profile::table_of(file, text)?;
     let mut keys = Keys::new(file, &table);
     let drive = keys.text("drive")?.to_owned();
@@ -66,8 +93,10 @@ fn read(file: &str, text: &str) -> Result<(String, Controller), ProfileError> {
             keys.number_if("command_overhead_ms", times)?.unwrap_or(0.0),
         )?,
     };
+    let rotation_rpm = keys.number_if("rotation_rpm", limits_of(ROTATION_RPM.0, ROTATION_RPM.1))?;
+    let outer_track_sectors = keys.whole_if("outer_track_sectors", limits_of(4, SECTORS_PER_TRACK_LIMIT))?;
     keys.finish()?;
-    Ok((drive, controller))
+    Ok(Published { drive, rotation_rpm, outer_track_sectors, controller })
 }
 
 #[cfg(test)]
@@ -77,7 +106,9 @@ mod tests {
     #[test]
     fn each_is_read_and_found_by_its_drive() {
         for (name, text) in PUBLISHED {
-            let (drive, controller) = read(name, text).unwrap_or_else(|error| panic!("{error}"));
+            let Published { drive, controller, rotation_rpm, outer_track_sectors } =
+                read(name, text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(rotation_rpm.is_some() && outer_track_sectors.is_some(), "{name}");
             let found = Controller::published(&drive.to_lowercase()).expect("its name is known");
             assert_eq!(found, controller, "{name}");
             assert_eq!(drive.to_lowercase().replace('_', "-"), *name);

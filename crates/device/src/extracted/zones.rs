@@ -57,6 +57,18 @@ impl Layout {
         }
     }
 
+    /// The sectors of its outermost tracks.
+    pub(super) fn outer_track(&self) -> u64 {
+        u64::from(match &self.spec {
+            LayoutSpec::Zones(zones) => zones.first().map_or(0, |zone| zone.sectors_per_track),
+            LayoutSpec::Tracks(tracks) => {
+                let first = tracks.sections.first().and_then(|section| tracks.patterns.get(section.pattern));
+                first.and_then(|pattern| pattern.first()).map_or(0, |run| run.sectors_per_track)
+            }
+            LayoutSpec::Rates { .. } => 0,
+        })
+    }
+
     fn zones(reader: Reader<'_>, heads: u32) -> Result<Self, ExtractedError> {
         let mapping = match reader.whole_if("LBN-to-PBN mapping scheme", 2)? {
             None | Some(0) => Mapping::Conventional,

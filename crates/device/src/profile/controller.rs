@@ -54,7 +54,7 @@ const READ_AHEAD: [(&str, Until); 5] = [
 
 impl OverheadSpec {
     /// Each time with its key.
-    fn fields(&mut self) -> [(&'static str, &mut f64); 10] {
+    pub(crate) fn fields(&mut self) -> [(&'static str, &mut f64); 10] {
         [
             ("read_hit_after_read_ms", &mut self.read_hit_after_read),
             ("read_hit_after_write_ms", &mut self.read_hit_after_write),

@@ -5,8 +5,8 @@ use foreseek_device::extracted::{Controller, Drive};
 use foreseek_storage::text;
 use std::path::{Path, PathBuf};
 
-/// Longest file of a drive's description.
-const TEXT_LIMIT: u64 = 4 << 20;
+/// Longest file of a drive's description: a list of all extents is the longest.
+const TEXT_LIMIT: u64 = 32 << 20;
 /// The word for what is assumed of a controller of which nothing is known.
 const TYPICAL: &str = "typical";
 
@@ -14,8 +14,9 @@ const TYPICAL: &str = "typical";
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
     /// What the controller does, which a .model file does not tell: a .diskspecs or TOML file, or
-    /// 'typical' for the medians of published drives. Unless given: the .diskspecs file beside the
-    /// model, else what was published of the drive, else 'typical'.
+    /// 'typical' for the medians of what was published of other drives of its maker or generation.
+    /// Unless given: the .diskspecs file beside the model, else what was published of the drive, else
+    /// 'typical'.
     #[arg(long, value_name = "FILE|typical")]
     controller: Option<String>,
 }
@@ -48,7 +49,7 @@ impl Source {
     fn controller(&self, model: &Path, drive: &Drive) -> anyhow::Result<(Controller, Vec<String>)> {
         let beside = model.with_extension("diskspecs");
         let file = match self.controller.as_deref() {
-            Some(TYPICAL) => return Ok((Controller::typical(), Vec::new())),
+            Some(TYPICAL) => return Ok((Controller::typical_of(drive), Vec::new())),
             Some(file) => Some(PathBuf::from(file)),
             None => beside.exists().then_some(beside),
         };
@@ -69,6 +70,6 @@ impl Source {
              a file that tells them",
             drive.name()
         );
-        Ok((Controller::typical(), vec![note]))
+        Ok((Controller::typical_of(drive), vec![note]))
     }
 }
