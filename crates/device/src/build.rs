@@ -147,7 +147,9 @@ impl Profile {
             Spec::Remote(spec) => Box::new(Remote::new(remote::Parts {
                 latency: spec.latency(),
                 link: spec.link(),
+                link_burst: spec.link_burst(),
                 spacing: spec.spacing(),
+                spacing_burst: spec.spacing_burst(),
                 parallel: spec.parallel(),
                 depth: options.queue_depth.max(spec.parallel()),
                 capacity,

@@ -11,6 +11,7 @@
 mod array;
 mod build;
 mod controller;
+mod credit;
 mod disk;
 pub mod extracted;
 mod geometry;

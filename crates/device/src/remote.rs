@@ -2,13 +2,15 @@
 //!
 //! A request takes a latency that is drawn from a lognormal distribution, then its data go over a
 //! link that all share. So many requests are worked on at a time, the others wait in order; where
-//! the service caps operations a second, requests start at least so far apart. What is near on such
-//! a device is not faster: only fewer, larger requests and more of them at a time help.
+//! the service caps operations a second, requests start at least so far apart. A volume may allow more
+//! of either until credit for it is spent (see [`crate::credit`]). What is near on such a device is not
+//! faster: only fewer, larger requests and more of them at a time help.
 //!
-//! Limits: one latency distribution for reads and writes, no burst credits, no cache. The drawn
+//! Limits: one latency distribution for reads and writes, no cache. The drawn
 //! latencies go through `ln` and `exp` of the platform, so that another platform may differ in the
 //! last nanosecond.
 
+use crate::credit::Credit;
 use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use crate::random::{mix, normal};
@@ -50,14 +52,26 @@ impl Latency {
 pub(crate) struct Parts {
     pub(crate) latency: Latency,
     pub(crate) link: Rate,
+    /// A faster link, while there is credit.
+    pub(crate) link_burst: Option<Burst<Rate>>,
     /// Least time between the starts of two requests; none where operations are not capped.
     pub(crate) spacing: Nanos,
+    /// A shorter one, while there is credit.
+    pub(crate) spacing_burst: Option<Burst<Nanos>>,
     pub(crate) parallel: usize,
     pub(crate) depth: usize,
     pub(crate) capacity: Sectors,
     pub(crate) seed: u64,
     /// Sorted, apart from one another.
     pub(crate) unreadable: Vec<SectorSpan>,
+}
+
+/// What a volume allows while there is credit for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Burst<T> {
+    pub(crate) allows: T,
+    /// How much time the credit saves in all against the base.
+    pub(crate) credit: Nanos,
 }
 
 /// A network volume.
@@ -73,7 +87,9 @@ pub(crate) struct Remote {
     /// Requests whose data are on the link, in the order in which they leave it.
     leaving: VecDeque<(Instant, Io, Outcome)>,
     may_start: Instant,
+    start_credit: Credit,
     link_free: Instant,
+    link_credit: Credit,
     busy_since: Instant,
     counters: Counters,
 }
@@ -87,7 +103,9 @@ impl Remote {
             working: Vec::with_capacity(parts.parallel),
             leaving: VecDeque::with_capacity(parts.depth),
             may_start: Instant::ZERO,
+            start_credit: Credit::new(parts.spacing_burst.map_or(Nanos::ZERO, |burst| burst.credit)),
             link_free: Instant::ZERO,
+            link_credit: Credit::new(parts.link_burst.map_or(Nanos::ZERO, |burst| burst.credit)),
             busy_since: Instant::ZERO,
             counters: Counters::default(),
             parts,
@@ -118,7 +136,9 @@ impl Remote {
     fn start_waiting(&mut self, now: Instant) {
         while self.next_start().is_some_and(|at| at <= now) {
             let Some((_, io)) = self.waiting.pop_front() else { return };
-            self.may_start = now + self.parts.spacing;
+            let spacing = self.parts.spacing;
+            let quick = self.parts.spacing_burst.map_or(spacing, |burst| burst.allows);
+            self.may_start = now + self.start_credit.spend(now, quick, spacing);
             self.drawn += 1;
             let latency = self.parts.latency.draw(mix(self.parts.seed, self.drawn));
             self.working.push((now + latency, self.drawn, io));
@@ -134,7 +154,10 @@ impl Remote {
             let outcome = self.outcome(io);
             let bytes = io.range.len().bytes();
             if outcome == Outcome::Done && io.op != Op::Flush {
-                self.link_free = self.link_free.max(at) + self.parts.link.time_for(bytes);
+                let start = self.link_free.max(at);
+                let slow = self.parts.link.time_for(bytes);
+                let quick = self.parts.link_burst.map_or(slow, |burst| burst.allows.time_for(bytes));
+                self.link_free = start + self.link_credit.spend(start, quick, slow);
             }
             // A reply does not overtake data that are on the link already.
             self.link_free = self.link_free.max(at);

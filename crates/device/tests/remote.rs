@@ -53,3 +53,60 @@ fn what_is_near_is_not_faster() {
     };
     assert_eq!(time(1), time(100_000));
 }
+
+/// A volume with credit for bytes and for operations.
+fn with_credit(more: &str) -> Result<Profile, String> {
+    let text = format!(
+        "name = \"v\"\nkind = \"remote\"\ncapacity_bytes = 1099511627776\nlatency_median_ms = 0.5\nlatency_p99_ms = 0.5\n\
+         rate_mb_per_s = 50.0\nparallel_requests = 32\noperations_per_s = 1000.0\n{more}"
+    );
+    let profile = Profile::parse("v.toml", &text).map_err(|error| error.to_string())?;
+    assert_eq!(Profile::parse("again", &profile.to_toml()).map_err(|error| error.to_string())?.to_toml(), profile.to_toml());
+    Ok(profile)
+}
+
+#[test]
+fn credit_is_spent_and_comes_back() {
+    let profile = with_credit(
+        "burst_operations_per_s = 4000.0\nburst_credit_operations = 6000.0\n\
+         burst_rate_mb_per_s = 200.0\nburst_credit_mib = 300.0\n",
+    )
+    .expect("a profile");
+    let device = || profile.build(&Build { queue_depth: 64, ..Build::default() }).expect("a volume");
+    let pages = |count: u64| -> Vec<_> { (0..count).map(|i| read(i * 1000, 1)).collect() };
+    // 6000 beyond the base last two seconds at 4000 a second: 8000 in all; then 1000 a second.
+    let seconds = |count: u64| run(&mut *device(), 64, &pages(count)).0.as_secs_f64();
+    assert!((seconds(8000) - 2.0).abs() < 0.01, "{}", seconds(8000));
+    assert!((seconds(10_000) - 4.0).abs() < 0.01, "{}", seconds(10_000));
+    // 300 MiB beyond 50 MB/s last 2.1 s at 200 MB/s: 420 MB in all.
+    let large = |count: u64| -> Vec<_> { (0..count).map(|i| read(i * 1024, 256)).collect() };
+    let megabytes = |count: u64| count as f64 * 1.048_576;
+    let time = |count: u64| run(&mut *device(), 32, &large(count)).0.as_secs_f64();
+    let credit = 300.0 * 1.048_576;
+    assert!((time(300) - megabytes(300) / 200.0).abs() < 0.01, "{}", time(300));
+    assert!((time(800) - (megabytes(800) - credit) / 50.0).abs() < 0.01, "{}", time(800));
+    // A pause of a second brings a second of the base rate back.
+    let mut volume = device();
+    let (spent, _) = run(&mut *volume, 64, &pages(8000));
+    let mut done = Vec::new();
+    volume.advance(foreseek_units::Instant::ZERO + spent + Nanos::from_millis(1000), &mut done);
+    let (until, _) = run(&mut *volume, 64, &pages(1000));
+    // 1000 with 1000 of credit save three quarters of a second.
+    assert!((until.as_secs_f64() - spent.as_secs_f64() - 1.25).abs() < 0.02, "{until} after {spent}");
+}
+
+#[test]
+fn credit_needs_its_keys_and_a_base() {
+    for (more, what) in [
+        ("burst_rate_mb_per_s = 100.0", "burst_rate_mb_per_s: is there without burst_credit_mib"),
+        ("burst_credit_operations = 9.0", "burst_credit_operations: is there without burst_operations_per_s"),
+        ("burst_rate_mb_per_s = 40.0\nburst_credit_mib = 1.0", "burst_rate_mb_per_s: must be above rate_mb_per_s"),
+        (
+            "burst_operations_per_s = 999.0\nburst_credit_operations = 9.0",
+            "burst_operations_per_s: must be above operations_per_s",
+        ),
+    ] {
+        let error = with_credit(more).expect_err(more);
+        assert!(error.contains(what), "{error}");
+    }
+}
