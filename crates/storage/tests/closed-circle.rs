@@ -214,3 +214,35 @@ fn credit_that_runs_out_is_seen_and_the_base_is_written() {
     assert!((credit.base_per_second / 1000.0 - 1.0).abs() < 0.05, "{credit:?}");
     assert!(found.remarks.iter().any(|remark| remark.contains("credit for reads")), "{:?}", found.remarks);
 }
+
+/// What a volume with credit for bytes and operations allows is what its profile says.
+#[test]
+fn credit_of_a_model_is_found_and_written() {
+    let text = "name = \"v\"\nkind = \"remote\"\ncapacity_bytes = 1099511627776\nlatency_median_ms = 0.6\n\
+        latency_p99_ms = 1.5\nrate_mb_per_s = 60.0\nburst_rate_mb_per_s = 240.0\nburst_credit_mib = 600.0\n\
+        operations_per_s = 1000.0\nburst_operations_per_s = 4000.0\nburst_credit_operations = 12000.0\n\
+        parallel_requests = 64\n";
+    let model = Profile::parse("v", text).expect("a profile");
+    let device = model.build(&Build { queue_depth: 128, ..Build::default() }).expect("a volume");
+    let label = Label { name: "v".to_owned(), description: String::new(), source: String::new() };
+    let mut probe = ModelProbe::new(device, Nanos::ZERO);
+    let found = profiler::profile(&mut probe, Plan::full(), &label, 1, &mut |_, _| {}).expect("readable");
+    println!("{:?}", found.headless);
+    let written = found.profile.to_toml();
+    let value = |key: &str| -> f64 {
+        let line = written.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")));
+        let line = line.unwrap_or_else(|| panic!("{key} in\n{written}"));
+        line.split('#').next().unwrap_or(line).trim().parse().expect("a number")
+    };
+    for (key, is, within) in [
+        ("rate_mb_per_s", 60.0, 0.05),
+        ("burst_rate_mb_per_s", 240.0, 0.05),
+        ("operations_per_s", 1000.0, 0.05),
+        ("burst_operations_per_s", 4000.0, 0.05),
+        // Some is spent before it is measured.
+        ("burst_credit_mib", 600.0, 0.25),
+        ("burst_credit_operations", 12_000.0, 0.25),
+    ] {
+        ratio(value(key), is, key, within);
+    }
+}

@@ -6,8 +6,8 @@
 //! requests in sequence, as many at a time as help. Both are kept up for a while, to see whether
 //! credit runs out ([`estimate::credit`]).
 //!
-//! Limits: credit that lasts longer than the measurement is not seen; a profile has no place for
-//! credit, so it is told and the base rate is written.
+//! Limits: credit that lasts longer than the measurement is not seen, and of what there was some has
+//! been spent before it is measured.
 //!
 //! [`estimate::overlap`]: super::estimate::overlap
 //! [`estimate::credit`]: super::estimate::credit
@@ -32,6 +32,10 @@ const REQUEST: Bytes = Bytes::mib(4);
 const REQUESTS_AT_A_TIME: usize = 32;
 /// A slice is at least so many times the depth: filling and emptying the queue take two of them.
 const FILLINGS: usize = 4;
+/// Large requests at a time on a link that few keep busy.
+const FEW_AT_A_TIME: usize = 4;
+/// Requests that wait so many times as long as an answer takes wait for the link.
+const LINK_BOUND: f64 = 4.0;
 /// Slices of a sustained run.
 const SLICES: u64 = 16;
 /// Latencies are sampled with at most this share of what overlaps under way: none waits then.
@@ -47,6 +51,9 @@ const LATENCY_SHARE: u64 = 6;
 const BURST_SHARE: u64 = 20;
 /// Where fewer than so many requests overlap, one at a time and one after the other are the same.
 const OVERLAPPING: f64 = 2.0;
+
+/// A burst that is written is faster than the base by more than what rounding changes.
+const CLEARLY: f64 = 1.01;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +72,22 @@ pub struct Headless {
     pub operation_credit: Option<Credit>,
 }
 
+impl Headless {
+    /// The rate in MB/s while there was credit, and the credit in MiB, where a profile may have them.
+    pub(super) fn burst_rate(&self) -> Option<(f64, f64)> {
+        let credit = self.byte_credit?;
+        let (burst, amount) = (credit.burst_per_second / 1e6, credit.amount / Bytes::mib(1).get() as f64);
+        (burst > self.rate.as_mb_per_second().max(1.0) * CLEARLY && amount >= 1.0).then_some((burst, amount))
+    }
+
+    /// The operations a second while there was credit, and the credit in operations.
+    pub(super) fn burst_operations(&self, base: f64) -> Option<(f64, f64)> {
+        let credit = self.operation_credit?;
+        (credit.burst_per_second > base * CLEARLY && credit.amount >= 1.0)
+            .then_some((credit.burst_per_second, credit.amount))
+    }
+}
+
 /// Measures all of it.
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthPoint>), Error> {
     session.begin("queue depth", 0.2);
@@ -75,7 +98,10 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
         session.at(depths.len() as f64 / DEPTHS.len() as f64);
     }
     session.begin("sequential rate", 0.25);
-    let bytes = sustain(session, session.plan.sustained / 2, REQUESTS_AT_A_TIME, REQUEST)?;
+    let rough =
+        depths.first().map_or(Nanos::ZERO, |point| Nanos::from_secs_f64(1.0 / point.reads_per_second));
+    let at_a_time = busy_with(session, rough)?;
+    let bytes = sustain(session, session.plan.sustained / 2, at_a_time, REQUEST)?;
     session.begin("pages a second", 0.25);
     let reads = sustain(session, session.plan.sustained / 2, DEEPEST, PAGE)?;
     let byte_credit = credit::of(&bytes);
@@ -84,13 +110,15 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
         Rate::bytes_per_second(byte_credit.map_or_else(|| steady(&bytes), |credit| credit.base_per_second));
     let pages =
         operation_credit.map_or_else(|| steady(&reads), |credit| credit.base_per_second) / PAGE.get() as f64;
-    let rough =
-        depths.first().map_or(Nanos::ZERO, |point| Nanos::from_secs_f64(1.0 / point.reads_per_second));
     let overlapping = (pages * rough.as_secs_f64()).max(1.0);
     session.begin("latency", 0.25);
     let latency = latencies(session, overlapping * COMFORT, pages, rate)?;
     let growth = bursts(session, overlapping)?;
-    let limit = overlap::limit(pages, latency.mean, growth);
+    // Credit is sold for operations a second: where it ran out, they are what is capped.
+    let limit = match operation_credit {
+        Some(_) => Limit::Operations(pages),
+        None => overlap::limit(pages, latency.mean, growth),
+    };
     let in_reads = |credit: Credit| Credit {
         burst_per_second: credit.burst_per_second / PAGE.get() as f64,
         base_per_second: credit.base_per_second / PAGE.get() as f64,
@@ -99,6 +127,18 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
     };
     let operation_credit = operation_credit.map(in_reads);
     Ok((Headless { latency, rate, limit, deepest: DEEPEST, byte_credit, operation_credit }, depths))
+}
+
+/// How many large requests at a time keep the device busy: few where they wait for the link by far
+/// longer than an answer takes, and more would only make slices too long to show when credit runs out;
+/// otherwise many.
+fn busy_with(session: &mut Session<'_>, latency: Nanos) -> Result<usize, Error> {
+    let requests = requests(session, FEW_AT_A_TIME * FILLINGS, REQUEST);
+    let slice = slice(session, &requests, FEW_AT_A_TIME)?;
+    let per_second = slice.amount / slice.time.as_secs_f64().max(1e-9);
+    let waits = (FEW_AT_A_TIME as u64 * REQUEST.get()) as f64 / per_second.max(1.0);
+    let busy = waits >= LINK_BOUND * latency.as_secs_f64();
+    Ok(if busy { FEW_AT_A_TIME } else { REQUESTS_AT_A_TIME })
 }
 
 /// Keeps the device busy for a while; what each slice of that time brought, in bytes.

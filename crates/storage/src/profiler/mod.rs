@@ -204,6 +204,6 @@ fn credit_remark(of: &str, credit: Option<Credit>) -> Option<String> {
     let Credit { burst_per_second, base_per_second, amount, lasted } = credit?;
     Some(format!(
         "credit for {of} ran out after {lasted}: {burst_per_second:.0} a second before, {base_per_second:.0} \
-         after, {amount:.0} in all; the profile has the rate after"
+         after, {amount:.0} in all"
     ))
 }

@@ -154,6 +154,10 @@ pub(super) fn remote(label: &Label, capacity: Bytes, found: &Headless) -> Result
     );
     let rate = found.rate.as_mb_per_second().clamp(1.0, 1e6);
     line("rate_mb_per_s", rounded(rate), "measured");
+    if let Some((burst, credit)) = found.burst_rate() {
+        line("burst_rate_mb_per_s", rounded(burst), "measured, until the credit was spent");
+        line("burst_credit_mib", rounded(credit), "measured: what there was, at least");
+    }
     match found.limit {
         Limit::Parallel(places) => {
             let places = (places.round() as usize).clamp(1, PARALLEL_LIMIT);
@@ -161,6 +165,10 @@ pub(super) fn remote(label: &Label, capacity: Bytes, found: &Headless) -> Result
         }
         Limit::Operations(operations) => {
             line("operations_per_s", rounded(operations.clamp(0.1, 1e8)), "measured: the cap");
+            if let Some((burst, credit)) = found.burst_operations(operations) {
+                line("burst_operations_per_s", rounded(burst), "measured, until the credit was spent");
+                line("burst_credit_operations", rounded(credit), "measured: what there was, at least");
+            }
             line(
                 "parallel_requests",
                 found.deepest.to_string(),
