@@ -61,7 +61,10 @@ fn with_credit(more: &str) -> Result<Profile, String> {
          rate_mb_per_s = 50.0\nparallel_requests = 32\noperations_per_s = 1000.0\n{more}"
     );
     let profile = Profile::parse("v.toml", &text).map_err(|error| error.to_string())?;
-    assert_eq!(Profile::parse("again", &profile.to_toml()).map_err(|error| error.to_string())?.to_toml(), profile.to_toml());
+    assert_eq!(
+        Profile::parse("again", &profile.to_toml()).map_err(|error| error.to_string())?.to_toml(),
+        profile.to_toml()
+    );
     Ok(profile)
 }
 
@@ -100,7 +103,10 @@ fn credit_needs_its_keys_and_a_base() {
     for (more, what) in [
         ("burst_rate_mb_per_s = 100.0", "burst_rate_mb_per_s: is there without burst_credit_mib"),
         ("burst_credit_operations = 9.0", "burst_credit_operations: is there without burst_operations_per_s"),
-        ("burst_rate_mb_per_s = 40.0\nburst_credit_mib = 1.0", "burst_rate_mb_per_s: must be above rate_mb_per_s"),
+        (
+            "burst_rate_mb_per_s = 40.0\nburst_credit_mib = 1.0",
+            "burst_rate_mb_per_s: must be above rate_mb_per_s",
+        ),
         (
             "burst_operations_per_s = 999.0\nburst_credit_operations = 9.0",
             "burst_operations_per_s: must be above operations_per_s",

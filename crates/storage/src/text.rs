@@ -25,7 +25,11 @@ pub fn read(operation: &'static str, path: &Path, limit: u64) -> Result<String, 
     // One byte more than allowed tells a text that is too long from one that just fits.
     let most = limit.saturating_add(1);
     if compressed {
-        MultiGzDecoder::new(whole).take(most).read_to_end(&mut bytes).map_err(file)?;
+        let broken = |cause: io::Error| {
+            let place = "its compressed data are broken or end early, is the file whole?";
+            file(io::Error::new(cause.kind(), format!("{place} ({cause})")))
+        };
+        MultiGzDecoder::new(whole).take(most).read_to_end(&mut bytes).map_err(broken)?;
     } else {
         whole.take(most).read_to_end(&mut bytes).map_err(file)?;
     }
@@ -77,7 +81,8 @@ mod tests {
         assert!(complaint(&gzip(&[b'x'; 5000]), 10).contains("more than 10 bytes"));
         assert!(complaint(b"ab\xff", 10).contains("byte 2 is not UTF-8"));
         let cut = gzip(b"a text that is long enough to be cut");
-        assert!(complaint(&cut[..cut.len() - 12], 100).starts_with("read the trace "));
+        let cut = complaint(&cut[..cut.len() - 12], 100);
+        assert!(cut.starts_with("read the trace ") && cut.contains("end early, is the file whole?"), "{cut}");
         assert!(read("read", Path::new("/dev/zero"), 1000).is_err());
         assert!(read("read", Path::new("/nonexistent"), 1000).is_err());
     }

@@ -23,7 +23,8 @@ pub(super) fn of(drive: &Drive, published: &[Published]) -> Controller {
     let own = |one: &&Published| !one.drive.eq_ignore_ascii_case(name);
     let alike = |one: &&Published| one.rotation_rpm.is_some_and(|rpm| slow(rpm) == slow(drive.mechanics.rpm));
     let others: Vec<&Published> = published.iter().filter(own).filter(alike).collect();
-    let same: Vec<&Published> = others.iter().copied().filter(|one| maker(&one.drive) == maker(name)).collect();
+    let same: Vec<&Published> =
+        others.iter().copied().filter(|one| maker(&one.drive) == maker(name)).collect();
     let by_maker = same.len() >= OF_MAKER_LEAST;
     let times = if by_maker { &same } else { &others };
     if times.is_empty() {
@@ -39,7 +40,11 @@ pub(super) fn of(drive: &Drive, published: &[Published]) -> Controller {
     let bus = median(&others, |one| one.controller.bus_sector_ms);
     let later = track as f64 > LATER * most as f64;
     let ranges = median(&others, |one| one.controller.spec.write_cache_ranges as f64).round() as u64;
-    let whose = if by_maker { format!("{} published drives of its maker", same.len()) } else { format!("{} published drives of its generation", others.len()) };
+    let whose = if by_maker {
+        format!("{} published drives of its maker", same.len())
+    } else {
+        format!("{} published drives of its generation", others.len())
+    };
     Controller {
         source: format!("assumed: medians of {whose}"),
         bus_sector_ms: if later { bus.min(media) } else { bus },

@@ -65,7 +65,10 @@ impl RemoteSpec {
         if spec.burst_rate.is_some_and(|(rate, _)| rate <= spec.rate_mb_per_s) {
             return Err(keys.wrong("burst_rate_mb_per_s", "must be above rate_mb_per_s"));
         }
-        if spec.burst_operations.is_some_and(|(burst, _)| spec.operations_per_s.is_none_or(|base| burst <= base)) {
+        if spec
+            .burst_operations
+            .is_some_and(|(burst, _)| spec.operations_per_s.is_none_or(|base| burst <= base))
+        {
             let reason = "must be above operations_per_s, which must be there";
             return Err(keys.wrong("burst_operations_per_s", reason));
         }
