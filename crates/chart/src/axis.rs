@@ -56,6 +56,13 @@ pub fn plain(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
+/// A power of two with its binary prefix.
+pub(crate) fn binary(number: u64) -> String {
+    let prefixes = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    let fitting = prefixes.into_iter().find(|(bits, _)| number >> bits > 0);
+    fitting.map_or(number.to_string(), |(bits, prefix)| format!("{}{prefix}", number >> bits))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +77,12 @@ mod tests {
         assert_eq!(ticks, ["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"]);
         let high = Axis::new((1034.0, 1141.0), (300.0, 0.0));
         assert_eq!(high.ticks(6), [1040.0, 1060.0, 1080.0, 1100.0, 1120.0, 1140.0]);
+    }
+
+    #[test]
+    fn powers_of_two_have_prefixes() {
+        let names = [512, 1 << 12, 1 << 30, 1 << 45].map(binary);
+        assert_eq!(names, ["512", "4K", "1G", "32T"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Charts as SVG documents that stand by themselves: no script, no font, nothing from outside.
 //!
-//! [`Lines`] draws curves over a linear axis or over the steps of a sweep, [`Bars`] groups of bars;
-//! both with the interval of each value. Colours are told apart by people who see red and green
+//! [`Lines`] draws curves or points over an axis that is linear, logarithmic or the steps of a sweep,
+//! [`Bars`] groups of bars; both with the interval of each value. [`stacked`] puts several charts of
+//! curves into one document. Colours are told apart by people who see red and green
 //! alike, and follow the reader's preference for light or dark. Nothing is read or written here:
 //! charts are text.
 //!
@@ -13,11 +14,13 @@ mod axis;
 mod bars;
 mod frame;
 mod lines;
+mod stack;
 mod style;
 mod text;
 
 pub use axis::{Axis, plain};
 pub use bars::{Bars, Group};
-pub use lines::{Across, Lines, Point, Series};
+pub use lines::{Across, Drawn, Lines, Point, Series};
+pub use stack::stacked;
 pub use style::SERIES_LIMIT;
 pub use text::escape;

@@ -1,6 +1,6 @@
 //! Curves.
 
-use crate::axis::{Axis, plain};
+use crate::axis::{Axis, binary, plain};
 use crate::frame::{self, LEFT, RIGHT};
 use crate::style::class;
 use std::fmt::Write;
@@ -25,6 +25,18 @@ pub struct Series {
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
+    /// How they are drawn.
+    pub drawn: Drawn,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drawn {
+    /// Joined by a line.
+    #[default]
+    Line,
+    /// Each by itself: measurements that scatter.
+    Dots,
 }
 
 /// What the level axis is.
@@ -34,6 +46,8 @@ pub enum Across {
     Linear,
     /// The steps of a sweep (1, 2, 4, 8, ...), at equal distances.
     Steps,
+    /// The logarithms of values from one on, marked at powers of two with binary prefixes.
+    Doubling,
 }
 
 /// A chart of curves. The upright axis begins at nothing.
@@ -77,7 +91,14 @@ impl Lines {
             Across::Linear => {
                 let axis = Axis::new((first.min(0.0), last), (LEFT, RIGHT));
                 axis.ticks(8).into_iter().for_each(|tick| frame::tick(svg, axis.at(tick), &plain(tick)));
-                Level { axis, steps: None }
+                Level { axis, place: Place::InProportion }
+            }
+            Across::Doubling => {
+                let axis = Axis::new((doublings(first), doublings(last)), (LEFT, RIGHT));
+                for power in powers(axis) {
+                    frame::tick(svg, axis.at(f64::from(power)), &binary(1 << power));
+                }
+                Level { axis, place: Place::Logarithm }
             }
             Across::Steps => {
                 // Half a step is left free at either end.
@@ -85,7 +106,7 @@ impl Lines {
                 for (step, x) in xs.iter().enumerate() {
                     frame::tick(svg, axis.at(step as f64), &plain(*x));
                 }
-                Level { axis, steps: Some(xs) }
+                Level { axis, place: Place::Step(xs) }
             }
         }
     }
@@ -100,25 +121,50 @@ impl Point {
 /// The level axis.
 struct Level {
     axis: Axis,
-    steps: Option<Vec<f64>>,
+    place: Place,
+}
+
+/// Where on the axis a value lies.
+enum Place {
+    InProportion,
+    Logarithm,
+    /// At its number among these.
+    Step(Vec<f64>),
 }
 
 impl Level {
     fn at(&self, x: f64) -> f64 {
-        let step = |steps: &Vec<f64>| steps.partition_point(|step| *step < x) as f64;
-        self.axis.at(self.steps.as_ref().map_or(x, step))
+        self.axis.at(match &self.place {
+            Place::InProportion => x,
+            Place::Logarithm => doublings(x),
+            Place::Step(steps) => steps.partition_point(|step| *step < x) as f64,
+        })
     }
+}
+
+fn doublings(value: f64) -> f64 {
+    value.max(1.0).log2()
+}
+
+/// The powers of two to be marked, so far apart that there is room for their names.
+fn powers(axis: Axis) -> impl Iterator<Item = u32> {
+    /// Marks at most.
+    const MOST: f64 = 12.0;
+    let (low, high) = (axis.values.0.ceil(), axis.values.1.floor().min(63.0));
+    let apart = ((high - low) / MOST).ceil().max(1.0);
+    (low as u32..=high as u32).step_by(apart as usize)
 }
 
 fn draw(svg: &mut String, class: &str, series: &Series, level: &Level, values: Axis) {
     let points: Vec<&Point> = series.points.iter().filter(|point| point.is_drawn()).collect();
+    let (kind, dot) = if series.drawn == Drawn::Dots { ("dots", "h0") } else { ("line", "") };
     // Writing to a String cannot fail.
-    let _ = write!(svg, "<path class=\"line {class}\" d=\"");
+    let _ = write!(svg, "<path class=\"{kind} {class}\" d=\"");
     for (number, point) in points.iter().enumerate() {
-        let letter = if number == 0 { 'M' } else { 'L' };
-        let _ = write!(svg, "{letter}{:.1} {:.1}", level.at(point.x), values.at(point.y));
+        let letter = if number == 0 || series.drawn == Drawn::Dots { 'M' } else { 'L' };
+        let _ = write!(svg, "{letter}{:.1} {:.1}{dot}", level.at(point.x), values.at(point.y));
     }
-    if let [only] = points.as_slice() {
+    if let ([only], Drawn::Line) = (points.as_slice(), series.drawn) {
         // A line to nowhere would not be seen.
         let _ = write!(svg, "M{:.1} {:.1}h12", level.at(only.x) - 6.0, values.at(only.y));
     }
@@ -146,8 +192,16 @@ mod tests {
             scale,
             upright: "MB/s".into(),
             series: vec![
-                Series { name: "linux".into(), points: vec![point(1.0, 10.0), point(64.0, 20.0)] },
-                Series { name: "competitive".into(), points: vec![point(1.0, 15.0), point(8.0, f64::NAN)] },
+                Series {
+                    name: "linux".into(),
+                    points: vec![point(1.0, 10.0), point(64.0, 20.0)],
+                    drawn: Drawn::Line,
+                },
+                Series {
+                    name: "competitive".into(),
+                    points: vec![point(1.0, 15.0), point(8.0, f64::NAN)],
+                    drawn: Drawn::Line,
+                },
             ],
         }
     }
@@ -169,6 +223,34 @@ mod tests {
         assert!(svg.contains("d=\"M203.0 ") && svg.contains("L481.0 "), "{svg}");
         let svg = chart(Across::Linear).to_svg();
         assert!(svg.contains(&format!("L{RIGHT:.1} ")), "{svg}");
+    }
+
+    /// One at the left edge, 64 at the right, eight in the middle, and a mark for each power of two.
+    #[test]
+    fn doublings_are_equally_far_apart() {
+        let mut chart = chart(Across::Doubling);
+        chart.series[1].points[1].y = 12.0;
+        let svg = chart.to_svg();
+        let middle = f64::midpoint(LEFT, RIGHT);
+        assert!(svg.contains(&format!("L{RIGHT:.1} ")) && svg.contains(&format!("L{middle:.1} ")), "{svg}");
+        assert!([">1<", ">2<", ">8<", ">64<"].iter().all(|mark| svg.contains(mark)), "{svg}");
+        chart.series[0].points[1].x = 1e12;
+        let svg = chart.to_svg();
+        assert!(svg.contains(">64G<") && svg.matches("class=\"axis\"").count() < 16, "{svg}");
+    }
+
+    #[test]
+    fn dots_are_not_joined() {
+        let mut chart = chart(Across::Linear);
+        chart.series.truncate(1);
+        chart.series[0].drawn = Drawn::Dots;
+        let svg = chart.to_svg();
+        let (_, path) = svg.split_once("<path class=\"dots s0\" d=\"").expect("dots");
+        let path = path.split('"').next().unwrap_or_default();
+        assert_eq!(
+            (path.matches('M').count(), path.matches("h0").count(), path.matches('L').count()),
+            (2, 2, 0)
+        );
     }
 
     #[test]

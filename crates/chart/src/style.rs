@@ -16,7 +16,7 @@ pub(crate) const STYLE: &str = "\
 .chart .title{font-size:16px;font-weight:600}\
 .chart .quiet,.chart .tick{fill:#5b6675}.chart .tick{font-size:12px;font-variant-numeric:tabular-nums}\
 .chart path{fill:none}.chart .grid{stroke:#e4e8ee}.chart .axis{stroke:#8a94a3}\
-.chart .line{stroke-width:2;stroke-linejoin:round}.chart .bound{stroke-width:1.2;opacity:.6}\
+.chart .line{stroke-width:2;stroke-linejoin:round}.chart .dots{stroke-width:5;stroke-linecap:round}.chart .bound{stroke-width:1.2;opacity:.6}\
 .chart .s0{stroke:#5b6675}.chart .s1{stroke:#0067a5}.chart .s2{stroke:#c25200}.chart .s3{stroke:#007a5a}\
 .chart .s4{stroke:#a83f7e}.chart .s5{stroke:#8a6d00}\
 .chart .f0{fill:#5b6675}.chart .f1{fill:#0067a5}.chart .f2{fill:#c25200}.chart .f3{fill:#007a5a}\

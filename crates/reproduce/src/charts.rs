@@ -3,7 +3,7 @@
 use crate::figure::{Chart, Figure, Kind};
 use crate::outcome::Drawn;
 use crate::pick::Runs;
-use foreseek_chart::{Across, Bars, Group, Lines, Point, Series};
+use foreseek_chart::{Across, Bars, Drawn, Group, Lines, Point, Series};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Metric, Policy, Results, Summary};
 use foreseek_units::{Lba, Sectors};
@@ -63,7 +63,7 @@ impl Chart {
                 let y = value(&device, (last as f64 * share) as u64);
                 Point { x: 100.0 * share, y, low: y, high: y }
             });
-            Some(Series { name: name.clone(), points: points.collect() })
+            Some(Series { name: name.clone(), points: points.collect(), drawn: Drawn::Line })
         };
         self.devices.iter().map(curve).collect()
     }
@@ -74,7 +74,7 @@ impl Chart {
         for point in &results.points {
             let name = point.policy.to_string();
             if series.last().is_none_or(|last| last.name != name) {
-                series.push(Series { name, points: Vec::new() });
+                series.push(Series { name, points: Vec::new(), drawn: Drawn::Line });
             }
             let Summary { mean, low, high, .. } = point.summary(metric);
             let x = f64::from(point.concurrency);
@@ -149,7 +149,8 @@ impl Chart {
                 let y = 100.0 * count / all.max(1.0);
                 Point { x: ((bucket + 1) * BUCKET) as f64, y, low: y, high: y }
             };
-            Series { name: point.policy.to_string(), points: buckets.iter().enumerate().map(share).collect() }
+            let points = buckets.iter().enumerate().map(share).collect();
+            Series { name: point.policy.to_string(), points, drawn: Drawn::Line }
         });
         self.over("pages of a fetch, 8 a bucket", "% of fetches", series.collect())
     }
@@ -164,7 +165,7 @@ impl Chart {
                     let y = 100.0 * seconds / of_all / busy.len() as f64;
                     Point { x: (chunk * USE_SECONDS) as f64, y, low: y, high: y }
                 });
-            Some(Series { name: point.policy.to_string(), points: means.collect() })
+            Some(Series { name: point.policy.to_string(), points: means.collect(), drawn: Drawn::Line })
         });
         self.over("seconds", "% of both processors", series.collect())
     }
