@@ -1,5 +1,6 @@
 //! Arbitrary text as the files of an extracted drive: reading never panics, and what is read makes a
-//! device that serves requests, or is refused with a reason. The first line tells which file it is.
+//! device that serves requests, or is refused with a reason. The first line tells which file it is; a
+//! model may have a list of extents behind a line of five equal signs.
 #![no_main]
 
 use foreseek_device::extracted::{Controller, Drive, SeekFile};
@@ -22,8 +23,10 @@ fuzz_target!(|text: &str| {
 });
 
 fn model(text: &str) {
-    let Ok(drive) = Drive::parse("fuzz.model", text, &mut |_| Ok(SEEK.to_owned())) else { return };
-    let Ok((profile, _)) = drive.profile(&Controller::typical()) else { return };
+    let (text, map) = text.split_once("\n=====\n").unwrap_or((text, ""));
+    let mut linked = |name: &str| Ok(if name.ends_with(".map") { map } else { SEEK }.to_owned());
+    let Ok(drive) = Drive::parse("fuzz.model", text, &mut linked) else { return };
+    let Ok((profile, _)) = drive.profile(&Controller::typical_of(&drive)) else { return };
     let again = Profile::parse("again.toml", &profile.to_toml()).expect("what was written is a profile");
     assert_eq!(again.to_toml(), profile.to_toml());
     let Ok(mut device) = profile.build(&Build::default()) else { return };

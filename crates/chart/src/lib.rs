@@ -20,7 +20,7 @@ mod text;
 
 pub use axis::{Axis, plain};
 pub use bars::{Bars, Group};
-pub use lines::{Across, Drawn, Lines, Point, Series};
+pub use lines::{Across, Lines, Mark, Point, Series};
 pub use stack::stacked;
 pub use style::SERIES_LIMIT;
 pub use text::escape;

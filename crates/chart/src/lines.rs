@@ -26,12 +26,12 @@ pub struct Series {
     /// Its points, from left to right.
     pub points: Vec<Point>,
     /// How they are drawn.
-    pub drawn: Drawn,
+    pub mark: Mark,
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drawn {
+pub enum Mark {
     /// Joined by a line.
     #[default]
     Line,
@@ -157,14 +157,14 @@ fn powers(axis: Axis) -> impl Iterator<Item = u32> {
 
 fn draw(svg: &mut String, class: &str, series: &Series, level: &Level, values: Axis) {
     let points: Vec<&Point> = series.points.iter().filter(|point| point.is_drawn()).collect();
-    let (kind, dot) = if series.drawn == Drawn::Dots { ("dots", "h0") } else { ("line", "") };
+    let (kind, dot) = if series.mark == Mark::Dots { ("dots", "h0") } else { ("line", "") };
     // Writing to a String cannot fail.
     let _ = write!(svg, "<path class=\"{kind} {class}\" d=\"");
     for (number, point) in points.iter().enumerate() {
-        let letter = if number == 0 || series.drawn == Drawn::Dots { 'M' } else { 'L' };
+        let letter = if number == 0 || series.mark == Mark::Dots { 'M' } else { 'L' };
         let _ = write!(svg, "{letter}{:.1} {:.1}{dot}", level.at(point.x), values.at(point.y));
     }
-    if let ([only], Drawn::Line) = (points.as_slice(), series.drawn) {
+    if let ([only], Mark::Line) = (points.as_slice(), series.mark) {
         // A line to nowhere would not be seen.
         let _ = write!(svg, "M{:.1} {:.1}h12", level.at(only.x) - 6.0, values.at(only.y));
     }
@@ -195,12 +195,12 @@ mod tests {
                 Series {
                     name: "linux".into(),
                     points: vec![point(1.0, 10.0), point(64.0, 20.0)],
-                    drawn: Drawn::Line,
+                    mark: Mark::Line,
                 },
                 Series {
                     name: "competitive".into(),
                     points: vec![point(1.0, 15.0), point(8.0, f64::NAN)],
-                    drawn: Drawn::Line,
+                    mark: Mark::Line,
                 },
             ],
         }
@@ -243,7 +243,7 @@ mod tests {
     fn dots_are_not_joined() {
         let mut chart = chart(Across::Linear);
         chart.series.truncate(1);
-        chart.series[0].drawn = Drawn::Dots;
+        chart.series[0].mark = Mark::Dots;
         let svg = chart.to_svg();
         let (_, path) = svg.split_once("<path class=\"dots s0\" d=\"").expect("dots");
         let path = path.split('"').next().unwrap_or_default();

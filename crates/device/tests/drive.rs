@@ -7,13 +7,28 @@ use foreseek_units::Nanos;
 use proptest::prelude::*;
 
 const MODEL: &str = include_str!("common/drive.model");
+const TREE: &str = include_str!("common/tree.model");
+/// A drive by a list of its extents.
+const EXTENTS: &str = "dm_disk D { Number of data surfaces = 2,
+ Layout Model = dm_layout_g2 { Layout Map File = drive.map, Zones = [ dm_layout_g2_zone {
+  First cylinder number = 0, Last cylinder number = 99, Blocks per track = 200, Zone skew = 10.0,
+  Skew for track switch = 20.0, Skew for cylinder switch = 30.0 } ] },
+ Mechanical Model = dm_mech_g1 { Seek type = constant, Constant seek time = 0.5, Rotation speed (in rpms) = 6000 } }";
 const SEEK: &str = "Seek distances measured: 4\n1,\t1.5\n2,\t1.25\n20,\t3.0\n299,\t9.0\n";
 const TRACE: &str =
     "R Hit 0 8 1 0\nW Hit 100 8 1 0\nR Miss 4 300 1 50000\nW Hit 40000 1 1 0\nR Hit 40001 60 1 7\n";
 
+fn map() -> String {
+    let track = |at: u32| {
+        let (lbn, cylinder, head) = (at * 200, at / 2, at % 2);
+        format!("lbn {lbn} --> cyl {cylinder}, head {head}, sect 0, seqcnt 199\n")
+    };
+    "drive\nlayout\n100 cylinders, 6000 rot, 2 heads\n".to_owned() + &(0..200).map(track).collect::<String>()
+}
+
 fn profile(model: &str, controller: &Controller) -> Result<Profile, String> {
-    let drive = Drive::parse("drive.model", model, &mut |_| Ok(SEEK.to_owned()))
-        .map_err(|error| error.to_string())?;
+    let mut linked = |name: &str| Ok(if name.ends_with(".map") { map() } else { SEEK.to_owned() });
+    let drive = Drive::parse("drive.model", model, &mut linked).map_err(|error| error.to_string())?;
     drive.profile(controller).map(|(profile, _)| profile).map_err(|error| error.to_string())
 }
 
@@ -125,9 +140,10 @@ proptest! {
     /// A file with other numbers is refused, or makes a drive that serves requests.
     #[test]
     fn other_numbers_make_a_drive_or_a_complaint(
+        model in prop::sample::select(&[MODEL, TREE, EXTENTS][..]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(&NUMBERS[..])), 1..4),
     ) {
-        let mut words: Vec<String> = MODEL.split_inclusive([' ', ',', '\n', ']']).map(str::to_owned).collect();
+        let mut words: Vec<String> = model.split_inclusive([' ', ',', '\n', ']']).map(str::to_owned).collect();
         let numbers: Vec<usize> = words
             .iter()
             .enumerate()
@@ -141,7 +157,7 @@ proptest! {
         }
         let model = words.concat();
         match profile(&model, &Controller::typical()) {
-            Err(error) => prop_assert!(error.starts_with("drive.model: "), "{error}"),
+            Err(error) => prop_assert!(error.starts_with("drive.model: ") || error.starts_with("drive.map: "), "{error}"),
             Ok(profile) => {
                 let again = Profile::parse("again", &profile.to_toml()).map_err(|error| TestCaseError::fail(error.to_string()))?;
                 prop_assert_eq!(again.to_toml(), profile.to_toml());
@@ -154,12 +170,14 @@ proptest! {
 
     /// A file that was cut off or lost a piece is refused or read, not more.
     #[test]
-    fn damaged_files_are_refused_or_read(from in any::<prop::sample::Index>(), length in 0..200usize, byte in any::<char>()) {
-        let start = from.index(MODEL.len());
-        let end = (start + length).min(MODEL.len());
-        let damaged = format!("{}{byte}{}", &MODEL[..start], &MODEL[end..]);
+    fn damaged_files_are_refused_or_read(
+        model in prop::sample::select(&[MODEL, TREE, EXTENTS][..]),
+        from in any::<prop::sample::Index>(), length in 0..200usize, byte in any::<char>()) {
+        let start = from.index(model.len());
+        let end = (start + length).min(model.len());
+        let damaged = format!("{}{byte}{}", &model[..start], &model[end..]);
         let _ = profile(&damaged, &Controller::typical());
-        let _ = profile(&MODEL[..start], &Controller::typical());
+        let _ = profile(&model[..start], &Controller::typical());
         let _ = SeekFile::parse("s", &SEEK[..start % SEEK.len()]);
     }
 }
@@ -181,4 +199,55 @@ fn a_typical_controller_goes_by_maker_generation_and_the_drives_own_tracks() {
     assert!(typical("SEAGATE_ST39102LW", "7200").source().contains("2 published drives of its maker"));
     assert!(typical("HP_C2249A", "5400").source().contains("3 published drives of its maker"));
     assert_ne!(typical("IBM_DNES-309170W", "7200"), plain);
+}
+
+/// A profile with tracks reads back as the same, builds in full, in part and stretched, and serves what
+/// is asked for; what a sequential pass reads is what its tracks hold.
+#[test]
+fn a_drive_described_track_by_track_is_a_device() {
+    for (model, sectors) in [(TREE, 60_000), (EXTENTS, 40_000)] {
+        let one = profile(model, &Controller::typical()).expect("a drive");
+        assert_eq!(one.capacity().get(), sectors * 512);
+        let again = Profile::parse("again", &one.to_toml()).expect("a profile");
+        assert_eq!(again.to_toml(), one.to_toml());
+        let size = Some(foreseek_units::Bytes::mib(10));
+        for build in [
+            Build::default(),
+            Build { size, ..Build::default() },
+            Build { size, fit: true, ..Build::default() },
+        ] {
+            let mut device = again.build(&build).unwrap_or_else(|error| panic!("{error}"));
+            let text: String =
+                (0..400).map(|i| format!("R Hit {} 8 1 {}\n", i * 7919 % 20_000, i * 131)).collect();
+            let replayed = replay(&mut *device, &parse_trace("t", &text).expect("a trace")).expect("it fits");
+            let mean = replayed.responses.iter().map(|time| time.as_millis_f64()).sum::<f64>() / 400.0;
+            assert!((3.0..20.0).contains(&mean), "{mean} ms");
+        }
+    }
+}
+
+/// What editors and other systems do to a file changes nothing.
+#[test]
+fn case_spaces_comments_and_line_ends_do_not_matter() {
+    let plain = profile(MODEL, &Controller::typical()).expect("a drive").to_toml();
+    let commented = MODEL.replace(",\n", ", # so it is = { [\n\n");
+    let mut lines: Vec<&str> = MODEL.lines().collect();
+    lines.swap(1, 2);
+    for (what, text) in [
+        ("line ends", MODEL.replace('\n', "\r\n")),
+        ("a mark", format!("\u{feff}{MODEL}")),
+        ("tabs", MODEL.replace("   ", "\t")),
+        ("comments", commented),
+        (
+            "case",
+            MODEL
+                .replace("Number of data surfaces", "number of  Data Surfaces")
+                .replace("dm_disk", "DM_DISK"),
+        ),
+        ("order", lines.join("\n")),
+        ("braces on their own line", MODEL.replace(" = dm_layout_g1 {", " = dm_layout_g1\n{")),
+    ] {
+        let found = profile(&text, &Controller::typical()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(found.to_toml(), plain, "{what}");
+    }
 }

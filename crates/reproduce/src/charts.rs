@@ -3,7 +3,7 @@
 use crate::figure::{Chart, Figure, Kind};
 use crate::outcome::Drawn;
 use crate::pick::Runs;
-use foreseek_chart::{Across, Bars, Drawn, Group, Lines, Point, Series};
+use foreseek_chart::{Across, Bars, Group, Lines, Mark, Point, Series};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Metric, Policy, Results, Summary};
 use foreseek_units::{Lba, Sectors};
@@ -63,7 +63,7 @@ impl Chart {
                 let y = value(&device, (last as f64 * share) as u64);
                 Point { x: 100.0 * share, y, low: y, high: y }
             });
-            Some(Series { name: name.clone(), points: points.collect(), drawn: Drawn::Line })
+            Some(Series { name: name.clone(), points: points.collect(), mark: Mark::Line })
         };
         self.devices.iter().map(curve).collect()
     }
@@ -74,7 +74,7 @@ impl Chart {
         for point in &results.points {
             let name = point.policy.to_string();
             if series.last().is_none_or(|last| last.name != name) {
-                series.push(Series { name, points: Vec::new(), drawn: Drawn::Line });
+                series.push(Series { name, points: Vec::new(), mark: Mark::Line });
             }
             let Summary { mean, low, high, .. } = point.summary(metric);
             let x = f64::from(point.concurrency);
@@ -150,7 +150,7 @@ impl Chart {
                 Point { x: ((bucket + 1) * BUCKET) as f64, y, low: y, high: y }
             };
             let points = buckets.iter().enumerate().map(share).collect();
-            Series { name: point.policy.to_string(), points, drawn: Drawn::Line }
+            Series { name: point.policy.to_string(), points, mark: Mark::Line }
         });
         self.over("pages of a fetch, 8 a bucket", "% of fetches", series.collect())
     }
@@ -165,7 +165,7 @@ impl Chart {
                     let y = 100.0 * seconds / of_all / busy.len() as f64;
                     Point { x: (chunk * USE_SECONDS) as f64, y, low: y, high: y }
                 });
-            Some(Series { name: point.policy.to_string(), points: means.collect(), drawn: Drawn::Line })
+            Some(Series { name: point.policy.to_string(), points: means.collect(), mark: Mark::Line })
         });
         self.over("seconds", "% of both processors", series.collect())
     }

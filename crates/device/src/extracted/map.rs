@@ -26,7 +26,7 @@ use crate::geometry::{RunShape, SectionShape, TracksShape};
 use crate::profile::limits::{
     CYLINDERS_LIMIT, HEADS_LIMIT, RUNS_LIMIT, SECTIONS_LIMIT, SECTORS_PER_TRACK_LIMIT, ZONES_LIMIT,
 };
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Most addresses that a number in a file may name.
 const PLACES_LIMIT: u64 = 1 << 42;
@@ -152,7 +152,7 @@ fn read_extent(fields: &[&str], line: usize) -> Option<Extent> {
 fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape, ExtractedError> {
     let wrong = |line: usize, reason: String| ExtractedError::Syntax { file: file.to_owned(), line, reason };
     let mut shape = TracksShape::default();
-    let mut known: HashMap<Vec<[u64; 4]>, usize> = HashMap::new();
+    let mut known: BTreeMap<Vec<[u64; 4]>, usize> = BTreeMap::new();
     let mut angle = 0.0;
     let mut zone_before = None;
     for cylinder in extents.chunk_by(|one, next| one.cylinder == next.cylinder) {

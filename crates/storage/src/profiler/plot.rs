@@ -2,7 +2,7 @@
 //! device without a head, what more requests at a time and larger ones bring.
 
 use super::findings::{Findings, Verdict};
-use foreseek_chart::{Across, Drawn, Lines, Point, Series, stacked};
+use foreseek_chart::{Across, Lines, Mark, Point, Series, stacked};
 use foreseek_units::Nanos;
 
 impl Findings {
@@ -30,8 +30,8 @@ impl Findings {
             self.seeks.iter().map(|point| (point.distance.get() as f64, of(point).as_millis_f64())).collect()
         };
         let series = vec![
-            series("forward", Drawn::Dots, points(|point| point.forward)),
-            series("backward", Drawn::Dots, points(|point| point.backward)),
+            series("forward", Mark::Dots, points(|point| point.forward)),
+            series("backward", Mark::Dots, points(|point| point.backward)),
         ];
         chart(
             "A random page, by distance from the read before",
@@ -51,13 +51,13 @@ impl Findings {
             let rate = zone.rate.as_mb_per_second();
             steps.extend([(gb(zone.start.get()), rate), (gb(end), rate)]);
         }
-        let series = vec![series("zones", Drawn::Line, steps), series("measured", Drawn::Dots, measured)];
+        let series = vec![series("zones", Mark::Line, steps), series("measured", Mark::Dots, measured)];
         chart("Sequential reading, by place", "MB/s", ("offset, GB", Across::Linear), series)
     }
 
     fn by_depth(&self) -> Lines {
         let points = self.depths.iter().map(|point| (point.depth as f64, point.reads_per_second)).collect();
-        let series = vec![series("measured", Drawn::Line, points)];
+        let series = vec![series("measured", Mark::Line, points)];
         let across = ("requests at a time", Across::Doubling);
         chart("Random pages, by requests at a time", "pages a second", across, series)
     }
@@ -65,14 +65,14 @@ impl Findings {
     fn by_size(&self) -> Lines {
         let points =
             self.sizes.iter().map(|point| (point.size.get() as f64, point.random.as_millis_f64())).collect();
-        let series = vec![series("measured", Drawn::Line, points)];
+        let series = vec![series("measured", Mark::Line, points)];
         chart("A random read, by its size", "ms", ("bytes", Across::Doubling), series)
     }
 }
 
-fn series(name: &str, drawn: Drawn, points: Vec<(f64, f64)>) -> Series {
+fn series(name: &str, mark: Mark, points: Vec<(f64, f64)>) -> Series {
     let point = |(x, y)| Point { x, y, low: y, high: y };
-    Series { name: name.to_owned(), points: points.into_iter().map(point).collect(), drawn }
+    Series { name: name.to_owned(), points: points.into_iter().map(point).collect(), mark }
 }
 
 fn chart(title: &str, upright: &str, (across, scale): (&str, Across), series: Vec<Series>) -> Lines {

@@ -1,6 +1,6 @@
 //! The plot of two distributions of response times: which share of the requests is faster.
 
-use foreseek_chart::{Across, Drawn, Lines, Point, Series};
+use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_device::validation::Demerit;
 
 /// The slowest requests that lie off the plot, so that a few retries do not squeeze all others.
@@ -16,7 +16,7 @@ pub(super) fn distributions(drive: &str, demerit: &Demerit) -> String {
             let y = 100.0 * share;
             Point { x: which(demerit.quantile_ms(share)), y, low: y, high: y }
         });
-        Series { name: name.to_owned(), points: points.collect(), drawn: Drawn::Line }
+        Series { name: name.to_owned(), points: points.collect(), mark: Mark::Line }
     };
     Lines {
         title: format!(
