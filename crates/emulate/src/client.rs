@@ -5,12 +5,13 @@
 use crate::calibrate::measure;
 use crate::error::Context;
 use crate::model::check_scale;
-use crate::protocol::{Ask, Laid, Measured, Reply, Started, hear, say};
+use crate::protocol::{Ask, Laid, Measured, Reply, Started};
 use crate::state::{Health, Place, Record};
 use crate::teardown::{wait_for_end, wreck};
 use crate::usage::Users;
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
+use foreseek_export::wire::{hear, say};
 use foreseek_export::{attach_loop, loop_device_over};
 use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
 use foreseek_units::Bytes;

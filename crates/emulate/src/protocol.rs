@@ -3,13 +3,8 @@
 //! A [`Reply::Log`] is followed by that many lines, each a [`LogEntry`].
 
 use crate::{Error, Set, Stats};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
-
-/// The longest line that either side accepts: a `Set` of a few thousand failing ranges.
-pub(crate) const LINE_LIMIT: u64 = 1 << 20;
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,27 +126,6 @@ pub enum LoggedOp {
     Discard,
 }
 
-/// Writes one line.
-pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(what)?;
-    line.push(b'\n');
-    to.write_all(&line)
-}
-
-/// Reads one line; an end of file before it is an `UnexpectedEof`.
-pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
-    let mut line = String::new();
-    from.take(LINE_LIMIT).read_line(&mut line)?;
-    if !line.ends_with('\n') {
-        return Err(if line.len() as u64 >= LINE_LIMIT {
-            io::Error::new(io::ErrorKind::InvalidData, "the line is too long")
-        } else {
-            io::Error::new(io::ErrorKind::UnexpectedEof, "the line ends too early")
-        });
-    }
-    serde_json::from_str(&line).map_err(io::Error::from)
-}
-
 impl Reply {
     /// An error's text, all of it.
     pub(crate) fn refused(error: &Error) -> Self {
@@ -162,6 +136,8 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_export::wire::{hear, say};
+    use std::io;
 
     #[test]
     fn what_is_said_is_heard() {
@@ -182,12 +158,6 @@ mod tests {
             assert_eq!(&hear::<Ask>(&mut from).expect("a line"), ask);
         }
         assert_eq!(hear::<Ask>(&mut from).expect_err("the end").kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn a_line_without_end_is_not_read_for_ever() {
-        let mut endless = io::BufReader::new(io::repeat(b'x'));
-        assert_eq!(hear::<Ask>(&mut endless).expect_err("no end").kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

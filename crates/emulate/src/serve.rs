@@ -9,10 +9,12 @@
 //! signal makes it exit at once; `detach` then cleans up, as after a crash.
 
 use crate::error::Context;
-use crate::protocol::{Ask, Laid, Reply, Started, hear, say};
+use crate::protocol::{Ask, Laid, Reply, Started};
 use crate::running::{Lay, Running};
 use crate::state::Place;
-use crate::{AttachOptions, Error, process};
+use crate::{AttachOptions, Error};
+use foreseek_export::daemon;
+use foreseek_export::wire::{hear, say};
 use foreseek_units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,7 +67,7 @@ fn launch() -> Result<(), Error> {
 }
 
 fn serve() -> Result<(), Error> {
-    process::become_daemon().context("become", "a daemon")?;
+    daemon::become_daemon().context("become", "a daemon")?;
     // Standard input and output are given up soon, but who attaches is still spoken with.
     let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map(File::from).context("keep", "a pipe");
     let mut from_starter = BufReader::new(copy(io::stdin().as_fd())?);
@@ -107,8 +109,8 @@ fn begin(options: &AttachOptions, lay: &mut Lay<'_>) -> Result<(Running, OwnedFd
     }
     let place = Place::make(options.name.as_deref())?;
     let log = OpenOptions::new().create(true).append(true).open(place.log());
-    let log = log.and_then(|log| process::redirect(&log)).context("write", place.log());
-    let signals = process::end_signals().context("wait for", "signals");
+    let log = log.and_then(|log| daemon::redirect(&log)).context("write", place.log());
+    let signals = daemon::end_signals().context("wait for", "signals");
     let (signals, ()) = match (signals, log) {
         (Ok(signals), Ok(log)) => (signals, log),
         (Err(error), _) | (_, Err(error)) => {
@@ -137,7 +139,7 @@ fn tend(mut running: Running, signals: &OwnedFd, listener: &UnixListener) -> Res
         let signalled = !ready[0].revents().is_empty();
         let called = !ready[1].revents().is_empty();
         if signalled {
-            drain(signals);
+            daemon::drain(signals);
             if detaching {
                 tracing::error!("asked to end a second time while the disk is in use: leaving it behind");
                 std::process::exit(1);
@@ -209,10 +211,4 @@ fn converse(running: &mut Running, stream: &UnixStream) -> io::Result<bool> {
     say(&mut to, &reply)?;
     to.flush()?;
     Ok(detach)
-}
-
-/// Takes the signals that came.
-fn drain(signals: &OwnedFd) {
-    let mut taken = [0u8; 1024];
-    while rustix::io::read(signals, &mut taken).is_ok_and(|read| read > 0) {}
 }

@@ -12,6 +12,7 @@
 
 use crate::Error;
 use crate::error::Context;
+use foreseek_export::run::{ignore_missing, process_start, run_directory};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -19,8 +20,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Where everything is kept unless the environment variable `FORESEEK_RUN` names another place.
-const RUN: &str = "/run/foreseek";
 /// The longest name: with it the control socket's path stays below the 108 bytes of `sockaddr_un`.
 const NAME_LIMIT: usize = 32;
 /// Disks at a time; a name is looked for among so many.
@@ -77,11 +76,6 @@ impl fmt::Display for Health {
             Self::Dead => "dead",
         })
     }
-}
-
-/// Where everything is kept.
-pub(crate) fn run_directory() -> PathBuf {
-    std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
 }
 
 fn disks_directory() -> PathBuf {
@@ -213,16 +207,6 @@ impl Record {
     }
 }
 
-/// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
-pub(crate) fn process_start(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything: fields are counted from behind it.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(start)
-}
-
 /// A name that can be told from an option, from a device and from all disks.
 fn check_name(name: &str) -> Result<(), Error> {
     let invalid =
@@ -243,24 +227,9 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// An error that says that the thing is not there is none.
-pub(crate) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn this_process_is_alive_and_its_start_does_not_change() {
-        let pid = std::process::id();
-        let start = process_start(pid).expect("this process runs");
-        assert_eq!(process_start(pid), Some(start));
-    }
 
     #[test]
     fn a_name_is_neither_an_option_nor_a_device() {
@@ -271,18 +240,5 @@ mod tests {
             let error = check_name(name).expect_err(name).to_string();
             assert!(error.starts_with(&format!("--name '{name}': ")), "{error}");
         }
-    }
-
-    #[test]
-    fn an_ended_process_is_not_alive_even_before_it_is_waited_for() {
-        let mut child = std::process::Command::new("true").spawn().expect("'true' exists");
-        let pid = child.id();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while process_start(pid).is_some() && std::time::Instant::now() < deadline {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert_eq!(process_start(pid), None, "a zombie");
-        child.wait().expect("it ended");
-        assert_eq!(process_start(pid), None, "gone");
     }
 }

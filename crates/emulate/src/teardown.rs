@@ -7,10 +7,12 @@
 
 use crate::Error;
 use crate::error::Context;
-use crate::state::{Place, Record, ignore_missing};
-use crate::usage::{Users, mounts};
+use crate::state::{Place, Record};
+use crate::usage::Users;
 use foreseek_export::loop_device_over;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use foreseek_export::mount_table::{abort_connection, connection_of, mounted_on};
+use foreseek_export::run::ignore_missing;
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::path::Path;
@@ -20,17 +22,14 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(10);
 /// Between looks.
 const POLL: Duration = Duration::from_millis(5);
-/// Where the kernel lists FUSE connections, when someone mounted it.
-const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 /// Mounts one over the other on a mount point that are taken away; there is at most one.
 const LAYERS: usize = 8;
 
 /// Frees everything of the disk, whatever state its server is in; `users` are unmounted lazily.
 pub(crate) fn wreck(place: &Place, users: &Users) -> Result<(), Error> {
     let record = place.record().unwrap_or_default();
-    if let Err(error) =
-        abort_connection(&place.mount_point(), record.as_ref().and_then(|record| record.connection))
-    {
+    let connection = record.as_ref().and_then(|record| record.connection);
+    if let Err(error) = abort(&place.mount_point(), connection) {
         tracing::warn!("{error}");
     }
     if let Some(record) = &record {
@@ -40,7 +39,6 @@ pub(crate) fn wreck(place: &Place, users: &Users) -> Result<(), Error> {
         unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
     }
     let mount_point = place.mount_point();
-    let connection = record.as_ref().and_then(|record| record.connection);
     let device = loop_device_over(&mount_point, connection);
     if let Some(device) = &device {
         device.begin_clear().map_err(|error| Error::Refused(error.to_string()))?;
@@ -78,20 +76,12 @@ pub(crate) fn wait_for_end(record: &Record, limit: Duration) -> bool {
 
 /// Makes every request of the FUSE file system mounted there fail, now and from now on; `recorded`
 /// is its number, should it no longer be mounted.
-fn abort_connection(mount_point: &Path, recorded: Option<u32>) -> Result<(), Error> {
-    let mounted = mounts().into_iter().find(|line| line.point == mount_point);
-    let mounted = mounted.and_then(|line| line.device.split_once(':')?.1.parse::<u32>().ok());
+fn abort(mount_point: &Path, recorded: Option<u32>) -> Result<(), Error> {
     // A number of the past may be another's by now: only one that a loop device of ours still
     // holds is still ours.
     let held = || recorded.filter(|_| loop_device_over(mount_point, recorded).is_some());
-    let Some(connection) = mounted.or_else(held) else { return Ok(()) };
-    let directory = Path::new(CONNECTIONS).join(connection.to_string());
-    if !directory.exists() {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        mount("fusectl", CONNECTIONS, "fusectl", flags, None).context("mount fusectl on", CONNECTIONS)?;
-    }
-    let abort = directory.join("abort");
-    ignore_missing(fs::write(&abort, "1")).context("write to", &abort)
+    let Some(connection) = connection_of(mount_point).or_else(held) else { return Ok(()) };
+    abort_connection(connection).context("abort the FUSE connection of", mount_point)
 }
 
 /// Ends the server, if it is still the process that wrote the record.
@@ -112,7 +102,7 @@ fn kill(record: &Record) -> Result<(), Error> {
 /// Takes away what is mounted there, though it be in use.
 fn detach_mount(mount_point: &Path) -> Result<(), Error> {
     for _ in 0..LAYERS {
-        if !mounts().iter().any(|line| line.point == mount_point) {
+        if mounted_on(mount_point).is_none() {
             break;
         }
         unmount(mount_point, UnmountFlags::DETACH).context("unmount", mount_point)?;

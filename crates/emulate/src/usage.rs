@@ -1,9 +1,9 @@
 //! Who uses a block device: mounts, swap areas, stacked devices and open descriptors.
 
+use foreseek_export::mount_table::mounts;
 use foreseek_storage::loop_device::LoopDevice;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Users named in a message; more are only counted.
@@ -59,49 +59,6 @@ impl Users {
     }
 }
 
-/// A line of `/proc/self/mountinfo`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MountLine {
-    /// `major:minor`.
-    pub(crate) device: String,
-    pub(crate) point: PathBuf,
-    pub(crate) source: PathBuf,
-}
-
-/// What is mounted in this process's mount namespace.
-pub(crate) fn mounts() -> Vec<MountLine> {
-    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(mount_line).collect()
-}
-
-fn mount_line(line: &str) -> Option<MountLine> {
-    let mut fields = line.split(' ');
-    let device = fields.nth(2)?.to_owned();
-    let point = unescape(fields.nth(1)?);
-    // A variable number of optional fields ends with a dash; then come type and source.
-    let source = unescape(fields.skip_while(|field| *field != "-").nth(2)?);
-    Some(MountLine { device, point, source })
-}
-
-/// Undoes the kernel's `\040` for a blank and the like.
-fn unescape(field: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let octal = (first == b'\\').then(|| std::str::from_utf8(after.get(..3)?).ok()).flatten();
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(bytes).into()
-}
-
 /// `major:minor` of the device and its partitions.
 fn device_numbers(device: &LoopDevice) -> BTreeSet<String> {
     let sysfs = device.sysfs();
@@ -133,26 +90,6 @@ fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mount_line_is_read_with_and_without_optional_fields() {
-        let plain = "36 35 7:3 / /mnt/a\\040b rw,noatime - ext4 /dev/loop3 rw";
-        let shared = "36 35 7:3 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/loop3 rw,errors=continue";
-        for line in [plain, shared] {
-            let mount = mount_line(line).expect(line);
-            assert_eq!(mount.device, "7:3");
-            assert_eq!(mount.point, Path::new("/mnt/a b"));
-            assert_eq!(mount.source, Path::new("/dev/loop3"));
-        }
-        assert_eq!(mount_line("36 35 7:3 /"), None);
-    }
-
-    #[test]
-    fn a_backslash_that_begins_no_number_stays() {
-        assert_eq!(unescape("a\\b"), Path::new("a\\b"));
-        assert_eq!(unescape("a\\"), Path::new("a\\"));
-        assert_eq!(unescape("\\134\\011"), Path::new("\\\t"));
-    }
 
     #[test]
     fn a_long_list_is_cut() {

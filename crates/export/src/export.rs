@@ -3,6 +3,7 @@
 use crate::REQUEST_LIMIT;
 use crate::fuse_file::{FILE, FuseFile};
 use crate::mount_settings::MountSettings;
+use crate::mount_table::connection_of;
 use crate::server::Server;
 use foreseek_storage::loop_device::{LoopDevice, LoopError, LoopOptions};
 use foreseek_units::Bytes;
@@ -196,14 +197,4 @@ pub fn loop_device_over(mount_point: &Path, connection: Option<u32>) -> Option<L
         connection.is_some() && lost(device) && device.file_system_minor() == connection
     };
     LoopDevice::find(|device| named(device) || numbered(device)).into_iter().next()
-}
-
-/// The number under which fusectl knows what is mounted there: the minor of its device. Read from
-/// the mount table, since asking the file system would be asking oneself.
-fn connection_of(mount_point: &Path) -> Option<u32> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let point = mount_point.to_str()?;
-    let is_it = |line: &&str| line.split(' ').nth(4) == Some(point);
-    let device = mounts.lines().rfind(is_it)?.split(' ').nth(2)?;
-    device.split_once(':')?.1.parse().ok()
 }

@@ -6,15 +6,23 @@
 //! over it. Requests of up to
 //! [`REQUEST_LIMIT`] arrive whole and many at a time.
 //!
+//! Besides, what any server of a FUSE mount needs: [`daemon`], [`wire`], [`run`], [`mount_table`] and
+//! [`MountSettings`].
+//!
 //! Limits: the mount must be by root (no libfuse is used). The kernel's loop driver asks for no
 //! more than 1280 KiB at a time and has 128 requests under way at most.
 
+pub mod daemon;
 mod export;
 mod fuse_file;
 mod mount_settings;
+pub mod mount_table;
+pub mod run;
 mod server;
+pub mod wire;
 
 pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over};
+pub use mount_settings::MountSettings;
 pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
 
 use foreseek_units::Bytes;

@@ -15,7 +15,8 @@ use std::time::Duration;
 const DIRECTORY: &str = "/proc/sys/fs/fuse";
 
 /// Settings that are set back when dropped.
-pub(crate) struct MountSettings {
+#[derive(Debug)]
+pub struct MountSettings {
     before: Vec<(PathBuf, String)>,
     remarks: Vec<String>,
     // The turn ends last.
@@ -24,7 +25,8 @@ pub(crate) struct MountSettings {
 
 impl MountSettings {
     /// Takes a turn.
-    pub(crate) fn take() -> Self {
+    #[must_use]
+    pub fn take() -> Self {
         let turn = File::open(DIRECTORY).ok();
         if let Some(turn) = &turn {
             // Should it not be had, the worst is that a mount of ours gets the kernel's defaults.
@@ -34,7 +36,7 @@ impl MountSettings {
     }
 
     /// Requests may have so many pages, if they may not already.
-    pub(crate) fn allow_pages(&mut self, pages: u64) {
+    pub fn allow_pages(&mut self, pages: u64) {
         let enough = |now: u64| now >= pages;
         if let Err(why) = self.set("max_pages_limit", pages, enough) {
             self.remarks.push(format!("{why}; requests above 1 MiB come in parts"));
@@ -42,7 +44,7 @@ impl MountSettings {
     }
 
     /// The kernel gives the mount up when a request is not answered within `limit`.
-    pub(crate) fn time_out(&mut self, limit: Duration) {
+    pub fn time_out(&mut self, limit: Duration) {
         let seconds = limit.as_secs().max(1);
         if let Err(why) = self.set("default_request_timeout", seconds, |now| now == seconds) {
             self.remarks.push(format!("{why}; a server that hangs is not given up by the kernel"));
@@ -50,7 +52,8 @@ impl MountSettings {
     }
 
     /// What could not be set; the mount works without.
-    pub(crate) fn remarks(&self) -> &[String] {
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 

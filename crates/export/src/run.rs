@@ -1,0 +1,61 @@
+//! What servers leave where their clients find it: the run directory, and telling one process from
+//! another that was given its number later.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// Where everything is kept unless the environment variable `FORESEEK_RUN` names another place.
+const RUN: &str = "/run/foreseek";
+/// Where everything is kept.
+#[must_use]
+pub fn run_directory() -> PathBuf {
+    std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
+}
+
+/// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
+#[must_use]
+pub fn process_start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything: fields are counted from behind it.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(start)
+}
+
+/// An error that says that the thing is not there is none.
+///
+/// # Errors
+/// Any other.
+pub fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_start_does_not_change() {
+        let pid = std::process::id();
+        let start = process_start(pid).expect("this process runs");
+        assert_eq!(process_start(pid), Some(start));
+    }
+
+    #[test]
+    fn an_ended_process_is_not_alive_even_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("true").spawn().expect("'true' exists");
+        let pid = child.id();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while process_start(pid).is_some() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(process_start(pid), None, "a zombie");
+        child.wait().expect("it ended");
+        assert_eq!(process_start(pid), None, "gone");
+    }
+}

@@ -1,0 +1,47 @@
+//! What servers and their clients say to each other: one JSON object a line.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufRead, Read, Write};
+
+/// The longest line that either side accepts: a `Set` of a few thousand failing ranges.
+const LINE_LIMIT: u64 = 1 << 20;
+
+/// Writes one line.
+///
+/// # Errors
+/// What writing said.
+pub fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// An end of file before the line's end is an `UnexpectedEof`; a line that is too long, or none of
+/// what was expected, `InvalidData`.
+pub fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+    let mut line = String::new();
+    from.take(LINE_LIMIT).read_line(&mut line)?;
+    if !line.ends_with('\n') {
+        return Err(if line.len() as u64 >= LINE_LIMIT {
+            io::Error::new(io::ErrorKind::InvalidData, "the line is too long")
+        } else {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "the line ends too early")
+        });
+    }
+    serde_json::from_str(&line).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_end_is_not_read_for_ever() {
+        let mut endless = io::BufReader::new(io::repeat(b'x'));
+        assert_eq!(hear::<u32>(&mut endless).expect_err("no end").kind(), io::ErrorKind::InvalidData);
+    }
+}
