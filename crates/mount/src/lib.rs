@@ -1,13 +1,41 @@
 //! A directory seen through the competitive prefetcher and its prefetch cache (FUSE).
 //!
-//! Two layers. The file system passes every operation on to the source directory and keeps what
-//! the kernel caches true. A [`ReadPath`] answers the reads that miss the kernel's page cache:
-//! [`Plain`] with a `pread` of the backing file and nothing else, the reader by prefetching.
+//! Two layers. The file system (`file_system`, `source`) passes every operation on to the source
+//! directory and keeps what the kernel caches true. A [`ReadPath`] answers the reads that miss the
+//! kernel's page cache: [`Plain`] with a `pread` of the backing file and nothing else, the reader by
+//! prefetching. [`Mounted`] is a mount in this process; `docs/mount.md` says what users can rely on.
+//!
+//! Limits: root is needed. No `O_TMPFILE`, no `ioctl`, no creation times: FUSE or fuser has them not.
 
+#![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
+
+mod anchor;
+mod attributes;
+mod caller;
+pub mod client;
+mod directory;
+mod errands;
+mod error;
+mod file_system;
+mod handles;
+mod kernel_cache;
+mod mount_point;
+mod mounted;
+mod nodes;
+mod options;
+mod place;
 mod plain;
+mod protocol;
 mod read_path;
+pub mod serve;
+mod settings;
+mod source;
 mod status;
 
+pub use error::Error;
+pub use mounted::Mounted;
+pub use options::MountOptions;
 pub use plain::Plain;
 pub use read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
-pub use status::{Learnt, ReadStatus};
+pub use settings::{DEFAULT_MEMORY, Policy, Settings};
+pub use status::{Learnt, MountStatus, ReadStatus};

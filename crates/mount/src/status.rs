@@ -1,6 +1,28 @@
 //! What a mount says of itself.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A mount and its read path. Counts are since the mount began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MountStatus {
+    /// The directory that is shown.
+    pub source: PathBuf,
+    /// Where.
+    pub mount_point: PathBuf,
+    /// The server's process.
+    pub pid: u32,
+    /// How long it has been mounted.
+    pub seconds: f64,
+    /// Files that are open.
+    pub files_open: u64,
+    /// Files that the kernel knows.
+    pub files_known: u64,
+    /// Changes of files by others than users of the mount that were noticed.
+    pub foreign_changes: u64,
+    /// What answers reads.
+    pub reads: ReadStatus,
+}
 
 /// What a read path has done and learnt. Counts are since the mount began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

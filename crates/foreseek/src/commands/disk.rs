@@ -1,14 +1,13 @@
 //! `foreseek disk`.
 
+use super::report::{new_table, report, text_of};
 use super::{Answer, Format};
 use anyhow::Context;
-use comfy_table::{Table, presets};
 use foreseek_emulate::client::{self, Attached, DEFAULT_LOG_CAPACITY, Listed};
 use foreseek_emulate::{
     AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, Queue, Set, Stats,
 };
 use foreseek_units::Bytes;
-use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -396,24 +395,4 @@ fn serve(detached: bool) -> anyhow::Result<Answer> {
         return Ok(Answer::Done);
     }
     std::process::exit(2)
-}
-
-fn new_table() -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table
-}
-
-/// Prints `what` as a JSON value, or as `table` shows it.
-fn report<T: Serialize>(format: Format, what: &T, table: impl Fn(&T) -> String) -> anyhow::Result<Answer> {
-    super::print(&text_of(format, what, table)?).context("cannot write to standard output")?;
-    Ok(Answer::Done)
-}
-
-/// `what` as a line of JSON, or as `table` shows it.
-fn text_of<T: Serialize>(format: Format, what: &T, table: impl Fn(&T) -> String) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Json => serde_json::to_string(what)? + "\n",
-        Format::Table => table(what) + "\n",
-    })
 }

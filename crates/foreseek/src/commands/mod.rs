@@ -4,8 +4,10 @@ mod demo;
 mod device;
 mod devices;
 mod disk;
+mod mount;
 mod profile;
 mod progress;
+mod report;
 mod reproduce;
 mod simulate;
 mod trace;
@@ -32,6 +34,8 @@ enum Command {
     /// Attach, list, watch and detach emulated disks.
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Show a directory through the prefetcher, without any change to the programs that read it.
+    Mount(Box<mount::Args>),
     /// Measure a device from the outside, reading only, and write its profile.
     Profile(profile::Args),
     /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
@@ -79,6 +83,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Devices(args) => devices::run(args),
         Command::Device(command) => device::run(command),
         Command::Disk(command) => disk::run(command),
+        Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Reproduce(args) => reproduce::run(args),

@@ -1,8 +1,9 @@
 //! `foreseek profile`: measure a device and write its profile.
 
+use super::report::new_table;
 use super::{Answer, Format};
 use anyhow::{Context, bail, ensure};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use foreseek_storage::profiler::{self, Findings, Label, Limit, Plan, Probe, Target, Verdict};
 use foreseek_units::{Bytes, Nanos};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -238,12 +239,6 @@ fn to_table(found: &Findings, target: &Path) -> String {
         text.push_str(&format!("\n{part}\n"));
     }
     text
-}
-
-fn new_table() -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table
 }
 
 fn numbers(header: [&str; 3], rows: impl IntoIterator<Item = [String; 3]>) -> Option<Table> {

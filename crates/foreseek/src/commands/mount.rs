@@ -1,0 +1,226 @@
+//! `foreseek mount`.
+
+use super::report::{new_table, report};
+use super::{Answer, Format};
+use anyhow::Context;
+use foreseek_mount::client::{self, Listed};
+use foreseek_mount::{DEFAULT_MEMORY, MountOptions, MountStatus, Policy, Settings, serve};
+use foreseek_units::Bytes;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek mount /data /mnt/data                  show /data, prefetched, on /mnt/data
+  foreseek mount /data /data                      put it in front of the directory itself
+  foreseek mount --status /mnt/data               streams, depth, learnt cost, hit rates
+  foreseek mount --unmount /mnt/data              take it away; 'umount /mnt/data' does as well
+
+What programs can rely on is in docs/mount.md.";
+
+/// Options of `foreseek mount`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "foreseek mount [OPTIONS] <SOURCE> <MOUNTPOINT>\n       \
+                      foreseek mount --status <MOUNTPOINT> [--format json]\n       \
+                      foreseek mount --list | --unmount <MOUNTPOINT>"
+)]
+pub(crate) struct Args {
+    /// The directory to show.
+    #[arg(required_unless_present = "other")]
+    source: Option<PathBuf>,
+    /// Where to show it: an empty directory, or the source itself.
+    #[arg(value_name = "MOUNTPOINT", required_unless_present = "other")]
+    mount_point: Option<PathBuf>,
+    /// Memory for prefetched data, such as 512M or 2G.
+    #[arg(long, default_value_t = DEFAULT_MEMORY)]
+    memory: Bytes,
+    /// Who decides what is prefetched.
+    #[arg(long, value_enum, default_value_t)]
+    policy: PolicyArg,
+    /// The device below: a built-in profile (see `foreseek devices`) or a file [default: learnt].
+    #[arg(long, value_name = "NAME|FILE")]
+    profile: Option<String>,
+    /// Let nothing be changed through the mount.
+    #[arg(long)]
+    read_only: bool,
+    /// Serve in this process until it is told to end (SIGTERM, SIGINT).
+    #[arg(long)]
+    foreground: bool,
+    /// Let the kernel give the mount up if a request is not answered in so many seconds (Linux 6.14).
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    request_timeout: Option<u64>,
+    /// Show how a mount is doing.
+    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with = "source")]
+    status: Option<PathBuf>,
+    /// Take a mount away, also one whose server is dead.
+    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with = "source")]
+    unmount: Option<PathBuf>,
+    /// List all mounts, dead ones included.
+    #[arg(long, group = "other", conflicts_with = "source")]
+    list: bool,
+    /// Serve a mount; run by `mount`.
+    #[arg(long, group = "other", hide = true)]
+    serve: bool,
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Who decides what is prefetched.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum PolicyArg {
+    /// As much at a time as could be transferred while the head moves.
+    #[default]
+    Competitive,
+    /// As Linux does: up to 128 KiB.
+    Linux,
+    /// As much as there is memory for.
+    Aggressive,
+    /// Nothing.
+    None,
+    /// Nothing, and nothing cached either: what the others are measured against.
+    Plain,
+}
+
+impl From<PolicyArg> for Policy {
+    fn from(policy: PolicyArg) -> Self {
+        match policy {
+            PolicyArg::Competitive => Self::Competitive,
+            PolicyArg::Linux => Self::Linux,
+            PolicyArg::Aggressive => Self::Aggressive,
+            PolicyArg::None => Self::None,
+            PolicyArg::Plain => Self::Plain,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
+    if args.serve {
+        // Whoever started it is told by itself what went wrong.
+        return Ok(if serve::run_detached().is_ok() { Answer::Done } else { std::process::exit(2) });
+    }
+    if args.list {
+        return report(args.format, &client::list()?, |mounts| list_table(mounts));
+    }
+    if let Some(point) = &args.status {
+        return report(args.format, &client::status(point)?, status_table);
+    }
+    if let Some(point) = &args.unmount {
+        client::unmount(point)?;
+        return Ok(Answer::Done);
+    }
+    let (Some(source), Some(point)) = (&args.source, &args.mount_point) else {
+        anyhow::bail!("give a source and a mount point");
+    };
+    let settings = settings(&args, source, point)?;
+    if args.foreground {
+        serve::run(&settings, remark_all)?;
+    } else {
+        remark_all(&client::mount(&settings, (Path::new("/proc/self/exe"), &["mount", "--serve"]))?);
+    }
+    Ok(Answer::Done)
+}
+
+fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {
+    let mut mount = MountOptions::new(source, point);
+    mount.read_only = args.read_only;
+    mount.request_timeout = args.request_timeout.map(Duration::from_secs);
+    let profile = args.profile.clone().map(absolute_profile).transpose()?;
+    Ok(Settings { mount, policy: args.policy.into(), memory_bytes: args.memory.get(), profile })
+}
+
+/// A profile that means the same in the server's working directory; one that there is not is refused
+/// here.
+fn absolute_profile(given: String) -> anyhow::Result<String> {
+    foreseek_storage::profile::load(&given)?;
+    let path = Path::new(&given);
+    if foreseek_device::Profile::builtin(&given).is_some() || !path.exists() {
+        return Ok(given);
+    }
+    let path = std::path::absolute(path).with_context(|| format!("cannot find {given}"))?;
+    path.into_os_string().into_string().map_err(|_| anyhow::anyhow!("profile {given}: its path is not text"))
+}
+
+fn remark_all(remarks: &[String]) {
+    remarks.iter().for_each(|remark| super::remark(remark));
+}
+
+fn list_table(mounts: &[Listed]) -> String {
+    let mut table = new_table();
+    table.set_header(["mount point", "source", "state", "process"]);
+    for mount in mounts {
+        table.add_row([
+            mount.mount_point.display().to_string(),
+            mount.source.display().to_string(),
+            mount.health.to_string(),
+            mount.pid.to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn status_table(status: &MountStatus) -> String {
+    let mut table = new_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    let reads = &status.reads;
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 };
+    row("mount", format!("{} shows {}", status.mount_point.display(), status.source.display()));
+    row("server", format!("process {}, for {:.0} s", status.pid, status.seconds));
+    row("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known));
+    row("changed by others", format!("{} times", status.foreign_changes));
+    row("policy", reads.policy.clone());
+    row("streams", format!("{} open, {} active", reads.streams_open, reads.streams_active));
+    row("reads", format!("{}, {} ({} failed)", reads.reads, Bytes(reads.read_bytes), reads.failed));
+    row(
+        "prefetch hits",
+        format!(
+            "{:.1} % at once, {:.1} % under way",
+            share(reads.hits, reads.reads),
+            share(reads.joined, reads.reads)
+        ),
+    );
+    row(
+        "fetched",
+        format!(
+            "{}, {} of it ahead; {:.1} % of that wasted",
+            Bytes(reads.fetched_bytes),
+            Bytes(reads.prefetched_bytes),
+            share(reads.wasted_bytes, reads.prefetched_bytes)
+        ),
+    );
+    row(
+        "thrashing",
+        format!(
+            "{:.1} pages a second; {} prefetch misses, {} LRU misses in all",
+            reads.thrashing_pages_per_s, reads.prefetch_misses, reads.lru_misses
+        ),
+    );
+    row("depth", Bytes(reads.depth_bytes).to_string());
+    row(
+        "prefetch cache",
+        format!(
+            "{} of at most {}, memory {}",
+            Bytes(reads.cached_bytes),
+            Bytes(reads.ceiling_bytes),
+            Bytes(reads.memory_bytes)
+        ),
+    );
+    row(
+        "learnt",
+        reads.learnt.map_or("nothing yet".to_owned(), |learnt| {
+            format!(
+                "a switch takes {:.2} ms, then {:.1} MB/s ({} reads)",
+                learnt.switch_ms, learnt.rate_mb_per_s, learnt.samples
+            )
+        }),
+    );
+    for remark in &reads.remarks {
+        row("note", remark.clone());
+    }
+    table.to_string()
+}

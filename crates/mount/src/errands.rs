@@ -1,0 +1,57 @@
+//! Operations that may take long, away from the threads that take requests: a flush to a slow disk
+//! must not keep readers waiting whose data are in memory.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Threads that run errands. Flushes of one file system wait for each other below anyway, so a few
+/// are as good as many.
+const THREADS: usize = 4;
+
+type Errand = Box<dyn FnOnce() + Send>;
+
+/// Runs errands. As many may wait as the kernel has requests under way, each its caller's only one.
+#[derive(Debug)]
+pub(crate) struct Errands {
+    to: Mutex<Option<Sender<Errand>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Errands {
+    /// Starts the threads.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (to, from) = channel::<Errand>();
+        let from = Arc::new(Mutex::new(from));
+        let thread = |number| {
+            let from = Arc::clone(&from);
+            std::thread::Builder::new().name(format!("errand-{number}")).spawn(move || run(&from))
+        };
+        let threads = (0..THREADS).map(thread).collect::<Result<_, _>>()?;
+        Ok(Self { to: Mutex::new(Some(to)), threads: Mutex::new(threads) })
+    }
+
+    /// Has it run soon; dropped if there are no threads any more.
+    pub(crate) fn run(&self, errand: impl FnOnce() + Send + 'static) {
+        if let Some(to) = &*self.to.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = to.send(Box::new(errand));
+        }
+    }
+
+    /// Finishes what is under way and ends the threads.
+    pub(crate) fn stop(&self) {
+        self.to.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(from: &Mutex<Receiver<Errand>>) {
+    loop {
+        let next = from.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(errand) = next else { return };
+        errand();
+    }
+}

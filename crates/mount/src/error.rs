@@ -1,0 +1,95 @@
+//! What can go wrong with a mount.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be done to a mount.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source is not there, or no directory.
+    #[error("source {path}: {reason}; give a directory that exists")]
+    Source {
+        /// What was given.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The mount point cannot be one.
+    #[error("mount point {path}: {reason}")]
+    MountPoint {
+        /// What was given.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// Something is mounted there by us, and served.
+    #[error(
+        "{path} is a mount of ours already (process {pid}): 'foreseek mount --status {path}' shows it, \
+         'foreseek mount --unmount {path}' takes it away"
+    )]
+    AlreadyMounted {
+        /// Where.
+        path: PathBuf,
+        /// The server.
+        pid: u32,
+    },
+    /// Something that mounting needs is missing.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What is needed.
+        what: &'static str,
+        /// How to get it.
+        remedy: &'static str,
+    },
+    /// Nothing of ours is mounted there.
+    #[error("{0} is no mount of ours: see 'foreseek mount --list'")]
+    NotMounted(PathBuf),
+    /// The server is dead.
+    #[error(
+        "the server of {0} is dead: 'foreseek mount --unmount {0}' frees what it left behind, and so does \
+         mounting there again"
+    )]
+    Dead(PathBuf),
+    /// The server does not answer.
+    #[error(
+        "the server of {path} does not answer ({cause}): see {log}; 'foreseek mount --unmount {path}' ends it"
+    )]
+    Silent {
+        /// The mount point.
+        path: PathBuf,
+        /// The server's log.
+        log: PathBuf,
+        /// How the exchange with it failed.
+        cause: io::Error,
+    },
+    /// The server said why it could not, or ended.
+    #[error("{0}")]
+    Refused(String),
+    /// An operating-system call failed.
+    #[error("cannot {operation} {object}: {cause}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        object: String,
+        /// The system's answer. Part of the message, which also travels as text: no `source`.
+        cause: io::Error,
+    },
+}
+
+/// Names what was tried on what when an I/O result is an error.
+pub(crate) trait Context<T> {
+    /// Adds the operation and the path to an error.
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error> {
+        self.map_err(|cause| Error::Io {
+            operation,
+            object: object.as_ref().display().to_string(),
+            cause: cause.into(),
+        })
+    }
+}

@@ -1,0 +1,553 @@
+//! The FUSE file system: takes the kernel's requests, has the [`Source`] carry them out, replies.
+//!
+//! What the kernel does by itself: permissions, with the caller's groups, capabilities and access
+//! lists (`default_permissions`); locks of both kinds between users of the mount, which it can
+//! interrupt and whose deadlocks it finds; appending, by offset; special files. What it keeps: pages,
+//! for as long as it likes; names and attributes, for [`KEEP`].
+
+use crate::attributes::{attributes, bare_attributes, kind_of, timespec};
+use crate::directory::{self, Entry};
+use crate::nodes::ROOT;
+use crate::read_path::{Answer, Read};
+use crate::source::{Caller, Found, New, SetAttributes, Source, Write, fuse, sync};
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
+};
+use rustix::fs::AtFlags;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// How long the kernel may take names and attributes to be as they were: so long may what others
+/// change in the source itself stay unseen. Changes through the mount are seen at once.
+pub(crate) const KEEP: Duration = Duration::from_secs(1);
+/// Requests in the background that the kernel may have under way: so many readers at a time read
+/// ahead. fuser's default of 16 would cap the whole mount.
+const MAX_BACKGROUND: u16 = 1024;
+/// The kernel's own read-ahead. Without any, every request would be one page; with more, it would
+/// prefetch in our place.
+const READ_AHEAD: Bytes = Bytes::kib(128);
+/// The largest write: what the kernel allows by default (256 pages).
+const MAX_WRITE: Bytes = Bytes::mib(1);
+/// The largest value of an extended attribute (`XATTR_SIZE_MAX`).
+const XATTR_LIMIT: u32 = 64 << 10;
+/// Numbers are never used for another file while the kernel knows them.
+const GENERATION: Generation = Generation(0);
+/// What the kernel is asked to do, where it can.
+const WISHES: [InitFlags; 7] = [
+    // Several requests of one O_DIRECT read or write at a time.
+    InitFlags::FUSE_ASYNC_DIO,
+    // Look-ups and creations in one directory at a time.
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    // Attributes along with names, where they are asked for.
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    // We say which pages are to go: the kernel would drop all pages after a write of our own.
+    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    // Else each write would be preceded by a question for the file's capabilities.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    // Access lists; the mask is then ours to apply.
+    InitFlags::FUSE_POSIX_ACL,
+];
+
+/// Hands the kernel's requests to a source.
+pub(crate) struct FileSystem {
+    pub(crate) source: Arc<Source>,
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+impl FileSystem {
+    /// Replies with a file that was looked up; if it was changed by others, not before the kernel
+    /// has forgotten its pages.
+    fn reply_entry(&self, found: Result<Found, rustix::io::Errno>, reply: ReplyEntry) {
+        let found = match found {
+            Ok(found) => found,
+            Err(errno) => return reply.error(fuse(errno)),
+        };
+        let attributes = attributes(found.node.id, &found.stat);
+        let answer = move || reply.entry(&KEEP, &attributes, GENERATION);
+        self.after_forgetting(&found, answer);
+    }
+
+    fn reply_attributes(&self, id: u64, found: Result<Found, rustix::io::Errno>, reply: ReplyAttr) {
+        let found = match found {
+            Ok(found) => found,
+            Err(errno) => return reply.error(fuse(errno)),
+        };
+        // The root tells its own number too, though the kernel knows it by another.
+        let number = if id == ROOT { found.stat.st_ino } else { found.node.id };
+        let attributes = attributes(number, &found.stat);
+        self.after_forgetting(&found, move || reply.attr(&KEEP, &attributes));
+    }
+
+    fn after_forgetting(&self, found: &Found, answer: impl FnOnce() + Send + 'static) {
+        if found.changed {
+            self.source.kernel.forget_pages(found.node.id, Some(Box::new(answer)));
+        } else {
+            answer();
+        }
+    }
+}
+
+fn reply_empty(result: Result<(), rustix::io::Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(fuse(errno)),
+    }
+}
+
+fn reply_written(result: Result<u32, rustix::io::Errno>, reply: ReplyWrite) {
+    match result {
+        Ok(written) => reply.written(written),
+        Err(errno) => reply.error(fuse(errno)),
+    }
+}
+
+impl Filesystem for FileSystem {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let refused = |what: &str| io::Error::other(format!("FUSE refuses {what}"));
+        for wish in WISHES {
+            if config.add_capabilities(wish).is_err() {
+                tracing::info!("the kernel's FUSE does not know {wish:?}");
+            }
+        }
+        // Not a wish: modes are reckoned without the kernel's help.
+        config.add_capabilities(InitFlags::FUSE_DONT_MASK).map_err(|_| refused("to leave the mask to us"))?;
+        // It answers with the nearest that it takes.
+        let read_ahead = READ_AHEAD.get() as u32;
+        config.set_max_readahead(read_ahead).or_else(|most| config.set_max_readahead(most)).ok();
+        config.set_max_write(MAX_WRITE.get() as u32).map_err(|_| refused("the size of writes"))?;
+        config.set_max_background(MAX_BACKGROUND).map_err(|_| refused("the number of requests"))?;
+        config.set_congestion_threshold(MAX_BACKGROUND).map_err(|_| refused("the congestion threshold"))?;
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.source.look_up(parent.0, name), reply);
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
+        self.source.nodes.forget(node.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
+        let found = self.source.attributes(node.0, handle.map(|handle| handle.0));
+        self.reply_attributes(node.0, found, reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        access: Option<TimeOrNow>,
+        modification: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let (access, modification) = (timespec(access), timespec(modification));
+        let set = SetAttributes { mode, uid, gid, size, access, modification };
+        let handle = handle.map(|handle| handle.0);
+        let found = self.source.set_attributes(node.0, handle, set, caller(request));
+        self.reply_attributes(node.0, found, reply);
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        match self.source.read_link(node.0) {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        mask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = New::Node { mode, mask, device };
+        self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        mask: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = New::Directory { mode, mask };
+        self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let new = New::Symlink { target };
+        self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.source.unlink(parent.0, name, AtFlags::empty()), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.source.unlink(parent.0, name, AtFlags::REMOVEDIR), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.source.rename((parent.0, name), (new_parent.0, new_name), flags.bits()), reply);
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.source.link(node.0, parent.0, name), reply);
+    }
+
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let flags = flags.0.cast_unsigned();
+        match self.source.open(node.0, flags, caller(request)) {
+            Ok((handle, keep)) => reply.opened(FileHandle(handle), opened_flags(flags, keep)),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        mask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let flags = flags.cast_unsigned();
+        match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
+            Ok((found, handle)) => {
+                let attributes = attributes(found.node.id, &found.stat);
+                let flags = opened_flags(flags, !found.changed);
+                reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
+            }
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let opened = match self.source.files.get(handle.0) {
+            Ok(opened) => opened,
+            Err(errno) => return reply.error(fuse(errno)),
+        };
+        let Some(stream) = opened.stream else { return reply.error(Errno::EBADF) };
+        if size == 0 {
+            return reply.data(&[]);
+        }
+        let range = ByteSpan::at(ByteOffset(offset), Bytes(size.into()));
+        let read = Read { stream, range, who: Who(request.pid()) };
+        self.source.reads.read(read, Answer::from(reply));
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        how: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // What is written back from a shared mapping belongs at its offset, whoever wrote it.
+        let mapped = how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let write = Write {
+            offset,
+            data,
+            append: flags.0 & libc::O_APPEND != 0 && !mapped,
+            kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+        };
+        reply_written(self.source.write(handle.0, write), reply);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply_empty(self.source.flush(handle.0), reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.source.release(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let source = Arc::clone(&self.source);
+        self.source.errands.run(move || reply_empty(source.sync(handle.0, data_only), reply));
+    }
+
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match directory::open(&self.source, node.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let read = directory::read(&self.source, handle.0, offset, |entry| {
+            let Entry { node, name, number, kind, next } = entry;
+            Ok(reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name))
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let source = &self.source;
+        let read = directory::read(source, handle.0, offset, |entry| {
+            let Entry { node, name, number, kind, next } = entry;
+            if name == "." || name == ".." {
+                let unknown = bare_attributes(node.number_of(number), kind);
+                return Ok(reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION));
+            }
+            let found = match source.look_up(node.id, name) {
+                // It has gone since its name was read.
+                Err(rustix::io::Errno::NOENT) => return Ok(false),
+                found => found?,
+            };
+            if found.changed {
+                source.kernel.forget_pages(found.node.id, None);
+            }
+            let (id, attributes) = (found.node.id, attributes(found.node.id, &found.stat));
+            let full = reply.add(INodeNo(id), next, name, &KEEP, &attributes, GENERATION);
+            if full {
+                source.nodes.forget(id, 1);
+            }
+            Ok(full)
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.source.directories.remove(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let source = Arc::clone(&self.source);
+        self.source.errands.run(move || {
+            let synced = source.directories.get(handle.0).and_then(|opened| {
+                sync(&*opened.fd.lock().unwrap_or_else(PoisonError::into_inner), data_only)
+            });
+            reply_empty(synced, reply);
+        });
+    }
+
+    fn statfs(&self, _: &Request, node: INodeNo, reply: ReplyStatfs) {
+        let found = self.source.nodes.get(node.0).and_then(|node| node.reach());
+        match found.and_then(rustix::fs::fstatvfs) {
+            Ok(stat) => reply.statfs(
+                stat.f_blocks,
+                stat.f_bfree,
+                stat.f_bavail,
+                stat.f_files,
+                stat.f_ffree,
+                stat.f_bsize as u32,
+                stat.f_namemax as u32,
+                stat.f_frsize as u32,
+            ),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.source.set_xattr(node.0, name, value, flags.cast_unsigned()), reply);
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        reply_xattr(size, reply, |value| self.source.get_xattr(node.0, name, value));
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        reply_xattr(size, reply, |names| self.source.list_xattrs(node.0, names));
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.source.remove_xattr(node.0, name), reply);
+    }
+
+    /// Never asked: the kernel checks by itself.
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    /// The kernel then takes files to be always ready, as regular files are, and asks no more.
+    fn poll(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: PollNotifier,
+        _: PollEvents,
+        _: PollFlags,
+        reply: ReplyPoll,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let (source, by) = (Arc::clone(&self.source), caller(request));
+        self.source.errands.run(move || {
+            reply_empty(source.allocate(handle.0, (offset, length), mode.cast_unsigned(), by), reply);
+        });
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        match self.source.seek(handle.0, offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(errno) => reply.error(fuse(errno)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        from: FileHandle,
+        from_offset: u64,
+        _: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (source, by) = (Arc::clone(&self.source), caller(request));
+        self.source.errands.run(move || {
+            reply_written(source.copy((from.0, from_offset), (to.0, to_offset), length, by), reply);
+        });
+    }
+}
+
+/// What the kernel may do with an opened file.
+fn opened_flags(flags: u32, keep: bool) -> FopenFlags {
+    let mut opened = FopenFlags::empty();
+    opened.set(FopenFlags::FOPEN_KEEP_CACHE, keep);
+    // Nothing can have gone wrong with writes that there were none of.
+    opened.set(FopenFlags::FOPEN_NOFLUSH, flags & libc::O_ACCMODE as u32 == libc::O_RDONLY as u32);
+    opened
+}
+
+/// Replies with a value, or with its length where `size` is 0.
+fn reply_xattr(
+    size: u32,
+    reply: ReplyXattr,
+    get: impl FnOnce(&mut [u8]) -> Result<usize, rustix::io::Errno>,
+) {
+    let mut value = vec![0; size.min(XATTR_LIMIT) as usize];
+    match get(&mut value) {
+        Ok(length) if size == 0 => reply.size(length as u32),
+        Ok(length) => reply.data(&value[..length]),
+        Err(errno) => reply.error(fuse(errno)),
+    }
+}

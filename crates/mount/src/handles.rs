@@ -1,0 +1,78 @@
+//! What is open through the mount: files and directories, by the numbers that the kernel gives back.
+#![allow(unsafe_code)]
+
+use crate::nodes::Node;
+use foreseek_prefetch::engine::StreamId;
+use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
+use rustix::io::Errno;
+use slab::Slab;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    /// Which.
+    pub(crate) node: Arc<Node>,
+    /// The backing file, opened with the same access.
+    pub(crate) file: Arc<File>,
+    /// Its reads, where it may read.
+    pub(crate) stream: Option<StreamId>,
+    /// Whether it may write.
+    pub(crate) writes: bool,
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct OpenDirectory {
+    /// Which.
+    pub(crate) node: Arc<Node>,
+    /// The backing directory. Held while it is read, since reading moves its position.
+    pub(crate) fd: Mutex<OwnedFd>,
+}
+
+/// Open things by number.
+#[derive(Debug)]
+pub(crate) struct Handles<T>(RwLock<Slab<Arc<T>>>);
+
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T> Handles<T> {
+    pub(crate) fn add(&self, opened: T) -> u64 {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(Arc::new(opened)) as u64
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<T>, Errno> {
+        let handles = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        usize::try_from(number).ok().and_then(|number| handles.get(number)).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<T>> {
+        let number = usize::try_from(number).ok()?;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).try_remove(number)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// All of them, as they are now.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let handles = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        handles.iter().map(|(_, opened)| Arc::clone(opened)).collect()
+    }
+}
+
+/// Closes a copy of a descriptor, which tells what has gone wrong with writes so far.
+pub(crate) fn close_copy(fd: &impl AsFd) -> Result<(), Errno> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(fd, 0)?.into_raw_fd();
+    // SAFETY: the descriptor is ours alone and not used afterwards.
+    if unsafe { libc::close(copy) } == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,99 @@
+//! Whether a source can be mounted at a place, and freeing the place of what a dead server left.
+
+use crate::error::Context;
+use crate::mounted::KIND;
+use crate::{Error, MountOptions};
+use foreseek_export::mount_table::{abort_connection, mounted_on};
+use rustix::mount::{UnmountFlags, unmount};
+use std::path::{Path, PathBuf, absolute};
+
+/// Mounts one over the other that are taken away from a place; there is at most one of ours.
+const LAYERS: usize = 8;
+
+/// The options with paths that mean the same everywhere, if they can be carried out.
+pub(crate) fn check(options: &MountOptions) -> Result<MountOptions, Error> {
+    let source = directory(&options.source)
+        .map_err(|reason| Error::Source { path: options.source.clone(), reason })?;
+    let wrong = |reason: &str| Error::MountPoint { path: options.mount_point.clone(), reason: reason.into() };
+    let mount_point = directory(&options.mount_point)
+        .map_err(|reason| wrong(&format!("{reason}; give an empty directory that exists")))?;
+    if mount_point != source {
+        if mount_point.starts_with(&source) {
+            return Err(wrong("it lies within the source, which would then contain itself; give another"));
+        }
+        let mut names = std::fs::read_dir(&mount_point).context("list", &mount_point)?;
+        if names.next().is_some() {
+            return Err(wrong("it is not empty, and what it holds would be hidden; give an empty directory"));
+        }
+    }
+    Ok(MountOptions { source, mount_point, ..options.clone() })
+}
+
+fn directory(path: &Path) -> Result<PathBuf, String> {
+    let real = path.canonicalize().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        _ => format!("it cannot be reached ({error})"),
+    })?;
+    if real.is_dir() { Ok(real) } else { Err("it is not a directory".to_owned()) }
+}
+
+/// The path of a mount point by which its mount is known. The point itself is not asked, since a
+/// dead mount would answer with an error and a silent one not at all.
+pub(crate) fn name_of(path: &Path) -> PathBuf {
+    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path,
+    }
+}
+
+/// Whether a file system of ours is mounted there, dead or alive.
+pub(crate) fn is_ours(point: &Path) -> bool {
+    mounted_on(point).is_some_and(|line| line.kind == KIND)
+}
+
+/// Takes away what is mounted there by us, though it be in use and its server silent: requests that
+/// wait for an answer fail.
+pub(crate) fn free(point: &Path) -> Result<(), Error> {
+    for _ in 0..LAYERS {
+        let Some(line) = mounted_on(point).filter(|line| line.kind == KIND) else { break };
+        if let Some(connection) = line.device.split_once(':').and_then(|(_, minor)| minor.parse().ok())
+            && let Err(error) = abort_connection(connection)
+        {
+            tracing::warn!("cannot abort the FUSE connection of {}: {error}", point.display());
+        }
+        unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_mounted_is_said_with_its_reason() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        for name in ["source/inside", "full/x", "empty"] {
+            std::fs::create_dir_all(path(name)).expect("made");
+        }
+        std::fs::write(path("file"), "").expect("written");
+        let said = |source: &str, point: &str| {
+            check(&MountOptions::new(path(source), path(point))).err().map(|error| error.to_string())
+        };
+        assert_eq!(said("source", "empty"), None);
+        assert_eq!(said("source", "source"), None);
+        for (source, point, words) in [
+            ("none", "empty", "does not exist"),
+            ("file", "empty", "not a directory"),
+            ("source", "none", "does not exist"),
+            ("source", "file", "not a directory"),
+            ("source", "full", "not empty"),
+            ("source", "source/inside", "within the source"),
+        ] {
+            let said = said(source, point).expect(words);
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}

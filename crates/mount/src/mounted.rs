@@ -1,0 +1,310 @@
+//! A source that is mounted and served, in this process.
+
+use crate::errands::Errands;
+use crate::error::Context;
+use crate::file_system::{FileSystem, KEEP};
+use crate::handles::Handles;
+use crate::kernel_cache::KernelCache;
+use crate::nodes::Nodes;
+use crate::read_path::ReadPath;
+use crate::source::Source;
+use crate::status::MountStatus;
+use crate::{Error, MountOptions, mount_point};
+use foreseek_export::MountSettings;
+use foreseek_export::mount_table::{abort_connection, connection_of};
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The type of file system in the mount table.
+pub(crate) const KIND: &str = "fuse.foreseek";
+/// Threads that take requests. Opening and writing in the source may wait for its disk, so there are
+/// more than processors; each has a buffer of the largest write.
+const THREADS: usize = 16;
+/// Of the descriptors that this process may have: the share that files known to the kernel may hold
+/// where there are no handles. The rest is for open files.
+const DESCRIPTORS_SHARE: u64 = 2;
+/// Between looks at whether a session has ended.
+const POLL: Duration = Duration::from_millis(5);
+
+/// See the module's documentation. Dropping it takes the mount away, though it be in use.
+pub struct Mounted {
+    source: Arc<Source>,
+    session: Option<BackgroundSession>,
+    threads: Vec<JoinHandle<()>>,
+    ending: Arc<AtomicBool>,
+    options: MountOptions,
+    connection: Option<u32>,
+    begun: Instant,
+    remarks: Vec<String>,
+}
+
+impl Mounted {
+    /// Mounts a source; reads are answered by `reads`.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being mounted; nothing stays mounted then.
+    pub fn start(options: &MountOptions, reads: Arc<dyn ReadPath>) -> Result<Self, Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::Missing { what: "the right to mount", remedy: "run this as root" });
+        }
+        let options = mount_point::check(options)?;
+        let root = open_source(&options.source)?;
+        let descriptors = raise_descriptor_limit();
+        let nodes = Nodes::new(root, options.use_handles, (descriptors / DESCRIPTORS_SHARE) as usize)
+            .context("look at", &options.source)?;
+        let mut remarks = Vec::new();
+        if !nodes.has_handles() {
+            remarks.push(format!(
+                "the file system of {} gives no file handles: each file that the kernel knows takes a \
+                 descriptor, of {descriptors}",
+                options.source.display()
+            ));
+        }
+        let source = Arc::new(Source {
+            nodes,
+            files: Handles::default(),
+            directories: Handles::default(),
+            reads,
+            kernel: KernelCache::default(),
+            errands: Errands::start().context("start", "threads")?,
+            foreign_changes: AtomicU64::new(0),
+        });
+        let session = open_session(&options, &source, &mut remarks)?;
+        let connection = connection_of(&options.mount_point);
+        let ending = Arc::new(AtomicBool::new(false));
+        let mut mounted = Self {
+            source,
+            session: None,
+            threads: Vec::new(),
+            ending,
+            options,
+            connection,
+            begun: Instant::now(),
+            remarks,
+        };
+        mounted.spawn(session).context("start", "threads")?;
+        Ok(mounted)
+    }
+
+    fn spawn(&mut self, session: Session<FileSystem>) -> std::io::Result<()> {
+        let notifier = session.notifier();
+        self.session = Some(session.spawn()?);
+        let source = Arc::clone(&self.source);
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        self.threads.push(named("notices").spawn(move || source.kernel.run(&notifier))?);
+        let (source, ending) = (Arc::clone(&self.source), Arc::clone(&self.ending));
+        self.threads.push(named("watch").spawn(move || {
+            while !ending.load(Relaxed) {
+                std::thread::park_timeout(KEEP);
+                source.look_at_open_files();
+            }
+        })?);
+        Ok(())
+    }
+
+    /// The options with which it was mounted; paths are absolute.
+    #[must_use]
+    pub fn options(&self) -> &MountOptions {
+        &self.options
+    }
+
+    /// The number under which fusectl knows the mount.
+    #[must_use]
+    pub fn connection(&self) -> Option<u32> {
+        self.connection
+    }
+
+    /// What works less well than it might, one line each.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Whether requests are still taken: not after the mount was taken away or aborted by others.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn status(&self) -> MountStatus {
+        let mut reads = self.source.reads.status();
+        reads.remarks.splice(0..0, self.remarks.iter().cloned());
+        MountStatus {
+            source: self.options.source.clone(),
+            mount_point: self.options.mount_point.clone(),
+            pid: std::process::id(),
+            seconds: self.begun.elapsed().as_secs_f64(),
+            files_open: self.source.files.len() as u64,
+            files_known: self.source.nodes.len() as u64,
+            foreign_changes: self.source.foreign_changes.load(Relaxed),
+            reads,
+        }
+    }
+
+    /// Takes the mount out of the tree: nobody finds it any more. Whoever has files open in it can
+    /// go on until [`is_serving`](Self::is_serving) says that all are closed. Whether it is in use.
+    ///
+    /// # Errors
+    /// What the kernel said. That nothing is mounted any more is no error.
+    pub fn begin_unmount(&self) -> Result<bool, Error> {
+        let point = &self.options.mount_point;
+        // By others already; what is mounted there now is not ours.
+        if connection_of(point) != self.connection {
+            return Ok(self.is_serving());
+        }
+        match unmount(point, UnmountFlags::empty()) {
+            Ok(()) | Err(Errno::INVAL) => Ok(false),
+            Err(Errno::BUSY) => {
+                unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
+                Ok(true)
+            }
+            Err(errno) => Err(errno).context("unmount", point),
+        }
+    }
+
+    /// Unmounts and ends, after waiting no longer than `limit` for open files to be closed; then
+    /// their users get errors.
+    ///
+    /// # Errors
+    /// As [`begin_unmount`](Self::begin_unmount); it stays mounted then.
+    pub fn end(mut self, limit: Duration) -> Result<(), Error> {
+        self.begin_unmount()?;
+        self.finish(limit)
+    }
+
+    /// Waits for the session to end, and sees to it that it does.
+    fn finish(&mut self, limit: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + limit;
+        while self.is_serving() && Instant::now() < deadline {
+            std::thread::sleep(POLL);
+        }
+        if self.is_serving()
+            && let Some(connection) = self.connection
+        {
+            abort_connection(connection)
+                .context("abort the FUSE connection of", &self.options.mount_point)?;
+        }
+        if let Some(session) = self.session.take()
+            && let Err(error) = session.join()
+        {
+            tracing::warn!("the FUSE session ended with an error: {error}");
+        }
+        self.source.errands.stop();
+        self.source.kernel.stop();
+        self.ending.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("a thread of the mount has panicked");
+            }
+        }
+        self.source.reads.stop();
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.session.is_none() {
+            return;
+        }
+        let ended = self.begin_unmount().and_then(|_| self.finish(Duration::ZERO));
+        if let Err(error) = ended {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+impl std::fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mounted").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+fn open_source(path: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty()).context("open", path)
+}
+
+/// Each open file takes a descriptor here: as many as this process may have at most.
+fn raise_descriptor_limit() -> u64 {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(1 << 20);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: now.maximum });
+    if raised.is_ok() { most } else { now.current.unwrap_or(most) }
+}
+
+/// Mounts, and shakes hands with the kernel.
+fn open_session(
+    options: &MountOptions,
+    source: &Arc<Source>,
+    remarks: &mut Vec<String>,
+) -> Result<Session<FileSystem>, Error> {
+    let device = rustix::fs::openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let device = match device {
+        Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
+            return Err(Error::Missing {
+                what: "/dev/fuse",
+                remedy: "load the module (modprobe fuse); in a container, give it the device",
+            });
+        }
+        device => device.context("open", "/dev/fuse")?,
+    };
+    let mut settings = MountSettings::take();
+    options.request_timeout.into_iter().for_each(|limit| settings.time_out(limit));
+    let data = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other",
+        device.as_raw_fd()
+    );
+    let data = CString::new(data).map_err(std::io::Error::from).context("mount", &options.mount_point)?;
+    let flags = mount_flags(options);
+    mount(&options.source, &options.mount_point, KIND, flags, data.as_c_str())
+        .context("mount a FUSE file system on", &options.mount_point)?;
+    let mut config = Config::default();
+    config.acl = SessionACL::All;
+    config.n_threads = Some(THREADS);
+    // A queue of its own for each thread, so that answers do not contend for one lock.
+    config.clone_fd = true;
+    let file_system = FileSystem { source: Arc::clone(source) };
+    let session = Session::from_fd(file_system, device, SessionACL::All, config);
+    if session.is_err() {
+        let _ = unmount(&options.mount_point, UnmountFlags::DETACH);
+    }
+    remarks.extend_from_slice(settings.remarks());
+    session.context("speak with the kernel about", &options.mount_point)
+}
+
+/// What the source's own mount forbids stays forbidden.
+fn mount_flags(options: &MountOptions) -> MountFlags {
+    let below = rustix::fs::statvfs(&options.source).map(|stat| stat.f_flag);
+    let below = below.unwrap_or(StatVfsMountFlags::empty());
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::RDONLY, options.read_only || below.contains(StatVfsMountFlags::RDONLY));
+    flags.set(MountFlags::NOSUID, below.contains(StatVfsMountFlags::NOSUID));
+    flags.set(MountFlags::NODEV, below.bits() & libc::ST_NODEV != 0);
+    flags.set(MountFlags::NOEXEC, below.bits() & libc::ST_NOEXEC != 0);
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptor_limit_is_what_can_be_had() {
+        let most = raise_descriptor_limit();
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(most));
+    }
+}

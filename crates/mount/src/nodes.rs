@@ -1,0 +1,422 @@
+//! The files that the kernel knows through the mount, and what is known of their contents.
+//!
+//! A file keeps its own inode number, so that programs that compare numbers (`tar`, `rsync`, `git`)
+//! see what they would see in the source. Files of file systems mounted within the source get the
+//! place of theirs in the upper bits, numbers that fit nowhere one that is counted up.
+
+use crate::Version;
+use crate::anchor::{Anchor, Volume, stat_of};
+use foreseek_prefetch::engine::ObjectId;
+use rustc_hash::FxHashMap;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+
+/// The number of the root, given by FUSE.
+pub(crate) const ROOT: u64 = 1;
+/// Bits of an inode number; the volume lies above.
+const NUMBER_BITS: u32 = 48;
+/// File systems within the source: as many as fit between a file's number and the topmost bit.
+const VOLUMES_LIMIT: usize = 1 << 15;
+/// The topmost bit marks numbers that are counted up.
+const COUNTED: u64 = 1 << 63;
+
+/// A file that the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The number by which the kernel knows it.
+    pub(crate) id: u64,
+    /// Whether it is a regular file: others have no contents of their own.
+    pub(crate) is_file: bool,
+    inode: (u64, u64),
+    volume: Arc<Volume>,
+    anchor: RwLock<Anchor>,
+    known: Mutex<Known>,
+}
+
+/// The state of a file's contents that the kernel and the read path were told last.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Option<Version>);
+
+impl Known {
+    /// Takes note of the state as it is now, and answers whether others have changed the file.
+    pub(crate) fn observe(&mut self, stat: &Stat) -> bool {
+        let version = Version::of(stat);
+        self.0.replace(version).is_some_and(|before| before != version)
+    }
+
+    /// Takes note of the state in which a change of our own has left it.
+    pub(crate) fn set(&mut self, version: Version) {
+        self.0 = Some(version);
+    }
+
+    /// Takes note of a change of our own to what is no content (names, owner, attributes): `before`
+    /// and `after` are the states around it. Where anything else happened as well, nothing is
+    /// noted, and the next look finds a change.
+    pub(crate) fn touched(&mut self, before: &Stat, after: &Stat) {
+        let (before, after) = (Version::of(before), Version::of(after));
+        let same = (before.modified, before.length) == (after.modified, after.length);
+        if same && self.0 == Some(before) {
+            self.0 = Some(after);
+        }
+    }
+}
+
+impl Node {
+    /// Which object this is to the read path.
+    pub(crate) fn object(&self) -> ObjectId {
+        ObjectId(self.id)
+    }
+
+    /// The file as an `O_PATH` descriptor.
+    pub(crate) fn reach(&self) -> Result<Arc<OwnedFd>, Errno> {
+        self.volume.reach(&self.anchor.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Opens the file.
+    pub(crate) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.volume.open(&self.anchor.read().unwrap_or_else(PoisonError::into_inner), flags)
+    }
+
+    /// Keeps hold of the file itself: its last name is about to go.
+    pub(crate) fn hold(&self, fd: Arc<OwnedFd>) {
+        *self.anchor.write().unwrap_or_else(PoisonError::into_inner) = Anchor::Fd(fd);
+    }
+
+    /// What is known of its contents; held while they are changed.
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless they are being changed right now.
+    pub(crate) fn known_if_quiet(&self) -> Option<MutexGuard<'_, Known>> {
+        match self.known.try_lock() {
+            Ok(known) => Some(known),
+            Err(TryLockError::Poisoned(known)) => Some(known.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The number of a file beside it, in the same directory.
+    pub(crate) fn number_of(&self, inode: u64) -> u64 {
+        number(self.volume.index, inode).unwrap_or(inode)
+    }
+}
+
+/// A file that was looked up.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    /// The file.
+    pub(crate) node: Arc<Node>,
+    /// Its number was another file's, which is gone: what the kernel has of that is void.
+    pub(crate) replaced: bool,
+    /// A name that the kernel is to forget, so that its descriptor can be closed.
+    pub(crate) expire: Option<(u64, OsString)>,
+}
+
+/// All files that the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    use_handles: bool,
+    /// Files to be held by descriptors; more are asked back from the kernel.
+    descriptors_limit: usize,
+    root: Arc<Node>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: FxHashMap<u64, Entry>,
+    counted: FxHashMap<(u64, u64), u64>,
+    counter: u64,
+    volumes: Vec<Arc<Volume>>,
+    /// Names of files held by descriptors, in order of their coming.
+    held: VecDeque<(u64, OsString, u64)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    node: Arc<Node>,
+    lookups: u64,
+}
+
+impl Nodes {
+    /// Only the root, an open directory.
+    pub(crate) fn new(root: OwnedFd, use_handles: bool, descriptors_limit: usize) -> Result<Self, Errno> {
+        let stat = stat_of(&root)?;
+        let volume = Arc::new(Volume::new(&root, &stat, 0, use_handles));
+        let root = Arc::new(Node {
+            id: ROOT,
+            is_file: false,
+            inode: (stat.st_dev, stat.st_ino),
+            volume: Arc::clone(&volume),
+            anchor: RwLock::new(Anchor::Fd(Arc::new(root))),
+            known: Mutex::default(),
+        });
+        let table = Table { volumes: vec![volume], ..Table::default() };
+        Ok(Self { use_handles, descriptors_limit, root, table: Mutex::new(table) })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the source's file system remembers files without descriptors.
+    pub(crate) fn has_handles(&self) -> bool {
+        self.root.volume.has_handles()
+    }
+
+    /// Files that the kernel knows, the root not counted.
+    pub(crate) fn len(&self) -> usize {
+        self.table().entries.len()
+    }
+
+    /// The file of this number.
+    pub(crate) fn get(&self, id: u64) -> Result<Arc<Node>, Errno> {
+        if id == ROOT {
+            return Ok(Arc::clone(&self.root));
+        }
+        self.table().entries.get(&id).map(|entry| Arc::clone(&entry.node)).ok_or(Errno::STALE)
+    }
+
+    /// The file with these attributes, if the kernel knows it.
+    pub(crate) fn find(&self, stat: &Stat) -> Option<Arc<Node>> {
+        let table = self.table();
+        let volume = table.volumes.iter().find(|volume| volume.device == stat.st_dev)?;
+        let counted = || table.counted.get(&(stat.st_dev, stat.st_ino)).copied();
+        let id = number(volume.index, stat.st_ino).or_else(counted)?;
+        let node = &table.entries.get(&id)?.node;
+        (node.inode == (stat.st_dev, stat.st_ino)).then(|| Arc::clone(node))
+    }
+
+    /// The kernel is about to be told of the file that is open here with `O_PATH`, found under
+    /// `name` in `parent`: counts one lookup of it.
+    pub(crate) fn learn(
+        &self,
+        fd: OwnedFd,
+        stat: &Stat,
+        parent: u64,
+        name: &OsStr,
+    ) -> Result<Learned, Errno> {
+        let volume = self.volume(&fd, stat)?;
+        let anchor = volume.anchor(fd);
+        let is_held = matches!(anchor, Anchor::Fd(_));
+        let inode = (stat.st_dev, stat.st_ino);
+        let mut table = self.table();
+        let id = table.number(&volume, inode);
+        let known = table.entries.get(&id).map(|entry| (Arc::clone(&entry.node), entry.lookups));
+        let same = known.as_ref().is_some_and(|(node, _)| node.is(&anchor));
+        let (node, lookups) = match known {
+            Some((node, lookups)) if same => (node, lookups + 1),
+            other => {
+                let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                let node =
+                    Node { id, is_file, inode, volume, anchor: RwLock::new(anchor), known: Mutex::default() };
+                (Arc::new(node), other.map_or(0, |(_, lookups)| lookups) + 1)
+            }
+        };
+        let replaced = !same && lookups > 1;
+        table.entries.insert(id, Entry { node: Arc::clone(&node), lookups });
+        if is_held && !same {
+            table.held.push_back((parent, name.to_owned(), id));
+        }
+        let expire = table.expire(self.descriptors_limit);
+        Ok(Learned { node, replaced, expire })
+    }
+
+    /// The kernel forgets so many lookups of a file.
+    pub(crate) fn forget(&self, id: u64, lookups: u64) {
+        let mut table = self.table();
+        let Some(entry) = table.entries.get_mut(&id) else { return };
+        entry.lookups = entry.lookups.saturating_sub(lookups);
+        if entry.lookups == 0 {
+            let inode = entry.node.inode;
+            let gone = table.entries.remove(&id);
+            if id & COUNTED != 0 {
+                table.counted.remove(&inode);
+            }
+            drop(table);
+            // Closes descriptors, which may take long (the last one of an unlinked file).
+            drop(gone);
+        }
+    }
+
+    /// The volume of an open file.
+    fn volume(&self, fd: &impl AsFd, stat: &Stat) -> Result<Arc<Volume>, Errno> {
+        let found = |table: &Table| table.volumes.iter().find(|known| known.device == stat.st_dev).cloned();
+        loop {
+            let volumes = {
+                let table = self.table();
+                if let Some(volume) = found(&table) {
+                    return Ok(volume);
+                }
+                table.volumes.len()
+            };
+            if volumes >= VOLUMES_LIMIT {
+                return Err(Errno::NFILE);
+            }
+            // Without the lock, since it opens files.
+            let volume = Arc::new(Volume::new(fd, stat, volumes as u64, self.use_handles));
+            let mut table = self.table();
+            // Else another has come in between, and this place is taken: once more.
+            if table.volumes.len() == volumes {
+                table.volumes.push(Arc::clone(&volume));
+                return Ok(volume);
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Whether a file of the same inode number is this one.
+    fn is(&self, other: &Anchor) -> bool {
+        match (&*self.anchor.read().unwrap_or_else(PoisonError::into_inner), other) {
+            (Anchor::Handle(mine), Anchor::Handle(theirs)) => mine == theirs,
+            // While a descriptor holds it, no other file has its number.
+            _ => true,
+        }
+    }
+}
+
+impl Table {
+    fn number(&mut self, volume: &Volume, inode: (u64, u64)) -> u64 {
+        number(volume.index, inode.1).unwrap_or_else(|| {
+            *self.counted.entry(inode).or_insert_with(|| {
+                self.counter += 1;
+                COUNTED | self.counter
+            })
+        })
+    }
+
+    /// The name of a file that holds a descriptor, where there are more than the limit.
+    fn expire(&mut self, limit: usize) -> Option<(u64, OsString)> {
+        // As each call may add one, looking at two keeps up; those in use go to the back.
+        for _ in 0..2 {
+            if self.held.len() <= limit {
+                return None;
+            }
+            let (parent, name, id) = self.held.pop_front()?;
+            if self.entries.contains_key(&id) {
+                self.held.push_back((parent, name.clone(), id));
+                return Some((parent, name));
+            }
+        }
+        None
+    }
+}
+
+/// The number under which the kernel knows a file, where that can be told from its own: 1 is the
+/// root's, and what is longer than [`NUMBER_BITS`] would reach into the volume.
+fn number(volume: u64, inode: u64) -> Option<u64> {
+    (inode > ROOT && inode >> NUMBER_BITS == 0).then_some(volume << NUMBER_BITS | inode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode};
+    use std::path::Path;
+
+    fn open(path: &Path) -> OwnedFd {
+        rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+            .expect("opened")
+    }
+
+    fn nodes(path: &Path, use_handles: bool, limit: usize) -> Nodes {
+        Nodes::new(open(path), use_handles, limit).expect("a root")
+    }
+
+    fn learn(nodes: &Nodes, path: &Path) -> Learned {
+        let fd = open(path);
+        let stat = stat_of(&fd).expect("attributes");
+        nodes.learn(fd, &stat, ROOT, path.file_name().expect("a name")).expect("learned")
+    }
+
+    #[test]
+    fn a_file_keeps_its_number_and_is_forgotten_when_all_lookups_are() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a");
+        std::fs::write(&path, "").expect("written");
+        std::fs::hard_link(&path, place.path().join("b")).expect("linked");
+        let nodes = nodes(place.path(), true, 10);
+        let first = learn(&nodes, &path);
+        let stat = stat_of(&open(&path)).expect("attributes");
+        assert_eq!(first.node.id, stat.st_ino);
+        assert!(
+            Arc::ptr_eq(&learn(&nodes, &place.path().join("b")).node, &first.node),
+            "one file, two names"
+        );
+        nodes.forget(first.node.id, 1);
+        assert!(Arc::ptr_eq(&nodes.find(&stat).expect("still known"), &first.node));
+        nodes.forget(first.node.id, 1);
+        assert_eq!(nodes.get(first.node.id).err(), Some(Errno::STALE));
+        assert_eq!(nodes.len(), 0);
+    }
+
+    #[test]
+    fn a_number_used_again_is_another_file() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a");
+        let nodes = nodes(place.path(), true, 10);
+        if !nodes.has_handles() {
+            return println!("SKIPPED: no file handles here (not root, or the file system has none)");
+        }
+        std::fs::write(&path, "one").expect("written");
+        let first = learn(&nodes, &path);
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "two").expect("written");
+        if stat_of(&open(&path)).expect("attributes").st_ino != first.node.id {
+            return println!("SKIPPED: this file system gave another number");
+        }
+        let second = learn(&nodes, &path);
+        assert!(second.replaced && !Arc::ptr_eq(&first.node, &second.node));
+        assert!(!learn(&nodes, &path).replaced);
+        nodes.forget(first.node.id, 3);
+        assert_eq!(nodes.len(), 0, "lookups of both are counted together");
+    }
+
+    #[test]
+    fn descriptors_beyond_the_limit_are_asked_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let nodes = nodes(place.path(), false, 2);
+        let mut asked = Vec::new();
+        for name in ["a", "b", "c", "d"] {
+            std::fs::write(place.path().join(name), "").expect("written");
+            let learned = learn(&nodes, &place.path().join(name));
+            asked.extend(learned.expire.map(|(_, name)| name));
+        }
+        assert_eq!(asked, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_change_of_names_hides_no_change_of_contents() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a");
+        let stat = || stat_of(&open(&path)).expect("attributes");
+        std::fs::write(&path, "one").expect("written");
+        let mut known = Known::default();
+        assert!(!known.observe(&stat()), "nothing was known");
+        assert!(!known.observe(&stat()), "nothing changed");
+        let mut before = stat();
+        let mut after = before;
+        after.st_ctime += 1;
+        known.touched(&before, &after);
+        assert!(!known.observe(&after), "our own");
+        before = after;
+        after.st_size += 1;
+        known.touched(&before, &after);
+        assert!(known.observe(&after), "somebody else's");
+    }
+
+    #[test]
+    fn numbers_do_not_collide() {
+        assert_eq!(number(0, 12), Some(12));
+        assert_eq!(number(1, 12), Some(1 << 48 | 12));
+        assert_eq!(number(0, 0), None);
+        assert_eq!(number(0, ROOT), None);
+        assert_eq!(number(0, 1 << 48), None);
+    }
+}

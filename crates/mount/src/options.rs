@@ -1,0 +1,35 @@
+//! What to mount where, and how.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a source is mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// The directory to show.
+    pub source: PathBuf,
+    /// An empty directory that exists, or the source itself, which is then hidden behind the mount.
+    pub mount_point: PathBuf,
+    /// Let nothing be changed through the mount.
+    pub read_only: bool,
+    /// Let the kernel give the mount up when a request is not answered in this time (Linux 6.14).
+    pub request_timeout: Option<Duration>,
+    /// Remember files by handles where the file system gives them. False only to test what happens
+    /// where it does not.
+    pub use_handles: bool,
+}
+
+impl MountOptions {
+    /// A mount that can be written to.
+    #[must_use]
+    pub fn new(source: impl Into<PathBuf>, mount_point: impl Into<PathBuf>) -> Self {
+        Self {
+            source: source.into(),
+            mount_point: mount_point.into(),
+            read_only: false,
+            request_timeout: None,
+            use_handles: true,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is known of a mount outside its server: a directory under `/run/foreseek/mounts`.
+//!
+//! ```text
+//! /run/foreseek/mounts/KEY/   mode 0700; KEY is made of the mount point's path
+//!     record.json             which mount this is and who serves it, replaced as a whole
+//!     control                 the control socket
+//!     log                     what the server had to say
+//! ```
+//! The record is written before the mount is made, so that what a crash leaves is found and freed.
+
+use crate::Error;
+use crate::error::Context;
+use foreseek_export::run::{ignore_missing, process_start, run_directory};
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::hash::Hasher;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A mount's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    directory: PathBuf,
+}
+
+/// What a server says of itself and its mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) pid: u32,
+    /// The process's start in clock ticks since boot: with the pid it names one process for good.
+    pub(crate) pid_started: u64,
+    pub(crate) source: PathBuf,
+    pub(crate) mount_point: PathBuf,
+}
+
+impl Record {
+    /// This process's.
+    pub(crate) fn own(source: &Path, mount_point: &Path) -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            pid_started: process_start(pid).unwrap_or_default(),
+            source: source.to_owned(),
+            mount_point: mount_point.to_owned(),
+        }
+    }
+
+    /// Whether the server's process still runs.
+    pub(crate) fn alive(&self) -> bool {
+        process_start(self.pid) == Some(self.pid_started)
+    }
+}
+
+fn all_places() -> PathBuf {
+    run_directory().join("mounts")
+}
+
+impl Place {
+    /// The place of the mount on this point, whether there is one or not.
+    pub(crate) fn of(mount_point: &Path) -> Self {
+        // A name of its own length would not fit beside the socket's into the 108 bytes of
+        // `sockaddr_un`.
+        let mut hasher = FxHasher::default();
+        hasher.write(mount_point.as_os_str().as_bytes());
+        Self { directory: all_places().join(format!("{:016x}", hasher.finish())) }
+    }
+
+    /// Every mount's place, in order of mount point.
+    pub(crate) fn all() -> Result<Vec<(Self, Record)>, Error> {
+        let places = all_places();
+        let entries = match fs::read_dir(&places) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Error::Missing { what: "the right to see mounts", remedy: "run this as root" });
+            }
+            entries => entries.context("list", &places)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let place = Self { directory: entry.context("list", &places)?.path() };
+            if let Some(record) = place.record()? {
+                found.push((place, record));
+            }
+        }
+        found.sort_by(|a, b| a.1.mount_point.cmp(&b.1.mount_point));
+        Ok(found)
+    }
+
+    /// Makes the directory.
+    pub(crate) fn make(&self) -> Result<(), Error> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        made.context("make", &self.directory)
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.directory.join("control")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.directory.join("record.json")
+    }
+
+    /// What the server wrote; `None` where there is none.
+    pub(crate) fn record(&self) -> Result<Option<Record>, Error> {
+        let path = self.record_path();
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context("read", &path),
+        }
+    }
+
+    /// Replaces the record.
+    pub(crate) fn set_record(&self, record: &Record) -> Result<(), Error> {
+        let path = self.record_path();
+        let next = self.directory.join("record.next");
+        let text = serde_json::to_vec(record).context("write", &path)?;
+        fs::write(&next, text).context("write", &next)?;
+        fs::rename(&next, &path).context("replace", &path)
+    }
+
+    /// Removes the directory and what is in it.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        for path in [self.control(), self.record_path(), self.directory.join("record.next"), self.log()] {
+            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
+        }
+        ignore_missing(fs::remove_dir(&self.directory)).context("remove", &self.directory)
+    }
+}

@@ -1,0 +1,580 @@
+//! The source directory: every operation carried out on it, and what follows for the two caches.
+//!
+//! *Our own changes* of a file's bytes are made one at a time a file: the state found before is
+//! compared with the last one known, then the change is made, then the read path is told, and only
+//! then is it acknowledged. *Changes by others* show as a state (`mtime`, `ctime`, length) that is
+//! not the last one known: at each open, look-up and question for attributes, before each change of
+//! our own, and in between by a look at every open file each second. The kernel then forgets the
+//! file's pages and so does the read path.
+//!
+//! Limits: what others change while a write of ours to the same file is being carried out, and what
+//! leaves length and times as they were (within one tick of the file system's clock), goes unnoticed.
+
+use crate::anchor::{proc_path, stat_of};
+use crate::caller::{AsCaller, WithoutFsetid};
+use crate::errands::Errands;
+use crate::handles::{Handles, OpenDirectory, OpenFile};
+use crate::kernel_cache::KernelCache;
+use crate::nodes::{Node, Nodes};
+use crate::read_path::{Change, OpenedFile, ReadPath, Version};
+use foreseek_prefetch::engine::Who;
+use foreseek_units::{ByteOffset, ByteSpan};
+use fuser::Errno as FuseErrno;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, SeekFrom, Stat, Timespec,
+    Timestamps, UTIME_OMIT, Uid,
+};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The most that one `copy_file_range` copies before it answers: a caller asks for the rest, and
+/// one that was interrupted does not wait for gigabytes.
+const COPY_LIMIT: usize = 64 << 20;
+/// What an opener asked for that the kernel does by itself, or that would change what reading and
+/// writing at an offset mean. (0x20 is the kernel's mark of an execution.)
+const OPEN_IGNORED: u32 = (libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_SYNC
+    | libc::O_DIRECT
+    | libc::O_NOFOLLOW
+    | libc::O_NONBLOCK
+    | libc::O_ASYNC
+    | 0x20) as u32;
+
+/// See the module's documentation.
+pub(crate) struct Source {
+    pub(crate) nodes: Nodes,
+    pub(crate) files: Handles<OpenFile>,
+    pub(crate) directories: Handles<OpenDirectory>,
+    pub(crate) reads: Arc<dyn ReadPath>,
+    pub(crate) kernel: KernelCache,
+    pub(crate) errands: Errands,
+    pub(crate) foreign_changes: AtomicU64,
+}
+
+/// A file that was found, and whether others had changed it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) node: Arc<Node>,
+    pub(crate) stat: Stat,
+    pub(crate) changed: bool,
+}
+
+/// Who asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) pid: u32,
+}
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum New<'a> {
+    Directory { mode: u32, mask: u32 },
+    Node { mode: u32, mask: u32, device: u32 },
+    Symlink { target: &'a Path },
+}
+
+/// Which attributes to set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetAttributes {
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) size: Option<u64>,
+    pub(crate) access: Timespec,
+    pub(crate) modification: Timespec,
+}
+
+/// A write as it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) offset: u64,
+    pub(crate) data: &'a [u8],
+    /// At the file's end, wherever the kernel believes that to be.
+    pub(crate) append: bool,
+    /// Set-user-ID and set-group-ID bits are to go.
+    pub(crate) kill_privileges: bool,
+}
+
+/// The kernel's word for an error.
+pub(crate) fn fuse(errno: Errno) -> FuseErrno {
+    FuseErrno::from_i32(errno.raw_os_error())
+}
+
+// Names.
+impl Source {
+    /// Looks a name up and counts the look-up.
+    pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+        let directory = self.nodes.get(parent)?.reach()?;
+        self.learn(open_path(&directory, name)?, parent, name)
+    }
+
+    /// The kernel is told of the file that is open here with `O_PATH`.
+    fn learn(&self, fd: OwnedFd, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+        let looked_at = fd.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NFILE));
+        let stat = stat_of(&fd)?;
+        let learned = self.nodes.learn(fd, &stat, parent, name)?;
+        if let Some((parent, name)) = learned.expire {
+            self.kernel.forget_name(parent, name);
+        }
+        let node = learned.node;
+        let (stat, mut changed) = if node.is_file { self.look(&node, &looked_at?)? } else { (stat, false) };
+        if learned.replaced && !changed {
+            changed = true;
+            self.all_changed(&node, Version::of(&stat));
+        }
+        Ok(Found { node, stat, changed })
+    }
+
+    /// Makes something that has no contents yet.
+    pub(crate) fn make(&self, parent: u64, name: &OsStr, new: New<'_>, by: Caller) -> Result<Found, Errno> {
+        let directory = self.nodes.get(parent)?.reach()?;
+        let made = {
+            let mode = |mode, mask| effective_mode(&directory, mode, mask);
+            let _caller = AsCaller::new(by.uid, by.gid);
+            match new {
+                New::Directory { mode: wanted, mask } => {
+                    rustix::fs::mkdirat(&directory, name, mode(wanted, mask))
+                }
+                New::Node { mode: wanted, mask, device } => {
+                    let kind = FileType::from_raw_mode(wanted);
+                    rustix::fs::mknodat(&directory, name, kind, mode(wanted, mask), device.into())
+                }
+                New::Symlink { target } => rustix::fs::symlinkat(target, &directory, name),
+            }
+        };
+        made?;
+        self.learn(open_path(&directory, name)?, parent, name)
+    }
+
+    /// Makes a file and opens it.
+    pub(crate) fn create(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        (mode, mask): (u32, u32),
+        flags: u32,
+        by: Caller,
+    ) -> Result<(Found, u64), Errno> {
+        let directory = self.nodes.get(parent)?.reach()?;
+        let created = {
+            let mode = effective_mode(&directory, mode, mask);
+            let flags =
+                open_flags(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let _caller = AsCaller::new(by.uid, by.gid);
+            rustix::fs::openat(&directory, name, flags, mode)
+        };
+        let fd = match created {
+            // Somebody else made it since the kernel looked. Whether the caller may open that one is
+            // the kernel's to say: it looks again on this answer.
+            Err(Errno::EXIST) if flags & libc::O_EXCL as u32 == 0 => return Err(Errno::STALE),
+            created => created?,
+        };
+        let found = self.learn(crate::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
+        let handle = self.opened(Arc::clone(&found.node), fd, flags, &found.stat, by);
+        Ok((found, handle))
+    }
+
+    /// Another name for a file.
+    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+        let directory = self.nodes.get(parent)?.reach()?;
+        let node = self.nodes.get(id)?;
+        let fd = node.reach()?;
+        touching(&node, &fd, || rustix::fs::linkat(&fd, "", &directory, name, AtFlags::EMPTY_PATH))?;
+        self.learn(open_path(&directory, name)?, parent, name)
+    }
+
+    /// Takes a name away.
+    pub(crate) fn unlink(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        let directory = self.nodes.get(parent)?.reach()?;
+        let named = self.known(&directory, name);
+        rustix::fs::unlinkat(&directory, name, flags)?;
+        named.into_iter().for_each(Named::keep);
+        Ok(())
+    }
+
+    /// Moves a name.
+    pub(crate) fn rename(
+        &self,
+        (from, name): (u64, &OsStr),
+        (to, new_name): (u64, &OsStr),
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let from = self.nodes.get(from)?.reach()?;
+        let to = self.nodes.get(to)?.reach()?;
+        let named = [self.known(&from, name), self.known(&to, new_name)];
+        rustix::fs::renameat_with(&from, name, &to, new_name, RenameFlags::from_bits_retain(flags))?;
+        named.into_iter().flatten().for_each(Named::keep);
+        Ok(())
+    }
+
+    /// The file of this name, if the kernel knows it.
+    fn known(&self, directory: &impl AsFd, name: &OsStr) -> Option<Named> {
+        let fd = open_path(directory, name).ok()?;
+        let before = stat_of(&fd).ok()?;
+        let node = self.nodes.find(&before)?;
+        Some(Named { node, fd, before })
+    }
+
+    pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
+        let fd = self.nodes.get(id)?.reach()?;
+        rustix::fs::readlinkat(&fd, "", Vec::new()).map(std::ffi::CString::into_bytes)
+    }
+}
+
+/// A file whose name is about to change.
+struct Named {
+    node: Arc<Node>,
+    fd: OwnedFd,
+    before: Stat,
+}
+
+impl Named {
+    /// The name has changed. Who has the file open, or is in the directory, goes on using it also
+    /// when that was its last name.
+    fn keep(self) {
+        let Ok(after) = stat_of(&self.fd) else { return };
+        if let Some(mut known) = self.node.known_if_quiet() {
+            known.touched(&self.before, &after);
+        }
+        let is_directory = FileType::from_raw_mode(after.st_mode) == FileType::Directory;
+        // A directory without names has no links on most file systems and one on some.
+        if after.st_nlink == 0 || (is_directory && after.st_nlink < 2) {
+            self.node.hold(Arc::new(self.fd));
+        }
+    }
+}
+
+// Attributes.
+impl Source {
+    /// A file's attributes.
+    pub(crate) fn attributes(&self, id: u64, handle: Option<u64>) -> Result<Found, Errno> {
+        if let Some(opened) = handle.and_then(|handle| self.files.get(handle).ok()) {
+            let (stat, changed) = self.look(&opened.node, &*opened.file)?;
+            return Ok(Found { node: Arc::clone(&opened.node), stat, changed });
+        }
+        let node = self.nodes.get(id)?;
+        let fd = node.reach()?;
+        let (stat, changed) = if node.is_file { self.look(&node, &fd)? } else { (stat_of(&fd)?, false) };
+        Ok(Found { node, stat, changed })
+    }
+
+    /// Looks at a regular file: whether others have changed it since the last look.
+    pub(crate) fn look(&self, node: &Node, fd: &impl AsFd) -> Result<(Stat, bool), Errno> {
+        // While a change of our own is under way its own looks, before and after, will do.
+        let Some(mut known) = node.known_if_quiet() else { return Ok((stat_of(fd)?, false)) };
+        let stat = stat_of(fd)?;
+        let changed = known.observe(&stat);
+        if changed {
+            self.all_changed(node, Version::of(&stat));
+        }
+        Ok((stat, changed))
+    }
+
+    /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
+    fn all_changed(&self, node: &Node, version: Version) {
+        self.foreign_changes.fetch_add(1, Relaxed);
+        self.reads.changed(Change { object: node.object(), range: None, version });
+    }
+
+    /// Looks at every open file, and has the kernel forget what others have changed.
+    pub(crate) fn look_at_open_files(&self) {
+        for opened in self.files.all() {
+            if let Ok((_, true)) = self.look(&opened.node, &*opened.file) {
+                self.kernel.forget_pages(opened.node.id, None);
+            }
+        }
+    }
+
+    pub(crate) fn set_attributes(
+        &self,
+        id: u64,
+        handle: Option<u64>,
+        set: SetAttributes,
+        by: Caller,
+    ) -> Result<Found, Errno> {
+        let opened = handle.and_then(|handle| self.files.get(handle).ok());
+        let node =
+            opened.as_ref().map_or_else(|| self.nodes.get(id), |opened| Ok(Arc::clone(&opened.node)))?;
+        let path;
+        let fd = match &opened {
+            Some(opened) => opened.file.as_fd(),
+            None => {
+                path = node.reach()?;
+                path.as_fd()
+            }
+        };
+        if node.is_file {
+            self.change(&node, &fd, |before| {
+                let writable = opened.as_deref().filter(|opened| opened.writes);
+                let result = set_on(&node, fd, writable, set, by);
+                let old = before.st_size.cast_unsigned();
+                let new = if result.is_ok() { set.size.unwrap_or(old) } else { old };
+                (result, span(old.min(new), old.max(new)))
+            })?;
+        } else {
+            set_on(&node, fd, None, set, by)?;
+        }
+        Ok(Found { stat: stat_of(&fd)?, node, changed: false })
+    }
+
+    pub(crate) fn get_xattr(&self, id: u64, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.nodes.get(id)?.reach()?;
+        rustix::fs::getxattr(proc_path(&fd).as_str(), name, value)
+    }
+
+    pub(crate) fn list_xattrs(&self, id: u64, names: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.nodes.get(id)?.reach()?;
+        rustix::fs::listxattr(proc_path(&fd).as_str(), names)
+    }
+
+    pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: u32) -> Result<(), Errno> {
+        let node = self.nodes.get(id)?;
+        let fd = node.reach()?;
+        let flags = rustix::fs::XattrFlags::from_bits_retain(flags);
+        touching(&node, &fd, || rustix::fs::setxattr(proc_path(&fd).as_str(), name, value, flags))
+    }
+
+    pub(crate) fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
+        let node = self.nodes.get(id)?;
+        let fd = node.reach()?;
+        touching(&node, &fd, || rustix::fs::removexattr(proc_path(&fd).as_str(), name))
+    }
+}
+
+// Contents.
+impl Source {
+    /// Opens a file; whether the kernel may keep the pages that it has.
+    pub(crate) fn open(&self, id: u64, flags: u32, by: Caller) -> Result<(u64, bool), Errno> {
+        let node = self.nodes.get(id)?;
+        let fd = node.open(open_flags(flags))?;
+        let (stat, changed) = self.look(&node, &fd)?;
+        Ok((self.opened(node, fd, flags, &stat, by), !changed))
+    }
+
+    fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: u32, stat: &Stat, by: Caller) -> u64 {
+        let access = flags & libc::O_ACCMODE as u32;
+        let file = Arc::new(File::from(fd));
+        let stream = (access != libc::O_WRONLY as u32).then(|| {
+            self.reads.opened(OpenedFile {
+                object: node.object(),
+                version: Version::of(stat),
+                file: Arc::clone(&file),
+                who: Who(by.pid),
+            })
+        });
+        self.files.add(OpenFile { node, file, stream, writes: access != libc::O_RDONLY as u32 })
+    }
+
+    pub(crate) fn release(&self, handle: u64) {
+        if let Some(opened) = self.files.remove(handle)
+            && let Some(stream) = opened.stream
+        {
+            self.reads.closed(stream);
+        }
+    }
+
+    /// Changes a file's bytes; `make` is given the state found before and says which bytes changed.
+    fn change<T>(
+        &self,
+        node: &Node,
+        fd: &impl AsFd,
+        make: impl FnOnce(&Stat) -> (Result<T, Errno>, Option<ByteSpan>),
+    ) -> Result<T, Errno> {
+        let mut known = node.known();
+        let before = stat_of(fd)?;
+        let foreign = known.observe(&before);
+        let (result, range) = make(&before);
+        let version = Version::of(&stat_of(fd)?);
+        known.set(version);
+        if foreign || range.is_none() {
+            self.all_changed(node, version);
+            self.kernel.forget_pages(node.id, None);
+        } else {
+            self.reads.changed(Change { object: node.object(), range, version });
+        }
+        result
+    }
+
+    pub(crate) fn write(&self, handle: u64, write: Write<'_>) -> Result<u32, Errno> {
+        let opened = self.files.get(handle)?;
+        let file = &*opened.file;
+        self.change(&opened.node, file, |before| {
+            let _guard = WithoutFsetid::new(write.kill_privileges);
+            let old = before.st_size.cast_unsigned();
+            let result = put(file, &write);
+            let done = *result.as_ref().unwrap_or(&0) as u64;
+            // Bytes between the old end and the write are new as well: they read as zero.
+            let range = span(old.min(write.offset), write.offset + done);
+            let at_end = !write.append || old == write.offset;
+            (result.map(|done| done as u32), range.filter(|_| at_end))
+        })
+    }
+
+    pub(crate) fn sync(&self, handle: u64, data_only: bool) -> Result<(), Errno> {
+        let opened = self.files.get(handle)?;
+        sync(&*opened.file, data_only)
+    }
+
+    /// One of the descriptors of an open file is closed. Some file systems (NFS) tell only then that
+    /// a write has failed.
+    pub(crate) fn flush(&self, handle: u64) -> Result<(), Errno> {
+        let opened = self.files.get(handle)?;
+        if opened.writes { crate::handles::close_copy(&*opened.file) } else { Ok(()) }
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        handle: u64,
+        (offset, length): (u64, u64),
+        mode: u32,
+        by: Caller,
+    ) -> Result<(), Errno> {
+        let opened = self.files.get(handle)?;
+        let file = &*opened.file;
+        self.change(&opened.node, file, |before| {
+            let _guard = WithoutFsetid::new(by.uid != 0);
+            let result = rustix::fs::fallocate(file, FallocateFlags::from_bits_retain(mode), offset, length);
+            let old = before.st_size.cast_unsigned();
+            (result, span(old.min(offset), offset.saturating_add(length)))
+        })
+    }
+
+    pub(crate) fn copy(
+        &self,
+        (from, from_offset): (u64, u64),
+        (to, to_offset): (u64, u64),
+        length: u64,
+        by: Caller,
+    ) -> Result<u32, Errno> {
+        let from = self.files.get(from)?;
+        let to = self.files.get(to)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(COPY_LIMIT);
+        self.change(&to.node, &*to.file, |before| {
+            let _guard = WithoutFsetid::new(by.uid != 0);
+            let (mut read, mut written) = (from_offset, to_offset);
+            let result = rustix::fs::copy_file_range(
+                &*from.file,
+                Some(&mut read),
+                &*to.file,
+                Some(&mut written),
+                length,
+            );
+            let done = *result.as_ref().unwrap_or(&0) as u64;
+            let old = before.st_size.cast_unsigned();
+            (result.map(|done| done as u32), span(old.min(to_offset), to_offset + done))
+        })
+    }
+
+    /// Where data or a hole begins.
+    pub(crate) fn seek(&self, handle: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
+        let opened = self.files.get(handle)?;
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        let to = match whence {
+            libc::SEEK_DATA => SeekFrom::Data(offset),
+            libc::SEEK_HOLE => SeekFrom::Hole(offset),
+            _ => return Err(Errno::INVAL),
+        };
+        // Its position is used by nobody: all reads and writes are at an offset.
+        rustix::fs::seek(&*opened.file, to).map(u64::cast_signed)
+    }
+}
+
+/// Sets attributes of the file that is open here, with `O_PATH` or otherwise.
+fn set_on(
+    node: &Node,
+    fd: BorrowedFd<'_>,
+    writable: Option<&OpenFile>,
+    set: SetAttributes,
+    by: Caller,
+) -> Result<(), Errno> {
+    if set.uid.is_some() || set.gid.is_some() {
+        let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
+        rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
+    }
+    if let Some(mode) = set.mode {
+        rustix::fs::chmod(proc_path(&fd).as_str(), Mode::from_raw_mode(mode))?;
+    }
+    if let Some(size) = set.size {
+        let _guard = WithoutFsetid::new(by.uid != 0);
+        match writable {
+            Some(opened) => rustix::fs::ftruncate(&*opened.file, size)?,
+            None => rustix::fs::ftruncate(node.open(OFlags::WRONLY)?, size)?,
+        }
+    }
+    if set.access.tv_nsec != UTIME_OMIT || set.modification.tv_nsec != UTIME_OMIT {
+        let times = Timestamps { last_access: set.access, last_modification: set.modification };
+        rustix::fs::utimensat(CWD, proc_path(&fd).as_str(), &times, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Does something that changes a file's `ctime` and nothing of its contents.
+fn touching<T>(node: &Node, fd: &impl AsFd, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let before = stat_of(fd)?;
+    let result = act()?;
+    if node.is_file
+        && let (Ok(after), Some(mut known)) = (stat_of(fd), node.known_if_quiet())
+    {
+        known.touched(&before, &after);
+    }
+    Ok(result)
+}
+
+/// Writes all of it; less only where an error came after a part.
+fn put(file: &File, write: &Write<'_>) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < write.data.len() {
+        let rest = &write.data[done..];
+        let offset = write.offset + done as u64;
+        let put = if write.append {
+            rustix::io::pwritev2(file, &[IoSlice::new(rest)], offset, ReadWriteFlags::APPEND)
+        } else {
+            rustix::io::pwrite(file, rest, offset)
+        };
+        match put {
+            Ok(0) => break,
+            Ok(put) => done += put,
+            Err(Errno::INTR) => {}
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes back what the file system holds of a file.
+pub(crate) fn sync(fd: &impl AsFd, data_only: bool) -> Result<(), Errno> {
+    if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }
+}
+
+fn span(start: u64, end: u64) -> Option<ByteSpan> {
+    Some(ByteSpan::new(ByteOffset(start), ByteOffset(end.max(start))))
+}
+
+fn open_path(directory: &impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn open_flags(flags: u32) -> OFlags {
+    OFlags::from_bits_retain(flags & !OPEN_IGNORED)
+}
+
+/// The mode of a new file: a default access list of the directory takes the place of the mask.
+fn effective_mode(directory: &impl AsFd, mode: u32, mask: u32) -> Mode {
+    let path = proc_path(directory);
+    let has_list = rustix::fs::getxattr(path.as_str(), "system.posix_acl_default", &mut [] as &mut [u8])
+        .is_ok_and(|length| length > 0);
+    Mode::from_raw_mode(if has_list { mode } else { mode & !mask } & crate::attributes::PERMISSIONS)
+}
