@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// Whether this thread's file mode mask is its own, and empty.
-    static OWN_MASK: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread has a file mode mask of its own, which is empty, and no groups but one.
+    static PREPARED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// While it lives, what this thread creates belongs to the caller.
@@ -28,7 +28,7 @@ impl AsCaller {
     /// Takes on the caller's file-system user and group; the mode given to a creating call is taken
     /// as it is.
     pub(crate) fn new(uid: u32, gid: u32) -> Self {
-        without_mask();
+        prepare();
         let restore = (uid, gid) != (0, 0);
         if restore {
             let own = capabilities(None);
@@ -56,15 +56,19 @@ impl Drop for AsCaller {
     }
 }
 
-/// While it lives, this thread's writes take away set-user-ID and set-group-ID bits.
+/// While it lives, this thread's writes take away set-user-ID and set-group-ID bits, as those of a
+/// caller of this group would.
 #[derive(Debug)]
 pub(crate) struct WithoutFsetid(Option<CapabilitySets>, PhantomData<*const ()>);
 
 impl WithoutFsetid {
-    /// Lays `CAP_FSETID` down, where `lay_down` says so.
-    pub(crate) fn new(lay_down: bool) -> Self {
-        let own = lay_down.then(|| capabilities(None).ok()).flatten();
-        if let Some(own) = own {
+    /// Lays `CAP_FSETID` down, where there is a group.
+    pub(crate) fn new(group: Option<u32>) -> Self {
+        let own = group.and_then(|_| capabilities(None).ok());
+        if let (Some(own), Some(group)) = (own, group) {
+            prepare();
+            // SAFETY: it changes the calling thread's credentials alone and takes a number.
+            unsafe { libc::setfsgid(group) };
             set(CapabilitySets { effective: own.effective - CapabilitySet::FSETID, ..own });
         }
         Self(own, PhantomData)
@@ -73,7 +77,11 @@ impl WithoutFsetid {
 
 impl Drop for WithoutFsetid {
     fn drop(&mut self) {
-        self.0.into_iter().for_each(set);
+        if let Some(own) = self.0 {
+            set(own);
+            // SAFETY: as in `new`.
+            unsafe { libc::setfsgid(0) };
+        }
     }
 }
 
@@ -85,16 +93,21 @@ fn set(sets: CapabilitySets) {
     }
 }
 
-/// Makes the mode mask of this thread its own, and empty: the mask to use comes with each request.
-fn without_mask() {
-    if OWN_MASK.get() {
+/// Makes the mode mask of this thread its own, and empty, since the mask to use comes with each
+/// request; and takes away the groups that the server was started with, which are no caller's.
+fn prepare() {
+    if PREPARED.get() {
         return;
     }
-    // SAFETY: it takes flags; afterwards only this thread has this working directory, root and
-    // mask, and it uses no path that is relative to the first.
-    if unsafe { libc::unshare(libc::CLONE_FS) } == 0 {
-        rustix::process::umask(rustix::fs::Mode::empty());
-        OWN_MASK.set(true);
+    // SAFETY: both take plain numbers. Afterwards only this thread has this working directory, root
+    // and mask, and it uses no path that is relative to the first; the system call sets the groups
+    // of this thread alone.
+    unsafe {
+        if libc::unshare(libc::CLONE_FS) == 0 {
+            rustix::process::umask(rustix::fs::Mode::empty());
+            PREPARED.set(true);
+        }
+        libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
     }
 }
 
@@ -128,10 +141,10 @@ mod tests {
         }
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("a");
-        for (lay_down, left) in [(false, 0o4755), (true, 0o755)] {
+        for (group, left) in [(None, 0o6755), (Some(7), 0o755)] {
             fs::write(&path, "x").expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).expect("set");
-            let _guard = WithoutFsetid::new(lay_down);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).expect("set");
+            let _guard = WithoutFsetid::new(group);
             fs::write(&path, "y").expect("written");
             assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, left);
         }

@@ -290,7 +290,7 @@ impl Filesystem for FileSystem {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -306,7 +306,7 @@ impl Filesystem for FileSystem {
             offset,
             data,
             append: flags.0 & libc::O_APPEND != 0 && !mapped,
-            kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID).then_some(request.gid()),
         };
         reply_written(self.source.write(handle.0, write), reply);
     }

@@ -103,8 +103,8 @@ pub(crate) struct Write<'a> {
     pub(crate) data: &'a [u8],
     /// At the file's end, wherever the kernel believes that to be.
     pub(crate) append: bool,
-    /// Set-user-ID and set-group-ID bits are to go.
-    pub(crate) kill_privileges: bool,
+    /// Set-user-ID and set-group-ID bits are to go, as of a writer of this group.
+    pub(crate) kill_privileges: Option<u32>,
 }
 
 /// The kernel's word for an error.
@@ -329,14 +329,24 @@ impl Source {
         Ok(Found { stat: stat_of(&fd)?, node, changed: false })
     }
 
+    /// Gets an attribute's value; without room for it, only its length.
     pub(crate) fn get_xattr(&self, id: u64, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
         let fd = self.nodes.get(id)?.reach()?;
-        rustix::fs::getxattr(proc_path(&fd).as_str(), name, value)
+        let path = proc_path(&fd);
+        if value.is_empty() {
+            return rustix::fs::getxattr_query(path.as_str(), name);
+        }
+        rustix::fs::getxattr(path.as_str(), name, value)
     }
 
+    /// Gets the names of all attributes; without room for them, only their length.
     pub(crate) fn list_xattrs(&self, id: u64, names: &mut [u8]) -> Result<usize, Errno> {
         let fd = self.nodes.get(id)?.reach()?;
-        rustix::fs::listxattr(proc_path(&fd).as_str(), names)
+        let path = proc_path(&fd);
+        if names.is_empty() {
+            return rustix::fs::listxattr_query(path.as_str());
+        }
+        rustix::fs::listxattr(path.as_str(), names)
     }
 
     pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: u32) -> Result<(), Errno> {
@@ -444,7 +454,7 @@ impl Source {
         let opened = self.files.get(handle)?;
         let file = &*opened.file;
         self.change(&opened.node, file, |before| {
-            let _guard = WithoutFsetid::new(by.uid != 0);
+            let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
             let result = rustix::fs::fallocate(file, FallocateFlags::from_bits_retain(mode), offset, length);
             let old = before.st_size.cast_unsigned();
             (result, span(old.min(offset), offset.saturating_add(length)))
@@ -462,7 +472,7 @@ impl Source {
         let to = self.files.get(to)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(COPY_LIMIT);
         self.change(&to.node, &*to.file, |before| {
-            let _guard = WithoutFsetid::new(by.uid != 0);
+            let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
             let (mut read, mut written) = (from_offset, to_offset);
             let result = rustix::fs::copy_file_range(
                 &*from.file,
@@ -507,7 +517,7 @@ fn set_on(
         rustix::fs::chmod(proc_path(&fd).as_str(), Mode::from_raw_mode(mode))?;
     }
     if let Some(size) = set.size {
-        let _guard = WithoutFsetid::new(by.uid != 0);
+        let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
         match writable {
             Some(opened) => rustix::fs::ftruncate(&*opened.file, size)?,
             None => rustix::fs::ftruncate(node.open(OFlags::WRONLY)?, size)?,
@@ -574,7 +584,6 @@ fn open_flags(flags: u32) -> OFlags {
 /// The mode of a new file: a default access list of the directory takes the place of the mask.
 fn effective_mode(directory: &impl AsFd, mode: u32, mask: u32) -> Mode {
     let path = proc_path(directory);
-    let has_list = rustix::fs::getxattr(path.as_str(), "system.posix_acl_default", &mut [] as &mut [u8])
-        .is_ok_and(|length| length > 0);
+    let has_list = rustix::fs::getxattr_query(path.as_str(), "system.posix_acl_default").is_ok();
     Mode::from_raw_mode(if has_list { mode } else { mode & !mask } & crate::attributes::PERMISSIONS)
 }

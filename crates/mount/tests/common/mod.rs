@@ -1,0 +1,169 @@
+//! A mount served by another process, for tests: a process that maps files of its own mount can wait
+//! for itself.
+//!
+//! The server is this test program again, told by its environment to run [`server`] alone.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Holds the settings of the server to run.
+const SERVER: &str = "FORESEEK_TEST_MOUNT";
+/// Where the data of tests lie: a real file system; `/tmp` is often in memory.
+const DATA: &str = "/var/tmp";
+/// Longest wait for a server to come or go.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// The kernel gives up a mount that does not answer, so that no test hangs for ever.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Serves a mount when this program was started for it; no test otherwise.
+#[test]
+fn server() {
+    let Ok(settings) = std::env::var(SERVER) else { return };
+    let settings: Settings = serde_json::from_str(&settings).expect("settings");
+    serve::run(&settings, |_| {}).expect("served");
+}
+
+/// A source, a plain directory beside it, and the mount of the source. All of it goes when dropped.
+pub(crate) struct TestMount {
+    pub(crate) source: PathBuf,
+    pub(crate) plain: PathBuf,
+    pub(crate) point: PathBuf,
+    server: Option<Child>,
+    settings: Settings,
+    _place: tempfile::TempDir,
+}
+
+/// A mount, unless this cannot be tested here.
+pub(crate) fn mounted(policy: Policy) -> Option<TestMount> {
+    mounted_with(policy, |_| {})
+}
+
+/// The same with other options.
+pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<TestMount> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("SKIPPED: a mount needs root and /dev/fuse");
+        return None;
+    }
+    let place = tempfile::tempdir_in(DATA).expect("a place");
+    // Other users are to reach what is in it.
+    set_mode(place.path(), 0o755);
+    let [source, plain, point] = ["source", "plain", "mount"].map(|name| {
+        let path = place.path().join(name);
+        std::fs::create_dir(&path).expect("made");
+        path
+    });
+    let mut options = MountOptions::new(&source, &point);
+    options.request_timeout = Some(REQUEST_TIMEOUT);
+    change(&mut options);
+    let settings = Settings { mount: options, policy, memory_bytes: 64 << 20, profile: None };
+    let mut mount = TestMount { source, plain, point, server: None, settings, _place: place };
+    mount.start();
+    Some(mount)
+}
+
+impl TestMount {
+    /// Starts the server and waits until it serves.
+    pub(crate) fn start(&mut self) {
+        let settings = serde_json::to_string(&self.settings).expect("text");
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["common::server", "--exact", "--nocapture"])
+            .env(SERVER, settings)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a server");
+        self.server = Some(child);
+        wait_for("the server", || client::status(&self.point).is_ok());
+    }
+
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.as_ref().expect("it runs").id()
+    }
+
+    /// Ends the server with a signal and waits for its end; whether it ended by itself.
+    pub(crate) fn signal(&mut self, signal: rustix::process::Signal) -> bool {
+        self.send(signal);
+        self.wait()
+    }
+
+    /// Sends the server a signal.
+    pub(crate) fn send(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).expect("a process");
+        rustix::process::kill_process(pid, signal).expect("sent");
+    }
+
+    /// Waits for the server's end; whether it ended by itself, in order.
+    pub(crate) fn wait(&mut self) -> bool {
+        let mut server = self.server.take().expect("it runs");
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = server.try_wait().expect("waited for") {
+                return status.success();
+            }
+            if Instant::now() > deadline {
+                server.kill().expect("killed");
+                server.wait().expect("waited for");
+                panic!("the server does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for TestMount {
+    fn drop(&mut self) {
+        // Also frees what a killed server left.
+        if let Err(error) = client::unmount(&self.point) {
+            println!("unmount: {error}");
+        }
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+/// Waits until something is so; fails if it does not come to be.
+pub(crate) fn wait_for(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !so() {
+        assert!(Instant::now() < deadline, "no sign of {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sets a file's permissions.
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+}
+
+/// Lets this process have as many files open as it may.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// A sequence of numbers from a seed (splitmix64), the same everywhere.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`, or 0.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        if limit == 0 { 0 } else { self.next() % limit }
+    }
+}

@@ -1,0 +1,125 @@
+//! Locks: `flock` and `fcntl`, between descriptors and between processes.
+
+use crate::record::{Record, start_child};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn open(at: &Path) -> File {
+    let path = at.join("locked");
+    File::options().read(true).write(true).create(true).truncate(false).open(path).expect("opened")
+}
+
+fn lock(kind: i32, start: i64, length: i64) -> libc::flock {
+    libc::flock { l_type: kind as i16, l_whence: 0, l_start: start, l_len: length, l_pid: 0 }
+}
+
+fn set(file: &File, kind: i32, start: i64, length: i64, wait: bool) -> std::io::Result<()> {
+    let lock = lock(kind, start, length);
+    let command = if wait { libc::F_SETLKW } else { libc::F_SETLK };
+    // SAFETY: one live structure is passed, as told.
+    if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error())
+}
+
+fn get(file: &File, kind: i32, start: i64, length: i64) -> libc::flock {
+    let mut lock = lock(kind, start, length);
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) }, 0);
+    lock
+}
+
+pub(crate) fn whole_file_locks(record: &mut Record, at: &Path) {
+    let (one, two) = (open(at), open(at));
+    let shared = FlockOperation::NonBlockingLockShared;
+    let alone = FlockOperation::NonBlockingLockExclusive;
+    record.note("one shares", flock(&one, shared));
+    record.note("two shares", flock(&two, shared));
+    record.note("one alone", flock(&one, alone));
+    record.note("two lets go", flock(&two, FlockOperation::Unlock));
+    record.note("one alone", flock(&one, alone));
+    record.child("tries_whole", at, 0, &[0]);
+    let copy = one.try_clone().expect("copied");
+    drop(one);
+    record.note("a copy holds it", flock(&two, alone));
+    drop(copy);
+    record.note("nobody does", flock(&two, alone));
+    record.note("let go", flock(&two, FlockOperation::Unlock));
+    record.child("tries_whole", at, 0, &[0]);
+    record.note("what a process held that has ended", flock(&two, alone));
+}
+
+/// Another process tries to have the lock, and ends with what it has.
+pub(crate) fn tries_whole(record: &mut Record, at: &Path) {
+    let file = open(at);
+    record.note("another process alone", flock(&file, FlockOperation::NonBlockingLockExclusive));
+    record.note("another process shares", flock(&file, FlockOperation::NonBlockingLockShared));
+}
+
+pub(crate) fn record_locks(record: &mut Record, at: &Path) {
+    let file = open(at);
+    record.note("write lock", set(&file, libc::F_WRLCK, 100, 100, false));
+    record.note("read lock", set(&file, libc::F_RDLCK, 300, 100, false));
+    record.note("in two", set(&file, libc::F_UNLCK, 140, 20, false));
+    record.child("tries_records", at, 0, &[0]);
+    let seen = get(&file, libc::F_WRLCK, 0, 0);
+    record.see("its own locks are none to it", seen.l_type == libc::F_UNLCK as i16);
+    // The rule that surprises: any descriptor of the file that the process closes.
+    drop(open(at));
+    record.child("tries_records", at, 0, &[0]);
+    record.note("to the end", set(&file, libc::F_WRLCK, 0, 0, false));
+    record.note(
+        "of what is open for reading",
+        set(&File::open(at.join("locked")).expect("opened"), libc::F_WRLCK, 0, 1, false),
+    );
+    record.child("tries_records", at, 0, &[0]);
+}
+
+/// Another process tries to lock parts, and asks who holds them.
+pub(crate) fn tries_records(record: &mut Record, at: &Path) {
+    let file = open(at);
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    for (kind, start, length) in [
+        (libc::F_WRLCK, 0, 100),
+        (libc::F_WRLCK, 100, 1),
+        (libc::F_RDLCK, 139, 1),
+        (libc::F_WRLCK, 140, 20),
+        (libc::F_RDLCK, 300, 100),
+        (libc::F_WRLCK, 300, 100),
+        (libc::F_WRLCK, 1 << 40, 0),
+    ] {
+        let held = get(&file, kind, start, length);
+        let by = (held.l_type, held.l_start, held.l_len, Some(held.l_pid) == parent);
+        record.see(&format!("holder of {start} {length}"), by);
+        record.note(
+            &format!("another process, {kind} {start} {length}"),
+            set(&file, kind, start, length, false),
+        );
+    }
+}
+
+pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
+    let file = open(at);
+    record.note("alone", flock(&file, FlockOperation::LockExclusive));
+    let path = at.to_path_buf();
+    let waiter = std::thread::spawn(move || {
+        let begun = Instant::now();
+        let got = flock(open(&path), FlockOperation::LockExclusive);
+        (got, begun.elapsed() >= Duration::from_millis(100))
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    record.note("let go", flock(&file, FlockOperation::Unlock));
+    let (got, waited) = waiter.join().expect("no panic");
+    record.note("another waited for it", got);
+    record.see("until then", waited);
+    record.note("records", set(&file, libc::F_WRLCK, 0, 10, true));
+    // A process that waits can be ended.
+    let mut waiting = start_child("tries_whole", at, 0, &[0]);
+    let _ = waiting.wait();
+    fs::remove_file(at.join("locked")).expect("gone");
+    record.note("of a file without a name", set(&file, libc::F_WRLCK, 0, 10, false));
+}

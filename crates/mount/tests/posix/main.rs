@@ -1,0 +1,78 @@
+//! The calls of POSIX and Linux on files, each made in the mount and in a plain directory beside its
+//! source: results, errors and what is left must be the same. What differs by design is in
+//! `differences`, with the difference.
+//!
+//! A check writes down what each call gave; the two records are compared. So the plain file system
+//! is the oracle, and a check cannot pass by accident on both.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+#![allow(unsafe_code, reason = "mappings, other users' processes")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod contents;
+mod differences;
+mod directories;
+mod locks;
+mod names;
+mod permissions;
+mod record;
+mod tree;
+
+use common::mounted;
+use foreseek_mount::Policy;
+use record::Record;
+use std::path::Path;
+
+/// Runs a check in both directories and compares.
+fn same(name: &str, check: fn(&mut Record, &Path)) {
+    let Some(mount) = mounted(Policy::Plain) else { return };
+    let run = |directory: &Path| {
+        let mut record = Record::default();
+        check(&mut record, directory);
+        record.lines
+    };
+    let expected = run(&mount.plain);
+    let seen = run(&mount.point);
+    assert!(!expected.is_empty(), "{name} writes nothing down");
+    for (number, (seen, expected)) in seen.iter().zip(&expected).enumerate() {
+        assert_eq!(seen, expected, "{name}, line {number}");
+    }
+    assert_eq!(seen.len(), expected.len(), "{name}: lines");
+    let plain = tree::of(&mount.plain);
+    assert_eq!(tree::of(&mount.point), plain, "{name}: what is left, through the mount");
+    assert_eq!(tree::of(&mount.source), plain, "{name}: what is left in the source");
+}
+
+macro_rules! checks {
+    ($($module:ident: $($name:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $name() {
+                same(stringify!($name), $module::$name);
+            }
+        )*)*
+
+        /// A check by name, for processes of other users.
+        fn check_of(name: &str) -> fn(&mut Record, &Path) {
+            record::PARTS.iter().find(|(part, _)| *part == name).map(|(_, check)| *check).expect(name)
+        }
+    };
+}
+
+checks! {
+    names: renames renames_with_flags renames_over_open_files unlinks_while_open hard_links symlinks
+        names_and_their_limits special_files opens;
+    contents: truncates appends appends_of_two_processes extended_attributes mappings direct_io
+        sparse_files allocations copies times;
+    directories: large_directories deletes_while_reading removed_directories;
+    permissions: of_other_users of_sticky_directories of_setgid_directories of_set_user_id_files
+        of_access_lists of_supplementary_groups;
+    locks: whole_file_locks record_locks waits_for_locks;
+}
+
+/// Runs a part of a check when this program was started for it; no test otherwise.
+#[test]
+fn child() {
+    record::run_as_child(check_of);
+}
