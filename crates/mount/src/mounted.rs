@@ -33,6 +33,8 @@ const THREADS: usize = 16;
 /// Of the descriptors that this process may have: the share that files known to the kernel may hold
 /// where there are no handles. The rest is for open files.
 const DESCRIPTORS_SHARE: u64 = 2;
+/// Descriptors where the system sets no limit: as many as Linux allows unless told otherwise.
+const DESCRIPTORS_MOST: u64 = 1 << 20;
 /// Between looks at whether a session has ended.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -59,7 +61,7 @@ impl Mounted {
         }
         let options = mount_point::check(options)?;
         let root = open_source(&options.source)?;
-        let descriptors = raise_descriptor_limit();
+        let descriptors = set_descriptor_limit(options.descriptors);
         let nodes = Nodes::new(root, options.use_handles, (descriptors / DESCRIPTORS_SHARE) as usize)
             .context("look at", &options.source)?;
         let mut remarks = Vec::new();
@@ -238,12 +240,14 @@ fn open_source(path: &Path) -> Result<OwnedFd, Error> {
     rustix::fs::openat(CWD, path, flags, Mode::empty()).context("open", path)
 }
 
-/// Each open file takes a descriptor here: as many as this process may have at most.
-fn raise_descriptor_limit() -> u64 {
+/// Each open file takes a descriptor here: as many as are wanted, or as this process may have at
+/// most.
+fn set_descriptor_limit(wanted: Option<u64>) -> u64 {
     let now = getrlimit(Resource::Nofile);
-    let most = now.maximum.unwrap_or(1 << 20);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: now.maximum });
-    if raised.is_ok() { most } else { now.current.unwrap_or(most) }
+    let most = now.maximum.unwrap_or(DESCRIPTORS_MOST);
+    let limit = wanted.unwrap_or(most).min(most);
+    let set = setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: now.maximum });
+    if set.is_ok() { limit } else { now.current.unwrap_or(limit) }
 }
 
 /// Mounts, and shakes hands with the kernel.
@@ -304,7 +308,9 @@ mod tests {
 
     #[test]
     fn the_descriptor_limit_is_what_can_be_had() {
-        let most = raise_descriptor_limit();
+        let most = set_descriptor_limit(None);
         assert_eq!(getrlimit(Resource::Nofile).current, Some(most));
+        assert_eq!(set_descriptor_limit(Some(most - 1)), most - 1);
+        assert_eq!(set_descriptor_limit(Some(most + 1)), most);
     }
 }

@@ -18,6 +18,8 @@ pub struct MountOptions {
     /// Remember files by handles where the file system gives them. False only to test what happens
     /// where it does not.
     pub use_handles: bool,
+    /// Descriptors that the server may have. `None` for as many as the system lets it.
+    pub descriptors: Option<u64>,
 }
 
 impl MountOptions {
@@ -30,6 +32,7 @@ impl MountOptions {
             read_only: false,
             request_timeout: None,
             use_handles: true,
+            descriptors: None,
         }
     }
 }

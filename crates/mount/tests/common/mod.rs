@@ -4,8 +4,10 @@
 //! The server is this test program again, told by its environment to run [`server`] alone.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(dead_code, reason = "each test program uses its part")]
+#![allow(unsafe_code, reason = "the signals of a child")]
 
 use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -60,6 +62,7 @@ pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions
     options.request_timeout = Some(REQUEST_TIMEOUT);
     change(&mut options);
     let settings = Settings { mount: options, policy, memory_bytes: 64 << 20, profile: None };
+    let point = settings.mount.mount_point.clone();
     let mut mount = TestMount { source, plain, point, server: None, settings, _place: place };
     mount.start();
     Some(mount)
@@ -69,13 +72,14 @@ impl TestMount {
     /// Starts the server and waits until it serves.
     pub(crate) fn start(&mut self) {
         let settings = serde_json::to_string(&self.settings).expect("text");
-        let child = Command::new(std::env::current_exe().expect("this program"))
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command
             .args(["common::server", "--exact", "--nocapture"])
             .env(SERVER, settings)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("a server");
-        self.server = Some(child);
+            .stdout(Stdio::null());
+        // SAFETY: only system calls are made between fork and exec.
+        unsafe { command.pre_exec(block_end_signals) };
+        self.server = Some(command.spawn().expect("a server"));
         wait_for("the server", || client::status(&self.point).is_ok());
     }
 
@@ -125,6 +129,21 @@ impl Drop for TestMount {
             let _ = server.wait();
         }
     }
+}
+
+/// The server waits for these in one thread; here the test harness has threads of its own, which
+/// would be ended by them.
+fn block_end_signals() -> std::io::Result<()> {
+    // SAFETY: a signal set is plain memory, which sigemptyset initialises before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+    Ok(())
 }
 
 /// Waits until something is so; fails if it does not come to be.
