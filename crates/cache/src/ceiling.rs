@@ -8,8 +8,10 @@
 //!
 //! What the paper leaves open, and what is done here:
 //!
-//! - *The rate* is a moving average over epochs, in misses a second. The threshold for "increases
-//!   obviously" is a number of misses a second and a share of the rate before, whichever is larger.
+//! - *The rate* is that of misses among the pages referenced, as a moving average over epochs. Misses a
+//!   second would fall with the throughput: a ceiling so low that streams are read in small pieces has
+//!   few of them. The threshold for "increases obviously" is a rate and a share of the rate before, whichever is
+//!   larger.
 //! - *At a limit* (nothing, or all memory that can be cache) a step is no step, and the rate tells nothing
 //!   about it. The ceiling goes back by a unit; if the rate rises with that, the next step leads to the limit
 //!   again. It never sticks there.
@@ -53,7 +55,7 @@ pub struct Settings {
     pub unit: Pages,
     /// Where the first step leads.
     pub first: Direction,
-    /// By how many misses a second the rate has to rise to turn the ceiling, at least.
+    /// By how many misses a page referenced the rate has to rise to turn the ceiling, at least.
     pub rise: f64,
     /// By which share of itself the rate has to rise, at least.
     pub rise_share: f64,
@@ -64,13 +66,21 @@ pub struct Settings {
 impl Settings {
     /// The paper's start and epoch with this unit and first step.
     ///
-    /// The paper tells neither its threshold nor its weights. Misses come by chance: of 8 a
-    /// second an epoch of 4 s counts 32 with a standard deviation of 5.7, which is 1.4 a second. A rise of
-    /// 2 a second, or of a tenth, is seldom chance; half the weight on the newest epoch lets a change show
-    /// in the epoch after the step that made it.
+    /// The paper tells neither its threshold nor its weights. Misses come by chance: of 100 in an epoch
+    /// the standard deviation is 10. A rise of a tenth of an average that gives the newest epoch half
+    /// the weight, so of a fifth from one epoch to the next, is seldom chance there; less than one
+    /// page in a thousand is not worth a step.
     #[must_use]
     pub fn paper(unit: Pages, first: Direction) -> Self {
-        Self { start: 0.25, epoch: Nanos::from_secs(4), unit, first, rise: 2.0, rise_share: 0.1, weight: 0.5 }
+        Self {
+            start: 0.25,
+            epoch: Nanos::from_secs(4),
+            unit,
+            first,
+            rise: 0.001,
+            rise_share: 0.1,
+            weight: 0.5,
+        }
     }
 }
 
@@ -83,6 +93,8 @@ pub struct Ceiling {
     most: Pages,
     direction: Direction,
     began: Instant,
+    /// Pages referenced before this epoch.
+    referenced: Pages,
     /// Misses of this epoch, and of all before it.
     epoch: Misses,
     total: Misses,
@@ -115,6 +127,7 @@ impl Ceiling {
             most,
             direction: settings.first,
             began: now,
+            referenced: Pages::ZERO,
             epoch: Misses::default(),
             total: Misses::default(),
             before: None,
@@ -155,13 +168,19 @@ impl Ceiling {
         self.began + self.settings.epoch
     }
 
-    /// Ends the epoch if it is over. One that is ended late is one longer epoch.
-    pub fn tick(&mut self, now: Instant) {
+    /// Ends the epoch if it is over. `referenced` is how many pages have been referenced since the start,
+    /// missed or not. An epoch that is ended late is one longer epoch; where nothing was referenced, nothing
+    /// is known, and it goes on.
+    pub fn tick(&mut self, now: Instant, referenced: Pages) {
         if now < self.deadline() {
             return;
         }
-        let seconds = (now - self.began).as_secs_f64();
-        let rate = if seconds > 0.0 { self.epoch.sum() as f64 / seconds } else { 0.0 };
+        self.began = now;
+        let touched = referenced - self.referenced;
+        if touched.is_zero() {
+            return;
+        }
+        let rate = self.epoch.sum() as f64 / touched.get() as f64;
         let missed = self.epoch.sum() > 0;
         let average = self.before.map_or(rate, |(before, _)| before + self.settings.weight * (rate - before));
         match self.before {
@@ -176,7 +195,7 @@ impl Ceiling {
         self.before = Some((average, missed));
         self.total = self.misses();
         self.epoch = Misses::default();
-        self.began = now;
+        self.referenced = referenced;
     }
 
     /// Moves by a unit; back, where that is beyond a limit.
@@ -209,12 +228,12 @@ mod tests {
         Ceiling::new(Settings::paper(UNIT, first), Pages(memory), Pages(most), Instant::ZERO)
     }
 
-    /// Ends an epoch in which so many misses a second came. Answers the ceiling.
-    fn epoch(ceiling: &mut Ceiling, rate: u64) -> u64 {
-        for miss in 0..rate * 4 {
+    /// Ends an epoch in which so many of 1000 pages were missed. Answers the ceiling.
+    fn epoch(ceiling: &mut Ceiling, misses: u64) -> u64 {
+        for miss in 0..misses {
             ceiling.missed(if miss % 2 == 0 { Status::Lru } else { Status::Prefetched });
         }
-        ceiling.tick(ceiling.deadline());
+        ceiling.tick(ceiling.deadline(), ceiling.referenced + Pages(1000));
         ceiling.pages().get()
     }
 
@@ -225,7 +244,7 @@ mod tests {
         // Averages: 20, 20, 16, 22, 21, 24.5.
         let way: Vec<u64> = [20, 20, 12, 28, 20, 28].map(|rate| epoch(&mut one, rate)).into();
         assert_eq!(way, [110, 120, 130, 120, 110, 120]);
-        assert_eq!(one.misses(), Misses { lru: 256, prefetched: 256 });
+        assert_eq!(one.misses(), Misses { lru: 64, prefetched: 64 });
     }
 
     #[test]
@@ -277,14 +296,32 @@ mod tests {
     fn a_late_tick_is_a_longer_epoch() {
         let mut one = ceiling(Direction::Up, 400, 400);
         epoch(&mut one, 10);
-        (0..80).for_each(|_| one.missed(Status::Lru));
+        (0..20).for_each(|_| one.missed(Status::Lru));
         let before = one.pages();
-        one.tick(Instant::ZERO + Nanos::from_secs(7));
+        one.tick(Instant::ZERO + Nanos::from_secs(7), Pages(2500));
         assert_eq!(one.pages(), before, "an epoch that is not over");
-        // 80 misses in 8 s are the same 10 a second.
-        one.tick(Instant::ZERO + Nanos::from_secs(12));
+        // 20 misses of 2000 pages are the same 10 of 1000.
+        one.tick(Instant::ZERO + Nanos::from_secs(12), Pages(3000));
         assert_eq!(one.pages(), before + UNIT);
         assert_eq!(one.deadline(), Instant::ZERO + Nanos::from_secs(16));
+    }
+
+    #[test]
+    fn throughput_is_no_miss_rate() {
+        let mut one = ceiling(Direction::Up, 400, 400);
+        epoch(&mut one, 10);
+        let before = one.pages();
+        // Twice as many misses of twice as many pages.
+        (0..20).for_each(|_| one.missed(Status::Prefetched));
+        one.tick(one.deadline(), Pages(3000));
+        assert_eq!(one.pages(), before + UNIT);
+    }
+
+    #[test]
+    fn an_epoch_in_which_nothing_is_referenced_goes_on() {
+        let mut one = ceiling(Direction::Up, 400, 400);
+        one.tick(one.deadline(), Pages::ZERO);
+        assert_eq!((one.pages(), one.deadline()), (Pages(100), Instant::ZERO + Nanos::from_secs(8)));
     }
 
     proptest! {
@@ -295,7 +332,7 @@ mod tests {
             let mut one = ceiling(first, start * 4 * UNIT.get(), 40 * UNIT.get());
             for round in 0..200 {
                 let steps = (one.pages().get() / UNIT.get()).abs_diff(bottom);
-                // Each step away costs 10 misses a second and a quarter of what there is.
+                // Each step away costs 10 misses of 1000 pages and a quarter of what there is.
                 let rate = 10.0 * 1.3f64.powi(steps as i32) + 10.0 * steps as f64;
                 epoch(&mut one, rate as u64);
                 let away = (one.pages().get() / UNIT.get()).abs_diff(bottom);

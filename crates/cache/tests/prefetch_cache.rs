@@ -86,6 +86,15 @@ fn values_need_not_be_copied() {
     assert_eq!(cache.len(), Pages(1));
 }
 
+#[test]
+fn a_range_that_is_longer_than_the_cache_is_not_walked() {
+    let (mut cache, _) = with(&[1; 3]);
+    let keys = (0..1000u32).map(|_| -> u32 { panic!("three pages are fewer to look at") });
+    let mut gone = Vec::new();
+    cache.take_all(keys, |key| *key > 0, |key, _| gone.push(key));
+    assert_eq!((gone, cache.len()), (vec![1, 2], Pages(1)));
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Page {
     key: u32,

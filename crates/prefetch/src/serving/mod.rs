@@ -340,7 +340,8 @@ impl Engine for ServingEngine {
     fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
         self.begin(now);
         self.now = self.now.max(now);
-        self.ceiling.tick(self.now);
+        let read = self.stats.hits + self.stats.joined + self.stats.missed;
+        self.ceiling.tick(self.now, read);
         match event {
             Event::Opened { stream, object, length, who, .. } => {
                 self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);

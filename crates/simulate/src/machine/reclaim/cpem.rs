@@ -48,6 +48,8 @@ pub struct Cpem {
     history: EvictionHistory<(ObjectId, PageIndex)>,
     ceiling: Ceiling,
     streams: StreamCount<StreamId>,
+    /// Pages that were referenced.
+    referenced: Pages,
     /// By frame number.
     pages: Vec<Page>,
 }
@@ -65,6 +67,7 @@ impl Cpem {
             history: EvictionHistory::of(total),
             ceiling: Ceiling::new(ceiling, total, most, Instant::ZERO),
             streams,
+            referenced: Pages::ZERO,
             pages: Vec::new(),
         }
     }
@@ -98,6 +101,7 @@ impl Reclaim for Cpem {
 
     fn referenced(&mut self, _now: Instant, frame: FrameNo) {
         self.pages[frame.0 as usize].used = true;
+        self.referenced += Pages(1);
         let held = self.prefetched.is_held(&frame);
         if self.prefetched.take(&frame).is_some() {
             self.lists.insert(frame.0, held);
@@ -148,7 +152,7 @@ impl Reclaim for Cpem {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.ceiling.tick(now);
+        self.ceiling.tick(now, self.referenced);
     }
 
     fn bound(&mut self, now: Instant, streams: usize) -> Option<Pages> {
@@ -180,19 +184,20 @@ mod tests {
         Cpem::new(&memory(), CeilingSettings::paper(Pages(10), Direction::Up), StreamCount::Open)
     }
 
-    /// Puts a page into the frame of its number, for the process of its number divided by 100.
+    /// A page in the frame of its number, for the process and stream of its number divided by 100.
+    fn at(page: u32, why: Why) -> Inserted {
+        Inserted {
+            frame: FrameNo(page),
+            object: OBJECT,
+            page: PageIndex(u64::from(page)),
+            why,
+            who: Who(page / 100),
+            stream: StreamId(u64::from(page / 100)),
+        }
+    }
+
     fn insert(cpem: &mut Cpem, now: u64, page: u32, why: Why) {
-        cpem.inserted(
-            Instant(now),
-            Inserted {
-                frame: FrameNo(page),
-                object: OBJECT,
-                page: PageIndex(u64::from(page)),
-                why,
-                who: Who(page / 100),
-                stream: StreamId(u64::from(page / 100)),
-            },
-        );
+        cpem.inserted(Instant(now), at(page, why));
         cpem.held(FrameNo(page), false);
     }
 
@@ -275,6 +280,8 @@ mod tests {
         // One unit up in the first epoch, half of 2,896 KiB twice.
         open.resized(Instant::ZERO, Pages(100_000));
         assert_eq!(open.deadline(), Some(Instant::ZERO + Nanos::from_secs(4)));
+        open.inserted(Instant::ZERO, at(0, Why::Demand));
+        open.referenced(Instant::ZERO, FrameNo(0));
         open.tick(Instant::ZERO + Nanos::from_secs(4));
         assert_eq!(open.bound(Instant::ZERO, 1), Some(Pages(32_768 + 1_448)));
     }
@@ -282,15 +289,7 @@ mod tests {
     #[test]
     fn open_files_that_nobody_reads_take_no_share_from_the_active() {
         let mut active = by_name("cpem-active", &Memory::of(Bytes::mib(512))).expect("a name");
-        let inserted = |stream: u32| Inserted {
-            frame: FrameNo(stream),
-            object: OBJECT,
-            page: PageIndex(u64::from(stream)),
-            why: Why::Ahead,
-            who: Who(1),
-            stream: StreamId(u64::from(stream)),
-        };
-        (0..4).for_each(|stream| active.inserted(Instant::ZERO, inserted(stream)));
+        (0..4).for_each(|stream| active.inserted(Instant::ZERO, at(stream * 100, Why::Ahead)));
         assert_eq!(active.bound(Instant::ZERO, 512), Some(Pages(8192)));
         active.closed(Instant::ZERO, StreamId(3));
         active.closed(Instant::ZERO, StreamId(2));

@@ -55,19 +55,21 @@ pub const NAMES: &[(&str, &str)] = &[
     ("linux-2.6", "an active and an inactive list"),
     ("cpem", "these, and a prefetch cache shared by all open files"),
     ("cpem-active", "the same, shared by the files that are read ahead"),
+    ("cpem-fixed", "as cpem, but no miss moves its ceiling"),
 ];
 
 /// The page replacement of a name, for a machine with this memory.
 #[must_use]
 pub fn by_name(name: &str, memory: &Memory) -> Option<Box<dyn Reclaim>> {
-    let cpem = |streams| {
-        let ceiling = CeilingSettings::paper(memory.low, Direction::Up);
+    let cpem = |unit, streams| {
+        let ceiling = CeilingSettings::paper(unit, Direction::Up);
         Box::new(Cpem::new(memory, ceiling, streams))
     };
     Some(match name {
         "linux-2.6" => Box::new(Linux26::new()),
-        "cpem" => cpem(StreamCount::Open),
-        "cpem-active" => cpem(StreamCount::Active(ActiveStreams::new(ACTIVE_WINDOW))),
+        "cpem" => cpem(memory.low, StreamCount::Open),
+        "cpem-active" => cpem(memory.low, StreamCount::Active(ActiveStreams::new(ACTIVE_WINDOW))),
+        "cpem-fixed" => cpem(Pages::ZERO, StreamCount::Open),
         _ => return None,
     })
 }

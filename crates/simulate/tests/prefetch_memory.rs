@@ -1,0 +1,38 @@
+//! What a prefetch cache changes in a machine whose memory is short: golden numbers of 512 request
+//! handlers in 512 MB (TR-840 section 5).
+
+use foreseek_device::Profile;
+use foreseek_simulate::experiment::{Experiment, Policy, SetUp, run};
+use foreseek_simulate::machine::Counters;
+use foreseek_units::{Nanos, Pages};
+
+/// The queue is never congested: with its 128 requests, read-ahead would be cancelled all the time
+/// (`docs/simulator.md`), and nothing prefetched that could thrash.
+const NEVER: usize = 1 << 20;
+
+fn counters(policy: &str) -> Counters {
+    let mut experiment = Experiment::new("prefetch-memory", SetUp::Tr840, "one-rand-10");
+    experiment.devices = Profile::builtin("ibm-36g-51").into_iter().collect();
+    experiment.policies = vec![Policy::from(policy)];
+    experiment.concurrency = vec![512];
+    experiment.seeds = vec![1];
+    experiment.warm_up = Nanos::from_secs(40);
+    experiment.duration = Nanos::from_secs(40);
+    experiment.block.congested_above = NEVER;
+    experiment.block.uncongested_below = NEVER;
+    let results = run(&experiment, 1, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    results.points[0].runs[0].report.counters
+}
+
+#[test]
+fn golden_a_prefetch_cache_ends_most_thrashing() {
+    let lists = counters("competitive");
+    let cpem = counters("competitive+cpem");
+    let active = counters("competitive+cpem-active");
+    let pages = |counters: Counters| [counters.thrashed, counters.used, counters.wasted].map(Pages::get);
+    assert_eq!(
+        [lists, cpem, active].map(pages),
+        [[5696, 53661, 11563], [632, 74561, 3258], [2442, 24651, 591]]
+    );
+    assert!(cpem.thrashed * 2 < lists.thrashed, "{:?} of {:?}", cpem.thrashed, lists.thrashed);
+}
