@@ -16,6 +16,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// A file that cannot be read, is longer, is no UTF-8 text, or ends within its compressed data.
 pub fn read(operation: &'static str, path: &Path, limit: u64) -> Result<String, Error> {
     let file = |cause: io::Error| Error::File { operation, path: path.to_owned(), cause };
+    if path.is_dir() {
+        return Err(file(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, a file is wanted")));
+    }
     let mut source = BufReader::new(File::open(path).map_err(file)?);
     let mut first = Vec::with_capacity(GZIP.len());
     source.by_ref().take(GZIP.len() as u64).read_to_end(&mut first).map_err(file)?;
@@ -77,6 +80,8 @@ mod tests {
 
     #[test]
     fn what_is_no_text_or_too_long_is_refused() {
+        let folder = read("read the trace", Path::new("/"), 10).unwrap_err().to_string();
+        assert!(folder.contains("it is a folder, a file is wanted"), "{folder}");
         assert!(complaint(b"0123456789x", 10).contains("more than 10 bytes"));
         assert!(complaint(&gzip(&[b'x'; 5000]), 10).contains("more than 10 bytes"));
         assert!(complaint(b"ab\xff", 10).contains("byte 2 is not UTF-8"));

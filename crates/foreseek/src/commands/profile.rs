@@ -60,6 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     outputs.iter().try_for_each(|path| check_output(path))?;
     ensure!(outputs.len() < 2 || outputs[0] != outputs[1], "--output and --svg are the same file");
     let mut target = Target::open(&args.target)?;
+    profiler::check_size(&target).with_context(|| format!("cannot profile {}", args.target.display()))?;
     if !args.force {
         target.check_idle()?;
     }

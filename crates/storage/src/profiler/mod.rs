@@ -79,6 +79,18 @@ const OUTLIER: u64 = 4;
 /// standard deviations of the mean of the fewest reads.
 const SURPRISE: f64 = 0.2;
 
+/// Refuses what is too small to be measured, which can be said before it is watched.
+///
+/// # Errors
+/// It is.
+pub fn check_size(probe: &dyn Probe) -> Result<(), Error> {
+    let capacity = probe.capacity();
+    if capacity < CAPACITY_LEAST {
+        return Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST });
+    }
+    Ok(())
+}
+
 /// Measures a device. `seed` decides where is read: give another one for each run.
 ///
 /// # Errors
@@ -90,10 +102,7 @@ pub fn profile(
     seed: u64,
     progress: Progress<'_>,
 ) -> Result<Findings, Error> {
-    let capacity = probe.capacity();
-    if capacity < CAPACITY_LEAST {
-        return Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST });
-    }
+    check_size(probe)?;
     let mut session = Session::new(probe, plan, seed, progress);
     for _ in 0..TURN_TRIALS {
         if let Some(platter) = turns::measure(&mut session)? {
