@@ -80,6 +80,19 @@ pub struct Counters {
     pub transfer_time: Nanos,
 }
 
+impl Counters {
+    /// Notes that a request ended.
+    pub(crate) fn count(&mut self, io: Io, outcome: Outcome) {
+        self.requests += 1;
+        match (outcome, io.op) {
+            (Outcome::Failed, _) => self.failed += 1,
+            (Outcome::Done, Op::Read) => self.read += io.range.len().bytes(),
+            (Outcome::Done, Op::Write) => self.written += io.range.len().bytes(),
+            (Outcome::Done, Op::Flush) => {}
+        }
+    }
+}
+
 /// A disk, a whole array or a remote volume, its queue inside.
 ///
 /// The driver calls [`submit`](Device::submit) as requests arrive, asks [`next`](Device::next)

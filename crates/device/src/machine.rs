@@ -1,8 +1,8 @@
-//! The shell of an event machine: its time, when it next has something to do, and the loop that lets
-//! time pass. What happens at each moment is the machine's own.
+//! The shell of an event machine: its time, when it next has something to do, the loop that lets time
+//! pass, and the device that it is for a driver. What happens at each moment is the machine's own.
 
-use crate::io::Finished;
-use foreseek_units::Instant;
+use crate::io::{Counters, Device, Finished, Full, Io};
+use foreseek_units::{Instant, Sectors};
 
 /// A machine's time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,9 +34,24 @@ impl Clock {
 }
 
 /// Something that does what is due at a time and then knows when it has something to do again.
-pub(crate) trait Machine {
+pub(crate) trait Machine: Send {
     /// Its time.
-    fn clock(&mut self) -> &mut Clock;
+    fn clock(&self) -> &Clock;
+
+    /// Its time, to be changed.
+    fn clock_mut(&mut self) -> &mut Clock;
+
+    /// Whether it takes no more requests for now.
+    fn is_full(&self) -> bool;
+
+    /// Takes a request, which it has room for, and has its clock wake it.
+    fn arrive(&mut self, now: Instant, io: Io);
+
+    /// What it holds.
+    fn sectors(&self) -> Sectors;
+
+    /// What it has done up to now.
+    fn counted(&self) -> Counters;
 
     /// Does what happens at `now`; answers when something will happen next.
     fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant>;
@@ -45,10 +60,37 @@ pub(crate) trait Machine {
     fn pass(&mut self, now: Instant, done: &mut Vec<Finished>) {
         while let Some(at) = self.clock().next.filter(|at| *at <= now) {
             let at = self.clock().arrival(at);
-            self.clock().now = at;
-            self.clock().next = self.step(at, done);
+            self.clock_mut().now = at;
+            self.clock_mut().next = self.step(at, done);
         }
-        self.clock().now = self.clock().arrival(now);
+        self.clock_mut().now = self.clock().arrival(now);
+    }
+}
+
+impl<M: Machine> Device for M {
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
+        if self.is_full() {
+            return Err(Full);
+        }
+        let now = self.clock().arrival(now);
+        self.arrive(now, io);
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.clock().next()
+    }
+
+    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        self.pass(now, done);
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.sectors()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counted()
     }
 }
 
@@ -63,8 +105,28 @@ mod tests {
     struct Ticks(Clock);
 
     impl Machine for Ticks {
-        fn clock(&mut self) -> &mut Clock {
+        fn clock(&self) -> &Clock {
+            &self.0
+        }
+
+        fn clock_mut(&mut self) -> &mut Clock {
             &mut self.0
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+
+        fn arrive(&mut self, now: Instant, _: Io) {
+            self.0.wake(now);
+        }
+
+        fn sectors(&self) -> Sectors {
+            Sectors::ZERO
+        }
+
+        fn counted(&self) -> Counters {
+            Counters::default()
         }
 
         fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant> {
@@ -78,8 +140,8 @@ mod tests {
         let (mut ticks, mut done) = (Ticks::default(), Vec::new());
         ticks.pass(Instant(25), &mut done);
         assert!(done.is_empty(), "it has not been woken");
-        ticks.clock().wake(Instant(20));
-        ticks.clock().wake(Instant(90));
+        ticks.clock_mut().wake(Instant(20));
+        ticks.clock_mut().wake(Instant(90));
         ticks.pass(Instant(55), &mut done);
         // Woken for a time that has passed, it acts at once.
         assert_eq!(done.iter().map(|one| one.at.get()).collect::<Vec<_>>(), [25, 35, 45, 55]);

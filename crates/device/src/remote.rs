@@ -11,7 +11,7 @@
 //! last nanosecond.
 
 use crate::credit::Credit;
-use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::io::{Counters, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use crate::random::{mix, normal};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
@@ -179,13 +179,7 @@ impl Remote {
     fn complete(&mut self, now: Instant, done: &mut Vec<Finished>) {
         while let Some((at, io, outcome)) = self.leaving.front().copied().filter(|(at, ..)| *at <= now) {
             self.leaving.pop_front();
-            self.counters.requests += 1;
-            match (outcome, io.op) {
-                (Outcome::Failed, _) => self.counters.failed += 1,
-                (Outcome::Done, Op::Read) => self.counters.read += io.range.len().bytes(),
-                (Outcome::Done, Op::Write) => self.counters.written += io.range.len().bytes(),
-                (Outcome::Done, Op::Flush) => {}
-            }
+            self.counters.count(io, outcome);
             done.push(Finished { id: io.id, at, outcome });
             if self.occupied() == 0 && self.waiting.is_empty() {
                 self.counters.busy += at - self.busy_since;
@@ -195,7 +189,11 @@ impl Remote {
 }
 
 impl Machine for Remote {
-    fn clock(&mut self) -> &mut Clock {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
@@ -207,14 +205,12 @@ impl Machine for Remote {
         let leaving = self.leaving.front().map(|(at, ..)| *at);
         working.chain(leaving).chain(self.next_start()).min()
     }
-}
 
-impl Device for Remote {
-    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
-        if self.held() >= self.parts.depth {
-            return Err(Full);
-        }
-        let now = self.clock.arrival(now);
+    fn is_full(&self) -> bool {
+        self.held() >= self.parts.depth
+    }
+
+    fn arrive(&mut self, now: Instant, io: Io) {
         if self.held() == 0 {
             self.busy_since = now;
         }
@@ -222,22 +218,13 @@ impl Device for Remote {
         if let Some(start) = self.next_start() {
             self.clock.wake(start);
         }
-        Ok(())
     }
 
-    fn next(&self) -> Option<Instant> {
-        self.clock.next()
-    }
-
-    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        self.pass(now, done);
-    }
-
-    fn capacity(&self) -> Sectors {
+    fn sectors(&self) -> Sectors {
         self.parts.capacity
     }
 
-    fn counters(&self) -> Counters {
+    fn counted(&self) -> Counters {
         let mut counters = self.counters;
         if self.held() > 0 {
             counters.busy += self.clock.now() - self.busy_since;

@@ -26,7 +26,7 @@ pub(crate) use layout::{Level, Stripes};
 pub(crate) use plan::Members;
 
 use crate::disk::Disk;
-use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::io::{Counters, Device, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 use jobs::{Job, Where};
@@ -123,18 +123,8 @@ impl Array {
             let Some((index, _)) = due.min_by_key(|(_, (at, sequence, _))| (*at, *sequence)) else { return };
             let (at, _, request) = self.leaving.swap_remove(index);
             let Some(request) = self.requests.take(request) else { continue };
-            self.count(&request);
+            self.counters.count(request.io, request.outcome);
             done.push(Finished { id: request.io.id, at, outcome: request.outcome });
-        }
-    }
-
-    fn count(&mut self, request: &Request) {
-        self.counters.requests += 1;
-        match (request.outcome, request.io.op) {
-            (Outcome::Failed, _) => self.counters.failed += 1,
-            (Outcome::Done, Op::Read) => self.counters.read += request.io.range.len().bytes(),
-            (Outcome::Done, Op::Write) => self.counters.written += request.io.range.len().bytes(),
-            (Outcome::Done, Op::Flush) => {}
         }
     }
 
@@ -236,7 +226,11 @@ impl Array {
 }
 
 impl Machine for Array {
-    fn clock(&mut self) -> &mut Clock {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
@@ -260,14 +254,12 @@ impl Machine for Array {
         }
         self.next_event()
     }
-}
 
-impl Device for Array {
-    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
-        if self.requests.len() >= self.parts.depth {
-            return Err(Full);
-        }
-        let now = self.clock.arrival(now);
+    fn is_full(&self) -> bool {
+        self.requests.len() >= self.parts.depth
+    }
+
+    fn arrive(&mut self, now: Instant, io: Io) {
         self.sequence += 1;
         let request = Request {
             io,
@@ -283,22 +275,13 @@ impl Device for Array {
         let starts = now + self.parts.overhead;
         self.starting.push_back((starts, at));
         self.clock.wake(starts);
-        Ok(())
     }
 
-    fn next(&self) -> Option<Instant> {
-        self.clock.next()
-    }
-
-    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        self.pass(now, done);
-    }
-
-    fn capacity(&self) -> Sectors {
+    fn sectors(&self) -> Sectors {
         self.parts.capacity
     }
 
-    fn counters(&self) -> Counters {
+    fn counted(&self) -> Counters {
         let mut sum = self.counters;
         for disk in &self.parts.disks {
             let one = disk.counters();

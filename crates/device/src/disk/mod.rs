@@ -23,7 +23,7 @@ mod cache;
 
 use crate::controller::Controller;
 use crate::geometry::Place;
-use crate::io::{Counters, Device, Finished, Full, Io, Op, Outcome};
+use crate::io::{Counters, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use crate::mechanics::Mechanics;
 use crate::queue::{Choice, PASSED_OVER_LIMIT, Queue, Waiting, choose};
@@ -134,13 +134,7 @@ impl Disk {
     }
 
     fn account(&mut self, one: &Leaving) {
-        self.counters.requests += 1;
-        match (one.outcome, one.io.op) {
-            (Outcome::Failed, _) => self.counters.failed += 1,
-            (Outcome::Done, Op::Read) => self.counters.read += one.io.range.len().bytes(),
-            (Outcome::Done, Op::Write) => self.counters.written += one.io.range.len().bytes(),
-            (Outcome::Done, Op::Flush) => {}
-        }
+        self.counters.count(one.io, one.outcome);
         self.end_busy(one.at);
     }
 
@@ -271,7 +265,11 @@ impl Disk {
 }
 
 impl Machine for Disk {
-    fn clock(&mut self) -> &mut Clock {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
@@ -284,14 +282,12 @@ impl Machine for Disk {
         self.release_flushes(now);
         self.next_event()
     }
-}
 
-impl Device for Disk {
-    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
-        if self.waiting.len() - self.cached.requests() + self.leaving.len() >= self.parts.depth {
-            return Err(Full);
-        }
-        let now = self.clock.arrival(now);
+    fn is_full(&self) -> bool {
+        self.waiting.len() - self.cached.requests() + self.leaving.len() >= self.parts.depth
+    }
+
+    fn arrive(&mut self, now: Instant, io: Io) {
         if self.is_idle() {
             self.busy_since = now;
         }
@@ -316,22 +312,13 @@ impl Device for Disk {
             cached: false,
         });
         self.clock.wake(ready);
-        Ok(())
     }
 
-    fn next(&self) -> Option<Instant> {
-        self.clock.next()
-    }
-
-    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        self.pass(now, done);
-    }
-
-    fn capacity(&self) -> Sectors {
+    fn sectors(&self) -> Sectors {
         self.parts.capacity
     }
 
-    fn counters(&self) -> Counters {
+    fn counted(&self) -> Counters {
         let mut counters = self.counters;
         if !self.is_idle() {
             counters.busy += self.clock.now() - self.busy_since;

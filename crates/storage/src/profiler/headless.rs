@@ -34,6 +34,8 @@ const REQUESTS_AT_A_TIME: usize = 32;
 const FILLINGS: usize = 4;
 /// Large requests at a time on a link that few keep busy.
 const FEW_AT_A_TIME: usize = 4;
+/// As good as the best.
+const NEARLY: f64 = 0.9;
 /// Requests that wait so many times as long as an answer takes wait for the link.
 const LINK_BOUND: f64 = 4.0;
 /// Slices of a sustained run.
@@ -103,7 +105,7 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
     let at_a_time = busy_with(session, rough)?;
     let bytes = sustain(session, session.plan.sustained / 2, at_a_time, REQUEST)?;
     session.begin("pages a second", 0.25);
-    let reads = sustain(session, session.plan.sustained / 2, DEEPEST, PAGE)?;
+    let reads = sustain(session, session.plan.sustained / 2, deep_enough(&depths), PAGE)?;
     let byte_credit = credit::of(&bytes);
     let operation_credit = credit::of(&reads);
     let rate =
@@ -129,6 +131,14 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
     Ok((Headless { latency, rate, limit, deepest: DEEPEST, byte_credit, operation_credit }, depths))
 }
 
+/// How many pages at a time bring as many a second as can be had, and twice as many to be sure: where few
+/// do, more would only make slices too long.
+fn deep_enough(depths: &[DepthPoint]) -> usize {
+    let best = depths.iter().map(|point| point.reads_per_second).fold(0.0, f64::max);
+    let enough = depths.iter().find(|point| point.reads_per_second >= best * NEARLY);
+    enough.map_or(DEEPEST, |point| (2 * point.depth).clamp(FEW_AT_A_TIME, DEEPEST))
+}
+
 /// How many large requests at a time keep the device busy: few where they wait for the link by far
 /// longer than an answer takes, and more would only make slices too long to show when credit runs out;
 /// otherwise many.
@@ -149,7 +159,10 @@ fn sustain(session: &mut Session<'_>, time: Nanos, depth: usize, size: Bytes) ->
     while session.elapsed() - began < time {
         let requests = requests(session, count, size);
         let slice = slice(session, &requests, depth)?;
-        slices.push(slice);
+        // The first ones, which only tell how many requests a slice takes, are too short to tell a rate.
+        if slice.time * 2 >= time / SLICES {
+            slices.push(slice);
+        }
         // How many requests a slice takes is found by the first ones.
         let wanted = (time / SLICES).as_secs_f64() / slice.time.as_secs_f64().max(1e-6);
         count = ((count as f64 * wanted.clamp(0.5, 4.0)) as usize).max(depth * FILLINGS);
