@@ -36,7 +36,7 @@ pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
 pub use layout::{EXTENTS_LIMIT, Layout};
 pub use memory::{Available, Bound, available};
-pub use page_cache::{KernelPageCache, Notice, Options};
+pub use page_cache::{DISK_STRIDE, KernelPageCache, Notice, Options};
 pub use pressure::PressureWatch;
 pub use privilege::has_gained_rights;
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST};

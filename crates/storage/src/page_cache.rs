@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Sectors between the addresses of one disk and the next: 8 PiB, more than any disk.
-const DISK_STRIDE: Sectors = Sectors(1 << 44);
+pub const DISK_STRIDE: Sectors = Sectors(1 << 44);
 
 /// Descriptors remembered for one object. One is enough to work; a few more let it go on when the
 /// host closes some of them.

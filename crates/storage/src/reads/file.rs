@@ -16,9 +16,10 @@ use crate::fd::HostFd;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// `STATX_DIOALIGN`.
 const DIOALIGN: u32 = 0x2000;
@@ -37,7 +38,7 @@ pub enum Access {
 pub struct ReadFile {
     direct: Option<(OwnedFd, Bytes)>,
     /// Opened when it is first needed, from the direct one.
-    buffered: OnceLock<OwnedFd>,
+    buffered: OnceLock<Arc<File>>,
     /// Whether the direct one refused a read.
     refused: AtomicBool,
 }
@@ -52,12 +53,18 @@ impl ReadFile {
         let (direct, buffered) = match open(fd, OFlags::DIRECT) {
             Ok(file) => match unit(file.as_fd()) {
                 Some(unit) => (Some((file, unit)), OnceLock::new()),
-                None => (None, OnceLock::from(open(fd, OFlags::empty())?)),
+                None => (None, OnceLock::from(plain(fd)?)),
             },
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => (None, OnceLock::from(open(fd, OFlags::empty())?)),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => (None, OnceLock::from(plain(fd)?)),
             Err(error) => return Err(error),
         };
         Ok(Self { direct, buffered, refused: AtomicBool::new(false) })
+    }
+
+    /// A file that is open already, to be read through the page cache.
+    #[must_use]
+    pub fn buffered_over(file: Arc<File>) -> Self {
+        Self { direct: None, buffered: OnceLock::from(file), refused: AtomicBool::new(false) }
     }
 
     /// How it is read now.
@@ -89,8 +96,8 @@ impl ReadFile {
     /// Some descriptor of it, for questions.
     #[must_use]
     pub fn any(&self) -> Option<BorrowedFd<'_>> {
-        let direct = self.direct.as_ref().map(|(file, _)| file);
-        direct.or(self.buffered.get()).map(AsFd::as_fd)
+        let direct = self.direct.as_ref().map(|(file, _)| file.as_fd());
+        direct.or_else(|| self.buffered.get().map(|file| file.as_fd()))
     }
 
     /// The descriptor to be read in this way.
@@ -125,18 +132,22 @@ impl ReadFile {
         HostFd::new(file.as_raw_fd()).ok_or(Errno::BADF)?.read_at(buffer, offset)
     }
 
-    fn buffered(&self) -> Result<&OwnedFd, Errno> {
+    fn buffered(&self) -> Result<&File, Errno> {
         if self.buffered.get().is_none() {
             let (file, _) = self.direct.as_ref().ok_or(Errno::BADF)?;
-            let _ = self.buffered.set(open(file.as_fd(), OFlags::empty())?);
+            let _ = self.buffered.set(plain(file.as_fd())?);
         }
-        self.buffered.get().ok_or(Errno::BADF)
+        self.buffered.get().map(AsRef::as_ref).ok_or(Errno::BADF)
     }
 }
 
 fn open(fd: BorrowedFd<'_>, more: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | more, Mode::empty())
+}
+
+fn plain(fd: BorrowedFd<'_>) -> Result<Arc<File>, Errno> {
+    Ok(Arc::new(File::from(open(fd, OFlags::empty())?)))
 }
 
 /// In which unit a file takes direct reads; `None` where that is none that divides a page.

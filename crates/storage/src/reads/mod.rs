@@ -91,12 +91,12 @@ pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 
 /// Makes reads.
 pub trait Reads: Send + Sync {
-    /// Makes a read, now or when others are over. Its end is told to the sink, never from within
-    /// this call.
-    ///
-    /// # Errors
-    /// It is stopping; the read comes back.
-    fn start(&self, read: Read) -> Result<(), Box<Read>>;
+    /// Makes reads, now or when others are over; those that lie together are best told together and in
+    /// order, for then the kernel may make one request of them. Their ends are told to the sink, never
+    /// from within this call. Those that were not taken come back: it is stopping, or a file could not
+    /// be opened.
+    #[must_use]
+    fn start(&self, reads: Vec<Read>) -> Vec<Read>;
 
     /// Takes no more reads and waits until those under way are over, at most so long; those that
     /// wait end with ECANCELED. Whether all are over: what is not keeps its memory until it is.

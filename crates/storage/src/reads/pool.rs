@@ -64,16 +64,17 @@ impl PoolReads {
 }
 
 impl Reads for PoolReads {
-    fn start(&self, read: Read) -> Result<(), Box<Read>> {
+    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
         let mut queue = self.shared.lock();
         if queue.stopping {
-            return Err(Box::new(read));
+            return reads;
         }
-        let line = if read.urgent { &mut queue.urgent } else { &mut queue.patient };
-        line.push_back(read);
-        drop(queue);
-        self.shared.work.notify_one();
-        Ok(())
+        for read in reads {
+            let line = if read.urgent { &mut queue.urgent } else { &mut queue.patient };
+            line.push_back(read);
+            self.shared.work.notify_one();
+        }
+        Vec::new()
     }
 
     fn stop(&self, patience: Duration) -> bool {

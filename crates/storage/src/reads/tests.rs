@@ -69,7 +69,7 @@ fn scattered_frames_get_the_pages_of_the_file_in_order() {
         let ids: Vec<FrameId> = (0..20).map(|at| FrameId(at * 13 % 64)).collect();
         let into = Target::Frames(frames.fill(&ids).expect("free"));
         let read = Read { token: 7, file, offset: ByteOffset(3 * PAGE_SIZE), into, urgent: true };
-        reads.start(read).expect("running");
+        assert!(reads.start(vec![read]).is_empty());
         let ended = next(from);
         assert_eq!((ended.read.token, ended.got, ended.error), (7, Bytes(20 * PAGE_SIZE), None));
         let Target::Frames(filling) = ended.read.into else { panic!("frames") };
@@ -88,7 +88,11 @@ fn more_runs_than_a_call_takes_are_read_in_several() {
         let frames = Frames::new(Pages(2 * pages as u64)).expect("memory");
         let ids: Vec<FrameId> = (0..pages as u32).map(|at| FrameId(2 * at)).collect();
         let into = Target::Frames(frames.fill(&ids).expect("free"));
-        reads.start(Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: false }).expect("running");
+        assert!(
+            reads
+                .start(vec![Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: false }])
+                .is_empty()
+        );
         let ended = next(from);
         assert_eq!((ended.got, ended.error), (Bytes(bytes.len() as u64), None));
         let Target::Frames(filling) = ended.read.into else { panic!("frames") };
@@ -108,7 +112,7 @@ fn the_end_of_a_file_comes_short_wherever_it_lies() {
             let ids: Vec<FrameId> = (0..8).map(FrameId).collect();
             let into = Target::Frames(frames.fill(&ids).expect("free"));
             let read = Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true };
-            reads.start(read).expect("running");
+            assert!(reads.start(vec![read]).is_empty());
             let ended = next(from);
             assert_eq!((ended.got, ended.error), (Bytes(length as u64), None));
         });
@@ -124,7 +128,7 @@ fn a_buffer_is_filled_too_from_any_aligned_place() {
         let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
         let into = Target::Buffer(arena.try_take(unit as usize * 2).expect("room"));
         let offset = ByteOffset(5 * unit);
-        reads.start(Read { token: 0, file, offset, into, urgent: true }).expect("running");
+        assert!(reads.start(vec![Read { token: 0, file, offset, into, urgent: true }]).is_empty());
         let ended = next(from);
         assert_eq!((ended.got, ended.error), (Bytes(2 * unit), None));
         let Target::Buffer(buffer) = ended.read.into else { panic!("a buffer") };
@@ -147,7 +151,7 @@ fn many_at_once_all_end_and_each_with_its_own() {
                         let into = Target::Frames(frames.fill(&[FrameId(token as u32)]).expect("free"));
                         let offset = ByteOffset(u64::from(at) * PAGE_SIZE);
                         let read = Read { token, file: Arc::clone(file), offset, into, urgent: at % 2 == 0 };
-                        reads.start(read).expect("running");
+                        assert!(reads.start(vec![read]).is_empty());
                     }
                 });
             }
@@ -176,12 +180,12 @@ fn after_stop_nothing_is_taken_and_all_that_was_taken_has_ended() {
             let offset = ByteOffset(token * PAGE_SIZE);
             Read { token, file: Arc::clone(&file), offset, into, urgent: false }
         };
-        (0..1999).for_each(|token| reads.start(read(token)).expect("running"));
+        assert!(reads.start((0..1999).map(read).collect()).is_empty());
         assert!(reads.stop(LIMIT));
         let ends: Vec<Option<Errno>> = from.try_iter().map(|ended| ended.error).collect();
         assert_eq!(ends.len(), 1999);
         assert!(ends.iter().all(|error| matches!(error, None | Some(Errno::CANCELED))), "{ends:?}");
-        assert_eq!(reads.start(read(1999)).expect_err("stopped").token, 1999);
+        assert_eq!(reads.start(vec![read(1999)])[0].token, 1999, "stopped");
     });
 }
 
@@ -194,7 +198,7 @@ fn what_the_kernel_refuses_is_told() {
         let frames = Frames::new(Pages(1)).expect("memory");
         let into = Target::Frames(frames.fill(&[FrameId(0)]).expect("free"));
         let read = Read { token: 0, file: Arc::new(file), offset: ByteOffset::ZERO, into, urgent: true };
-        reads.start(read).expect("running");
+        assert!(reads.start(vec![read]).is_empty());
         let ended = next(from);
         assert_eq!((ended.got, ended.error), (Bytes::ZERO, Some(Errno::ISDIR)));
     });

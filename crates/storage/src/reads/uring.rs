@@ -76,21 +76,23 @@ impl UringReads {
 }
 
 impl Reads for UringReads {
-    fn start(&self, read: Read) -> Result<(), Box<Read>> {
+    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+        let (mut failed, mut pushed) = (Vec::new(), 0);
         let mut table = self.shared.lock();
         if table.stopping {
-            return Err(Box::new(read));
+            return reads;
         }
-        if table.flights.len() >= AT_A_TIME {
-            let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
-            line.push_back(read);
-            return Ok(());
+        for read in reads {
+            if table.flights.len() < AT_A_TIME {
+                pushed += self.shared.launch(&mut table, read, &mut failed);
+            } else {
+                let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
+                line.push_back(read);
+            }
         }
-        let mut failed = Vec::new();
-        let pushed = self.shared.launch(&mut table, read, &mut failed);
         drop(table);
         self.shared.submit(pushed);
-        if failed.is_empty() { Ok(()) } else { Err(Box::new(failed.remove(0).read)) }
+        failed.into_iter().map(|ended| ended.read).collect()
     }
 
     fn stop(&self, patience: Duration) -> bool {

@@ -1,0 +1,131 @@
+//! How much of `--memory` there really is, as the machine and its control groups have it.
+//!
+//! Frames may take three quarters of what they have now and of what is available beside, so that
+//! something is left to the page cache that holds what was read. When tasks wait for memory they give a
+//! quarter of theirs back, and again a second later if that goes on; they grow again, by a sixteenth at
+//! a time, after some seconds of calm. Growth costs nothing where it is not used.
+
+use foreseek_storage::{PressureWatch, available};
+use foreseek_units::{Bytes, Pages};
+use std::time::Duration;
+
+/// Looks without pressure before there is growth again, a second each.
+const CALM: u32 = 5;
+/// It never shrinks below that: what the engine needs at least.
+const LEAST: Pages = foreseek_prefetch::serving::MEMORY_LEAST;
+
+/// Sees how much memory there is.
+pub trait Memory: Send {
+    /// Waits until memory is scarce, at most so long; whether it is.
+    fn wait(&mut self, limit: Duration) -> bool;
+
+    /// How much could be filled beside what is in use.
+    fn available(&mut self) -> Bytes;
+}
+
+/// The machine's memory, and that of this process's control groups.
+#[derive(Debug, Default)]
+pub struct SystemMemory(PressureWatch);
+
+impl SystemMemory {
+    /// Watches from now on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(PressureWatch::new())
+    }
+}
+
+impl Memory for SystemMemory {
+    fn wait(&mut self, limit: Duration) -> bool {
+        let scarce = self.0.wait(limit);
+        if scarce {
+            // A trigger fires once in its window; what was given back needs time to be felt.
+            std::thread::sleep(limit);
+        }
+        scarce
+    }
+
+    fn available(&mut self) -> Bytes {
+        available().bytes
+    }
+}
+
+/// How many frames may be in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    most: Pages,
+    now: Pages,
+    calm: u32,
+}
+
+impl Budget {
+    pub(super) fn new(most: Pages) -> Self {
+        Self { most, now: most, calm: 0 }
+    }
+
+    /// Looks at memory: `backed` frames have some. The new budget, where it changes.
+    pub(super) fn look(&mut self, scarce: bool, available: Pages, backed: Pages) -> Option<Pages> {
+        let share = |pages: Pages| Pages(pages.get() / 4 * 3);
+        self.calm = if scarce { 0 } else { self.calm.saturating_add(1) };
+        let wanted = if scarce {
+            share(self.now.min(backed))
+        } else if self.calm > CALM {
+            self.now + Pages(self.most.get() / 16)
+        } else {
+            self.now
+        };
+        let next = wanted.min(share(backed + available)).min(self.most).max(LEAST.min(self.most));
+        (next != std::mem::replace(&mut self.now, next)).then_some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MUCH: Pages = Pages(10_000_000);
+
+    #[test]
+    fn without_want_of_memory_all_of_it_is_there() {
+        let mut budget = Budget::new(Pages(100_000));
+        for _ in 0..20 {
+            assert_eq!(budget.look(false, MUCH, Pages(50_000)), None);
+        }
+    }
+
+    #[test]
+    fn under_pressure_a_quarter_of_what_is_used_goes_and_comes_back_after_some_calm() {
+        let mut budget = Budget::new(Pages(160_000));
+        assert_eq!(budget.look(true, MUCH, Pages(80_000)), Some(Pages(60_000)));
+        assert_eq!(budget.look(true, MUCH, Pages(60_000)), Some(Pages(45_000)));
+        let changes: Vec<_> = (0..CALM).map(|_| budget.look(false, MUCH, Pages(45_000))).collect();
+        assert!(changes.iter().all(Option::is_none));
+        assert_eq!(budget.look(false, MUCH, Pages(45_000)), Some(Pages(55_000)));
+        for _ in 0..20 {
+            budget.look(false, MUCH, Pages(45_000));
+        }
+        assert_eq!(budget.look(false, MUCH, Pages(45_000)), None, "it is whole again");
+    }
+
+    #[test]
+    fn a_limit_of_a_group_binds_at_once() {
+        let mut budget = Budget::new(Pages(100_000));
+        assert_eq!(budget.look(false, Pages(20_000), Pages(0)), Some(Pages(15_000)));
+        assert_eq!(budget.look(false, Pages(5_000), Pages(15_000)), None, "three quarters of the same");
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_within_its_bounds(
+            most in 1..10_000_000u64,
+            looks in prop::collection::vec((any::<bool>(), 0..1_000_000u64, 0..1_000_000u64), 0..40),
+        ) {
+            let mut budget = Budget::new(Pages(most));
+            for (scarce, available, backed) in looks {
+                budget.look(scarce, Pages(available), Pages(backed));
+                prop_assert!(budget.now <= Pages(most) && budget.now >= LEAST.min(Pages(most)));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What happens by the clock: the engine's ticks, looks at readers, looks at memory.
+
+use super::Shared;
+use super::budget::{Budget, Memory};
+use foreseek_prefetch::engine::{Event, Who};
+use foreseek_storage::Activity;
+use foreseek_units::{Instant, Nanos, Pages};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between looks at which readers have run. The mark of a prefetched page asks whether its reader had
+/// a processor since: readers of a loaded disk run some ten times a second.
+const LOOK: Nanos = Nanos::from_millis(250);
+/// Readers looked at each time: at 6 us each 3 ms, about one processor in a hundred.
+const LOOKED_AT: usize = 512;
+/// How long the memory's thread may take to notice the end; it holds nothing meanwhile.
+const MEMORY_LOOK: Duration = Duration::from_secs(1);
+
+/// Wakes the ticking thread when the engine's deadline comes nearer.
+#[derive(Default)]
+pub(super) struct Alarm {
+    /// For when the thread sleeps, in nanoseconds; 0 while it is awake.
+    sleeps_until: AtomicU64,
+    state: Mutex<State>,
+    rung: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    rung: bool,
+    ending: bool,
+}
+
+impl Alarm {
+    /// The engine wants to be ticked then.
+    pub(super) fn set(&self, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return };
+        if deadline.get() < self.sleeps_until.load(Ordering::Acquire) {
+            self.lock().rung = true;
+            self.rung.notify_one();
+        }
+    }
+
+    fn end(&self) {
+        self.lock().ending = true;
+        self.rung.notify_one();
+    }
+
+    /// Sleeps until then, or until it is rung; whether this is the end.
+    fn sleep(&self, now: Instant, until: Instant) -> bool {
+        let mut state = self.lock();
+        if !state.rung && !state.ending {
+            self.sleeps_until.store(until.get(), Ordering::Release);
+            state =
+                self.rung.wait_timeout(state, (until - now).into()).unwrap_or_else(PoisonError::into_inner).0;
+            self.sleeps_until.store(0, Ordering::Release);
+        }
+        state.rung = false;
+        state.ending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The threads.
+pub(super) struct Chores {
+    ticking: JoinHandle<()>,
+}
+
+impl Chores {
+    pub(super) fn start(shared: &Arc<Shared>, memory: Box<dyn Memory>) -> std::io::Result<Self> {
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (ticked, watched) = (Arc::clone(shared), Arc::downgrade(shared));
+        let ticking = named("ticks").spawn(move || tick(&ticked))?;
+        // It ends by itself, soon after nobody needs it: it may be deep in a wait.
+        let watching = named("memory").spawn(move || watch_memory(&watched, memory));
+        if let Err(error) = watching {
+            shared.alarm.end();
+            let _ = ticking.join();
+            return Err(error);
+        }
+        Ok(Self { ticking })
+    }
+
+    pub(super) fn stop(self, shared: &Shared) {
+        shared.alarm.end();
+        if self.ticking.join().is_err() {
+            tracing::error!("a thread of the reader has panicked");
+        }
+    }
+}
+
+/// Ticks, and looks at readers in between.
+fn tick(shared: &Shared) {
+    let mut look = shared.now() + LOOK;
+    loop {
+        let deadline = shared.lock().deadline();
+        let now = shared.now();
+        let until = deadline.map_or(look, |deadline| deadline.min(look));
+        if until > now {
+            if shared.alarm.sleep(now, until) {
+                return;
+            }
+            continue;
+        }
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            shared.with(|core, now, work| core.tell(now, Event::Tick, work));
+        }
+        if look <= now {
+            look_at_readers(shared);
+            look = now + LOOK;
+        }
+    }
+}
+
+/// Tells the engine who has run and who has ended.
+fn look_at_readers(shared: &Shared) {
+    let mut seen = Vec::new();
+    let mut processes = shared.processes.lock().unwrap_or_else(PoisonError::into_inner);
+    processes.sample(LOOKED_AT, |thread, activity| seen.push((Who(thread), activity)));
+    drop(processes);
+    shared.with(|core, now, work| {
+        core.count_thrashing(now);
+        for (who, activity) in seen {
+            let event = match activity {
+                Activity::Ran => Event::Ran { who },
+                Activity::Ended => Event::Exited { who },
+            };
+            core.tell(now, event, work);
+        }
+    });
+}
+
+/// Tells the engine how much memory there is, whenever that changes.
+fn watch_memory(shared: &Weak<Shared>, mut memory: Box<dyn Memory>) {
+    let Some(mut budget) = shared.upgrade().map(|shared| Budget::new(shared.frames.count())) else { return };
+    loop {
+        let scarce = memory.wait(MEMORY_LOOK);
+        let Some(shared) = shared.upgrade() else { return };
+        if shared.lock().is_stopped() {
+            return;
+        }
+        let change = budget.look(scarce, memory.available().pages_floor(), shared.frames.backed());
+        if let Some(pages) = change {
+            set_budget(&shared, pages);
+        }
+    }
+}
+
+fn set_budget(shared: &Shared, pages: Pages) {
+    shared.with(|core, now, work| {
+        core.tell(now, Event::Budget { pages }, work);
+        // What the engine let go of before may go as well.
+        work.dropped = true;
+    });
+}

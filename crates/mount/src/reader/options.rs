@@ -1,0 +1,74 @@
+//! What a reader may be told.
+
+use foreseek_device::Profile;
+use foreseek_prefetch::depth::DeviceCosts;
+use foreseek_prefetch::record::Recorder;
+use foreseek_prefetch::serving;
+use foreseek_storage::available;
+use foreseek_units::{Bytes, PAGE_SIZE, Pages};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The built-in profile that stands for a device of which nothing is known: a disk of 7200 turns a minute,
+/// which most are. What is learnt from the first reads outweighs it.
+pub const GUESS: &str = "barracuda-500g";
+
+/// What is kept about each page in memory, beside the page: the engine's tables and lists.
+const ABOUT_A_PAGE: u64 = 128;
+/// Of how many pages at most it is remembered that they were delivered: 2 GiB of them, in some 20 MiB.
+const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
+
+/// What a reader may be told.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// The prefetcher of streams, by its name in the registry.
+    pub policy: String,
+    /// Memory for prefetched data and what is kept about them.
+    pub memory: Bytes,
+    /// The device that the source lies on; without one a [`GUESS`] is made.
+    pub profile: Option<Profile>,
+    /// Where what the engine is told and says is recorded, if anywhere.
+    pub record: Option<PathBuf>,
+}
+
+impl ReaderOptions {
+    /// So much memory for this policy; nothing is known of the device.
+    #[must_use]
+    pub fn new(policy: &str, memory: Bytes) -> Self {
+        Self { policy: policy.to_owned(), memory, profile: None, record: None }
+    }
+
+    /// The engine's settings on this machine.
+    #[must_use]
+    pub fn engine_settings(&self) -> serving::Settings {
+        let memory = Pages(self.memory.get() / (PAGE_SIZE + ABOUT_A_PAGE));
+        // The page cache in front may fill what is free; it and the frames are one memory.
+        let machine = available().bytes.pages_floor().max(memory);
+        serving::Settings {
+            policy: self.policy.clone(),
+            memory,
+            machine,
+            history: machine.min(HISTORY_MOST),
+            ..serving::Settings::default()
+        }
+    }
+
+    /// What the engine takes for the device's costs at first.
+    #[must_use]
+    pub fn costs(&self) -> Arc<dyn DeviceCosts> {
+        let guess =
+            || Profile::builtin(GUESS).unwrap_or_else(|| unreachable!("a test reads each built-in profile"));
+        Arc::new(self.profile.clone().unwrap_or_else(guess))
+    }
+
+    /// The recorder, if there is to be one.
+    pub(super) fn recorder(&self) -> std::io::Result<Option<Recorder>> {
+        let Some(path) = &self.record else { return Ok(None) };
+        let file = File::create(path).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("record to {}: {error}", path.display()))
+        })?;
+        Ok(Some(Recorder::new(Box::new(BufWriter::new(file)))))
+    }
+}
