@@ -40,9 +40,15 @@ fn what_lies_past_the_end_is_nothing_and_the_end_comes_short() {
         let bytes = contents(length, 2);
         let file = lab.file(&format!("f{length}"), &bytes);
         let stream = lab.open(&file);
-        for (at, wanted) in [(0, 1 << 17), (length.saturating_sub(10), 100), (length, 10), (length + 9999, 10)] {
+        for (at, wanted) in
+            [(0, 1 << 17), (length.saturating_sub(10), 100), (length, 10), (length + 9999, 10)]
+        {
             let expected = &bytes[at.min(length)..(at + wanted).min(length)];
-            assert_eq!(lab.read(stream, at as u64, wanted as u64).as_deref(), Ok(expected), "{length} at {at}");
+            assert_eq!(
+                lab.read(stream, at as u64, wanted as u64).as_deref(),
+                Ok(expected),
+                "{length} at {at}"
+            );
         }
     }
 }

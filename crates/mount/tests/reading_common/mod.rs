@@ -82,7 +82,8 @@ impl Lab {
 
     pub(crate) fn open(&self, file: &LabFile) -> StreamId {
         let _whole = self.changing.lock().expect("no panic");
-        let (version, who) = (Self::version(file), Who(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+        let (version, who) =
+            (Self::version(file), Who(rustix::thread::gettid().as_raw_nonzero().get() as u32));
         self.reader.opened(OpenedFile { object: file.object, version, file: Arc::clone(&file.file), who })
     }
 

@@ -113,3 +113,88 @@ impl Flight {
         Ended { read: self.read, got, error, issued, ended: Instant::now(), others }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reads::ReadFile;
+    use crate::{Arena, Frames};
+    use foreseek_prefetch::engine::FrameId;
+    use foreseek_units::Pages;
+    use std::sync::Arc;
+
+    const PAGE: usize = 4096;
+
+    /// A read of so many pages of a file without alignment.
+    fn flight(pages: usize) -> Flight {
+        let file = Arc::new(ReadFile::buffered_over(Arc::new(tempfile::tempfile().expect("a file"))));
+        let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
+        let into = Target::Buffer(arena.try_take(pages * PAGE).expect("room"));
+        Flight::new(Read { token: 0, file, offset: ByteOffset(8192), into, urgent: true }, 0)
+    }
+
+    fn asked(flight: &mut Flight) -> (u64, usize) {
+        let ask = flight.ask().expect("open");
+        (ask.offset.get(), ask.vectors.iter().map(|vector| vector.iov_len).sum())
+    }
+
+    #[test]
+    fn what_came_short_is_asked_on_until_nothing_comes() {
+        let mut flight = flight(4);
+        assert_eq!(asked(&mut flight), (8192, 4 * PAGE));
+        assert_eq!(flight.answered(Ok(5000)), Next::Again);
+        assert_eq!(asked(&mut flight), (8192 + 5000, 4 * PAGE - 5000));
+        assert_eq!(flight.answered(Ok(0)), Next::Over(None));
+        assert_eq!(flight.end(None).got, Bytes(5000));
+    }
+
+    #[test]
+    fn what_was_interrupted_is_tried_again_and_not_for_ever() {
+        let mut flight = flight(1);
+        for _ in 0..RETRIES {
+            asked(&mut flight);
+            assert_eq!(flight.answered(Err(Errno::INTR)), Next::Again);
+        }
+        asked(&mut flight);
+        assert_eq!(flight.answered(Err(Errno::INTR)), Next::Over(Some(Errno::INTR)));
+    }
+
+    #[test]
+    fn an_error_leaves_what_came_before_it() {
+        let mut flight = flight(2);
+        asked(&mut flight);
+        assert_eq!(flight.answered(Ok(PAGE)), Next::Again);
+        asked(&mut flight);
+        assert_eq!(flight.answered(Err(Errno::IO)), Next::Over(Some(Errno::IO)));
+        assert_eq!(flight.end(Some(Errno::IO)).got, Bytes(PAGE as u64));
+    }
+
+    #[test]
+    fn a_file_that_refuses_direct_reads_after_all_is_read_buffered() {
+        let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, [1; 2 * PAGE]).expect("room");
+        let file = std::fs::File::open(&path).expect("just made");
+        let file = Arc::new(ReadFile::reopen(std::os::fd::AsFd::as_fd(&file)).expect("readable"));
+        let frames = Frames::new(Pages(2)).expect("memory");
+        let direct = file.access() == Access::Direct;
+        let mut flights: Vec<Flight> = (0..2)
+            .map(|frame| {
+                let into = Target::Frames(frames.fill(&[FrameId(frame)]).expect("free"));
+                let file = Arc::clone(&file);
+                Flight::new(Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true }, 0)
+            })
+            .collect();
+        for flight in &mut flights {
+            asked(flight);
+        }
+        for flight in &mut flights {
+            // Both were under way when the first was refused.
+            let answer = flight.answered(Err(Errno::INVAL));
+            assert_eq!(answer, if direct { Next::Again } else { Next::Over(Some(Errno::INVAL)) });
+            asked(flight);
+            assert_eq!(flight.answered(Err(Errno::INVAL)), Next::Over(Some(Errno::INVAL)));
+        }
+        assert_eq!(file.access(), Access::Buffered);
+    }
+}
