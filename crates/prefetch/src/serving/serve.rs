@@ -199,10 +199,14 @@ impl ServingEngine {
             self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
             let want = Wanted { slot: asked.slot, who: asked.who, pages, looks };
             for ahead in wanted.drain(..) {
-                self.fetch(&want, ahead.range, ahead.marker);
+                // Whoever reads on a device so fast that the depth is shorter than the read needs all of the
+                // read at once all the same.
+                let short = ahead.range.contains(page) && ahead.range.end < pages.end;
+                let end = if short { pages.end } else { ahead.range.end };
+                self.fetch(&want, Span::new(ahead.range.start, end), ahead.marker);
             }
             if look.frame.is_none() && !self.table.has(&key) {
-                self.fetch(&want, Span::at(page, Pages(1)), None);
+                self.fetch(&want, Span::new(page, pages.end), None);
             }
         }
         self.wanted = wanted;
