@@ -42,6 +42,9 @@ pub enum Error {
         /// How to get it.
         remedy: &'static str,
     },
+    /// The profile of the device below cannot be had.
+    #[error(transparent)]
+    Profile(#[from] foreseek_storage::Error),
     /// Nothing of ours is mounted there.
     #[error("{0} is no mount of ours: see 'foreseek mount --list'")]
     NotMounted(PathBuf),

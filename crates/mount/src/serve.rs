@@ -95,7 +95,7 @@ impl Server {
             let control = place.control();
             let listener = UnixListener::bind(&control).context("listen on", &control)?;
             listener.set_nonblocking(true).context("listen on", &control)?;
-            Ok((Mounted::start(&settings.mount, settings.read_path())?, listener))
+            Ok((Mounted::start(&settings.mount, settings.read_path()?)?, listener))
         })();
         match started {
             Ok((mounted, listener)) => Ok(Self { mounted, listener, place }),

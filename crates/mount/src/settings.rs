@@ -1,9 +1,14 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
-use crate::{MountOptions, Plain, ReadPath};
+use crate::error::Context;
+use crate::{Error, MountOptions, Plain, ReadPath, Reader, ReaderOptions};
+use foreseek_storage::profile;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// The file into which the server records what the engine is told and says, for a replay.
+const RECORD: &str = "FORESEEK_RECORD";
 
 /// Memory for prefetched data unless told otherwise. A drive of the depth of 4 MiB and 64 streams
 /// then have room for twice what is fetched at a time.
@@ -39,12 +44,30 @@ pub enum Policy {
     Plain,
 }
 
+impl Policy {
+    /// The name of its prefetcher in the registry; `None` for none of ours.
+    fn prefetcher(self) -> Option<&'static str> {
+        match self {
+            Self::Competitive => Some("competitive"),
+            Self::Linux => Some("on-demand"),
+            Self::Aggressive => Some("aggressive"),
+            Self::None => Some("none"),
+            Self::Plain => None,
+        }
+    }
+}
+
 impl Settings {
     /// What answers the reads.
-    pub(crate) fn read_path(&self) -> Arc<dyn ReadPath> {
-        if self.policy != Policy::Plain {
-            tracing::warn!("no policy prefetches yet: reads are passed on as they are");
-        }
-        Arc::new(Plain::default())
+    ///
+    /// # Errors
+    /// The profile cannot be read, or there is no memory or thread for the reader.
+    pub(crate) fn read_path(&self) -> Result<Arc<dyn ReadPath>, Error> {
+        let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
+        let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
+        options.profile = self.profile.as_deref().map(profile::load).transpose()?;
+        options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);
+        let reader = Reader::start(&options).context("start", "the reader of the source")?;
+        Ok(Arc::new(reader))
     }
 }
