@@ -4,6 +4,10 @@
 //! something is left to the page cache that holds what was read. When tasks wait for memory they give a
 //! quarter of theirs back, and again a second later if that goes on; they grow again, by a sixteenth at
 //! a time, after some seconds of calm. Growth costs nothing where it is not used.
+//!
+//! The machine's pressure counts tasks that wait behind the limit of a control group of their own too.
+//! Nothing that we give back would help those: while there is as much memory available as the frames
+//! may take at most, waiting does not count.
 
 use foreseek_storage::{PressureWatch, available};
 use foreseek_units::{Bytes, Pages};
@@ -66,6 +70,7 @@ impl Budget {
     /// Looks at memory: `backed` frames have some. The new budget, where it changes.
     pub(super) fn look(&mut self, scarce: bool, available: Pages, backed: Pages) -> Option<Pages> {
         let share = |pages: Pages| Pages(pages.get() / 4 * 3);
+        let scarce = scarce && available < self.most;
         self.calm = if scarce { 0 } else { self.calm.saturating_add(1) };
         let wanted = if scarce {
             share(self.now.min(backed))
@@ -85,6 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     const MUCH: Pages = Pages(10_000_000);
+    const LITTLE: Pages = Pages(100_000);
 
     #[test]
     fn without_want_of_memory_all_of_it_is_there() {
@@ -97,8 +103,8 @@ mod tests {
     #[test]
     fn under_pressure_a_quarter_of_what_is_used_goes_and_comes_back_after_some_calm() {
         let mut budget = Budget::new(Pages(160_000));
-        assert_eq!(budget.look(true, MUCH, Pages(80_000)), Some(Pages(60_000)));
-        assert_eq!(budget.look(true, MUCH, Pages(60_000)), Some(Pages(45_000)));
+        assert_eq!(budget.look(true, LITTLE, Pages(80_000)), Some(Pages(60_000)));
+        assert_eq!(budget.look(true, LITTLE, Pages(60_000)), Some(Pages(45_000)));
         let changes: Vec<_> = (0..CALM).map(|_| budget.look(false, MUCH, Pages(45_000))).collect();
         assert!(changes.iter().all(Option::is_none));
         assert_eq!(budget.look(false, MUCH, Pages(45_000)), Some(Pages(55_000)));
@@ -106,6 +112,12 @@ mod tests {
             budget.look(false, MUCH, Pages(45_000));
         }
         assert_eq!(budget.look(false, MUCH, Pages(45_000)), None, "it is whole again");
+    }
+
+    #[test]
+    fn who_waits_behind_a_limit_of_its_own_is_not_helped() {
+        let mut budget = Budget::new(Pages(160_000));
+        assert_eq!(budget.look(true, MUCH, Pages(80_000)), None);
     }
 
     #[test]

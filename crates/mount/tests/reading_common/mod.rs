@@ -164,7 +164,7 @@ impl Memory for Scarce {
     }
 
     fn available(&mut self) -> Bytes {
-        Bytes::gib(64)
+        if self.0.load(Relaxed) { Bytes::mib(32) } else { Bytes::gib(64) }
     }
 }
 
