@@ -18,6 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,9 +57,7 @@ impl Mounted {
     /// # Errors
     /// Whatever keeps it from being mounted; nothing stays mounted then.
     pub fn start(options: &MountOptions, reads: Arc<dyn ReadPath>) -> Result<Self, Error> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Missing { what: "the right to mount", remedy: "run this as root" });
-        }
+        check_rights()?;
         let options = mount_point::check(options)?;
         let root = open_source(&options.source)?;
         let descriptors = set_descriptor_limit(options.descriptors);
@@ -233,6 +232,21 @@ impl std::fmt::Debug for Mounted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mounted").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// Whether this process may mount, and do for callers what they ask for.
+pub(crate) fn check_rights() -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::Missing { what: "the right to mount", remedy: "run this as root" });
+    }
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    if !capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
+        return Err(Error::Missing {
+            what: "CAP_SETUID or CAP_SETGID",
+            remedy: "give both to this process: else what users create in the mount would be root's",
+        });
+    }
+    Ok(())
 }
 
 fn open_source(path: &Path) -> Result<OwnedFd, Error> {

@@ -8,6 +8,7 @@
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
 use crate::error::Context;
+use crate::mounted::check_rights;
 use crate::place::{Place, Record};
 use crate::protocol::{Ask, Reply, Started};
 use crate::{Error, Mounted, Settings, mount_point};
@@ -86,6 +87,7 @@ struct Server {
 
 impl Server {
     fn start(settings: &Settings) -> Result<Self, Error> {
+        check_rights()?;
         let point = mount_point::name_of(&settings.mount.mount_point);
         make_way(&point)?;
         let place = Place::of(&point);

@@ -1,0 +1,178 @@
+//! `foreseek mount` as a user meets it. What programs meet in a mount is tested in the crate `mount`.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn mount(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_foreseek")).arg("mount").args(args).output().expect("the program runs")
+}
+
+/// What it says on standard output, where it succeeds.
+fn done(args: &[&str]) -> String {
+    let output = mount(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// What it says on standard error, where it cannot.
+fn refused(args: &[&str]) -> String {
+    let output = mount(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+/// A source and a place to mount it, both removed at the end, the mount first.
+struct Place {
+    source: PathBuf,
+    point: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in("/var/tmp").expect("a place");
+        let (source, point) = (directory.path().join("source"), directory.path().join("mount"));
+        fs::create_dir(&source).expect("made");
+        fs::create_dir(&point).expect("made");
+        fs::write(source.join("a"), "text").expect("written");
+        Self { source, point, _directory: directory }
+    }
+
+    fn paths(&self) -> (&str, &str) {
+        (self.source.to_str().expect("UTF-8"), self.point.to_str().expect("UTF-8"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        mount(&["--unmount", self.paths().1]);
+    }
+}
+
+fn can_mount() -> bool {
+    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        println!("SKIPPED: a mount needs root and /dev/fuse");
+    }
+    can
+}
+
+#[test]
+fn a_mount_is_made_shown_listed_and_taken_away() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    assert_eq!(done(&["--memory", "64M", "--policy", "plain", source, point]), "");
+    assert_eq!(fs::read_to_string(place.point.join("a")).expect("read"), "text");
+    fs::write(place.point.join("b"), "new").expect("written");
+    assert_eq!(fs::read_to_string(place.source.join("b")).expect("read"), "new");
+    let status: serde_json::Value =
+        serde_json::from_str(&done(&["--status", point, "--format", "json"])).expect("one JSON value");
+    assert_eq!(status["mount_point"], point);
+    assert_eq!(status["source"], source);
+    assert_eq!(status["reads"]["policy"], "plain");
+    assert_eq!(status["reads"]["read_bytes"], 4);
+    let table = done(&["--status", point]);
+    for word in ["policy", "streams", "depth", "learnt", "prefetch cache", "thrashing", source] {
+        assert!(table.contains(word), "{word} in {table}");
+    }
+    assert!(done(&["--list"]).lines().any(|line| line.contains(point) && line.contains("ready")));
+    assert!(refused(&[source, point]).contains("--unmount"), "a second one is refused, with the remedy");
+    done(&["--unmount", point]);
+    assert!(fs::read_dir(&place.point).expect("read").next().is_none());
+    assert!(!done(&["--list"]).contains(point));
+    assert!(refused(&["--status", point]).contains("no mount of ours"));
+}
+
+#[test]
+fn one_in_the_foreground_ends_on_a_signal() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_foreseek"))
+        .args(["mount", "--foreground", "--read-only", "--policy", "plain", source, point])
+        .spawn()
+        .expect("the program runs");
+    let deadline = Instant::now() + LIMIT;
+    while fs::read_to_string(place.point.join("a")).is_err() {
+        assert!(Instant::now() < deadline, "it is not mounted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(fs::write(place.point.join("b"), "x").is_err(), "it is read-only");
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+    loop {
+        if let Some(status) = server.try_wait().expect("waited for") {
+            assert!(status.success());
+            break;
+        }
+        assert!(Instant::now() < deadline, "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(fs::read_dir(&place.point).expect("read").next().is_none());
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said_with_a_remedy() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    let none = format!("{point}/none");
+    let file = format!("{source}/a");
+    fs::create_dir(place.source.join("inside")).expect("made");
+    let inside = format!("{source}/inside");
+    for (args, words) in [
+        ([none.as_str(), point], "give a directory that exists"),
+        ([file.as_str(), point], "it is not a directory"),
+        ([source, none.as_str()], "give an empty directory that exists"),
+        ([source, file.as_str()], "it is not a directory"),
+        ([source, inside.as_str()], "within the source"),
+        ([point, source], "not empty"),
+    ] {
+        let said = refused(&args);
+        assert!(said.contains(words), "{args:?}: {said}");
+        assert!(said.starts_with("foreseek: ") && said.lines().count() == 1, "{said}");
+    }
+    assert!(refused(&["--profile", "no-such-disk", source, point]).contains("built in are"));
+    assert!(refused(&["--memory", "much", source, point]).contains("--memory"));
+    assert!(refused(&[source]).contains("MOUNTPOINT"));
+    assert!(refused(&["--unmount", point]).contains("no mount of ours"));
+}
+
+#[test]
+fn the_help_helps() {
+    let help = done(&["--help"]);
+    for word in
+        ["SOURCE", "MOUNTPOINT", "--memory", "--policy", "--status", "--unmount", "Examples", "docs/mount.md"]
+    {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+}
+
+#[test]
+fn without_root_it_says_so() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    use std::os::unix::process::CommandExt;
+    let program = env!("CARGO_BIN_EXE_foreseek");
+    let output = Command::new(program).args(["mount", source, point]).uid(12_345).gid(12_345).output();
+    let Ok(output) = output else { return println!("SKIPPED: other users cannot run {program}") };
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("root"));
+}
