@@ -238,7 +238,10 @@ impl Filesystem for FileSystem {
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = flags.0.cast_unsigned();
         match self.source.open(node.0, flags, caller(request)) {
-            Ok((handle, keep)) => reply.opened(FileHandle(handle), opened_flags(flags, keep)),
+            // What the kernel then keeps, length included, is as it was when the file was opened.
+            Ok((found, handle)) => self.after_forgetting(&found, move || {
+                reply.opened(FileHandle(handle), opened_flags(flags));
+            }),
             Err(errno) => reply.error(fuse(errno)),
         }
     }
@@ -257,8 +260,9 @@ impl Filesystem for FileSystem {
         match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
             Ok((found, handle)) => {
                 let attributes = attributes(found.node.id, &found.stat);
-                let flags = opened_flags(flags, !found.changed);
-                reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
+                let flags = opened_flags(flags);
+                let answer = move || reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
+                self.after_forgetting(&found, answer);
             }
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -530,9 +534,8 @@ impl Filesystem for FileSystem {
 }
 
 /// What the kernel may do with an opened file.
-fn opened_flags(flags: u32, keep: bool) -> FopenFlags {
-    let mut opened = FopenFlags::empty();
-    opened.set(FopenFlags::FOPEN_KEEP_CACHE, keep);
+fn opened_flags(flags: u32) -> FopenFlags {
+    let mut opened = FopenFlags::FOPEN_KEEP_CACHE;
     // Nothing can have gone wrong with writes that there were none of.
     opened.set(FopenFlags::FOPEN_NOFLUSH, flags & libc::O_ACCMODE as u32 == libc::O_RDONLY as u32);
     opened

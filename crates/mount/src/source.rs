@@ -365,12 +365,13 @@ impl Source {
 
 // Contents.
 impl Source {
-    /// Opens a file; whether the kernel may keep the pages that it has.
-    pub(crate) fn open(&self, id: u64, flags: u32, by: Caller) -> Result<(u64, bool), Errno> {
+    /// Opens a file.
+    pub(crate) fn open(&self, id: u64, flags: u32, by: Caller) -> Result<(Found, u64), Errno> {
         let node = self.nodes.get(id)?;
         let fd = node.open(open_flags(flags))?;
         let (stat, changed) = self.look(&node, &fd)?;
-        Ok((self.opened(node, fd, flags, &stat, by), !changed))
+        let handle = self.opened(Arc::clone(&node), fd, flags, &stat, by);
+        Ok((Found { node, stat, changed }, handle))
     }
 
     fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: u32, stat: &Stat, by: Caller) -> u64 {

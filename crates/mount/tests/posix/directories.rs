@@ -129,4 +129,24 @@ pub(crate) fn removed_directories(record: &mut Record, at: &Path) {
         openat(&fd, "new", OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o644)),
     );
     record.note("under its new name", fs::metadata(at.join("f/new")).map(|found| found.len()));
+    used_without_being_open(record, at);
+}
+
+/// What is only referred to (as by a process's working directory) when its last name goes.
+fn used_without_being_open(record: &mut Record, at: &Path) {
+    fs::create_dir(at.join("g")).expect("made");
+    fs::write(at.join("h"), "still here").expect("written");
+    let refer =
+        |name: &str| open(at.join(name), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("opened");
+    let (directory, file) = (refer("g"), refer("h"));
+    fs::remove_dir(at.join("g")).expect("gone");
+    fs::write(at.join("i"), "over it").expect("written");
+    fs::rename(at.join("i"), at.join("h")).expect("renamed");
+    // Longer than attributes are kept, so that they are asked for anew.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    record.note("a directory", fstat(&directory).map(|stat| stat.st_mode));
+    record.note("looked into", statat(&directory, "x", AtFlags::empty()).map(drop));
+    record.note("a file", fstat(&file).map(|stat| (stat.st_mode, stat.st_nlink, stat.st_size)));
+    let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    record.note("opened again", fs::read_to_string(again));
 }
