@@ -24,8 +24,7 @@ const WRITES: u64 = 2000;
 type Acknowledged = BTreeMap<u64, u8>;
 
 /// Writes single bytes all over a file, and keeps what was acknowledged, until the first error.
-fn write_until_it_fails(path: &Path, seed: u64, count: &AtomicU64) -> Acknowledged {
-    let file = File::options().write(true).create(true).truncate(false).open(path).expect("opened");
+fn write_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledged {
     let mut random = Random(seed);
     let mut acknowledged = Acknowledged::new();
     loop {
@@ -49,9 +48,9 @@ fn a_killed_server_loses_nothing_and_leaves_nobody_waiting() {
         let ended = Arc::new(AtomicBool::new(false));
         let writers: Vec<_> = (0..WRITERS)
             .map(|number| {
-                let path = mount.point.join(format!("written {number}"));
+                let file = File::create(mount.point.join(format!("written {number}"))).expect("made");
                 let count = Arc::clone(&count);
-                std::thread::spawn(move || write_until_it_fails(&path, number as u64, &count))
+                std::thread::spawn(move || write_until_it_fails(&file, number as u64, &count))
             })
             .collect();
         let reader = {

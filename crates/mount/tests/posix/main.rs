@@ -24,9 +24,13 @@ use foreseek_mount::Policy;
 use record::Record;
 use std::path::Path;
 
-/// Runs a check in both directories and compares.
+/// Runs a check in both directories and compares, with and without prefetching.
 fn same(name: &str, check: fn(&mut Record, &Path)) {
-    let Some(mount) = mounted(Policy::Plain) else { return };
+    [Policy::Plain, Policy::Competitive].into_iter().for_each(|policy| same_with(policy, name, check));
+}
+
+fn same_with(policy: Policy, name: &str, check: fn(&mut Record, &Path)) {
+    let Some(mount) = mounted(policy) else { return };
     let run = |directory: &Path| {
         let mut record = Record::default();
         check(&mut record, directory);
@@ -36,7 +40,7 @@ fn same(name: &str, check: fn(&mut Record, &Path)) {
     let seen = run(&mount.point);
     assert!(!expected.is_empty(), "{name} writes nothing down");
     for (number, (seen, expected)) in seen.iter().zip(&expected).enumerate() {
-        assert_eq!(seen, expected, "{name}, line {number}");
+        assert_eq!(seen, expected, "{name}, line {number}, {policy:?}");
     }
     assert_eq!(seen.len(), expected.len(), "{name}: lines");
     let plain = tree::of(&mount.plain);
