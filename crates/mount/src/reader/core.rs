@@ -62,7 +62,7 @@ struct Asked {
 pub(super) struct Counts {
     /// Reads answered before they had to wait.
     pub(super) hits: u64,
-    /// Reads that waited for what was under way.
+    /// Reads that waited for what was under way or about to be, and had nothing fetched for them.
     pub(super) joined: u64,
     /// Bytes answered.
     pub(super) read: Bytes,
@@ -183,14 +183,16 @@ impl Core {
         self.next_request += 1;
         self.requests.insert(request, Asked { object, range: read.range, part: Part::default(), answer });
         let (stream, range, who) = (read.stream, read.range, Some(read.who));
-        let before = self.counts.joined;
+        let under_way = work.reads.len();
         self.tell(now, Event::Read { request, stream, range, saw: Saw::Misses, who }, work);
-        // Gone already: it was answered out of memory, unless it was passed.
+        // Gone already: it was answered out of memory. Else it waits for what is fetched for it, or for
+        // what was to be fetched anyway.
+        let fetched = work.reads[under_way..].iter().any(|read| read.urgent);
         let passed = work.passes.iter().any(|pass| pass.request == request);
-        if !self.requests.contains_key(&request) && !passed {
+        if !self.requests.contains_key(&request) {
             self.counts.hits += 1;
-        } else if self.counts.joined > before {
-            self.counts.joined = before + 1;
+        } else if !fetched && !passed {
+            self.counts.joined += 1;
         }
     }
 
@@ -295,9 +297,10 @@ impl Core {
                 self.frames.empty(&frames);
                 work.dropped = true;
             }
-            Command::Join { .. } => self.counts.joined += 1,
-            // A fetch that is no longer wanted may still complete. The rest are not said at this door.
+            // A fetch that is no longer wanted may still complete; who joins one is served when it has. The
+            // rest are not said at this door.
             Command::Cancel { .. }
+            | Command::Join { .. }
             | Command::Fetch { .. }
             | Command::Want { .. }
             | Command::Forget { .. }

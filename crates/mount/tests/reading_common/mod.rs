@@ -184,7 +184,7 @@ impl Faults {
         self.bad.lock().expect("no panic").clear();
     }
 
-    fn over(self, sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
+    pub(crate) fn over(self, sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
         let sink = move |ended: Vec<Ended>| sink(ended.into_iter().map(|one| self.spoil(one)).collect());
         reads::start(Box::new(sink))
     }

@@ -1,0 +1,127 @@
+//! The reader behind a mount: what programs read is what the files hold, within the memory that it was
+//! given, and errors of the medium reach the bytes concerned alone.
+
+mod common;
+mod reading_common;
+
+use common::{mounted, wait_for};
+use foreseek_mount::{MountOptions, Mounted, Policy, Reader, ReaderOptions, client};
+use foreseek_units::Bytes;
+use reading_common::{Faults, PAGE, Scarce, contents};
+use rustix::fs::Advice;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the server may have beside `--memory`.
+const BESIDE: u64 = 64 << 20;
+
+/// The most memory that a process ever had.
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a kernel that tells");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+/// Drops a file of the mount from the kernel's cache, so that it is asked for again.
+fn forget(path: &Path) {
+    let file = File::open(path).expect("it is there");
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
+}
+
+#[test]
+fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
+    for policy in [Policy::Competitive, Policy::Aggressive] {
+        let Some(mount) = mounted(policy) else { return };
+        let bytes = contents(128 << 20, 1);
+        std::fs::write(mount.source.join("a"), &bytes).expect("room");
+        File::open(mount.source.join("a")).and_then(|file| file.sync_all()).expect("written");
+        for _ in 0..2 {
+            std::thread::scope(|scope| {
+                for reader in 0..1024usize {
+                    let (bytes, path) = (&bytes, mount.point.join("a"));
+                    let read = move || {
+                        let file = File::open(path).expect("it is there");
+                        let mut buffer = vec![0; 32 << 10];
+                        for piece in 0..4 {
+                            let at = reader * (128 << 10) + piece * buffer.len();
+                            file.read_exact_at(&mut buffer, at as u64).expect("read");
+                            assert!(buffer == bytes[at..at + buffer.len()], "{policy:?} at {at}");
+                        }
+                    };
+                    let thread = std::thread::Builder::new().stack_size(64 << 10);
+                    thread.spawn_scoped(scope, read).expect("a thread");
+                }
+            });
+            forget(&mount.point.join("a"));
+        }
+        let status = client::status(&mount.point).expect("it answers").reads;
+        assert!(status.memory_bytes <= 64 << 20, "{status:?}");
+        assert!(status.prefetched_bytes > 0 && status.failed == 0, "{status:?}");
+        let peak = peak_memory(mount.pid());
+        assert!(peak <= (64 << 20) + BESIDE, "{policy:?}: {} MiB, {status:?}", peak >> 20);
+    }
+}
+
+/// A mount in this process over faults; `None`, said loudly, where there can be none.
+fn faulty_mount(faults: &Faults, source: &Path, point: &Path) -> Option<Mounted> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("SKIPPED: a mount needs root and /dev/fuse");
+        return None;
+    }
+    let start = |sink| faults.clone().over(sink);
+    let options = ReaderOptions::new("competitive", Bytes::mib(16));
+    let reader = Reader::start_with(&options, &start, Box::new(Scarce::default())).expect("a reader");
+    let mut mount = MountOptions::new(source, point);
+    mount.request_timeout = Some(Duration::from_secs(60));
+    Some(Mounted::start(&mount, Arc::new(reader)).expect("a mount"))
+}
+
+#[test]
+fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
+    let faults = Faults::default();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
+    let [source, point] = ["source", "mount"].map(|name| place.path().join(name));
+    [&source, &point].into_iter().for_each(|path| std::fs::create_dir(path).expect("made"));
+    let bytes = contents(1 << 20, 2);
+    std::fs::write(source.join("a"), &bytes).expect("room");
+    File::open(source.join("a")).and_then(|file| file.sync_all()).expect("written");
+    let bad = 100 * PAGE..101 * PAGE;
+    faults.fail(bad.clone());
+    let Some(mounted) = faulty_mount(&faults, &source, &point) else { return };
+    // In order, so that both the kernel and the reader have read ahead across the bad place.
+    let file = File::open(point.join("a")).expect("it is there");
+    let mut failed = Vec::new();
+    let mut buffer = vec![0; PAGE];
+    for at in (0..bytes.len()).step_by(PAGE) {
+        match file.read_exact_at(&mut buffer, at as u64) {
+            Ok(()) => assert!(buffer == bytes[at..at + PAGE], "at {at}"),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()), "at {at}");
+                failed.push(at);
+            }
+        }
+    }
+    assert_eq!(failed, [bad.start]);
+    // A long read comes as far as it can.
+    let mut long = vec![0; 64 * PAGE];
+    let got = file.read_at(&mut long, (80 * PAGE) as u64).expect("what lies before it");
+    assert_eq!((got, &long[..got] == &bytes[80 * PAGE..bad.start]), (20 * PAGE, true));
+    drop(file);
+    mounted.end(Duration::from_secs(5)).expect("ended");
+}
+
+#[test]
+fn the_mount_says_how_its_reader_is_doing() {
+    let Some(mount) = mounted(Policy::Linux) else { return };
+    std::fs::write(mount.source.join("a"), contents(4 << 20, 3)).expect("room");
+    let read = std::fs::read(mount.point.join("a")).expect("read");
+    assert!(read == contents(4 << 20, 3));
+    let told = || client::status(&mount.point).expect("it answers").reads;
+    wait_for("the end of all fetches", || told().fetched_bytes >= 4 << 20);
+    let status = told();
+    assert_eq!((status.policy.as_str(), status.read_bytes, status.failed), ("on-demand", 4 << 20, 0));
+    assert!(status.reads > 0 && status.learnt.is_some() && status.ceiling_bytes > 0, "{status:?}");
+}
