@@ -141,6 +141,26 @@ fn a_read_that_follows_an_acknowledged_change_sees_it() {
 }
 
 #[test]
+fn what_was_read_ahead_and_then_written_is_read_anew() {
+    let lab = Lab::new("competitive", Bytes::mib(8));
+    let mut bytes = contents(1 << 20, 14);
+    let file = lab.file("a", &bytes);
+    let stream = lab.open(&file);
+    for at in [0, 131_072] {
+        assert_eq!(lab.read(stream, at, 131_072).as_deref(), Ok(&bytes[at as usize..][..131_072]));
+    }
+    let limit = Instant::now() + LIMIT;
+    while lab.reader.status().cached_bytes < 65_536 && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(lab.reader.status().cached_bytes >= 65_536, "{:?}", lab.reader.status());
+    let at = 262_144 + 1000;
+    lab.write(&file, at as u64, b"something else");
+    bytes[at..at + 14].copy_from_slice(b"something else");
+    assert_eq!(lab.read(stream, 262_144, 131_072).as_deref(), Ok(&bytes[262_144..][..131_072]));
+}
+
+#[test]
 fn what_was_cut_off_is_gone_and_reads_as_zero_when_it_comes_back() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let bytes = contents(300_000, 4);
