@@ -115,7 +115,7 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
         source: "measured through the kernel".to_owned(),
     };
     let seed = std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64;
-    let found = profiler::profile(&mut target, plan, &label, seed, &mut |_, _| {})?;
+    let found = profiler::profile(&mut target, plan.said_to_turn(true), &label, seed, &mut |_, _| {})?;
     remarks.extend(found.remarks.clone());
     remarks.extend(target.others());
     let verdict = match found.verdict {

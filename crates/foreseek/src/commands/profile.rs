@@ -73,6 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     Target::hurry();
     let bar = progress(args.quiet);
     let plan = if args.quick { Plan::quick() } else { Plan::full() };
+    let plan = plan.said_to_turn(target.rotational() == Some(true));
     let mut progress = |part: &'static str, share: f64| {
         bar.set_message(part);
         bar.set_position((share * STEPS) as u64);

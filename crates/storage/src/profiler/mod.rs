@@ -104,11 +104,13 @@ pub fn profile(
 ) -> Result<Findings, Error> {
     check_size(probe)?;
     let mut session = Session::new(probe, plan, seed, progress);
-    for _ in 0..TURN_TRIALS {
+    let mut moves = false;
+    for trial in 1..=TURN_TRIALS {
         if let Some(platter) = turns::measure(&mut session)? {
             return turning(&mut session, label, &platter);
         }
-        if !distance::matters(&mut session)? {
+        moves |= distance::matters(&mut session)?;
+        if !moves && trial >= session.plan.looks {
             return still(&mut session, label);
         }
     }

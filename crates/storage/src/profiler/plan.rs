@@ -38,6 +38,9 @@ pub struct Plan {
     pub(super) seeks_until: Nanos,
     /// When all should be over.
     pub(super) limit: Nanos,
+    /// How often it is looked for a turn and for what lies far taking longer, before it is said that
+    /// nothing moves.
+    pub(super) looks: usize,
 }
 
 impl Plan {
@@ -58,6 +61,7 @@ impl Plan {
             sustained: Nanos::from_secs(30),
             seeks_until: Nanos::from_secs(60),
             limit: Nanos::from_secs(110),
+            looks: 1,
         }
     }
 
@@ -79,7 +83,16 @@ impl Plan {
             sustained: Nanos::from_millis(1200),
             seeks_until: Nanos::from_secs(7),
             limit: Nanos::from_secs(13),
+            looks: 1,
         }
+    }
+
+    /// The same for a device that the kernel holds for a disk that turns (`queue/rotational` is 1). It
+    /// holds network volumes for such, too, so that this decides nothing; but a turn that a busy host hid is then
+    /// likelier than that there is none, and it is looked for a second time.
+    #[must_use]
+    pub fn said_to_turn(self, rotational: bool) -> Self {
+        Self { looks: if rotational { 2 } else { self.looks }, ..self }
     }
 
     /// The same for a device whose time is stretched: an emulated one that was slowed down, so that a
