@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, from the ground up: each uses only crates above it in this list.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "units",
     "chart",
     "device",
@@ -22,6 +22,7 @@ const ORDER: [&str; 17] = [
     "sqlite",
     "mount",
     "demo",
+    "bench",
     "reproduce",
     "foreseek",
 ];

@@ -1,5 +1,6 @@
 //! The commands, one a module, and what they share: the answer, the format, how they complain.
 
+mod bench;
 mod demo;
 mod device;
 mod devices;
@@ -40,6 +41,9 @@ enum Command {
     Profile(profile::Args),
     /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
     Demo(demo::Args),
+    /// Measure a mount against stock Linux and its peers, with verdicts.
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Run the papers' claims in virtual time and judge them, one by one.
     Reproduce(reproduce::Args),
     /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
@@ -86,6 +90,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
         Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Bench(command) => bench::run(command),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Simulate(args) => simulate::run_command(args),
         Command::Trace(command) => trace::run(command),

@@ -1,0 +1,89 @@
+//! What can go wrong, each with the object concerned and what to do about it.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+
+/// Why the benchmark cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What it is set up with does not stand.
+    #[error(transparent)]
+    Rig(#[from] foreseek_rig::Error),
+    /// This machine lacks what is needed.
+    #[error("this cannot be measured here; missing: {}", what.join(", "))]
+    Missing {
+        /// What, each with its remedy.
+        what: Vec<String>,
+    },
+    /// An option, or options together, that make no sense.
+    #[error("{what}")]
+    Option {
+        /// What is wrong and what is accepted.
+        what: String,
+    },
+    /// The results that are there come from other settings.
+    #[error("{} holds runs of other settings ({what}): name another folder, or give the same settings to go on", path.display())]
+    OtherPlan {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// A line of the raw results that is not one.
+    #[error("{}, line {line}: {why}: mend or remove the line", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Counted from one.
+        line: usize,
+        /// What the parser says.
+        why: String,
+    },
+    /// The readers did not do what they should.
+    #[error("the readers of {cell} over {policy}: {what}")]
+    Readers {
+        /// In which cell.
+        cell: String,
+        /// Over which policy.
+        policy: String,
+        /// What happened.
+        what: String,
+    },
+    /// A server did not come up.
+    #[error("the server of {policy} {what}")]
+    Server {
+        /// Of which policy.
+        policy: String,
+        /// What happened.
+        what: String,
+    },
+    /// A workload that cannot be.
+    #[error(transparent)]
+    Workload(#[from] foreseek_simulate::workload::WorkloadError),
+    /// A device profile that does not exist or makes no sense.
+    #[error(transparent)]
+    Profile(#[from] foreseek_storage::Error),
+    /// A device that the profile cannot be.
+    #[error(transparent)]
+    Device(#[from] foreseek_device::BuildError),
+    /// The oracle could not be modelled.
+    #[error("the oracle cannot be modelled: {0}")]
+    Oracle(String),
+}
+
+/// A result of the benchmark.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A system call that failed.
+    pub(crate) fn io(operation: &'static str, object: impl Display, source: impl Into<io::Error>) -> Self {
+        Self::Rig(foreseek_rig::Error::io(operation, object, source))
+    }
+
+    /// Whether the user ended it.
+    #[must_use]
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, Self::Rig(foreseek_rig::Error::Interrupted))
+    }
+}

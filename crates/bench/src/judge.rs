@@ -1,0 +1,419 @@
+//! What the runs say: ratios pair by pair with their 95 % intervals, and verdicts by fixed rules.
+//!
+//! A bound holds where the whole interval lies on its good side, fails where the whole interval lies
+//! on the other, and is inconclusive in between. Of a bound that must hold at every point the worst
+//! point decides. Pure arithmetic over runs.
+
+use crate::cell::{Cell, MANY, Point};
+use crate::policy::Policy;
+use crate::record::{Measured, Run, measured};
+use foreseek_simulate::experiment::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How a bound came out; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does not hold.
+    Fails,
+    /// The interval has the bound in it, or there are fewer than two pairs.
+    Inconclusive,
+    /// It holds.
+    Holds,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Fails => "FAILS",
+            Self::Inconclusive => "inconclusive",
+            Self::Holds => "holds",
+        })
+    }
+}
+
+/// A policy in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Which.
+    pub policy: Policy,
+    /// Throughput, MB/s.
+    pub mb_per_s: Summary,
+    /// Over stock Linux as it comes.
+    pub over_default: Option<Summary>,
+    /// Over the best static setting.
+    pub over_best_static: Option<Summary>,
+    /// Over the oracle.
+    pub of_oracle: Option<Summary>,
+    /// Bytes from the disk for each that was read.
+    pub device_per_read: f64,
+    /// Processor nanoseconds of readers and servers for each byte.
+    pub processor_ns_per_byte: f64,
+    /// Median time of a read, µs; cells of one reader only.
+    pub read_median_us: Option<Summary>,
+    /// The most memory that servers have had, MiB.
+    pub server_memory_mib: f64,
+}
+
+/// A cell with all its policies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// Which.
+    pub cell: Cell,
+    /// The static setting with the highest mean throughput.
+    pub best_static: Option<Policy>,
+    /// The policies, in the order in which they were named; then the oracle.
+    pub entries: Vec<Entry>,
+}
+
+/// A claim about one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// About which.
+    pub policy: Policy,
+    /// What is claimed.
+    pub claim: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// The worst value that decided it, with its interval.
+    pub value: Summary,
+    /// Where that was.
+    pub place: String,
+    /// How many places held, were inconclusive, failed.
+    pub counts: (usize, usize, usize),
+}
+
+/// By pair.
+type Values = BTreeMap<u32, f64>;
+
+/// Puts numbers to every cell.
+#[must_use]
+pub fn judge_cells(runs: &[Run], cells: &[Cell], policies: &[Policy]) -> Vec<Judged> {
+    cells.iter().map(|cell| judge_cell(runs, *cell, policies)).collect()
+}
+
+fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
+    let best = best_static(runs, cell, policies);
+    let oracle = [Policy::Oracle];
+    let entry = |policy: &Policy| {
+        let all: Vec<&Measured> = measured(runs, cell, policy).map(|(_, measured)| measured).collect();
+        if all.is_empty() {
+            return None;
+        }
+        let mean = |of: fn(&Measured) -> f64| all.iter().map(|run| of(run)).sum::<f64>() / all.len() as f64;
+        let over = |other: &Policy| ratio(&throughput(runs, cell, policy), &throughput(runs, cell, other));
+        let single = cell.point().is_none();
+        Some(Entry {
+            policy: policy.clone(),
+            mb_per_s: Summary::of(throughput(runs, cell, policy).into_values().collect()),
+            over_default: over(&Policy::DEFAULT),
+            over_best_static: best.as_ref().and_then(&over),
+            of_oracle: over(&Policy::Oracle),
+            device_per_read: mean(Measured::device_per_read),
+            processor_ns_per_byte: mean(Measured::processor_ns_per_byte),
+            read_median_us: single.then(|| Summary::of(medians(runs, cell, policy).into_values().collect())),
+            server_memory_mib: all.iter().map(|run| run.server_memory_bytes).max().unwrap_or(0) as f64
+                / f64::from(1 << 20),
+        })
+    };
+    let entries = policies.iter().chain(&oracle).filter_map(entry).collect();
+    Judged { cell, best_static: best, entries }
+}
+
+fn throughput(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
+    measured(runs, cell, policy).map(|(pair, measured)| (pair, measured.mb_per_s())).collect()
+}
+
+fn medians(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
+    measured(runs, cell, policy).map(|(pair, measured)| (pair, measured.readers.read_median_us)).collect()
+}
+
+/// The one of the highest mean; chosen with hindsight, which is to the disadvantage of what is judged.
+fn best_static(runs: &[Run], cell: Cell, policies: &[Policy]) -> Option<Policy> {
+    let mean = |policy: &Policy| Summary::of(throughput(runs, cell, policy).into_values().collect()).mean;
+    let there = policies.iter().filter(|policy| policy.is_static() && mean(policy) > 0.0);
+    there.max_by(|a, b| mean(a).total_cmp(&mean(b))).cloned()
+}
+
+/// The ratio of pairs that both have.
+fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
+    pairs(ours, theirs, |ours, theirs| (theirs > 0.0).then(|| ours / theirs))
+}
+
+fn pairs(ours: &Values, theirs: &Values, of: impl Fn(f64, f64) -> Option<f64>) -> Option<Summary> {
+    let values: Vec<f64> = ours.iter().filter_map(|(pair, ours)| of(*ours, *theirs.get(pair)?)).collect();
+    (!values.is_empty()).then(|| Summary::of(values))
+}
+
+/// What DESIGN asks of "best static" at each point, and on average.
+const BEST_STATIC: f64 = 0.95;
+const BEST_STATIC_MEAN: f64 = 1.0;
+/// The least gain where streams are many.
+const GAIN: f64 = 1.5;
+/// What no loss is.
+const NO_LOSS: f64 = 0.98;
+/// Hot reads against the plain pass-through.
+const HOT: f64 = 0.90;
+/// What a cold read of 4 KiB may cost more than on it.
+const COLD_US: f64 = 40.0;
+
+/// Judges what is claimed of every mount.
+#[must_use]
+pub fn claims(runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
+    let judged: Vec<&Policy> = {
+        let all = cells.iter().flat_map(|cell| &cell.entries).map(|entry| &entry.policy);
+        let mut judged: Vec<&Policy> = all.filter(|policy| policy.is_judged()).collect();
+        judged.sort();
+        judged.dedup();
+        judged
+    };
+    judged.into_iter().flat_map(|policy| claims_of(policy, runs, cells)).collect()
+}
+
+fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
+    let of = |wanted: &dyn Fn(Point) -> bool, value: &dyn Fn(&Entry) -> Option<Summary>| {
+        let places = cells.iter().filter(|cell| cell.cell.point().is_some_and(wanted));
+        let places = places.filter_map(|cell| {
+            let entry = cell.entries.iter().find(|entry| entry.policy == *policy)?;
+            Some((cell.cell.to_string(), value(entry)?))
+        });
+        places.collect::<Vec<_>>()
+    };
+    let one = |cell: Cell, value: Option<Summary>| -> Vec<(String, Summary)> {
+        value.map(|value| (cell.to_string(), value)).into_iter().collect()
+    };
+    let plain = |values: fn(&[Run], Cell, &Policy) -> Values, cell: Cell| {
+        (values(runs, cell, policy), values(runs, cell, &Policy::Plain))
+    };
+    let many = |point: Point| point.concurrency >= MANY && !point.benchmark.is_random();
+    let hot = plain(throughput, Cell::Hot);
+    let cold = plain(medians, Cell::Cold);
+    let more = pairs(&cold.0, &cold.1, |ours, theirs| Some(ours - theirs));
+    let claim = |claim, places: Vec<(String, Summary)>, bound: Bound| worst(policy, claim, places, bound);
+    [
+        claim(
+            "at least 0.95 of the best static setting at every point",
+            of(&|_| true, &|entry| entry.over_best_static.clone()),
+            Bound::Least(BEST_STATIC),
+        ),
+        claim(
+            "at least 1.0 of the best static setting in the geometric mean",
+            geometric_mean(policy, runs, cells)
+                .map(|mean| ("all points".to_owned(), mean))
+                .into_iter()
+                .collect(),
+            Bound::Least(BEST_STATIC_MEAN),
+        ),
+        claim(
+            "at least 1.5 of the default where sequential streams are many (16 requests at a time or more)",
+            of(&many, &|entry| entry.over_default.clone()),
+            Bound::Least(GAIN),
+        ),
+        claim(
+            "no loss on random reads: at least 0.98 of the default on four-64kb-0",
+            of(&|point| point.benchmark.is_random(), &|entry| entry.over_default.clone()),
+            Bound::Least(NO_LOSS),
+        ),
+        claim(
+            "hot reads: at least 0.90 of the plain pass-through",
+            one(Cell::Hot, ratio(&hot.0, &hot.1)),
+            Bound::Least(HOT),
+        ),
+        claim(
+            "a cold read of 4 KiB: at most 40 us more than on the plain pass-through (medians, us)",
+            one(Cell::Cold, more),
+            Bound::Most(COLD_US),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The geometric mean over all points of the ratio to the best static setting, pair by pair; of pairs
+/// in which every point was measured.
+fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Summary> {
+    let mut sums: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
+    let mut points = 0;
+    for cell in cells.iter().filter(|cell| cell.cell.point().is_some()) {
+        let Some(best) = &cell.best_static else { continue };
+        points += 1;
+        let (ours, theirs) = (throughput(runs, cell.cell, policy), throughput(runs, cell.cell, best));
+        for (pair, ours) in ours {
+            let ratio = theirs.get(&pair).map_or(0.0, |theirs| ours / theirs);
+            if ratio > 0.0 && ratio.is_finite() {
+                let sum = sums.entry(pair).or_default();
+                *sum = (sum.0 + ratio.ln(), sum.1 + 1);
+            }
+        }
+    }
+    let whole = sums.into_values().filter(|(_, count)| *count == points);
+    let means: Vec<f64> = whole.map(|(sum, count)| (sum / count as f64).exp()).collect();
+    (!means.is_empty()).then(|| Summary::of(means))
+}
+
+/// Which side of a number is good.
+#[derive(Clone, Copy)]
+enum Bound {
+    Least(f64),
+    Most(f64),
+}
+
+impl Bound {
+    fn judge(self, value: &Summary) -> Verdict {
+        let (holds, fails) = match self {
+            Self::Least(bound) => (value.low >= bound, value.high < bound),
+            Self::Most(bound) => (value.high <= bound, value.low > bound),
+        };
+        match (value.values.len() >= 2, holds, fails) {
+            (true, true, _) => Verdict::Holds,
+            (true, _, true) => Verdict::Fails,
+            _ => Verdict::Inconclusive,
+        }
+    }
+
+    /// How far on the good side: the smallest is the worst.
+    fn margin(self, value: &Summary) -> f64 {
+        match self {
+            Self::Least(bound) => value.mean - bound,
+            Self::Most(bound) => bound - value.mean,
+        }
+    }
+}
+
+/// The claim as its worst place decides it; none where it was measured nowhere.
+fn worst(
+    policy: &Policy,
+    claim: &'static str,
+    places: Vec<(String, Summary)>,
+    bound: Bound,
+) -> Option<Claim> {
+    let verdicts: Vec<Verdict> = places.iter().map(|(_, value)| bound.judge(value)).collect();
+    let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+    let counts = (count(Verdict::Holds), count(Verdict::Inconclusive), count(Verdict::Fails));
+    let order = |(verdict, (_, value)): &(Verdict, (String, Summary))| (*verdict, bound.margin(value));
+    let (verdict, (place, value)) = verdicts.into_iter().zip(places).min_by(|a, b| {
+        let ((a, a_margin), (b, b_margin)) = (order(a), order(b));
+        a.cmp(&b).then(a_margin.total_cmp(&b_margin))
+    })?;
+    Some(Claim { policy: policy.clone(), claim, verdict, value, place, counts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::ReadAhead;
+    use crate::reader::Counted;
+    use crate::record::Outcome;
+
+    fn cell(text: &str) -> Cell {
+        text.parse().expect("a cell")
+    }
+
+    fn mount() -> Policy {
+        Policy::Mount("competitive".to_owned())
+    }
+
+    fn run(cell: Cell, policy: &Policy, pair: u32, mb: f64, median: f64) -> Run {
+        let readers = Counted {
+            seconds: 1.0,
+            read_bytes: (mb * 1e6) as u64,
+            read_median_us: median,
+            ..Counted::default()
+        };
+        let outcome = Outcome::Measured(Box::new(Measured { readers, ..Measured::default() }));
+        Run { cell, policy: policy.clone(), pair, seed: u64::from(pair), outcome }
+    }
+
+    /// Three pairs in which the machine was differently fast, and ratios that were not.
+    fn pairs_of(cell: Cell, values: &[(Policy, f64)]) -> Vec<Run> {
+        let of = |pair: u32| {
+            let speed = [1.0, 0.5, 0.8][pair as usize];
+            values.iter().map(move |(policy, mb)| run(cell, policy, pair, mb * speed, 100.0 / mb))
+        };
+        (0..3).flat_map(of).collect()
+    }
+
+    fn judged(runs: &[Run], cells: &[Cell]) -> (Vec<Judged>, Vec<Claim>) {
+        let policies = Policy::compared();
+        let judged = judge_cells(runs, cells, &policies);
+        let claims = claims(runs, &judged);
+        (judged, claims)
+    }
+
+    #[test]
+    fn pairs_tell_more_than_means() {
+        let point = cell("two-rand-0@16");
+        let (default, large) = (Policy::DEFAULT, Policy::Linux(ReadAhead::Large));
+        let runs = pairs_of(
+            point,
+            &[(default, 10.0), (large.clone(), 16.0), (mount(), 20.0), (Policy::Oracle, 40.0)],
+        );
+        let (cells, claims) = judged(&runs, &[point]);
+        assert_eq!(cells[0].best_static, Some(large));
+        let ours = cells[0].entries.iter().find(|entry| entry.policy == mount()).expect("there");
+        let near = |summary: &Option<Summary>, value: f64| {
+            let summary = summary.as_ref().expect("paired");
+            [summary.low, summary.mean, summary.high].iter().all(|end| (end - value).abs() < 1e-5)
+        };
+        assert!(
+            near(&ours.over_default, 2.0) && near(&ours.over_best_static, 1.25) && near(&ours.of_oracle, 0.5)
+        );
+        // The means' interval is wide, that of the ratio is not.
+        assert!(ours.mb_per_s.high - ours.mb_per_s.low > 10.0);
+        assert!(claims.iter().all(|claim| claim.verdict == Verdict::Holds), "{claims:?}");
+        assert_eq!(claims.len(), 3);
+    }
+
+    #[test]
+    fn the_worst_point_decides_and_is_named() {
+        let (good, bad) = (cell("one-whole-0@4"), cell("one-whole-0@16"));
+        let mut runs = pairs_of(good, &[(Policy::DEFAULT, 10.0), (mount(), 12.0)]);
+        runs.extend(pairs_of(bad, &[(Policy::DEFAULT, 10.0), (mount(), 9.0)]));
+        let (_, claims) = judged(&runs, &[good, bad]);
+        let every = &claims[0];
+        assert_eq!((every.verdict, every.place.as_str()), (Verdict::Fails, "one-whole-0@16/mq-deadline"));
+        assert_eq!(every.counts, (1, 0, 1));
+        // 1.2 x 0.9 = 1.08: the geometric mean is above 1.
+        assert_eq!(claims[1].verdict, Verdict::Holds);
+        assert!((claims[1].value.mean - 1.08f64.sqrt()).abs() < 1e-5);
+    }
+
+    #[test]
+    fn what_the_interval_spans_is_inconclusive() {
+        let point = cell("four-64kb-0@1");
+        let mut runs = pairs_of(point, &[(Policy::DEFAULT, 10.0)]);
+        runs.extend([9.0, 5.0, 8.5].iter().zip(0..).map(|(mb, pair)| run(point, &mount(), pair, *mb, 0.0)));
+        let (_, claims) = judged(&runs, &[point]);
+        let random = claims.iter().find(|claim| claim.claim.contains("random")).expect("judged");
+        assert_eq!(random.verdict, Verdict::Inconclusive, "{:?}", random.value);
+        let one = Bound::Least(1.0).judge(&Summary::of(vec![5.0]));
+        assert_eq!(one, Verdict::Inconclusive, "one pair proves nothing");
+    }
+
+    #[test]
+    fn overheads_are_over_the_plain_pass_through() {
+        let mut runs =
+            pairs_of(Cell::Hot, &[(Policy::DEFAULT, 100.0), (Policy::Plain, 60.0), (mount(), 50.0)]);
+        runs.extend((0..3).map(|pair| run(Cell::Cold, &Policy::Plain, pair, 1.0, 80.0 + f64::from(pair))));
+        runs.extend((0..3).map(|pair| run(Cell::Cold, &mount(), pair, 1.0, 110.0 + f64::from(pair))));
+        let (_, claims) = judged(&runs, &[Cell::Hot, Cell::Cold]);
+        let verdict = |word: &str| {
+            let claim = claims.iter().find(|claim| claim.claim.contains(word)).expect(word);
+            (claim.verdict, (claim.value.mean * 100.0).round() / 100.0)
+        };
+        assert_eq!(verdict("hot"), (Verdict::Fails, 0.83));
+        assert_eq!(verdict("cold"), (Verdict::Holds, 30.0));
+    }
+
+    #[test]
+    fn a_pair_that_lacks_a_point_has_no_mean() {
+        let (a, b) = (cell("one-whole-0@1"), cell("one-whole-0@4"));
+        let mut runs = pairs_of(a, &[(Policy::DEFAULT, 10.0), (mount(), 10.0)]);
+        runs.extend([run(b, &Policy::DEFAULT, 0, 10.0, 0.0), run(b, &mount(), 0, 10.0, 0.0)]);
+        let cells = judge_cells(&runs, &[a, b], &Policy::compared());
+        assert_eq!(geometric_mean(&mount(), &runs, &cells).expect("one pair").values, [1.0]);
+    }
+}

@@ -1,0 +1,39 @@
+//! The mount measured against stock Linux and its peers, real against real, in one run.
+//!
+//! On an emulated disk with ext4 the four microbenchmarks of TR-840 run in turn over each policy:
+//! the kernel's own read-ahead at several settings, nbdkit's read-ahead filter, a plain FUSE
+//! pass-through and the mount. Runs of one pair share their seed and follow each other, so that what
+//! the machine does meanwhile meets all of them; pairs are what the intervals are taken over
+//! ([`judge`]). Two more cells measure what the mount costs where there is nothing to gain: hot
+//! reads, and cold reads of 4 KiB from a disk without delays.
+//!
+//! The accesses are those of the simulator ([`foreseek_simulate::program::begin`]), so that the same
+//! machine with an oracle in virtual time ([`oracle`]) says how much was to be had.
+//!
+//! Memory: all of `memory` limits the readers of stock Linux. Where a server has a part in it (the
+//! mount, nbdkit), the readers are limited to what is left of it; a server never shares its readers'
+//! group. A handler holds its buffer of 64 KiB, and not the papers' 1 MB.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
+
+pub mod cell;
+mod data;
+mod error;
+pub mod judge;
+mod measure;
+mod options;
+mod oracle;
+mod outcome;
+mod policy;
+pub mod reader;
+pub mod record;
+pub mod report;
+mod run;
+mod stand;
+
+pub use cell::Cell;
+pub use error::{Error, Result};
+pub use options::{DATA_SIZE, Options, PAIRS, PROFILE, SECONDS, TIME_SCALE};
+pub use outcome::Outcome;
+pub use policy::Policy;
+pub use run::run;

@@ -1,0 +1,212 @@
+//! One run: readers on a stand, the disk's time turned on, figures taken where the readers say.
+
+use crate::cell::Cell;
+use crate::options::Options;
+use crate::policy::{Policy, ReadAhead};
+use crate::reader::{Counted, Job, Said, Task};
+use crate::record::Measured;
+use crate::stand::{Ground, Stand};
+use crate::{Error, Result};
+use foreseek_rig::queue::Queue;
+use foreseek_rig::{POLL, Running, processor_time};
+use foreseek_units::{Bytes, Nanos};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long readers may take beyond what they are to take: looking up 6000 files through two file
+/// systems, and the slowest requests of a full queue.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What a run is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct What<'a> {
+    pub(crate) cell: Cell,
+    pub(crate) policy: &'a Policy,
+    pub(crate) seed: u64,
+}
+
+/// The readers' process and what it says.
+struct Readers {
+    running: Running,
+    to: Option<ChildStdin>,
+    said: Receiver<Said>,
+}
+
+impl Ground<'_> {
+    /// Makes a run.
+    pub(crate) fn run(
+        &self,
+        what: What<'_>,
+        options: &Options,
+        queue: &mut Queue,
+        depth: Bytes,
+    ) -> Result<Measured> {
+        queue.set_scheduler(what.cell.scheduler())?;
+        let read_ahead = match what.policy {
+            Policy::Linux(setting) => *setting,
+            _ => ReadAhead::Default,
+        };
+        queue.set_read_ahead(read_ahead.size(depth))?;
+        let mut stand = self.stand(what.policy)?;
+        let measured = self.measure(what, options, &mut stand);
+        // In any case: what is left of the run goes faster without.
+        self.disk.set_delays(false)?;
+        let mut measured = measured?;
+        measured.reader_memory_bytes = stand.readers.usage().peak.get();
+        stand.end()?;
+        Ok(measured)
+    }
+
+    fn measure(&self, what: What<'_>, options: &Options, stand: &mut Stand) -> Result<Measured> {
+        let begun_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let load = load();
+        let job = what.job(options, stand);
+        let mut readers = self.start_readers(stand, &job)?;
+        self.hear(what, stand, &mut readers, Duration::ZERO, &Said::Ready)?;
+        // Overheads are those of the machine: the disk has no part in them.
+        self.disk.set_delays(what.cell.point().is_some())?;
+        readers.tell("go")?;
+        self.hear(what, stand, &mut readers, job_time(job.warm_up_s), &Said::Begun)?;
+        let reader = readers.running.child.id();
+        let used = |stand: &Stand| (processor_time(reader), stand.server_time());
+        let before = used(stand);
+        self.disk.count_anew()?;
+        let counted =
+            self.hear(what, stand, &mut readers, job_time(job.seconds), &Said::Ended(Counted::default()))?;
+        let stats = self.disk.stats()?;
+        let after = used(stand);
+        let status = self.status(what.policy, stand);
+        self.disk.set_delays(false)?;
+        drop(readers.to.take());
+        readers.running.wait("reading", GRACE, self.interrupt, &mut || ())?;
+        let seconds = |after: Nanos, before: Nanos| after.saturating_sub(before).as_secs_f64();
+        let real = stats.seconds.max(f64::MIN_POSITIVE);
+        Ok(Measured {
+            begun_s,
+            readers: counted,
+            device_read_bytes: stats.read_bytes,
+            device_requests: stats.requests,
+            device_busy: stats.busy_seconds * stats.time_scale / real,
+            seek_distance_bytes: stats.mean_seek_distance_bytes,
+            path_share: stats.path_share,
+            reader_processor_s: seconds(after.0, before.0),
+            server_processor_s: seconds(after.1, before.1),
+            server_memory_bytes: stand.server_memory().get(),
+            reader_memory_bytes: 0,
+            load,
+            status,
+        })
+    }
+
+    fn start_readers(&self, stand: &Stand, job: &Job) -> Result<Readers> {
+        let mut command = stand.readers.command(self.program);
+        command.args(["bench", "reader"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = Running::start("foreseek", &mut command)?;
+        let cannot =
+            |why: &str| Error::io("cannot speak to", "the readers", std::io::Error::other(why.to_owned()));
+        let (Some(to), Some(from)) = (running.child.stdin.take(), running.child.stdout.take()) else {
+            return Err(cannot("they have no standard input or output"));
+        };
+        let (heard, said) = sync_channel(4);
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(std::io::Result::ok) {
+                let what = serde_json::from_str(&line).unwrap_or(Said::Failed(line));
+                if heard.send(what).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut readers = Readers { running, to: Some(to), said };
+        readers.tell(&serde_json::to_string(job).map_err(|error| cannot(&error.to_string()))?)?;
+        Ok(readers)
+    }
+
+    /// Waits for a word of the readers, and no other; while they and the servers live.
+    fn hear(
+        &self,
+        what: What<'_>,
+        stand: &mut Stand,
+        readers: &mut Readers,
+        time: Duration,
+        expected: &Said,
+    ) -> Result<Counted> {
+        let wrong = |why: String| Error::Readers {
+            cell: what.cell.to_string(),
+            policy: what.policy.to_string(),
+            what: why,
+        };
+        let limit = Instant::now() + time + GRACE;
+        loop {
+            match readers.said.recv_timeout(POLL) {
+                Ok(Said::Failed(why)) => return Err(wrong(why)),
+                Ok(Said::Ended(counted)) if matches!(expected, Said::Ended(_)) => return Ok(counted),
+                Ok(said) if said == *expected => return Ok(Counted::default()),
+                Ok(other) => return Err(wrong(format!("they said {other:?} in place of {expected:?}"))),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > limit => {
+                    return Err(wrong(format!("no word from them within {} s", (time + GRACE).as_secs())));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.interrupt.check()?;
+                    stand.check(what.policy)?;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    readers.running.wait("reading", GRACE, self.interrupt, &mut || ())?;
+                    return Err(wrong("they ended".to_owned()));
+                }
+            }
+        }
+    }
+
+    /// What a mount says of itself; nothing where it does not.
+    fn status(&self, policy: &Policy, stand: &Stand) -> Option<serde_json::Value> {
+        if !matches!(policy, Policy::Mount(_)) {
+            return None;
+        }
+        let mut command = Command::new(self.program);
+        command.args(["mount", "--format", "json", "--status"]).arg(&stand.view);
+        let said = command.stderr(Stdio::null()).output().ok()?;
+        serde_json::from_slice(&said.stdout).ok()
+    }
+}
+
+impl What<'_> {
+    fn job(&self, options: &Options, stand: &Stand) -> Job {
+        let task = match self.cell {
+            Cell::Micro(point) => {
+                Task::Workload { name: point.benchmark.name().to_owned(), concurrency: point.concurrency }
+            }
+            Cell::Hot => Task::Hot,
+            Cell::Cold => Task::Cold,
+        };
+        Job {
+            folder: stand.view.clone(),
+            task,
+            data_bytes: options.data.get(),
+            handler_bytes: options.parameters().handler_memory.unwrap_or_default().get(),
+            seed: self.seed,
+            time_scale: options.time_scale,
+            warm_up_s: options.warm_up(self.cell),
+            seconds: options.measured(self.cell),
+        }
+    }
+}
+
+impl Readers {
+    fn tell(&mut self, line: &str) -> Result<()> {
+        let Some(to) = &mut self.to else { return Ok(()) };
+        to.write_all(format!("{line}\n").as_bytes())
+            .map_err(|error| Error::io("cannot speak to", "the readers", error))
+    }
+}
+
+fn job_time(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.max(0.0))
+}
+
+/// How many processes have wanted a processor, on average over the last minute.
+fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
+}

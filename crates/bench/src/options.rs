@@ -1,0 +1,272 @@
+//! What is to be measured, with what and for how long.
+
+use crate::cell::Cell;
+use crate::policy::Policy;
+use crate::{Error, Result};
+use foreseek_device::{Build, Profile};
+use foreseek_simulate::workload::Parameters;
+use foreseek_units::Bytes;
+use std::path::PathBuf;
+
+/// The disk of TR-840.
+pub const PROFILE: &str = "ibm-36g-51";
+
+/// The data set unless told otherwise: 1024 files of 4 MiB, eight times the memory, so that about
+/// one read in eight could at most find what another request has left. The papers' 6000 files (47
+/// times memory) are a choice, and take 25 GB of this machine's disk.
+pub const DATA_SIZE: Bytes = Bytes::gib(4);
+
+/// All of the memory, as TR-840's machine had.
+const MEMORY: Bytes = Bytes::mib(512);
+
+/// What of it a server gets where there is one: half.
+const SERVER_MEMORY: Bytes = Bytes::mib(256);
+
+/// The factor on the disk's time unless told otherwise. The processors' time does not scale: where
+/// that would be the limit, the factor must grow.
+pub const TIME_SCALE: f64 = 0.25;
+
+/// Measured seconds of one run of one reader, on the clock on the wall; more readers take up to
+/// twice that ([`Cell::weight`]).
+pub const SECONDS: f64 = 2.0;
+
+/// The part of a run's measured time that passes before it.
+const WARM_UP: f64 = 0.5;
+
+/// Pairs unless told otherwise: what an interval needs at least.
+pub const PAIRS: u32 = 5;
+
+/// What a run takes beside: mounting, servers, looking all files up, ending. Measured: 0.4 to 1.3 s.
+const BESIDE: f64 = 1.0;
+
+/// The shortest run: below it the disk serves a dozen requests.
+const SECONDS_LEAST: f64 = 0.5;
+
+/// The disk is this much larger than the data, as TR-840's was (36.4 GB for 24): its full stroke is
+/// stretched over it, so that a small data set seeks as far as theirs.
+const DISK_OVER_DATA: f64 = 1.5;
+
+/// Options of the benchmark.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is compared.
+    pub policies: Vec<Policy>,
+    /// Where.
+    pub cells: Vec<Cell>,
+    /// How often.
+    pub pairs: u32,
+    /// Measured seconds of one run of one reader.
+    pub seconds: f64,
+    /// The first pair's seed; the others' follow.
+    pub seed: u64,
+    /// The factor on the disk's time and on think times.
+    pub time_scale: f64,
+    /// A built-in profile or a file.
+    pub profile: String,
+    /// Length of all files together.
+    pub data: Bytes,
+    /// All of the memory.
+    pub memory: Bytes,
+    /// What of it a server gets.
+    pub server_memory: Bytes,
+    /// Where the emulated disk's data lie; `/var/tmp` where not given.
+    pub disk_space: Option<PathBuf>,
+    /// Where raw runs and the report go; what is there already is gone on with.
+    pub out: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policies: Policy::compared(),
+            cells: Cell::core(),
+            pairs: PAIRS,
+            seconds: SECONDS,
+            seed: 1,
+            time_scale: TIME_SCALE,
+            profile: PROFILE.to_owned(),
+            data: DATA_SIZE,
+            memory: MEMORY,
+            server_memory: SERVER_MEMORY,
+            disk_space: None,
+            out: PathBuf::from("bench-mount"),
+        }
+    }
+}
+
+impl Options {
+    /// Sees that all of it makes sense before anything is touched, and loads the profile.
+    pub(crate) fn check(&self) -> Result<Profile> {
+        let refuse = |what: String| Err(Error::Option { what });
+        if self.cells.is_empty() || self.policies.is_empty() {
+            return refuse("nothing to measure: name at least one cell and one policy".to_owned());
+        }
+        if let Some(double) = double(&self.policies).or_else(|| double(&self.cells)) {
+            return refuse(format!("{double} is named twice"));
+        }
+        if !(1..=PAIRS_LIMIT).contains(&self.pairs) {
+            return refuse(format!("--pairs {}: from 1 to {PAIRS_LIMIT} is possible", self.pairs));
+        }
+        let (least, most) = (SECONDS_LEAST, 3600.0);
+        if !(least..=most).contains(&self.seconds) {
+            return refuse(format!("{} s a run: from {least} to {most} is possible", self.seconds));
+        }
+        let (least, most) = TIME_SCALES;
+        if !(least..=most).contains(&self.time_scale) {
+            return refuse(format!("--time-scale {}: from {least} to {most} is possible", self.time_scale));
+        }
+        if self.server_memory < LEAST_MEMORY || self.memory < self.server_memory + LEAST_MEMORY {
+            return refuse(format!(
+                "--memory {} with --server-memory {}: server and readers need {LEAST_MEMORY} each",
+                self.memory, self.server_memory
+            ));
+        }
+        let profile = foreseek_storage::profile::load(&self.profile)?;
+        let (least, most) = (LEAST_DATA, profile.capacity().scale(0.95));
+        if self.data < least || self.data > most {
+            return refuse(format!(
+                "--data-size {}: from {least} to {most} of {} is possible",
+                self.data,
+                profile.name()
+            ));
+        }
+        profile.build(&self.build(&profile))?;
+        Ok(profile)
+    }
+
+    /// The device as the emulator and the oracle make it.
+    pub(crate) fn build(&self, profile: &Profile) -> Build {
+        let mib = (self.data.get() as f64 * DISK_OVER_DATA / Bytes::mib(1).get() as f64).ceil() as u64;
+        let size =
+            Bytes::mib(mib).min(Bytes(profile.capacity().get() / Bytes::mib(1).get() * Bytes::mib(1).get()));
+        Build { size: Some(size), fit: true, ..Build::default() }
+    }
+
+    /// The workload's parameters: those of the data set, and handlers without private memory but
+    /// their buffers.
+    pub(crate) fn parameters(&self) -> Parameters {
+        Parameters {
+            data_size: Some(self.data),
+            handler_memory: Some(Bytes::kib(64)),
+            ..Parameters::default()
+        }
+    }
+
+    /// How many runs there are.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.places().count() * self.pairs as usize
+    }
+
+    /// Every cell with each policy that has a place in it.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Cell, &Policy)> {
+        let of = |cell: Cell| self.policies.iter().filter(move |policy| policy.is_in(cell));
+        self.cells.iter().flat_map(move |cell| of(*cell).map(move |policy| (*cell, policy)))
+    }
+
+    /// How long the runs of one place take.
+    pub(crate) fn time_of(&self, cell: Cell) -> f64 {
+        self.measured(cell) + self.warm_up(cell) + BESIDE
+    }
+
+    /// Measured seconds of a run.
+    pub(crate) fn measured(&self, cell: Cell) -> f64 {
+        self.seconds * cell.weight()
+    }
+
+    /// Seconds before them.
+    pub(crate) fn warm_up(&self, cell: Cell) -> f64 {
+        self.measured(cell) * WARM_UP
+    }
+
+    /// How long all of it takes, in seconds, without the data set's making (about half a minute) and the oracle's.
+    #[must_use]
+    pub fn estimate(&self) -> f64 {
+        self.places().map(|(cell, _)| self.time_of(cell)).sum::<f64>() * f64::from(self.pairs)
+    }
+
+    /// Makes runs as long as lets all of them end within so many minutes.
+    ///
+    /// # Errors
+    /// Where they would be too short to mean anything.
+    pub fn within(&mut self, minutes: f64) -> Result<()> {
+        let weights: f64 = self.places().map(|(cell, _)| cell.weight() * (1.0 + WARM_UP)).sum();
+        let each = minutes * 60.0 / f64::from(self.pairs.max(1));
+        self.seconds = (each - self.places().count() as f64 * BESIDE) / weights;
+        if self.seconds >= SECONDS_LEAST {
+            return Ok(());
+        }
+        let least = Self { seconds: SECONDS_LEAST, ..self.clone() }.estimate() / 60.0;
+        Err(Error::Option {
+            what: format!(
+                "--minutes {minutes}: {} runs take {least:.0} minutes at least; name fewer --cells, --policies or --pairs",
+                self.runs()
+            ),
+        })
+    }
+}
+
+/// The most pairs: more would be a slip of the pen.
+const PAIRS_LIMIT: u32 = 100;
+
+/// The factor on time: below a hundredth the machine's own time is all there is to see.
+const TIME_SCALES: (f64, f64) = (0.01, 10.0);
+
+/// The least for a server or for the readers: 256 buffers, their stacks, and room for pages.
+const LEAST_MEMORY: Bytes = Bytes::mib(64);
+
+/// The least data set: some files of each of the benchmarks' requests, for a look at whether it works.
+const LEAST_DATA: Bytes = Bytes::mib(64);
+
+fn double<T: PartialEq + ToString>(all: &[T]) -> Option<String> {
+    all.iter().enumerate().find(|(at, one)| all[..*at].contains(one)).map(|(_, one)| one.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_is_possible() {
+        let with = |change: &dyn Fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(with(&|_| ()), Ok(()));
+        for (change, word) in [
+            (&(|o: &mut Options| o.cells.clear()) as &dyn Fn(&mut Options), "at least one"),
+            (&|o| o.policies.push(Policy::Plain), "plain is named twice"),
+            (&|o| o.cells.push(Cell::Hot), "hot is named twice"),
+            (&|o| o.pairs = 0, "--pairs 0"),
+            (&|o| o.seconds = 0.1, "0.1 s a run"),
+            (&|o| o.time_scale = f64::NAN, "--time-scale NaN"),
+            (&|o| o.server_memory = Bytes::mib(500), "--server-memory 500 MiB"),
+            (&|o| o.data = Bytes::gib(40), "--data-size 40 GiB"),
+            (&|o| o.profile = "floppy".to_owned(), "floppy"),
+        ] {
+            let error = with(change).expect_err(word);
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_kept_or_refused() {
+        let mut options = Options::default();
+        // 24 cells with six policies and two with three.
+        assert_eq!(options.runs(), (24 * 6 + 2 * 3) * 5);
+        options.within(60.0).expect("an hour is enough");
+        assert!((options.estimate() - 3600.0).abs() < 1.0, "{}", options.estimate());
+        let error = options.within(5.0).expect_err("too short").to_string();
+        assert!(error.contains("--minutes 5") && error.contains("at least"), "{error}");
+    }
+
+    #[test]
+    fn the_disk_seeks_over_its_full_stroke() {
+        let profile = Profile::builtin(PROFILE).expect("built in");
+        let build = Options::default().build(&profile);
+        assert_eq!((build.size, build.fit), (Some(Bytes::gib(6)), true));
+        let all = Options { data: Bytes::mib(24_000), ..Options::default() }.build(&profile);
+        assert!(all.size.expect("a size") <= profile.capacity());
+    }
+}

@@ -1,0 +1,104 @@
+//! How much was to be had: the same requests on the same disk in virtual time, read ahead by an
+//! oracle that is told how long each stream will be (EuroSys'07 section 6.2's OPT).
+//!
+//! The files lie where the real ones do, the elevator is the modelled one of the same name, the
+//! memory is all of it; of two page replacements the better one counts. The processors are the papers' two; time is not scaled in the model, and the
+//! result is put on the scaled clock. An oracle fetches a stream in one piece; with many streams it
+//! has more in flight than memory holds as well as anybody, and is no bound then.
+
+use crate::cell::Point;
+use crate::options::Options;
+use crate::reader::Counted;
+use crate::record::Measured;
+use crate::{Cell, Error, Result};
+use foreseek_device::Profile;
+use foreseek_prefetch::depth::DeviceCosts;
+use foreseek_prefetch::engine::Extent;
+use foreseek_prefetch::stream;
+use foreseek_simulate::block::{self, BlockLayer, scheduler};
+use foreseek_simulate::machine::{Machine, Memory, Parts, Period, Settings, reclaim};
+use foreseek_simulate::workload;
+use foreseek_units::{Bytes, Nanos, Sectors};
+use std::sync::Arc;
+
+/// What a stock kernel has above an emulated disk as the queue is set: requests of at most 1280 KiB,
+/// 4 of them with the device and 256 above it.
+const BLOCK: block::Settings = block::Settings {
+    requests: 256,
+    congested_above: 225,
+    uncongested_below: 208,
+    largest: Sectors(2560),
+    in_device: 4,
+    ..block::Settings::LINUX_2_6_18
+};
+
+/// Page replacements of which the oracle has the better one: that of Linux 2.6, and TR-840's, which
+/// bounds what many streams have read ahead.
+const REPLACEMENTS: [&str; 2] = ["linux-2.6", "cpem"];
+
+/// The oracle's run of one place of the sweep.
+pub(crate) fn run(
+    point: Point,
+    seed: u64,
+    options: &Options,
+    profile: &Profile,
+    extents: &[Vec<Extent>],
+) -> Result<Measured> {
+    let mut best = Measured::default();
+    for replacement in REPLACEMENTS {
+        let measured = model(point, seed, options, profile, extents, replacement)?;
+        if measured.mb_per_s() > best.mb_per_s() {
+            best = measured;
+        }
+    }
+    Ok(best)
+}
+
+fn model(
+    point: Point,
+    seed: u64,
+    options: &Options,
+    profile: &Profile,
+    extents: &[Vec<Extent>],
+    replacement: &str,
+) -> Result<Measured> {
+    let cannot = |what: String| Error::Oracle(what);
+    let unknown = |what: &str| cannot(format!("there is no {what}"));
+    let costs: Arc<dyn DeviceCosts> = Arc::new(profile.clone());
+    let name = point.scheduler.name();
+    let scheduler = scheduler::by_name(name).ok_or_else(|| unknown(name))?;
+    // The limit of a group counts what its processes and their pages take, and no kernel.
+    let memory = Memory { system: Bytes::ZERO, ..Memory::of(options.memory) };
+    let settings = Settings { memory, client_delay: Nanos::ZERO, ..Settings::xeons(options.memory) };
+    let machine = Machine::new(Parts {
+        settings,
+        block: BlockLayer::new(BLOCK, scheduler, profile.build(&options.build(profile))?),
+        prefetcher: stream::by_name("oracle", &stream::Settings::default(), &costs)
+            .map_err(|error| cannot(error.to_string()))?,
+        reclaim: reclaim::by_name(replacement, &memory).ok_or_else(|| unknown(replacement))?,
+        workload: workload::by_name(point.benchmark.name(), &options.parameters())?,
+        extents: extents.to_vec(),
+        concurrency: point.concurrency,
+        seed,
+    });
+    let cell = Cell::Micro(point);
+    let modelled = |seconds: f64| Nanos::from_secs_f64(seconds / options.time_scale);
+    let period =
+        Period { warm_up: modelled(options.warm_up(cell)), duration: modelled(options.measured(cell)) };
+    let report = machine
+        .and_then(|machine| machine.run(period, &mut |_| ()))
+        .map_err(|error| cannot(error.to_string()))?;
+    let response = report.responses.mean.as_millis_f64() * options.time_scale;
+    Ok(Measured {
+        readers: Counted {
+            seconds: report.time.as_secs_f64() * options.time_scale,
+            read_bytes: report.counters.read.get(),
+            requests: report.responses.count,
+            response_mean_ms: response,
+            ..Counted::default()
+        },
+        device_read_bytes: (report.counters.demanded + report.counters.prefetched).bytes().get(),
+        device_busy: report.device_use(),
+        ..Measured::default()
+    })
+}

@@ -1,0 +1,172 @@
+//! What is compared: the kernel's own read-ahead at several settings, a peer, a plain pass-through,
+//! the mount.
+
+use crate::cell::Cell;
+use foreseek_units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// See the module's documentation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Policy {
+    /// Stock Linux with one setting of `read_ahead_kb`.
+    Linux(ReadAhead),
+    /// nbdkit's file plugin under its readahead filter, shown by nbdfuse as a file, and that as a
+    /// read-only ext4 by a loop device.
+    Nbdkit,
+    /// A FUSE pass-through that keeps the kernel's cache and answers each read by one of its own.
+    Plain,
+    /// The mount, with a policy of its own.
+    Mount(String),
+    /// The same machine in virtual time, told how long each stream will be.
+    Oracle,
+}
+
+/// A static setting of `read_ahead_kb`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReadAhead {
+    /// The kernel's default, 128 KiB.
+    Default,
+    /// The disk's competitive depth.
+    Depth,
+    /// 4 MiB.
+    Large,
+}
+
+impl ReadAhead {
+    /// All of them: what "best static" is the best of.
+    pub const ALL: [Self; 3] = [Self::Default, Self::Depth, Self::Large];
+
+    /// How much that is on a disk of this competitive depth, which is rounded up to pages.
+    #[must_use]
+    pub const fn size(self, depth: Bytes) -> Bytes {
+        match self {
+            Self::Default => Bytes::kib(128),
+            Self::Depth => depth.pages_ceil().bytes(),
+            Self::Large => Bytes::mib(4),
+        }
+    }
+}
+
+/// The beginning of the name of a mount's policy.
+const MOUNT: &str = "mount-";
+
+impl Policy {
+    /// Stock Linux as it comes: what gains are measured over.
+    pub const DEFAULT: Self = Self::Linux(ReadAhead::Default);
+
+    /// What is compared unless told otherwise.
+    #[must_use]
+    pub fn compared() -> Vec<Self> {
+        let mut all: Vec<Self> = ReadAhead::ALL.map(Self::Linux).to_vec();
+        all.extend([Self::Nbdkit, Self::Plain, Self::Mount("competitive".to_owned())]);
+        all
+    }
+
+    /// Whether it has a place in a cell: overheads are compared with the plain pass-through and with
+    /// no pass-through at all.
+    #[must_use]
+    pub fn is_in(&self, cell: Cell) -> bool {
+        match (cell, self) {
+            (_, Self::Oracle) => false,
+            (Cell::Micro(_), _) => true,
+            (Cell::Hot | Cell::Cold, Self::Plain | Self::Mount(_)) => true,
+            (Cell::Hot | Cell::Cold, policy) => *policy == Self::DEFAULT,
+        }
+    }
+
+    /// Whether it is what the verdicts are about.
+    #[must_use]
+    pub const fn is_judged(&self) -> bool {
+        matches!(self, Self::Mount(_))
+    }
+
+    /// Whether it is a static setting.
+    #[must_use]
+    pub const fn is_static(&self) -> bool {
+        matches!(self, Self::Linux(_))
+    }
+
+    /// Whether a server takes a part of the memory.
+    #[must_use]
+    pub const fn has_server(&self) -> bool {
+        matches!(self, Self::Nbdkit | Self::Plain | Self::Mount(_))
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linux(ReadAhead::Default) => f.pad("linux-128k"),
+            Self::Linux(ReadAhead::Depth) => f.pad("linux-depth"),
+            Self::Linux(ReadAhead::Large) => f.pad("linux-4m"),
+            Self::Nbdkit => f.pad("nbdkit"),
+            Self::Plain => f.pad("plain"),
+            Self::Mount(policy) => f.pad(&format!("{MOUNT}{policy}")),
+            Self::Oracle => f.pad("oracle"),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut fixed = ReadAhead::ALL.map(Self::Linux).to_vec();
+        fixed.extend([Self::Nbdkit, Self::Plain, Self::Oracle]);
+        if let Some(policy) = fixed.into_iter().find(|policy| policy.to_string() == text) {
+            return Ok(policy);
+        }
+        match text.strip_prefix(MOUNT) {
+            Some(policy) if !policy.is_empty() => Ok(Self::Mount(policy.to_owned())),
+            _ => Err(format!(
+                "'{text}' is no policy: give linux-128k, linux-depth, linux-4m, nbdkit, plain or mount-POLICY \
+                 (such as mount-competitive)"
+            )),
+        }
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> Self {
+        policy.to_string()
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_written_and_read() {
+        for policy in Policy::compared().into_iter().chain([Policy::Oracle]) {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for text in ["", "mount-", "linux", "linux-5m"] {
+            let error = text.parse::<Policy>().expect_err(text);
+            assert!(error.contains("mount-competitive"), "{error}");
+        }
+    }
+
+    #[test]
+    fn overheads_are_compared_with_two() {
+        let there = |policy: &str| policy.parse::<Policy>().expect("a policy").is_in(Cell::Hot);
+        assert!(there("linux-128k") && there("plain") && there("mount-linux"));
+        assert!(!there("linux-4m") && !there("nbdkit") && !there("oracle"));
+    }
+
+    #[test]
+    fn a_depth_is_whole_pages() {
+        assert_eq!(ReadAhead::Depth.size(Bytes(540_001)), Bytes(540_672));
+    }
+}

@@ -1,0 +1,333 @@
+//! Raw results: a line of JSON a run, written when it is over, so that a long measurement can be
+//! ended at any time and gone on with.
+//!
+//! The first line is the [`Plan`]: runs of other settings are not mixed.
+
+use crate::cell::Cell;
+use crate::options::Options;
+use crate::policy::Policy;
+use crate::reader::Counted;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The name of the file.
+pub const FILE: &str = "runs.jsonl";
+
+/// The settings that must be the same in all runs of a file. Cells, policies and pairs may be added
+/// later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The disk's profile.
+    pub profile: String,
+    /// The factor on the disk's time and on think times.
+    pub time_scale: f64,
+    /// Length of all files.
+    pub data_bytes: u64,
+    /// All of the memory.
+    pub memory_bytes: u64,
+    /// What of it a server gets.
+    pub server_memory_bytes: u64,
+    /// Measured seconds of a run of one reader.
+    pub seconds: f64,
+    /// The first pair's seed.
+    pub seed: u64,
+    /// The machine's name, its kernel and its processors.
+    pub host: String,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Where.
+    pub cell: Cell,
+    /// Over what.
+    pub policy: Policy,
+    /// Which pair, from 0.
+    pub pair: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// What came out, or why nothing.
+    pub outcome: Outcome,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was measured (or modelled).
+    Measured(Box<Measured>),
+    /// It failed; it is made again when the measurement is gone on with.
+    Failed(String),
+}
+
+/// What came out of a run, over its measured time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// When it began, in seconds since 1970.
+    pub begun_s: u64,
+    /// What readers read.
+    pub readers: Counted,
+    /// Bytes that the disk read.
+    pub device_read_bytes: u64,
+    /// Requests that it served.
+    pub device_requests: u64,
+    /// The share of the time in which it was at work.
+    pub device_busy: f64,
+    /// The mean distance of its seeks.
+    pub seek_distance_bytes: u64,
+    /// The share of its requests' time that the machine, and not the model, has made.
+    pub path_share: f64,
+    /// Processor seconds of the readers.
+    pub reader_processor_s: f64,
+    /// The same of the servers: a mount, nbdkit and nbdfuse.
+    pub server_processor_s: f64,
+    /// The most memory that the servers' processes have had.
+    pub server_memory_bytes: u64,
+    /// The most that the readers' group has had, page cache included.
+    pub reader_memory_bytes: u64,
+    /// Processes that wanted a processor before the run, on average over a minute.
+    pub load: f64,
+    /// What the mount says of itself.
+    pub status: Option<serde_json::Value>,
+}
+
+impl Measured {
+    /// Throughput, in 10^6 bytes a second.
+    #[must_use]
+    pub fn mb_per_s(&self) -> f64 {
+        per(self.readers.read_bytes as f64 / 1e6, self.readers.seconds)
+    }
+
+    /// Bytes from the disk for each byte that was read: above 1 is waste, below 1 there were hits.
+    #[must_use]
+    pub fn device_per_read(&self) -> f64 {
+        per(self.device_read_bytes as f64, self.readers.read_bytes as f64)
+    }
+
+    /// Processor time of readers and servers for each byte, in nanoseconds.
+    #[must_use]
+    pub fn processor_ns_per_byte(&self) -> f64 {
+        per((self.reader_processor_s + self.server_processor_s) * 1e9, self.readers.read_bytes as f64)
+    }
+}
+
+fn per(what: f64, of: f64) -> f64 {
+    if of > 0.0 { what / of } else { 0.0 }
+}
+
+impl Plan {
+    /// The plan of these options on this machine.
+    #[must_use]
+    pub fn of(options: &Options) -> Self {
+        let uname = rustix::system::uname();
+        let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        Self {
+            profile: options.profile.clone(),
+            time_scale: options.time_scale,
+            data_bytes: options.data.get(),
+            memory_bytes: options.memory.get(),
+            server_memory_bytes: options.server_memory.get(),
+            seconds: options.seconds,
+            seed: options.seed,
+            host: format!(
+                "{} {} {}, {processors} processors",
+                uname.sysname().to_string_lossy(),
+                uname.release().to_string_lossy(),
+                uname.machine().to_string_lossy()
+            ),
+        }
+    }
+
+    /// What differs, as `name: one and the other`.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let value = |plan: &Self| serde_json::to_value(plan).unwrap_or_default();
+        let (ours, theirs) = (value(self), value(other));
+        let names = ours.as_object()?.keys();
+        let differing = names.filter(|name| ours[name.as_str()] != theirs[name.as_str()]);
+        let told: Vec<_> = differing
+            .map(|name| format!("{name} {} and {}", theirs[name.as_str()], ours[name.as_str()]))
+            .collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+}
+
+/// The file of runs, open for more.
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    file: File,
+    /// Those that are in it.
+    pub runs: Vec<Run>,
+}
+
+impl Records {
+    /// Opens the file in a folder, which is made where it is missing, and reads what is there.
+    ///
+    /// # Errors
+    /// It cannot be written, holds something else, or runs of another plan.
+    pub fn open(folder: &Path, plan: &Plan) -> Result<Self> {
+        let path = folder.join(FILE);
+        let cannot = |error| Error::io("cannot write", path.display(), error);
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Error::io("cannot read", path.display(), error)),
+        };
+        let runs = Self::parse(&path, &text, plan)?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(cannot)?;
+        if text.is_empty() {
+            put(&mut file, plan).map_err(cannot)?;
+        } else if !text.ends_with('\n') {
+            // The last line was cut off when the machine went down: it was left out above.
+            file.write_all(b"\n").map_err(cannot)?;
+        }
+        Ok(Self { path, file, runs })
+    }
+
+    fn parse(path: &Path, text: &str, plan: &Plan) -> Result<Vec<Run>> {
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let wrong = |line: usize, error: serde_json::Error| Error::Record {
+            path: path.to_owned(),
+            line: line + 1,
+            why: error.to_string(),
+        };
+        let Some((number, first)) = lines.next() else { return Ok(Vec::new()) };
+        let there: Plan = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
+        if let Some(what) = plan.difference(&there) {
+            return Err(Error::OtherPlan { path: path.to_owned(), what });
+        }
+        let mut runs = Vec::new();
+        for (number, line) in lines {
+            match serde_json::from_str(line) {
+                Ok(run) => runs.push(run),
+                // Cut off in the middle of a word.
+                Err(error) if error.is_eof() => {}
+                Err(error) => return Err(wrong(number, error)),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Writes a run down.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn push(&mut self, run: Run) -> Result<()> {
+        put(&mut self.file, &run).map_err(|error| Error::io("cannot write", self.path.display(), error))?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// Whether this run was made and did not fail.
+    #[must_use]
+    pub fn has(&self, cell: Cell, policy: &Policy, pair: u32) -> bool {
+        self.measured(cell, policy).any(|(made, _)| made == pair)
+    }
+
+    /// What was measured in a place of the sweep, by pair.
+    pub fn measured<'a>(
+        &'a self,
+        cell: Cell,
+        policy: &'a Policy,
+    ) -> impl Iterator<Item = (u32, &'a Measured)> {
+        measured(&self.runs, cell, policy)
+    }
+}
+
+/// What was measured in a place of the sweep, by pair.
+pub fn measured<'a>(
+    runs: &'a [Run],
+    cell: Cell,
+    policy: &'a Policy,
+) -> impl Iterator<Item = (u32, &'a Measured)> {
+    runs.iter().filter(move |run| run.cell == cell && run.policy == *policy).filter_map(|run| {
+        match &run.outcome {
+            Outcome::Measured(measured) => Some((run.pair, &**measured)),
+            Outcome::Failed(_) => None,
+        }
+    })
+}
+
+fn put(file: &mut File, what: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(pair: u32, outcome: Outcome) -> Run {
+        Run { cell: Cell::Hot, policy: Policy::Plain, pair, seed: 1 + u64::from(pair), outcome }
+    }
+
+    fn good() -> Outcome {
+        let readers = Counted { seconds: 2.0, read_bytes: 4_000_000, ..Counted::default() };
+        let measured = Measured {
+            readers,
+            device_read_bytes: 6_000_000,
+            reader_processor_s: 0.001,
+            server_processor_s: 0.003,
+            ..Measured::default()
+        };
+        Outcome::Measured(Box::new(measured))
+    }
+
+    #[test]
+    fn what_was_measured_is_gone_on_with_and_what_failed_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = Plan::of(&Options::default());
+        let mut records = Records::open(folder.path(), &plan).expect("made");
+        records.push(run(0, good())).expect("written");
+        records.push(run(1, Outcome::Failed("it died".to_owned()))).expect("written");
+        drop(records);
+        // Cut off while the third was written.
+        let path = folder.path().join(FILE);
+        let mut file = OpenOptions::new().append(true).open(&path).expect("there");
+        file.write_all(br#"{"cell":"hot","poli"#).expect("written");
+        let mut records = Records::open(folder.path(), &plan).expect("read");
+        assert!(records.has(Cell::Hot, &Policy::Plain, 0) && !records.has(Cell::Hot, &Policy::Plain, 1));
+        records.push(run(1, good())).expect("written");
+        let again = Records::open(folder.path(), &plan).expect("read");
+        assert_eq!(again.runs, records.runs);
+        assert_eq!(again.runs.len(), 3);
+    }
+
+    #[test]
+    fn runs_of_other_settings_are_not_mixed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(Records::open(folder.path(), &Plan::of(&Options::default())).expect("made"));
+        let other = Plan::of(&Options { time_scale: 0.5, seed: 9, ..Options::default() });
+        let error = Records::open(folder.path(), &other).expect_err("other settings").to_string();
+        assert!(error.contains("time_scale 0.25 and 0.5") && error.contains("seed 1 and 9"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = Plan::of(&Options::default());
+        drop(Records::open(folder.path(), &plan).expect("made"));
+        let path = folder.path().join(FILE);
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .expect("there")
+            .write_all(b"{\"a\":1}\n")
+            .expect("written");
+        let error = Records::open(folder.path(), &plan).expect_err("nonsense").to_string();
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn rates_by_hand() {
+        let Outcome::Measured(measured) = good() else { panic!("it is good") };
+        assert_eq!((measured.mb_per_s(), measured.device_per_read()), (2.0, 1.5));
+        assert!((measured.processor_ns_per_byte() - 1.0).abs() < 1e-12);
+        assert_eq!(Measured::default().mb_per_s(), 0.0);
+    }
+}

@@ -1,0 +1,104 @@
+//! What is shown at the end: a table, charts, and JSON.
+
+mod charts;
+mod table;
+
+use crate::outcome::Outcome;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Writes the charts, the table and the JSON beside the raw runs. Answers the JSON's path.
+///
+/// # Errors
+/// Where the folder cannot be written.
+pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
+        Ok::<_, Error>(path)
+    };
+    for (name, svg) in outcome.charts() {
+        put(&format!("{name}.svg"), svg)?;
+    }
+    put("report.txt", format!("{}\n", outcome.to_table()))?;
+    put("report.json", outcome.to_json())
+}
+
+impl Outcome {
+    /// All of it as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // It is plain data with names for keys: this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Cell;
+    use crate::options::Options;
+    use crate::policy::Policy;
+    use crate::reader::Counted;
+    use crate::record::{self, Measured, Plan, Run};
+
+    fn outcome() -> Outcome {
+        let options = Options { cells: Cell::core(), ..Options::default() };
+        let mut runs = Vec::new();
+        for pair in 0..3 {
+            for cell in &options.cells {
+                for (at, policy) in Policy::compared().iter().chain([&Policy::Oracle]).enumerate() {
+                    let read_bytes = (10_000_000 + 1_000_000 * at as u64) * u64::from(10 + pair);
+                    let readers =
+                        Counted { seconds: 10.0, read_bytes, read_median_us: 55.5, ..Counted::default() };
+                    let measured =
+                        Measured { readers, device_read_bytes: read_bytes * 5 / 4, ..Measured::default() };
+                    let outcome = record::Outcome::Measured(Box::new(measured));
+                    let seed = u64::from(pair);
+                    runs.push(Run { cell: *cell, policy: policy.clone(), pair, seed, outcome });
+                }
+            }
+        }
+        let failed = record::Outcome::Failed("it <died>".to_owned());
+        runs.push(Run { cell: Cell::Hot, policy: Policy::Plain, pair: 3, seed: 3, outcome: failed });
+        Outcome::of(Plan::of(&options), runs, &options, vec!["Time is scaled.".to_owned()])
+    }
+
+    #[test]
+    fn the_table_tells_every_point_and_every_verdict() {
+        let table = outcome().to_table();
+        for text in [
+            "two-rand-0@256/mq-deadline",
+            "four-64kb-0@16/bfq",
+            "holds at 24",
+            "1.25",
+            "oracle",
+            "55.5",
+            "it <died>",
+            "Time is scaled.",
+        ] {
+            assert!(table.contains(text), "{text} in\n{table}");
+        }
+    }
+
+    #[test]
+    fn json_has_raw_values_and_verdicts() {
+        let json: serde_json::Value = serde_json::from_str(&outcome().to_json()).expect("JSON");
+        assert_eq!(json["cells"].as_array().map(Vec::len), Some(26));
+        assert_eq!(json["cells"][0]["entries"][0]["policy"], "linux-128k");
+        assert_eq!(json["cells"][0]["entries"][0]["mb_per_s"]["values"][0], 10.0);
+        assert_eq!(json["claims"][0]["policy"], "mount-competitive");
+    }
+
+    #[test]
+    fn files_are_written_and_stand_by_themselves() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write(&outcome(), folder.path()).expect("written");
+        let chart =
+            std::fs::read_to_string(folder.path().join("two-rand-0-mq-deadline.svg")).expect("a chart");
+        assert!(chart.contains("mount-competitive") && !chart.contains("NaN"));
+        assert!(folder.path().join("report.txt").exists() && folder.path().join("report.json").exists());
+        // Under bfq one level was measured: nothing to draw a curve of.
+        assert!(!folder.path().join("two-rand-0-bfq.svg").exists());
+    }
+}

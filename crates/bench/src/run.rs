@@ -1,0 +1,269 @@
+//! The whole measurement: the data set once, then pair by pair every cell over every policy.
+//!
+//! A pair goes through all cells before the next begins, so that a measurement that is ended early
+//! has something of everything; within a cell the policies follow each other, beginning with another
+//! one in each pair. The oracle is modelled when all is measured: it needs the processors.
+
+use crate::cell::Cell;
+use crate::data;
+use crate::measure::What;
+use crate::options::Options;
+use crate::oracle;
+use crate::outcome::Outcome;
+use crate::policy::{Policy, ReadAhead};
+use crate::record::{self, Plan, Records, Run};
+use crate::stand::Ground;
+use crate::{Error, Result};
+use foreseek_device::Profile;
+use foreseek_prefetch::engine::Extent;
+use foreseek_rig::queue::Queue;
+use foreseek_rig::{Disk, DiskPlan, Interrupt, Place, Program, check_space, missing};
+use foreseek_simulate::workload;
+use foreseek_units::Bytes;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where emulated disks keep their data unless told otherwise.
+const SPACE: &str = "/var/tmp";
+
+/// Failures of a policy after which it is left out of the rest: one may be the machine's, more are
+/// not.
+const FAILURES_LIMIT: usize = 3;
+
+/// The share of all time that is put down to making the data set, for the bar.
+const MAKING: f64 = 0.02;
+
+/// Measures what is not measured yet and judges all of it. `progress` is told the share that is done
+/// and what is under way.
+///
+/// # Errors
+/// Whatever keeps it from beginning or from being written down, and the user. What fails in single
+/// runs is in the outcome.
+pub fn run(options: &Options, interrupt: &Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Outcome> {
+    let profile = options.check()?;
+    let plan = Plan::of(options);
+    let mut records = Records::open(&options.out, &plan)?;
+    let mut notes = notes(options, &profile);
+    if options.missing(&records) {
+        let what = missing();
+        if !what.is_empty() {
+            return Err(Error::Missing { what });
+        }
+        let mut bench = Bench::begin(options, &profile, interrupt, &|share| {
+            progress(MAKING * share, "making the data set");
+        })?;
+        bench.measure_all(&mut records, &mut notes, progress)?;
+        bench.model_all(&mut records, &mut notes, progress)?;
+        notes.extend(bench.disk.remarks().iter().cloned());
+        bench.end()?;
+    }
+    Ok(Outcome::of(plan, records.runs, options, notes))
+}
+
+impl Options {
+    /// Whether anything is left to measure.
+    fn missing(&self, records: &Records) -> bool {
+        let micro = self.cells.iter().filter(|cell| cell.point().is_some());
+        let modelled = |(cell, pair): (&Cell, u32)| records.has(*cell, &Policy::Oracle, pair);
+        let mut pairs = (0..self.pairs).flat_map(|pair| micro.clone().map(move |cell| (cell, pair)));
+        !pairs.all(modelled) || self.todo(records).next().is_some()
+    }
+
+    /// What is to be measured, in order.
+    fn todo<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = (u32, Cell, &'a Policy)> {
+        let of = move |pair: u32, cell: Cell| {
+            let there: Vec<&Policy> = self.policies.iter().filter(|policy| policy.is_in(cell)).collect();
+            let count = there.len();
+            (0..count).map(move |at| (pair, cell, there[(at + pair as usize) % count]))
+        };
+        let cells = move |pair| self.cells.iter().flat_map(move |cell| of(pair, *cell));
+        (0..self.pairs).flat_map(cells).filter(|(pair, cell, policy)| !records.has(*cell, policy, *pair))
+    }
+}
+
+/// What the reader of the figures should know.
+fn notes(options: &Options, profile: &Profile) -> Vec<String> {
+    let depth = ReadAhead::Depth.size(profile.competitive_depth());
+    vec![
+        format!(
+            "The disk is emulated ({}, {}, its full stroke stretched over it); its times and the readers' \
+             think times are multiplied by {}, the processors' are not.",
+            profile.name(),
+            options.build(profile).size.unwrap_or_default(),
+            options.time_scale
+        ),
+        format!(
+            "{} of data in files of 4 MiB, {:.0} times the memory; the papers had 6000 files. The kernel's \
+             names and attributes are read before a run, data are not.",
+            options.data,
+            options.data.get() as f64 / options.memory.get() as f64
+        ),
+        format!(
+            "Memory {}: all of it for the readers of stock Linux; with a server, {} for the server and the \
+             rest for the readers. The mount bounds itself, and its peak is told; nbdkit and the plain \
+             pass-through are in a group of their own. A reader holds 64 KiB, not the papers' 1 MB.",
+            options.memory, options.server_memory
+        ),
+        format!("linux-depth: {} KiB, the profile's switch time x rate.", depth.get() >> 10),
+        "The oracle is modelled in virtual time: the same requests, files where the real ones lie, told how \
+         long each stream is."
+            .to_owned(),
+    ]
+}
+
+/// A measurement under way. Dropping it undoes all of it.
+struct Bench<'a> {
+    options: &'a Options,
+    profile: &'a Profile,
+    interrupt: &'a Interrupt,
+    place: Place,
+    nbd: Option<(Program, Program)>,
+    program: std::path::PathBuf,
+    extents: Vec<Vec<Extent>>,
+    queue: Queue,
+    disk: Disk,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Bench<'a> {
+    /// Attaches the disk and writes the data set.
+    fn begin(
+        options: &'a Options,
+        profile: &'a Profile,
+        interrupt: &'a Interrupt,
+        progress: &dyn Fn(f64),
+    ) -> Result<Self> {
+        let mkfs = Program::find("mkfs.ext4", "e2fsprogs")?;
+        let place = Place::find()?;
+        let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
+        check_space(space, options.data + data::BESIDE)?;
+        let folder = tempfile::Builder::new()
+            .prefix("foreseek-bench-")
+            .tempdir()
+            .map_err(|error| Error::io("cannot make a folder in", std::env::temp_dir().display(), error))?;
+        for name in ["disk", "view", "file"] {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).map_err(|error| Error::io("cannot make", path.display(), error))?;
+        }
+        let build = options.build(profile);
+        let disk = Disk::attach(&DiskPlan {
+            name: format!("bench-{}", std::process::id()),
+            profile: options.profile.clone(),
+            size: build.size.unwrap_or(profile.capacity()),
+            fit: build.fit,
+            time_scale: options.time_scale,
+            directory: options.disk_space.clone(),
+        })?;
+        disk.make_file_system(&mkfs, interrupt)?;
+        let point = folder.path().join("disk");
+        let files = workload::by_name("one-whole-0", &options.parameters())?.files();
+        let mounted = disk.mount(&point)?;
+        data::write(&point, &files, interrupt, progress)?;
+        let extents = data::extents(&point, &files)?;
+        mounted.unmount()?;
+        let nbd = Program::find("nbdkit", "nbdkit")
+            .and_then(|kit| Ok((kit, Program::find("nbdfuse", "libnbd-bin")?)));
+        let program =
+            std::env::current_exe().map_err(|error| Error::io("cannot find", "this program", error))?;
+        let queue = Queue::of(disk.device())?;
+        let nbd = nbd.ok();
+        Ok(Self { options, profile, interrupt, place, nbd, program, extents, queue, disk, folder })
+    }
+
+    /// Makes every run that is not there yet.
+    fn measure_all(
+        &mut self,
+        records: &mut Records,
+        notes: &mut Vec<String>,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<()> {
+        let options = self.options;
+        let mut todo: Vec<(u32, Cell, Policy)> =
+            options.todo(records).map(|(pair, cell, policy)| (pair, cell, policy.clone())).collect();
+        if self.nbd.is_none() && todo.iter().any(|(_, _, policy)| *policy == Policy::Nbdkit) {
+            notes.push("nbdkit is left out: install nbdkit and libnbd-bin (Debian) to have it.".to_owned());
+            todo.retain(|(_, _, policy)| *policy != Policy::Nbdkit);
+        }
+        let all: f64 = todo.iter().map(|(_, cell, _)| options.time_of(*cell)).sum();
+        let (mut passed, mut failures) = (0.0, BTreeMap::<Policy, usize>::new());
+        let depth = self.profile.competitive_depth();
+        for (pair, cell, policy) in todo {
+            self.interrupt.check()?;
+            let share = MAKING + (1.0 - 2.0 * MAKING) * passed / all;
+            progress(share, &format!("pair {} of {}: {cell}, {policy}", pair + 1, options.pairs));
+            passed += options.time_of(cell);
+            if failures.get(&policy).is_some_and(|count| *count >= FAILURES_LIMIT) {
+                continue;
+            }
+            let seed = options.seed + u64::from(pair);
+            let outcome = match self.make(What { cell, policy: &policy, seed }, depth) {
+                Ok(measured) => record::Outcome::Measured(Box::new(measured)),
+                Err(error) if error.is_interrupt() => return Err(error),
+                Err(error) => {
+                    let count = failures.entry(policy.clone()).or_default();
+                    *count += 1;
+                    if *count == FAILURES_LIMIT {
+                        notes.push(format!(
+                            "{policy} failed {FAILURES_LIMIT} times and was left out: {error}"
+                        ));
+                    }
+                    record::Outcome::Failed(error.to_string())
+                }
+            };
+            records.push(Run { cell, policy, pair, seed, outcome })?;
+        }
+        Ok(())
+    }
+
+    /// One run. Delays are off before and after it.
+    fn make(&mut self, what: What<'_>, depth: Bytes) -> Result<record::Measured> {
+        let ground = Ground {
+            disk: &self.disk,
+            place: &self.place,
+            folder: self.folder.path(),
+            program: &self.program,
+            nbd: self.nbd.as_ref(),
+            memory: self.options.memory,
+            server_memory: self.options.server_memory,
+            interrupt: self.interrupt,
+        };
+        let made = ground.run(what, self.options, &mut self.queue, depth);
+        // Where it failed half-way they may still be on.
+        self.disk.set_delays(false)?;
+        made
+    }
+
+    /// Models the oracle where it is not yet.
+    fn model_all(
+        &self,
+        records: &mut Records,
+        notes: &mut Vec<String>,
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<()> {
+        for pair in 0..self.options.pairs {
+            for cell in &self.options.cells {
+                let Some(point) = cell.point() else { continue };
+                if records.has(*cell, &Policy::Oracle, pair) {
+                    continue;
+                }
+                self.interrupt.check()?;
+                progress(1.0 - MAKING, &format!("pair {}: {cell}, the oracle in virtual time", pair + 1));
+                let seed = self.options.seed + u64::from(pair);
+                let outcome = match oracle::run(point, seed, self.options, self.profile, &self.extents) {
+                    Ok(measured) => record::Outcome::Measured(Box::new(measured)),
+                    Err(error) => {
+                        notes.push(format!("{cell}: {error}"));
+                        record::Outcome::Failed(error.to_string())
+                    }
+                };
+                records.push(Run { cell: *cell, policy: Policy::Oracle, pair, seed, outcome })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        drop(self.queue);
+        Ok(self.disk.detach()?)
+    }
+}

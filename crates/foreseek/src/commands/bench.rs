@@ -1,0 +1,163 @@
+//! `foreseek bench`: measured comparisons.
+
+use super::progress::with_bar;
+use super::{Answer, Format, print};
+use clap::ValueHint;
+use foreseek_bench::{
+    Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, reader, report,
+};
+use foreseek_rig::Interrupt;
+use foreseek_units::Bytes;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Measure the mount against stock Linux, nbdkit and a plain pass-through, on an emulated disk.
+    Mount(Box<MountArgs>),
+    /// Read, as told on standard input; run by `bench mount`.
+    #[command(hide = true)]
+    Reader,
+}
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it
+was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclusive' where the
+interval of the paired ratio has the bound in it.
+
+Examples:
+  foreseek bench mount --minutes 60               the core in an hour
+  foreseek bench mount --cells full --data-size 24000M --pairs 10 --seconds 20 --time-scale 1
+  foreseek bench mount --cells two-rand-0@16,hot,cold --policies linux-128k,plain,mount-competitive
+
+Exit status: 0 all claims hold, 1 they do not (or not all is certain), 2 it could not be measured.";
+
+/// Options of `foreseek bench mount`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct MountArgs {
+    /// Where: `core` (24 points and two overheads), `full` (40 and two), or a list of
+    /// BENCHMARK@CONCURRENCY[/SCHEDULER], `hot`, `cold`.
+    #[arg(long, value_name = "CELLS", default_value = "core")]
+    cells: String,
+
+    /// What is compared: linux-128k, linux-depth, linux-4m, nbdkit, plain, mount-POLICY.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Policy::compared())]
+    policies: Vec<Policy>,
+
+    /// How often each policy runs in each cell, in pairs of the same seed.
+    #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
+    pairs: u32,
+
+    /// Measured seconds of one run of one reader; of 256 it is twice that, and a warm-up of half of
+    /// it goes before.
+    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS)]
+    seconds: f64,
+
+    /// Make runs as long as lets all of it end within this time.
+    #[arg(long, value_name = "MINUTES", conflicts_with = "seconds")]
+    minutes: Option<f64>,
+
+    /// The first pair's seed; the others' follow.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// The factor on the disk's time and on think times: 0.25 makes it four times as fast. The
+    /// processors stay as they are.
+    #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE, allow_negative_numbers = true)]
+    time_scale: f64,
+
+    /// The disk: a built-in profile or a TOML file (see `foreseek devices`).
+    #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
+    profile: String,
+
+    /// Length of all files, of 4 MiB each; the papers had 24000M.
+    #[arg(long, value_name = "SIZE", default_value_t = DATA_SIZE)]
+    data_size: Bytes,
+
+    /// All of the memory: readers, servers and page cache.
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
+    memory: Bytes,
+
+    /// What of it a server gets where there is one; the readers get the rest.
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().server_memory)]
+    server_memory: Bytes,
+
+    /// Where the emulated disk keeps its data (as much as --data-size) [default: /var/tmp].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    disk_space: Option<PathBuf>,
+
+    /// Where raw runs, charts and the report go.
+    #[arg(long, value_name = "DIR", default_value = "bench-mount", value_hint = ValueHint::DirPath)]
+    out: PathBuf,
+
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
+    match command {
+        Command::Mount(args) => mount(*args),
+        Command::Reader => {
+            reader::serve()?;
+            Ok(Answer::Done)
+        }
+    }
+}
+
+fn mount(args: MountArgs) -> anyhow::Result<Answer> {
+    let (format, quiet) = (args.format, args.quiet);
+    let mut options = options(&args)?;
+    if let Some(minutes) = args.minutes {
+        options.within(minutes)?;
+    }
+    if !quiet {
+        let minutes = options.estimate() / 60.0;
+        super::remark(&format!("{} runs, about {minutes:.0} minutes and the oracle's", options.runs()));
+    }
+    let interrupt = Interrupt::listen()?;
+    let outcome: Outcome = with_bar(quiet, |progress| {
+        foreseek_bench::run(&options, &interrupt, &|share, what| progress(share, what))
+    })?;
+    let written = report::write(&outcome, &options.out);
+    let text = match format {
+        Format::Json => outcome.to_json(),
+        Format::Table => format!("{}\n", outcome.to_table()),
+    };
+    print(&text)?;
+    let report = written?;
+    if !quiet {
+        super::remark(&format!("the report, the charts and the raw runs are beside {}", report.display()));
+    }
+    Ok(if outcome.holds() { Answer::Done } else { Answer::No })
+}
+
+fn options(args: &MountArgs) -> anyhow::Result<Options> {
+    let cells = match args.cells.as_str() {
+        "core" => Cell::core(),
+        "full" => Cell::full(),
+        list => {
+            let cells = list.split(',').map(|cell| cell.trim().parse().map_err(anyhow::Error::msg));
+            cells.collect::<anyhow::Result<_>>()?
+        }
+    };
+    Ok(Options {
+        policies: args.policies.clone(),
+        cells,
+        pairs: args.pairs,
+        seconds: args.seconds,
+        seed: args.seed,
+        time_scale: args.time_scale,
+        profile: args.profile.clone(),
+        data: args.data_size,
+        memory: args.memory,
+        server_memory: args.server_memory,
+        disk_space: args.disk_space.clone(),
+        out: args.out.clone(),
+    })
+}

@@ -1,0 +1,213 @@
+//! `foreseek bench mount` from outside: small and quick for real, gone on with, ended in the middle.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// No run of these takes a tenth of it.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// A data set of 64 MiB on a disk ten times as fast.
+const SMALL: [&str; 12] = [
+    "--data-size",
+    "64M",
+    "--memory",
+    "128M",
+    "--server-memory",
+    "64M",
+    "--seconds",
+    "0.5",
+    "--time-scale",
+    "0.1",
+    "--format",
+    "json",
+];
+
+/// Ends a child that a failing test leaves.
+struct Running(Option<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.args(["bench", "mount"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().expect("the program starts")))
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it runs")
+    }
+
+    /// The report is taken while it runs: it may be longer than a pipe holds.
+    fn end(mut self) -> Output {
+        let id = self.child().id();
+        let (done, ended) = std::sync::mpsc::channel();
+        let child = self.0.take().expect("it runs");
+        std::thread::spawn(move || done.send(child.wait_with_output()));
+        match ended.recv_timeout(LIMIT) {
+            Ok(output) => output.expect("it ended"),
+            Err(_) => {
+                let pid = rustix::process::Pid::from_raw(id as i32).expect("a process");
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+                panic!("it does not end");
+            }
+        }
+    }
+}
+
+/// Whether it can run here; says what is missing where not.
+fn for_real() -> bool {
+    let missing = [
+        (rustix::process::geteuid().is_root(), "root"),
+        (Path::new("/dev/fuse").exists(), "/dev/fuse"),
+        (Path::new("/dev/loop-control").exists(), "/dev/loop-control"),
+        (Path::new("/usr/sbin/mkfs.ext4").exists(), "mkfs.ext4"),
+    ];
+    let missing: Vec<&str> = missing.iter().filter(|(there, _)| !there).map(|(_, what)| *what).collect();
+    if !missing.is_empty() {
+        println!("SKIPPED: {} missing", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+/// Mounts and disks of a process that are left; its folder lies in the one for temporary files.
+fn left(id: u32) -> Vec<String> {
+    let disks =
+        Command::new(env!("CARGO_BIN_EXE_foreseek")).args(["disk", "list", "--format", "json"]).output();
+    let disks = String::from_utf8_lossy(&disks.expect("it runs").stdout).into_owned();
+    let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let groups = groups
+        .iter()
+        .flat_map(|root| ["readers", "server"].map(|group| format!("{root}/foreseek-bench-{group}-{id}")));
+    let mut left: Vec<String> = groups.filter(|path| Path::new(path).exists()).collect();
+    if disks.contains(&format!("\"bench-{id}\"")) {
+        left.push(disks);
+    }
+    left
+}
+
+fn runs(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("runs.jsonl")).expect("raw runs");
+    text.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_small_comparison_runs_and_is_gone_on_with() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("results");
+    let policies = "linux-128k,linux-4m,nbdkit";
+    let run = |pairs: &str| {
+        let mut arguments = SMALL.to_vec();
+        arguments.extend(["--cells", "two-rand-0@4,hot,cold", "--policies", policies, "--pairs", pairs]);
+        arguments.extend(["--out", out.to_str().expect("plain")]);
+        let mut running = Running::start(&arguments);
+        let id = running.child().id();
+        let output = running.end();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Claims about the mount are no matter of a test: they may hold or not.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        assert_eq!(left(id), Vec::<String>::new());
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let report = run("1");
+    assert_eq!(report["failed"], Value::Array(Vec::new()));
+    let [micro, hot, cold] = report["cells"].as_array().expect("cells").as_slice() else { panic!("three") };
+    let of = |cell: &Value, policy: &str| {
+        let entries = cell["entries"].as_array().expect("entries").clone();
+        entries.into_iter().find(|entry| entry["policy"] == policy)
+    };
+    let nbdkit = Path::new("/usr/bin/nbdfuse").exists() && Path::new("/usr/bin/nbdkit").exists();
+    for policy in ["linux-128k", "linux-4m", "nbdkit", "oracle"] {
+        let entry = of(micro, policy);
+        if policy == "nbdkit" && !nbdkit {
+            println!("SKIPPED: nbdkit is not installed");
+            assert!(entry.is_none());
+            continue;
+        }
+        let entry = entry.unwrap_or_else(|| panic!("{policy} in {micro}"));
+        assert!(entry["mb_per_s"]["mean"].as_f64().is_some_and(|rate| rate > 0.0), "{entry}");
+        assert!(entry["device_per_read"].as_f64().is_some_and(|share| share > 0.1), "{entry}");
+    }
+    for cell in [hot, cold] {
+        let median = of(cell, "linux-128k").expect("measured")["read_median_us"]["mean"].as_f64();
+        assert!(median.is_some_and(|median| median > 0.0), "{cell}");
+        assert!(of(cell, "linux-4m").is_none() && of(cell, "oracle").is_none());
+    }
+    let first = runs(&out);
+    // What is there is not measured again.
+    run("2");
+    let second = runs(&out);
+    assert_eq!(second[..first.len()], first[..]);
+    assert_eq!(second.len(), 2 * first.len());
+    for name in ["report.txt", "report.json"] {
+        assert!(out.join(name).exists(), "{name}");
+    }
+    // Runs of other settings are not mixed with them.
+    let output = Running::start(&["--out", out.to_str().expect("plain"), "--seed", "9"]).end();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("runs of other settings") && said.contains("seed"), "{said}");
+}
+
+#[test]
+fn an_interrupted_measurement_leaves_nothing_behind() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut arguments = SMALL.to_vec();
+    arguments.extend(["--cells", "one-whole-0@16", "--policies", "linux-128k,linux-4m", "--pairs", "50"]);
+    arguments.extend(["--out", folder.path().to_str().expect("plain")]);
+    let mut running = Running::start(&arguments);
+    let id = running.child().id();
+    let start = Instant::now();
+    let begun = || {
+        std::fs::read_to_string(folder.path().join("runs.jsonl")).is_ok_and(|text| text.lines().count() > 1)
+    };
+    while !begun() {
+        assert!(start.elapsed() < LIMIT, "it does not begin");
+        assert!(running.child().try_wait().expect("it is ours").is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_raw(id as i32).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    let output = running.end();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(left(id), Vec::<String>::new());
+    assert!(runs(folder.path()).len() < 50);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_made() {
+    for (arguments, word) in [
+        (["--cells", "two-rand-0@0"], "two-rand-0@0"),
+        (["--policies", "linux-9m"], "linux-9m"),
+        (["--minutes", "0.5"], "--minutes 0.5"),
+        (["--data-size", "1M"], "--data-size 1 MiB"),
+        (["--time-scale", "0"], "--time-scale 0"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("results");
+        let mut all = arguments.to_vec();
+        all.extend(["--out", out.to_str().expect("plain")]);
+        let output = Running::start(&all).end();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+        assert!(!out.exists());
+    }
+}
