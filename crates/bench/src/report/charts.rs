@@ -4,7 +4,7 @@ use crate::cell::Benchmark;
 use crate::judge::{Entry, Judged};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use foreseek_chart::{Across, Lines, Point, Series};
+use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_rig::queue::Scheduler;
 
 /// Curves of fewer levels say nothing.
@@ -47,6 +47,7 @@ impl Outcome {
         };
         let series = |policy: &&Policy| Series {
             name: policy.to_string(),
+            mark: Mark::Line,
             points: cells
                 .iter()
                 .filter_map(|cell| point(cell, cell.entries.iter().find(|entry| entry.policy == **policy)?))
