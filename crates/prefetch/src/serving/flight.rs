@@ -1,6 +1,6 @@
 //! Fetches that were asked for and have not ended: those under way and those that wait for their turn.
 //!
-//! So many are under way at once as a device's queue can sort; of those that wait, demand goes first.
+//! So many are under way at once as the settings allow; of those that wait, demand goes first.
 //! Fetches that lie together are issued together, so that a device sees one request, or several in a
 //! row that it serves in one visit.
 

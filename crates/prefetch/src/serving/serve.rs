@@ -192,7 +192,6 @@ impl ServingEngine {
                 looks,
                 history: &self.history,
                 bound,
-                idle: self.flight.under_way() + self.flight.queued() == 0,
                 congested: self.flight.queued() > self.settings.in_flight as usize,
                 measured: self.learner.costs(),
             };

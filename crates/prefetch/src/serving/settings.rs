@@ -39,8 +39,10 @@ pub struct Settings {
     /// The longest fetch. A longer range is asked for in several, one right after the other, so that
     /// who waits for its beginning need not wait for its end.
     pub fetch: Pages,
-    /// How many fetches may be under way. A device sorts no more than its queue holds (32 to 128); what
-    /// is beyond that waits here, where demand goes before prefetching.
+    /// How many fetches may be under way. More than a device's queue holds (32 to 128): the kernel's
+    /// scheduler has to see what lies together, and held back here, where demand goes before
+    /// prefetching, a window would be torn from the one before it. 1,024 are a fetch for each of as many
+    /// readers.
     pub in_flight: u32,
     /// Whether the device serves several requests at once, as an array or a remote volume does: then its
     /// costs are learnt only of what it served alone.
@@ -60,7 +62,7 @@ impl Default for Settings {
             machine: Bytes::gib(2).pages_floor(),
             history: Bytes::gib(2).pages_floor(),
             fetch: Bytes::kib(256).pages_floor(),
-            in_flight: 128,
+            in_flight: 1024,
             overlapping: false,
         }
     }

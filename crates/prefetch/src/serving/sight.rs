@@ -18,7 +18,6 @@ pub(super) struct Sight<'a> {
     pub(super) looks: &'a [Look],
     pub(super) history: &'a EvictionHistory<PageKey>,
     pub(super) bound: Pages,
-    pub(super) idle: bool,
     pub(super) congested: bool,
     pub(super) measured: Measured,
 }
@@ -44,10 +43,6 @@ impl View for Sight<'_> {
     fn delivered(&self, page: PageIndex) -> bool {
         let key = PageKey::new(self.slot, page);
         key.is_some_and(|key| self.history.status(&key) == Some(Status::Lru))
-    }
-
-    fn idle(&self) -> bool {
-        self.idle
     }
 
     fn measured(&self) -> Option<Measured> {

@@ -12,11 +12,12 @@
 //!   sequence, as kernels do.
 //!
 //! A run reads ahead when one of its pages is missing, from that page on: a window of the first size
-//! (slow start's 16 pages, or the call), then as the ramp has it, up to the depth. It begins no window
-//! before the last one is used up, unless the device has nothing else to do: then the next window is
-//! fetched as soon as the reader comes into the last one. So each visit of the device brings a whole
-//! depth, a busy device never fetches for a stream more than that depth in vain, as the analysis of
-//! TR-840 section 3 has it, and an idle one does not let the reader wait.
+//! (slow start's 16 pages, or the call), then as the ramp has it, up to the depth. When the reader comes
+//! into the last window, the next one is fetched, as the kernels of the papers do. It is asked for while
+//! the head is still near: in virtual time, on a drive with a queue under mq-deadline, 4 to 16 readers of
+//! whole files got 30 to 50 % more than from windows that were asked for when the last one was used up, and
+//! of parts of files 14 to 31 %, although more is fetched in vain: up to two depths a stream. The call that
+//! begins a run is followed by no second window, as nothing is known of a sequence yet.
 //!
 //! Limits: calls of the cache in front are taken for what its reader wants, although its read-ahead asks
 //! for up to two windows more.
@@ -85,6 +86,8 @@ pub(super) struct Runs {
     at: usize,
     /// The pages of that call from which on it takes its run further; none of a call that stands alone.
     front: Option<PageIndex>,
+    /// Whether that call goes on with a run, and has found its pages so far.
+    goes_on: bool,
 }
 
 impl Machine for Behind {
@@ -100,6 +103,7 @@ impl Machine for Behind {
         }
         let (page, request) = (answer.page(), answer.touch.request);
         let front = runs.front.is_some_and(|front| page >= front);
+        let goes_on = runs.goes_on;
         let run = &mut runs.runs[runs.at];
         if answer.missing() {
             let most = answer.most(&mut *self.depth, page);
@@ -111,7 +115,9 @@ impl Machine for Behind {
             run.size = size;
             run.window = Span::at(page, size.max(request));
             answer.read(run.window, None);
-        } else if front && run.window.contains(page) && answer.view.idle() {
+            // One window a call is enough of a beginning.
+            runs.goes_on = false;
+        } else if front && goes_on && run.window.contains(page) {
             let start = run.window.end;
             let most = answer.most(&mut *self.depth, start);
             let size = self.size(run, answer, most);
@@ -155,6 +161,7 @@ impl Runs {
         if found.is_none() {
             *run = Run { start: page, reached: page, ..Run::default() };
         }
+        self.goes_on = found.is_some();
         self.front = (found.is_some() || page == PageIndex::ZERO).then_some(run.reached);
         run.reached = run.reached.max(end);
         run.used = self.calls;
@@ -201,7 +208,7 @@ mod tests {
         let kernel =
             [(0, 4), (4, 8), (12, 16), (28, 32), (60, 32), (92, 32), (124, 32), (156, 32), (188, 32)];
         let windows = calls(&mut world(), &kernel);
-        assert_eq!(windows, [(0, 16), (16, 32), (48, 64), (112, 95), (207, 95)]);
+        assert_eq!(windows, [(0, 16), (16, 32), (48, 64), (112, 95), (207, 95), (302, 95)]);
     }
 
     #[test]
@@ -216,8 +223,8 @@ mod tests {
     #[test]
     fn calls_may_overtake_each_other() {
         let windows = calls(&mut world(), &[(0, 4), (12, 4), (4, 8), (28, 32), (16, 12), (60, 32)]);
-        // 12 lies in the first window. 28 is an island until 16 comes, whose window holds some of it.
-        assert_eq!(windows, [(0, 16), (28, 32), (16, 32), (60, 64)]);
+        // 12 lies in the first window, 28 in the second; 4 and 16 come late and find their pages.
+        assert_eq!(windows, [(0, 16), (16, 32), (48, 64), (112, 95)]);
         // Before anything was read ahead, an island is joined when the sequence comes to it.
         assert_eq!(
             calls(&mut world(), &[(500, 8), (516, 8), (508, 8), (524, 8)]),
@@ -248,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_device_reads_the_next_window_when_the_reader_comes_into_the_last() {
+    fn the_next_window_is_read_when_the_reader_comes_into_the_last() {
         let mut world = world();
-        assert_eq!(world.call(0, 16), [(0, 16)]);
-        assert_eq!(world.call(16, 16), [(16, 32)]);
-        world.memory.idle = true;
-        assert_eq!(world.call(32, 4), [(48, 64)]);
-        assert_eq!(world.call(36, 12), [], "not two of them");
-        assert_eq!(world.call(48, 4), [(112, 95)]);
+        assert_eq!(world.call(0, 4), [(0, 16)]);
+        assert_eq!(world.call(4, 4), [(16, 32)]);
+        assert_eq!(world.call(8, 8), [], "not two of them");
+        assert_eq!(world.call(16, 4), [(48, 64)]);
+        assert_eq!(world.call(20, 28), []);
+        assert_eq!(world.call(48, 1), [(112, 95)]);
     }
 
     #[test]
@@ -270,6 +277,6 @@ mod tests {
     fn memory_bounds_the_windows() {
         let mut world = world();
         world.memory.bound = Some(Pages(20));
-        assert_eq!(calls(&mut world, &[(0, 8), (8, 8), (16, 8)]), [(0, 16), (16, 20)]);
+        assert_eq!(calls(&mut world, &[(0, 8), (8, 8), (16, 8)]), [(0, 16), (16, 20), (36, 20)]);
     }
 }

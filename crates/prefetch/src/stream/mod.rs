@@ -132,10 +132,6 @@ pub trait View {
     fn delivered(&self, _page: PageIndex) -> bool {
         false
     }
-    /// Whether the device has nothing to do.
-    fn idle(&self) -> bool {
-        false
-    }
     /// What the device was measured to cost lately, where that is known better than from its profile.
     fn measured(&self) -> Option<Measured> {
         None

@@ -31,7 +31,6 @@ pub(super) struct Memory {
     pub(super) bound: Option<Pages>,
     pub(super) place: Option<Lba>,
     pub(super) delivered: BTreeSet<u64>,
-    pub(super) idle: bool,
 }
 
 impl View for Memory {
@@ -49,9 +48,6 @@ impl View for Memory {
     }
     fn delivered(&self, page: PageIndex) -> bool {
         self.delivered.contains(&page.0)
-    }
-    fn idle(&self) -> bool {
-        self.idle
     }
 }
 

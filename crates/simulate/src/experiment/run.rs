@@ -5,16 +5,20 @@ use crate::block::{self, BlockLayer, scheduler};
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Period, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
 use crate::workload::{self, Layout, Parameters};
-use foreseek_device::{Build, Profile};
+use foreseek_device::{Build, Kind, Profile};
 use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::engine::Extent;
 use foreseek_prefetch::stream::{self, Prefetcher};
-use foreseek_units::Instant;
+use foreseek_prefetch::{ServingEngine, serving};
+use foreseek_units::{Bytes, Instant};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Most threads that runs are spread over: each holds a machine, some tens of MiB.
 pub const WORKERS_LIMIT: usize = 64;
+
+/// The read-ahead of the kernel in front of a mount: that of a kernel which has FUSE.
+const IN_FRONT: &str = "on-demand";
 
 /// How far an experiment is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -242,8 +246,34 @@ impl Experiment {
 
     fn prefetcher(&self, policy: &Policy, device: &Profile) -> Result<Box<dyn Prefetcher>, ExperimentError> {
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
-        stream::by_name(&policy.prefetcher, &self.prefetch, &costs)
+        self.mount(policy, device)?;
+        let name = if policy.mounted().is_some() { IN_FRONT } else { &*policy.prefetcher };
+        stream::by_name(name, &self.prefetch, &costs)
             .map_err(|error| self.wrong("policies", error.to_string()))
+    }
+
+    /// The engine of a policy that reads through a mount. Its frames take a quarter of the memory.
+    fn mount(&self, policy: &Policy, device: &Profile) -> Result<Option<ServingEngine>, ExperimentError> {
+        let Some(name) = policy.mounted() else { return Ok(None) };
+        let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
+        let generation = stream::Generation::Behind;
+        let engine = ServingEngine::new(
+            serving::Settings {
+                policy: name.to_owned(),
+                stream: stream::Settings { generation, ..self.prefetch.clone() },
+                memory: self.mounts_memory().pages_floor(),
+                machine: self.machine.memory.total.pages_floor(),
+                overlapping: device.kind() != Kind::Disk,
+                ..serving::Settings::default()
+            },
+            &costs,
+        );
+        engine.map(Some).map_err(|error| self.wrong("policies", error.to_string()))
+    }
+
+    /// What the frames of a mount take of the memory.
+    fn mounts_memory(&self) -> Bytes {
+        self.machine.memory.total.scale(0.25)
     }
 
     fn reclaim(&self, policy: &Policy) -> Result<Box<dyn reclaim::Reclaim>, ExperimentError> {
@@ -273,8 +303,13 @@ impl Experiment {
         let device = profile
             .build(&build)
             .map_err(|cause| ExperimentError::Device { experiment: self.name.clone(), cause })?;
+        let mount = self.mount(place.policy, profile)?;
+        let mut settings = self.machine.clone();
+        if mount.is_some() {
+            settings.memory.total -= self.mounts_memory();
+        }
         let machine = Machine::new(Parts {
-            settings: self.machine.clone(),
+            settings,
             block: BlockLayer::new(self.block, self.scheduler()?, device),
             prefetcher: self.prefetcher(place.policy, profile)?,
             reclaim: self.reclaim(place.policy)?,
@@ -283,7 +318,11 @@ impl Experiment {
             concurrency: place.concurrency,
             seed: place.seed,
         });
-        machine.map_err(|cause| self.failed(place, cause))
+        let machine = machine.map_err(|cause| self.failed(place, cause))?;
+        Ok(match mount {
+            Some(engine) => machine.behind(engine),
+            None => machine,
+        })
     }
 
     fn failed(&self, place: Place<'_>, cause: crate::machine::MachineError) -> ExperimentError {

@@ -9,7 +9,8 @@ use std::fmt;
 /// Read-ahead and page replacement together: what the papers compare.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The name of the prefetcher (`foreseek_prefetch::stream::by_name`).
+    /// The name of the prefetcher (`foreseek_prefetch::stream::by_name`); after `mount:` that of a mount
+    /// (`foreseek_prefetch::serving`) through which a kernel with stock read-ahead reads.
     pub prefetcher: String,
     /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
     pub reclaim: String,
@@ -20,6 +21,12 @@ impl Policy {
     #[must_use]
     pub fn new(prefetcher: &str) -> Self {
         Self { prefetcher: prefetcher.to_owned(), reclaim: DEFAULT_RECLAIM.to_owned() }
+    }
+
+    /// The prefetcher of the mount, where there is one.
+    #[must_use]
+    pub fn mounted(&self) -> Option<&str> {
+        self.prefetcher.strip_prefix("mount:")
     }
 }
 

@@ -137,18 +137,34 @@ impl Machine {
             return;
         }
         let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        if self.mount.is_some() {
+            return self.ask_mount(touched, file, pages, who);
+        }
         self.metrics.submitted(pages.len());
         self.submit(Op::Read, file, pages, who, true);
     }
 
     /// Hands pages that lie together to the block layer.
     pub(super) fn submit(&mut self, op: Op, file: FileNo, pages: PageSpan, who: Who, synchronous: bool) {
-        let Some((lba, _)) = self.files[file.0 as usize].place(pages.start) else { return };
+        let at = self.hand_over(op, file, pages, who, synchronous);
+        if let Some(at) = at.filter(|_| op == Op::Read) {
+            let lba = self.flight.pending[at].lba;
+            self.flight.reads.insert(lba, (lba + pages.len().sectors(), at));
+        }
+    }
+
+    /// The same, without telling what arrives of it: answers its number.
+    pub(super) fn hand_over(
+        &mut self,
+        op: Op,
+        file: FileNo,
+        pages: PageSpan,
+        who: Who,
+        synchronous: bool,
+    ) -> Option<usize> {
+        let (lba, _) = self.files[file.0 as usize].place(pages.start)?;
         let at = self.flight.pending.insert(Pending { op, file, pages, lba });
         let range = SectorSpan::at(lba, pages.len().sectors());
-        if op == Op::Read {
-            self.flight.reads.insert(lba, (range.end, at));
-        }
         self.bill += self.settings.costs.submit;
         let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
         let unsent = &mut self.flight.unsent[usize::from(op != Op::Read)];
@@ -157,6 +173,7 @@ impl Machine {
             unsent.push_back(submission);
         }
         self.look_at_block();
+        Some(at)
     }
 
     /// The block layer may have got something to do earlier than was known.
@@ -178,6 +195,7 @@ impl Machine {
         for one in completed.drain(..) {
             self.complete(one)?;
         }
+        self.serve_mount();
         self.flight.completed = completed;
         self.flight.served = served;
         self.send_unsent();
@@ -213,7 +231,7 @@ impl Machine {
         }
     }
 
-    fn arrived(&mut self, file: FileNo, page: PageIndex) {
+    pub(super) fn arrived(&mut self, file: FileNo, page: PageIndex) {
         let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { return };
         self.frames.get_mut(frame).in_flight = false;
         self.let_go(frame);
@@ -232,6 +250,8 @@ impl Machine {
         }
         if pending.op == Op::Write {
             self.written(pending.file, pending.pages);
+        } else {
+            self.mount_completed(completed.tag.0 as usize);
         }
         Ok(())
     }

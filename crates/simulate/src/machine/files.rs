@@ -99,6 +99,11 @@ impl File {
         (into < extent.pages).then(|| (extent.lba + into.sectors(), extent.pages - into))
     }
 
+    /// Where it lies, ascending.
+    pub(super) fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
     /// The first page that has no place.
     pub(super) fn placed_end(&self) -> PageIndex {
         self.extents.last().map_or(PageIndex::ZERO, |extent| extent.page + extent.pages)

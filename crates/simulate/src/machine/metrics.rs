@@ -2,6 +2,7 @@
 
 use crate::block;
 use foreseek_device::Counters as DeviceCounters;
+use foreseek_prefetch::serving::Stats;
 use foreseek_prefetch::stream::Found;
 use foreseek_units::{Bytes, Instant, Nanos, Pages};
 use hdrhistogram::Histogram;
@@ -202,6 +203,9 @@ pub struct Report {
     pub processors: u32,
     /// Busy time of all processors in each second since the machine was made.
     pub processor_busy_by_second: Vec<Nanos>,
+    /// What the engine of a mount has done since the machine was made, and how it stands; none without
+    /// a mount.
+    pub mount: Option<Stats>,
 }
 
 impl Report {
@@ -263,6 +267,7 @@ impl super::Machine {
 
     /// Sums up what has been measured.
     pub(super) fn report(self) -> Report {
+        let mount = self.mount.as_ref().map(|mount| mount.stats());
         let Mark { at, counters, block, device, busy } = self.mark;
         let Metrics { fetches, responses, response_sum, requests, mut jobs, .. } = self.metrics;
         jobs.sort_unstable();
@@ -286,6 +291,7 @@ impl super::Machine {
             processor_busy: self.metrics.busy - busy,
             processors: self.settings.processors,
             processor_busy_by_second: self.metrics.busy_by_period,
+            mount,
         }
     }
 }

@@ -18,6 +18,7 @@ mod files;
 mod frames;
 mod memory;
 mod metrics;
+mod mount;
 mod process;
 mod processors;
 mod reading;
@@ -109,6 +110,7 @@ pub struct Machine {
     memory: memory::Held,
     short_of_memory: VecDeque<u32>,
     flight: fetch::Flight,
+    mount: Option<Box<mount::Mount>>,
     dirt: writing::Dirt,
     streams: Slab<Stream>,
     openings: u32,
@@ -159,6 +161,7 @@ impl Machine {
             memory: memory::Held::default(),
             short_of_memory: VecDeque::new(),
             flight: fetch::Flight::default(),
+            mount: None,
             dirt: writing::Dirt::default(),
             streams: Slab::new(),
             openings: 0,

@@ -111,6 +111,7 @@ impl Machine {
             one.slice = self.settings.time_slice;
             let who = one.who;
             self.reclaim.ran(self.now, who);
+            self.mount_ran(who);
         }
         self.bill += self.settings.costs.switch;
         let spent = self.pay();

@@ -127,6 +127,7 @@ impl Machine {
             told: told.map(Bytes::pages_ceil),
         };
         self.prefetcher.opened(self.now, opened);
+        self.mount_opened(opened);
         Ok(())
     }
 
@@ -164,6 +165,7 @@ impl Machine {
         if self.streams.try_remove(stream as usize).is_some() {
             self.prefetcher.closed(self.now, StreamId(u64::from(stream)));
             self.reclaim.closed(self.now, StreamId(u64::from(stream)));
+            self.mount_closed(stream);
         }
     }
 
@@ -188,6 +190,7 @@ impl Machine {
         self.block.exited(self.now, who);
         self.look_at_block();
         self.reclaim.exited(self.now, who);
+        self.mount_exited(who);
         self.give_back(memory);
         self.ended(number, born);
     }
