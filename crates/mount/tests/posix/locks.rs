@@ -102,6 +102,11 @@ pub(crate) fn tries_records(record: &mut Record, at: &Path) {
     }
 }
 
+/// Another process waits for the lock.
+pub(crate) fn waits_whole(record: &mut Record, at: &Path) {
+    record.note("another process waits", flock(open(at), FlockOperation::LockExclusive));
+}
+
 pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
     let file = open(at);
     record.note("alone", flock(&file, FlockOperation::LockExclusive));
@@ -117,9 +122,12 @@ pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
     record.note("another waited for it", got);
     record.see("until then", waited);
     record.note("records", set(&file, libc::F_WRLCK, 0, 10, true));
-    // A process that waits can be ended.
-    let mut waiting = start_child("tries_whole", at, 0, &[0]);
-    let _ = waiting.wait();
+    record.note("alone again", flock(&file, FlockOperation::LockExclusive));
+    let mut waiting = start_child("waits_whole", at, 0, &[0]);
+    std::thread::sleep(Duration::from_millis(300));
+    record.note("it waits", waiting.try_wait().map(|ended| ended.is_none()));
+    waiting.kill().expect("killed");
+    record.note("one that waits can be ended", waiting.wait().map(|status| status.success()));
     fs::remove_file(at.join("locked")).expect("gone");
     record.note("of a file without a name", set(&file, libc::F_WRLCK, 0, 10, false));
 }

@@ -46,6 +46,7 @@ fn same_with(policy: Policy, name: &str, check: fn(&mut Record, &Path)) {
     let plain = tree::of(&mount.plain);
     assert_eq!(tree::of(&mount.point), plain, "{name}: what is left, through the mount");
     assert_eq!(tree::of(&mount.source), plain, "{name}: what is left in the source");
+    assert_eq!(tree::numbers(&mount.point), tree::numbers(&mount.source), "{name}: inode numbers");
 }
 
 macro_rules! checks {

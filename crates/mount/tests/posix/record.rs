@@ -17,7 +17,7 @@ const DIRECTORY: &str = "FORESEEK_TEST_DIRECTORY";
 pub(crate) type Part = fn(&mut Record, &Path);
 
 /// Parts that other processes run.
-pub(crate) const PARTS: [(&str, Part); 9] = [
+pub(crate) const PARTS: [(&str, Part); 10] = [
     ("as_other", permissions::as_other),
     ("in_sticky", permissions::in_sticky),
     ("in_setgid", permissions::in_setgid),
@@ -27,6 +27,7 @@ pub(crate) const PARTS: [(&str, Part); 9] = [
     ("appends", contents::append_many),
     ("tries_whole", locks::tries_whole),
     ("tries_records", locks::tries_records),
+    ("waits_whole", locks::waits_whole),
 ];
 
 /// What the calls of a check gave, in order.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A line for each name below a directory.
 pub(crate) fn of(root: &Path) -> Vec<String> {
@@ -43,4 +43,20 @@ fn add(root: &Path, directory: &Path, lines: &mut Vec<String>) {
             add(root, &path, lines);
         }
     }
+}
+
+/// The number of each file below a directory.
+pub(crate) fn numbers(root: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("read") {
+            let path = entry.expect("an entry").path();
+            let stat = fs::symlink_metadata(&path).expect("there");
+            found.push((path.strip_prefix(root).expect("below").to_owned(), stat.ino()));
+            directories.extend(stat.is_dir().then_some(path));
+        }
+    }
+    found.sort();
+    found
 }
