@@ -18,7 +18,7 @@ pub struct Outcome {
     pub cells: Vec<Judged>,
     /// Runs that failed, as text.
     pub failed: Vec<String>,
-    /// The load of the machine before runs, on average: what else it did.
+    /// The load of the machine before runs, on average; our own earlier readers count.
     pub load: f64,
     /// What the reader should know.
     pub notes: Vec<String>,

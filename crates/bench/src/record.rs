@@ -88,7 +88,8 @@ pub struct Measured {
     pub server_memory_bytes: u64,
     /// The most that the readers' group has had, page cache included.
     pub reader_memory_bytes: u64,
-    /// Processes that wanted a processor before the run, on average over a minute.
+    /// The machine's load before the run, averaged over a minute: the readers of the runs before it
+    /// count, also while they wait for the disk, so that it tells other work only where they are few.
     pub load: f64,
     /// What the mount says of itself.
     pub status: Option<serde_json::Value>,
