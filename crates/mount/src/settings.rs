@@ -34,6 +34,8 @@ pub enum Policy {
     /// As much at a time as could be transferred while the head moves.
     #[default]
     Competitive,
+    /// By the lengths that streams had before, at most so many times as dear as knowing this one's.
+    Learnt,
     /// As Linux does: up to 128 KiB.
     Linux,
     /// As much as there is memory for.
@@ -49,6 +51,7 @@ impl Policy {
     fn prefetcher(self) -> Option<&'static str> {
         match self {
             Self::Competitive => Some("competitive"),
+            Self::Learnt => Some("learnt"),
             Self::Linux => Some("on-demand"),
             Self::Aggressive => Some("aggressive"),
             Self::None => Some("none"),

@@ -34,7 +34,7 @@ fn forget(path: &Path) {
 
 #[test]
 fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
-    for policy in [Policy::Competitive, Policy::Aggressive] {
+    for policy in [Policy::Competitive, Policy::Learnt, Policy::Aggressive] {
         let Some(mount) = mounted(policy) else { return };
         let bytes = contents(128 << 20, 1);
         std::fs::write(mount.source.join("a"), &bytes).expect("room");

@@ -75,6 +75,8 @@ enum PolicyArg {
     /// As much at a time as could be transferred while the head moves.
     #[default]
     Competitive,
+    /// By the lengths that streams had before, with a bound on what a wrong guess costs.
+    Learnt,
     /// As Linux does: up to 128 KiB.
     Linux,
     /// As much as there is memory for.
@@ -89,6 +91,7 @@ impl From<PolicyArg> for Policy {
     fn from(policy: PolicyArg) -> Self {
         match policy {
             PolicyArg::Competitive => Self::Competitive,
+            PolicyArg::Learnt => Self::Learnt,
             PolicyArg::Linux => Self::Linux,
             PolicyArg::Aggressive => Self::Aggressive,
             PolicyArg::None => Self::None,
