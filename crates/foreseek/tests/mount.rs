@@ -148,6 +148,7 @@ fn what_cannot_be_mounted_is_said_with_a_remedy() {
     }
     assert!(refused(&["--profile", "no-such-disk", source, point]).contains("built in are"));
     assert!(refused(&["--memory", "much", source, point]).contains("--memory"));
+    assert!(refused(&["--memory", "1K", source, point]).contains("give 4 MiB or more"));
     assert!(refused(&[source]).contains("MOUNTPOINT"));
     assert!(refused(&["--unmount", point]).contains("no mount of ours"));
 }

@@ -5,6 +5,7 @@ use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_mount::client::{self, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, MountStatus, Policy, Settings, serve};
+use foreseek_prefetch::serving::MEMORY_LEAST;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,6 +129,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
 }
 
 fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {
+    let least = MEMORY_LEAST.bytes();
+    anyhow::ensure!(args.memory >= least, "--memory {}: give {least} or more", args.memory);
     let mut mount = MountOptions::new(source, point);
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
