@@ -105,13 +105,12 @@ fn touch(c: &mut Criterion) {
 
 /// How long a plan of learnt depths takes to solve, for files of 4 MB and the longest that there are.
 fn plan(c: &mut Criterion) {
-    let mut survival = Survival::default();
-    (0..1000u64).for_each(|n| survival.ended(Pages(n * 7919 % 1024 + 1)));
+    let survival = Survival::of((0..1000).map(|n| Pages(n * 7919 % 1024 + 1)));
     let mut group = c.benchmark_group("plan");
     for end in [1024, 1 << 18] {
         let promise = Promise::new(3.0, 131.0);
         group.bench_function(format!("{end} pages"), |b| {
-            b.iter(|| black_box(Plan::solve(&survival, promise, Pages(end))));
+            b.iter(|| black_box(Plan::solve(survival.clone(), promise, Pages(end), 0.5)));
         });
     }
     group.finish();

@@ -17,6 +17,7 @@ pub mod driver;
 pub mod engine;
 mod held;
 mod infill;
+pub mod learn;
 mod lookahead;
 mod objects;
 mod order;

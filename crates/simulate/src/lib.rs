@@ -18,6 +18,7 @@ mod options;
 mod page_lists;
 pub mod program;
 pub mod trace;
+pub mod truth;
 pub mod workload;
 
 pub use kernel::VirtualKernel;

@@ -22,7 +22,7 @@
 //! stream then is; if no depth keeps the promise there, the competitive one is taken.
 
 use super::Survival;
-use super::survival::{point_below, points};
+use super::grid::{point_below, points};
 use foreseek_units::Pages;
 
 /// Slack for rounding, in units of the switch cost: a millionth of it.
@@ -44,24 +44,40 @@ impl Promise {
         Self { rho: rho.max(2.0), unit: unit.max(1.0) }
     }
 
-    /// The least and the largest depth that keep it after `fetches` fetches that brought `consumed`
-    /// pages, in pages as real numbers; none does where the first is above the second.
+    /// `CR` in pages: the competitive depth.
     #[must_use]
-    pub fn range(&self, fetches: usize, consumed: Pages) -> (f64, f64) {
-        let (least, most) = self.range_at(fetches, consumed.get() as f64 / self.unit);
+    pub fn unit(&self) -> f64 {
+        self.unit
+    }
+
+    /// The least and the largest depth that keep it after `fetches` fetches that brought `fetched` pages, for
+    /// a stream that is sure to want `sure` pages: in pages as real numbers. None does where the first
+    /// is above the second.
+    #[must_use]
+    pub fn range(&self, fetches: usize, fetched: Pages, sure: Pages) -> (f64, f64) {
+        let (x, y) = (fetched.get() as f64 / self.unit, sure.get() as f64 / self.unit);
+        let (least, most) = self.range_at(fetches, x, y);
         (least * self.unit, most * self.unit)
     }
 
-    fn range_at(&self, fetches: usize, x: f64) -> (f64, f64) {
+    fn range_at(&self, fetches: usize, x: f64, y: f64) -> (f64, f64) {
         let a = 1.0 / (self.rho - 1.0);
         let made = fetches as f64 + 1.0;
-        ((a * made + a * a - 1.0 - x).max(0.0), self.rho * (1.0 + x) - made - x)
+        ((a * made + a * a - 1.0 - x).max(0.0), self.rho * (1.0 + y) - made - x)
+    }
+
+    /// How much a stream must be sure to want before a fetch of this depth keeps the promise.
+    #[must_use]
+    pub fn sure(&self, fetches: usize, fetched: Pages, depth: Pages) -> Pages {
+        let after = (fetched + depth).get() as f64 / self.unit;
+        let sure = (fetches as f64 + 1.0 + after) / self.rho - 1.0;
+        Pages((sure * self.unit).ceil().max(0.0) as u64)
     }
 
     /// The depth nearest to a wish that keeps the promise, in whole pages, at least one.
     #[must_use]
-    pub fn nearest(&self, wish: Pages, fetches: usize, consumed: Pages) -> Pages {
-        let (least, most) = self.range(fetches, consumed);
+    pub fn nearest(&self, wish: Pages, fetches: usize, fetched: Pages, sure: Pages) -> Pages {
+        let (least, most) = self.range(fetches, fetched, sure);
         if least > most + ROUNDING * self.unit {
             return Pages(self.unit.ceil() as u64);
         }
@@ -76,30 +92,33 @@ impl Promise {
 pub struct Plan {
     promise: Promise,
     points: Vec<u64>,
+    survival: Survival,
     /// The point to read to, by fetches made and point reached.
-    to: Vec<u16>,
+    to: Vec<u8>,
     /// What a stream costs by this plan, on average, in switch costs.
     expected: f64,
 }
 
 impl Plan {
-    /// Solves for streams with these lengths in a file of `end` pages.
+    /// Solves for streams with these lengths in a file of `end` pages, where a fetch that continues a
+    /// stream costs `continuing` of a switch beside its transfer.
     #[must_use]
-    pub fn solve(survival: &Survival, promise: Promise, end: Pages) -> Self {
+    pub fn solve(survival: Survival, promise: Promise, end: Pages, continuing: f64) -> Self {
         let points = points(end.max(Pages(1)));
         let left = survival.at(&points);
         let count = points.len();
         let last = count - 1;
         let xs: Vec<f64> = points.iter().map(|point| *point as f64 / promise.unit).collect();
-        let mut to = vec![last as u16; count * count];
+        let mut to = vec![last as u8; count * count];
         // What it costs from each point on, after one fetch more than the row that is being solved.
         let mut after = vec![0.0; count];
         let mut now = vec![0.0; count];
         for fetches in (0..last).rev() {
+            let switch = if fetches == 0 { 1.0 } else { continuing };
             // Each fetch moves on by a point at least.
             for at in fetches..last {
-                let (least, most) = promise.range_at(fetches, xs[at]);
-                let cost = |to: usize| 1.0 + xs[to] - xs[at] + left[to] / left[at] * after[to];
+                let (least, most) = promise.range_at(fetches, xs[at], xs[at]);
+                let cost = |to: usize| switch + xs[to] - xs[at] + left[to] / left[at] * after[to];
                 let kept = |to: &usize| {
                     let depth = xs[*to] - xs[at];
                     depth <= most + ROUNDING && (*to == last || depth >= least - ROUNDING)
@@ -109,19 +128,19 @@ impl Plan {
                 // Between two points: the fetch is cut to what keeps the promise when it is made.
                 let best =
                     best.unwrap_or_else(|| xs.partition_point(|x| x - xs[at] < least).clamp(at + 1, last));
-                to[fetches * count + at] = best as u16;
+                to[fetches * count + at] = best as u8;
                 now[at] = cost(best);
             }
             std::mem::swap(&mut after, &mut now);
             after[last] = 0.0;
         }
-        Self { promise, expected: after[0], points, to }
+        Self { promise, expected: after[0], points, survival, to }
     }
 
-    /// How deep to fetch after `fetches` fetches that brought `consumed` pages.
+    /// How deep to fetch after `fetches` fetches that brought `consumed` pages, all of which were used.
     #[must_use]
     pub fn depth(&self, fetches: usize, consumed: Pages) -> Pages {
-        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed)
+        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed, consumed)
     }
 
     /// The same before it is cut to what keeps the promise: for a promise of another place.
@@ -136,6 +155,43 @@ impl Plan {
         let to = self.to.get(fetches * count + at).map_or(count - 1, |to| usize::from(*to));
         // Off the grid the step is kept that the point below takes, not where it leads.
         Pages(self.points[to].saturating_sub(self.points[at]).max(1))
+    }
+
+    /// What a stream of this length costs in a file of `end` pages when it is read by this plan, in switch
+    /// costs: a switch and the transfer of each fetch.
+    #[must_use]
+    pub fn cost(&self, length: Pages, end: Pages) -> f64 {
+        let (mut at, mut fetches) = (Pages::ZERO, 0);
+        while at < length.min(end) {
+            at += self.depth(fetches, at).min(end - at);
+            fetches += 1;
+        }
+        fetches as f64 + at.get() as f64 / self.promise.unit
+    }
+
+    /// The first `count` depths of a stream that goes on to the end of a file of `end` pages.
+    #[must_use]
+    pub fn sequence(&self, count: usize, end: Pages) -> Vec<Pages> {
+        let (mut at, mut depths) = (Pages::ZERO, Vec::new());
+        while depths.len() < count && at < end {
+            let depth = self.depth(depths.len(), at).min(end - at);
+            depths.push(depth);
+            at += depth;
+        }
+        depths
+    }
+
+    /// How much a stream must be sure to want before it goes on beyond what was fetched with a probability
+    /// of all but `doubt`. To a point of the grid: between two of them nothing is known.
+    #[must_use]
+    pub fn certain(&self, fetched: Pages, doubt: f64) -> Pages {
+        self.survival.past(self.survival.beyond(fetched) / (1.0 - doubt))
+    }
+
+    /// How long streams are taken to be.
+    #[must_use]
+    pub fn survival(&self) -> &Survival {
+        &self.survival
     }
 
     /// What a stream costs on average by this plan, in switch costs.

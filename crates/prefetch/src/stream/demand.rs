@@ -11,7 +11,7 @@
 use super::machine::{Answer, Machine};
 use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
-use foreseek_units::{PageIndex, PageSpan, Span};
+use foreseek_units::{Instant, PageIndex, PageSpan, Span};
 
 /// The machine.
 pub(super) struct Demand {
@@ -43,7 +43,7 @@ impl Machine for Demand {
         *last = Span::new(page, window.end.min(answer.end()));
     }
 
-    fn served(&mut self, served: Served) {
+    fn served(&mut self, _now: Instant, served: Served) {
         self.depth.served(served);
     }
 }

@@ -1,55 +1,78 @@
 //! Learnt depth: fetches as deep as the lengths of past streams make worth while, within a promise.
 //!
-//! For each class of files, by size in octaves, the policy counts how long the streams were that ended
-//! ([`Survival`]), and fetches by the [`Plan`] that costs least for those lengths. No stream costs more
-//! than `rho` times what knowing its length would ([`Promise`]), whatever was learnt: competitive
-//! prefetching is `rho = 2`.
+//! Streams are followed and their lengths learnt by classes ([`crate::learn`]); a fetch is as deep as the
+//! [`Plan`] says that costs least for those lengths. No stream costs more than `rho` times what knowing
+//! its length would ([`Promise`]), whatever was learnt: competitive prefetching is `rho = 2`.
 //!
-//! It fetches when a page is missing, as the model has it; a stream is followed from the page where it
-//! began until the reader leaves it or closes, and its length is then known.
+//! A fetch is made when a page is missing, as the papers' analysis has it, or *early*, while its reader is
+//! still busy with what it has: when the promise allows that (the reader wants enough already, even if
+//! it stops there), and when it is no likelier that the fetch is for nothing than that the device would
+//! have been idle meanwhile ([`Idle`]). So a device with nothing else to do works while its reader
+//! computes, and a busy one reads next to nothing in vain.
 //!
-//! Limits: what lies in memory already counts as consumed, although it cost nothing; a class that was
-//! never seen starts from the prior; the plan reckons with the mean rate of the device and the promise
-//! with that of the place.
+//! `learnt-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
+//! learning is measured against.
+//!
+//! Limits: what lies in memory already counts as consumed, although it cost nothing; the plan reckons
+//! with the mean rate of the device and the promise with that of the place. Read-ahead is not
+//! cancelled by congestion where a reader waits for it: it is one request with what he needs.
 
 use super::machine::{Answer, Machine, Streams};
 use super::registry::Parts;
 use super::{Opened, Prefetcher, Served};
-use crate::depth::{DEPTH_LIMIT, Plan, Promise, Survival, SwitchCost};
-use foreseek_units::{Nanos, PAGE_SIZE, PageIndex, Pages, Rate, Span};
+use crate::depth::{DEPTH_LIMIT, Idle, Plan, Promise, SwitchCost};
+use crate::learn::{About, Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
+use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, Span};
 use std::sync::Arc;
 
-/// Classes of files: one for each size in octaves of pages, up to 8 TiB.
-const CLASSES: usize = 32;
 /// After how many streams more a class is planned anew; before that, whenever their number has grown
 /// by half.
 const PLAN_EVERY: u64 = 16;
 /// By how much the switch cost may move before plans are made anew.
 const SWITCH_TOLERANCE: f64 = 0.1;
+/// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
+/// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
+/// it is next to none. A half lost nothing to speak of against the better of the two in any load
+/// that was tried (docs/learnt-depth.md). The promise reckons with one.
+const CONTINUING: f64 = 0.5;
+/// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
+/// next to nothing more, keeps all others waiting and takes their memory.
+const DEEPEST: f64 = 16.0;
+/// A gap that passes under the head within this share of a switch is no switch: indirect blocks lie
+/// between a file's pages, and counting them would make the device look faster than it is.
+const GAP: u64 = 4;
+/// How long a file is taken to be where a class is explained that says nothing of it.
+const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+    with(Memory::Fading, parts)
+}
+
+/// Makes the one that learns nothing.
+pub(super) fn told(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+    with(Memory::Told, parts)
+}
+
+fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let settings = parts.settings;
     let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
-    let classes = (0..CLASSES).map(|_| Class::default()).collect();
-    Box::new(Streams::new(Learnt { switch, rho: settings.rho, classes }))
+    let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
+    let (idle, classes) = (Idle::default(), Classes::new(SCHEME, memory));
+    Box::new(Streams::new(Learnt { switch, idle, rho, unseen_hits, classes }))
 }
 
 /// The machine.
 struct Learnt {
     switch: SwitchCost,
+    idle: Idle,
     rho: f64,
-    classes: Vec<Class>,
-}
-
-/// What was learnt of files of one size.
-#[derive(Default)]
-struct Class {
-    lengths: Survival,
-    plan: Option<Planned>,
+    unseen_hits: bool,
+    classes: Classes<Option<Planned>>,
 }
 
 /// A plan and what it was made for.
+#[derive(Clone, Debug)]
 struct Planned {
     plan: Plan,
     seen: u64,
@@ -58,71 +81,111 @@ struct Planned {
 }
 
 /// Where a reader is in one stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Run {
-    class: usize,
-    length: Pages,
-    /// The stream's first page; none before a page was touched.
-    start: Option<PageIndex>,
-    /// The page after the last one that was touched.
-    reached: PageIndex,
+    follower: Follower,
     /// The page after the last one that was fetched.
     fetched: PageIndex,
     fetches: usize,
+    /// How much the stream must be sure to want before the next fetch is made early.
+    early: Pages,
+    /// Whether the page after the last one that was touched would be found unseen.
+    ends_unseen: bool,
 }
+
+/// No fetch is made early.
+const NEVER: Pages = Pages(u64::MAX);
 
 impl Machine for Learnt {
     type Stream = Run;
 
     fn open(&self, opened: &Opened) -> Run {
-        let length = opened.length.max(Pages(1));
-        let class = (length.get().ilog2() as usize).min(CLASSES - 1);
-        let (reached, fetched) = (PageIndex::ZERO, PageIndex::ZERO);
-        Run { class, length, start: None, reached, fetched, fetches: 0 }
+        let follower = Follower::new(opened.length);
+        Run { follower, fetched: PageIndex::ZERO, fetches: 0, early: NEVER, ends_unseen: false }
+    }
+
+    fn describe(&self, run: &mut Run, about: &About<'_>) {
+        run.follower.describe(about);
+    }
+
+    fn resize(&self, run: &mut Run, length: Pages) {
+        run.follower.resize(length);
     }
 
     fn close(&mut self, run: &mut Run) {
-        if let Some(start) = run.start {
-            self.classes[run.class].lengths.ended(run.reached - start);
-        }
+        let unseen = run.ends_unseen;
+        run.follower.leave(&mut self.classes, |_| unseen);
     }
 
     fn touch(&mut self, run: &mut Run, answer: &mut Answer<'_>) {
         let page = answer.page();
-        let follows = page == run.reached || page.next() == run.reached;
-        let start = match run.start {
-            Some(start) if follows => start,
-            _ => {
-                self.close(run);
-                (run.start, run.fetched, run.fetches) = (Some(page), page, 0);
-                page
-            }
-        };
-        run.reached = page.next();
-        // A page of the stream that was fetched and lost is read alone.
+        let (view, unseen_hits, fetched) = (answer.view, self.unseen_hits, run.fetched);
+        // What was fetched for this stream is told of when it is touched.
+        let unseen = |page| unseen_hits && page >= fetched && view.cached(page);
+        if let Step::Began(_) = run.follower.touch(&mut self.classes, page, unseen) {
+            (run.fetched, run.fetches, run.early) = (page, 0, NEVER);
+        }
+        run.ends_unseen = unseen(page.next());
+        let Some(start) = run.follower.start() else { return };
+        // The call's pages will be touched, whatever comes after it.
+        let sure = page - start + answer.touch.request;
         if answer.missing() && page >= run.fetched {
-            self.fetch(run, start, answer);
+            run.fetched = page;
+            self.fetch(run, start, sure, answer);
+        } else if sure >= run.early && !answer.missing() && !answer.view.congested() {
+            self.fetch(run, start, sure, answer);
         }
     }
 
-    fn served(&mut self, served: Served) {
-        self.switch.served(served);
+    fn served(&mut self, now: Instant, served: Served) {
+        let gap = served.range.start - served.from;
+        let passing = self.switch.costs().rate_at(served.range.start).time_for(gap.bytes());
+        let switched = served.range.start < served.from || passing > self.switch.estimate() / GAP;
+        self.idle.served(now, served, switched, self.switch.costs());
+        if switched {
+            self.switch.served(served);
+        }
+    }
+
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        Some(self)
     }
 }
 
 impl Learnt {
-    fn fetch(&mut self, run: &mut Run, start: PageIndex, answer: &mut Answer<'_>) {
-        let (page, consumed) = (answer.page(), answer.page() - start);
+    /// Fetches from where the last fetch ended on, for a stream that is sure to want so much.
+    fn fetch(&mut self, run: &mut Run, start: PageIndex, sure: Pages, answer: &mut Answer<'_>) {
+        let (from, fetched) = (run.fetched, run.fetched - start);
         let costs = self.switch.costs();
-        let rate = answer.view.place(page).map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
+        let rate = answer.view.place(from).map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
         let promise = Promise::new(self.rho, self.unit(rate));
-        let wish = self.plan(run).wish(run.fetches, consumed);
-        let depth = promise.nearest(wish, run.fetches, consumed).min(DEPTH_LIMIT);
-        let bounded = answer.view.bound().map_or(depth, |bound| depth.min(bound.max(Pages(1))));
-        let window = Span::at(page, bounded.max(answer.touch.request));
+        let wish = self.wish(run, fetched);
+        let depth = promise.nearest(wish, run.fetches, fetched, sure);
+        let ahead = from - answer.page();
+        let room = answer.view.bound().map_or(depth, |bound| (bound - ahead).max(Pages(1)));
+        let asked = answer.touch.request - ahead;
+        let window = Span::at(from, depth.min(room).max(asked));
         answer.read(window, None);
         run.fetched = window.end;
         run.fetches += 1;
+        run.early = self.early(run, start, promise, answer.end());
+    }
+
+    /// When the next fetch may be made early.
+    fn early(&mut self, run: &Run, start: PageIndex, promise: Promise, end: PageIndex) -> Pages {
+        let (fetched, left) = (run.fetched - start, end - run.fetched);
+        let doubt = self.idle.share();
+        if left.is_zero() {
+            return NEVER;
+        }
+        let depth = self.wish(run, fetched).min(left);
+        promise.sure(run.fetches, fetched, depth).max(self.plan(run).certain(fetched, doubt))
+    }
+
+    /// How much to fetch next for a stream of which so much was fetched.
+    fn wish(&mut self, run: &Run, fetched: Pages) -> Pages {
+        let deepest = Pages((self.promise().unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        self.plan(run).wish(run.fetches, fetched).min(deepest)
     }
 
     /// `CR` in pages.
@@ -130,26 +193,75 @@ impl Learnt {
         rate.as_bytes_per_second() * self.switch.estimate().as_secs_f64() / PAGE_SIZE as f64
     }
 
-    /// The plan for files like this one, made anew where it has grown old.
+    /// The promise at the device's mean rate.
+    fn promise(&self) -> Promise {
+        Promise::new(self.rho, self.unit(self.switch.costs().mean_rate()))
+    }
+
+    /// The plan for streams like this one, made anew where it has grown old.
     fn plan(&mut self, run: &Run) -> &Plan {
-        let (switch, promise) =
-            (self.switch.estimate(), Promise::new(self.rho, self.unit(self.switch.costs().mean_rate())));
-        let class = &mut self.classes[run.class];
+        let (switch, promise, length) = (self.switch.estimate(), self.promise(), run.follower.length());
+        let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
-        let end = class.plan.as_ref().map_or(run.length, |old| old.end.max(run.length));
-        let old = class.plan.take().filter(|old| old.serves(&class.lengths, switch, run.length));
-        let lengths = &class.lengths;
-        let make = || Planned { plan: Plan::solve(lengths, promise, end), seen: lengths.seen(), switch, end };
-        &class.plan.insert(old.unwrap_or_else(make)).plan
+        let end = self.classes.longest(&chain).max(length);
+        let (kept, seen) = self.classes.kept(&chain);
+        let old = kept.take().filter(|old| old.serves(seen, switch, length));
+        let planned = old.unwrap_or_else(|| {
+            let plan = Plan::solve(self.classes.survival(&chain), promise, end, CONTINUING);
+            Planned { plan, seen, switch, end }
+        });
+        &self.classes.kept(&chain).0.insert(planned).plan
+    }
+}
+
+impl Learning for Learnt {
+    fn save(&self) -> String {
+        self.classes.save()
+    }
+
+    fn load(&mut self, text: &str) -> Result<Loaded, LoadError> {
+        self.classes.load(text)
+    }
+
+    fn explain(&self, limit: usize) -> Vec<Explained> {
+        self.classes.explain(self.promise(), EXPLAINED, CONTINUING, limit)
     }
 }
 
 impl Planned {
-    fn serves(&self, lengths: &Survival, switch: Nanos, length: Pages) -> bool {
-        let new = lengths.seen() - self.seen;
+    fn serves(&self, seen: u64, switch: Nanos, length: Pages) -> bool {
         let drift = switch.get().abs_diff(self.switch.get()) as f64;
-        new < PLAN_EVERY.min(self.seen / 2 + 1)
+        seen.abs_diff(self.seen) < PLAN_EVERY.min(self.seen / 2 + 1)
             && drift <= self.switch.get() as f64 * SWITCH_TOLERANCE
             && length <= self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stream::Settings;
+    use crate::stream::testing::World;
+
+    /// Cold: half of slow start's first step, twice as much again, and more as it goes on.
+    #[test]
+    fn golden_a_cold_start_on_the_393_kb_drive() {
+        let windows = World::new("learnt", &Settings::default(), 1000).pages(0..700);
+        assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128), (320, 192), (512, 256)]);
+    }
+
+    /// 95.2 pages, rounded up: what is above the line by the rounding doubles with each fetch.
+    #[test]
+    fn golden_with_a_bound_of_two_every_fetch_is_the_competitive_depth() {
+        let settings = Settings { rho: 2.0, ..Settings::default() };
+        let windows = World::new("learnt", &settings, 1000).pages(0..390);
+        assert_eq!(windows, [(0, 96), (96, 96), (192, 98), (290, 100)]);
+    }
+
+    #[test]
+    fn golden_a_small_gap_is_read_through_and_a_large_one_begins_anew() {
+        let mut world = World::new("learnt", &Settings::default(), 9000);
+        let windows = world.pages((0..200).step_by(8));
+        assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128)]);
+        assert_eq!(world.pages([4000]), [(4000, 24)], "one stream has gone far");
     }
 }

@@ -22,7 +22,7 @@ use super::machine::{Answer, Machine};
 use super::mapped;
 use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
-use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Pages in memory in a row after which read-ahead stops (`VM_MAX_CACHE_HIT`).
 const IN_MEMORY: Pages = Pages(256);
@@ -78,7 +78,7 @@ impl Machine for Linux2_6_18 {
         }
     }
 
-    fn served(&mut self, served: Served) {
+    fn served(&mut self, _now: Instant, served: Served) {
         self.depth.served(served);
     }
 }

@@ -9,6 +9,7 @@ use super::slab::Slab;
 use super::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
 use crate::depth::{Asked, Depth};
 use crate::engine::StreamId;
+use crate::learn::{About, Learning};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Decides what is read ahead of one stream.
@@ -19,6 +20,12 @@ pub(super) trait Machine: Send {
     /// A stream begins.
     fn open(&self, opened: &Opened) -> Self::Stream;
 
+    /// More is known of its file or its reader.
+    fn describe(&self, _stream: &mut Self::Stream, _about: &About<'_>) {}
+
+    /// Its file has become so long.
+    fn resize(&self, _stream: &mut Self::Stream, _length: Pages) {}
+
     /// A stream has ended.
     fn close(&mut self, _stream: &mut Self::Stream) {}
 
@@ -26,7 +33,12 @@ pub(super) trait Machine: Send {
     fn touch(&mut self, stream: &mut Self::Stream, answer: &mut Answer<'_>);
 
     /// The device has served a request.
-    fn served(&mut self, served: Served);
+    fn served(&mut self, now: Instant, served: Served);
+
+    /// What it has learnt.
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        None
+    }
 }
 
 /// What is kept of every stream.
@@ -59,6 +71,12 @@ impl<M: Machine> Prefetcher for Streams<M> {
         self.open.insert(opened.stream, Open { end, told: opened.told, first: None, own });
     }
 
+    fn described(&mut self, stream: StreamId, about: &About<'_>) {
+        if let Some(open) = self.open.get_mut(stream) {
+            self.machine.describe(&mut open.own, about);
+        }
+    }
+
     fn closed(&mut self, _now: Instant, stream: StreamId) {
         if let Some(open) = self.open.get_mut(stream) {
             self.machine.close(&mut open.own);
@@ -84,11 +102,16 @@ impl<M: Machine> Prefetcher for Streams<M> {
     fn resized(&mut self, stream: StreamId, length: Pages) {
         if let Some(open) = self.open.get_mut(stream) {
             open.end = PageIndex::ZERO + length;
+            self.machine.resize(&mut open.own, length);
         }
     }
 
-    fn served(&mut self, _now: Instant, served: Served) {
-        self.machine.served(served);
+    fn served(&mut self, now: Instant, served: Served) {
+        self.machine.served(now, served);
+    }
+
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        self.machine.learning()
     }
 }
 

@@ -46,12 +46,13 @@ mod two_windows;
 
 pub use generation::window_machine;
 pub use ramp::{Ramp, SLOW_START};
-pub use registry::{UnknownPolicy, about, by_name, names};
+pub use registry::{TOLD, UnknownPolicy, about, by_name, names};
 pub use settings::{Generation, RHO, RHO_LIMIT, Settings};
 pub use stock::stock;
 
 use crate::depth::Measured;
 use crate::engine::{ObjectId, StreamId, Who};
+use crate::learn::{About, Learning};
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
 
 /// A stream that begins: somebody has opened an object. Names are best given densely, the smallest
@@ -151,6 +152,9 @@ pub struct Served {
 pub trait Prefetcher: Send {
     /// A stream begins.
     fn opened(&mut self, now: Instant, opened: Opened);
+    /// More is known of an open stream than how long its file is: what those who learn go by. Told right
+    /// after [`Prefetcher::opened`], or never.
+    fn described(&mut self, _stream: StreamId, _about: &About<'_>) {}
     /// A stream has ended; its name may be given again.
     fn closed(&mut self, now: Instant, stream: StreamId);
     /// A page is touched; what is to be read is appended to `out`, in the order of submission.
@@ -159,4 +163,8 @@ pub trait Prefetcher: Send {
     fn resized(&mut self, _stream: StreamId, _length: Pages) {}
     /// The device has served a request: what a rule learns the switch cost from.
     fn served(&mut self, now: Instant, served: Served);
+    /// What it has learnt of its readers: to be saved, loaded and explained. None where it learns nothing.
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        None
+    }
 }

@@ -28,7 +28,7 @@ use super::machine::{Answer, Machine};
 use super::mapped;
 use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
-use foreseek_units::{PageIndex, Pages, Span};
+use foreseek_units::{Instant, PageIndex, Pages, Span};
 
 /// The machine.
 pub(super) struct OnDemand {
@@ -83,7 +83,7 @@ impl Machine for OnDemand {
         window.previous = Some(page);
     }
 
-    fn served(&mut self, served: Served) {
+    fn served(&mut self, _now: Instant, served: Served) {
         self.depth.served(served);
     }
 }

@@ -27,11 +27,15 @@ const POLICIES: &[(&str, &str, Build)] = &[
     ("competitive", "switch time x transfer rate, with slow start", competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", competitive::without_slow_start),
     ("learnt", "by the lengths of past streams, within rho times the optimum", learnt::build),
+    (TOLD, "the same with lengths that it was told, learning nothing", learnt::told),
     ("oracle", "told how much each stream will read", oracle::build),
     // The example of docs/adding-a-policy.md, in tests only.
     #[cfg(test)]
     ("as-long-as-read", "as deep as the stream was read so far", as_long_as_read::build),
 ];
+
+/// The policy that is to be told how long streams are, by [`Learning::load`](crate::learn::Learning::load).
+pub const TOLD: &str = "learnt-told";
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

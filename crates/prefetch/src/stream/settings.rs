@@ -89,6 +89,9 @@ pub struct Settings {
     /// [`RHO_LIMIT`].
     #[serde(deserialize_with = "rho")]
     pub rho: f64,
+    /// Whether pages that are found in memory are not told of, as by a mount whose kernel keeps a
+    /// cache: then a reader who leaves in front of one may have read on unseen.
+    pub unseen_hits: bool,
 }
 
 impl Default for Settings {
@@ -103,6 +106,7 @@ impl Default for Settings {
             switch_weight: SWITCH_WEIGHT,
             page_measure: PageMeasure::default(),
             rho: RHO,
+            unseen_hits: false,
         }
     }
 }

@@ -34,7 +34,7 @@ use super::machine::{Answer, Machine};
 use super::mapped;
 use super::{Opened, Ramp, Served};
 use crate::depth::Depth;
-use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// The least that a page lost to eviction leaves of `next` (`VM_MIN_READAHEAD`, 16 KiB).
 const LEAST: Pages = Pages(4);
@@ -133,7 +133,7 @@ impl<R: Rules> Machine for TwoWindows<R> {
         }
     }
 
-    fn served(&mut self, served: Served) {
+    fn served(&mut self, _now: Instant, served: Served) {
         self.depth.served(served);
     }
 }

@@ -134,6 +134,7 @@ struct WrittenPrefetch {
     averaging: Option<Averaging>,
     switch_weight: Option<f64>,
     page_measure: Option<PageMeasure>,
+    rho: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -366,6 +367,12 @@ impl Reader<'_> {
         to.corrected = given.corrected.unwrap_or(to.corrected);
         to.averaging = given.averaging.unwrap_or(to.averaging);
         to.page_measure = given.page_measure.unwrap_or(to.page_measure);
+        if let Some(rho) = given.rho {
+            if !(2.0..=stream::RHO_LIMIT).contains(&rho) {
+                return Err(self.wrong("prefetch.rho", format!("is {rho}: give 2 to {}", stream::RHO_LIMIT)));
+            }
+            to.rho = rho;
+        }
         self.share("prefetch.switch_weight", given.switch_weight, &mut to.switch_weight)?;
         let pages = [
             ("prefetch.window_pages", given.window_pages, &mut to.window),

@@ -4,6 +4,7 @@ use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMI
 use crate::block::{self, BlockLayer, scheduler};
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Period, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
+use crate::truth::truth;
 use crate::workload::{self, Layout, Parameters};
 use foreseek_device::{Build, Kind, Profile};
 use foreseek_prefetch::depth::DeviceCosts;
@@ -44,6 +45,15 @@ struct Place<'a> {
 /// Where the workload's files lie on one device.
 type Placed = Vec<Vec<Extent>>;
 
+/// What is made once for all runs.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    /// Where the files lie on each device.
+    placed: &'a [Placed],
+    /// How long the workload's streams are, where a policy is to be told.
+    truth: Option<&'a str>,
+}
+
 /// Runs an experiment on `workers` threads (1 to [`WORKERS_LIMIT`]; others are clamped). `progress` is
 /// called from any of them.
 ///
@@ -59,14 +69,17 @@ pub fn run(
     let placed = experiment.devices.iter().map(|device| lay_out(experiment, device));
     let placed = placed.collect::<Result<Vec<Placed>, _>>()?;
     let places = experiment.places();
-    let reports = run_all(experiment, &placed, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
+    let told = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
+    let truth = told.then(|| Ok(truth(&mut *experiment.workload()?))).transpose()?;
+    let made = Made { placed: &placed, truth: truth.as_deref() };
+    let reports = run_all(experiment, made, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
     Ok(experiment.results(reports))
 }
 
 /// Makes every run; the reports come in the order of the places.
 fn run_all(
     experiment: &Experiment,
-    placed: &[Placed],
+    made: Made<'_>,
     places: &[Place<'_>],
     workers: usize,
     progress: &(dyn Fn(Progress) + Sync),
@@ -80,7 +93,7 @@ fn run_all(
         while !failed.load(Ordering::Relaxed) {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = places.get(at) else { return };
-            let result = run_one(experiment, &placed[place.device], *place, &clock);
+            let result = run_one(experiment, made, *place, &clock);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = done[at].lock() {
                 *slot = Some(result);
@@ -136,11 +149,11 @@ impl<'a> Clock<'a> {
 
 fn run_one(
     experiment: &Experiment,
-    placed: &Placed,
+    made: Made<'_>,
     place: Place<'_>,
     clock: &Clock<'_>,
 ) -> Result<Report, ExperimentError> {
-    let machine = experiment.machine_for(placed, place)?;
+    let machine = experiment.machine_for(made, place)?;
     let period = Period { warm_up: experiment.warm_up, duration: experiment.duration };
     let mut passed = Instant::ZERO;
     let report = machine.run(period, &mut |now| {
@@ -297,7 +310,7 @@ impl Experiment {
         places
     }
 
-    fn machine_for(&self, placed: &Placed, place: Place<'_>) -> Result<Machine, ExperimentError> {
+    fn machine_for(&self, made: Made<'_>, place: Place<'_>) -> Result<Machine, ExperimentError> {
         let profile = &self.devices[place.device];
         let build = Build { seed: place.seed, ..Build::default() };
         let device = profile
@@ -308,13 +321,19 @@ impl Experiment {
         if mount.is_some() {
             settings.memory.total -= self.mounts_memory();
         }
+        let mut prefetcher = self.prefetcher(place.policy, profile)?;
+        if let (stream::TOLD, Some(truth)) = (&*place.policy.prefetcher, made.truth)
+            && let Some(learning) = prefetcher.learning()
+        {
+            learning.load(truth).map_err(|error| self.wrong("policies", error.to_string()))?;
+        }
         let machine = Machine::new(Parts {
             settings,
             block: BlockLayer::new(self.block, self.scheduler()?, device),
-            prefetcher: self.prefetcher(place.policy, profile)?,
+            prefetcher,
             reclaim: self.reclaim(place.policy)?,
             workload: self.workload()?,
-            extents: placed.clone(),
+            extents: made.placed[place.device].clone(),
             concurrency: place.concurrency,
             seed: place.seed,
         });

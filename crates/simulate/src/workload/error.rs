@@ -65,14 +65,4 @@ pub enum WorkloadError {
         /// What the device holds.
         capacity: Bytes,
     },
-    /// The device is larger than a file system with 32-bit block numbers can be.
-    #[error(
-        "a device of {capacity} is too large for the modelled file system, which ends below {limit}: give a smaller size"
-    )]
-    DeviceTooLarge {
-        /// What the device holds.
-        capacity: Bytes,
-        /// What a file system can have.
-        limit: Bytes,
-    },
 }

@@ -36,8 +36,9 @@ use rand_pcg::Pcg64Mcg;
 const DIRECT: u64 = 12;
 /// Block numbers in an indirect block of 4 KiB.
 const FAN: u64 = 1024;
-/// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB).
-const BLOCKS_LIMIT: u64 = 1 << 32;
+/// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB). A larger
+/// device has it on its first part.
+const BLOCKS_LIMIT: u64 = (1 << 32) - 1;
 
 /// How a file system is made and filled.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,19 +85,14 @@ impl Layout {
     /// Places files, in the order in which they are copied, on a device of this capacity.
     ///
     /// # Errors
-    /// The files do not fit, the device is too small for a file system or larger than one can be,
-    /// or a setting is out of its range.
+    /// The files do not fit, the device is too small for a file system, or a setting is out of its range.
     pub fn place(
         files: &[FileSpec],
         capacity: Sectors,
         settings: &LayoutSettings,
     ) -> Result<Self, WorkloadError> {
         check(settings)?;
-        let blocks = capacity.bytes().pages_floor().get();
-        if blocks >= BLOCKS_LIMIT {
-            let limit = Pages(BLOCKS_LIMIT).bytes();
-            return Err(WorkloadError::DeviceTooLarge { capacity: capacity.bytes(), limit });
-        }
+        let blocks = capacity.bytes().pages_floor().get().min(BLOCKS_LIMIT);
         let mut random = Pcg64Mcg::seed_from_u64(settings.seed);
         let mut allocator = Allocator::new(blocks, settings, &mut random)
             .ok_or(WorkloadError::DeviceTooSmall { capacity: capacity.bytes() })?;
