@@ -71,7 +71,7 @@ impl Chart {
     fn lines(&self, results: &Results) -> Option<String> {
         let metric = Metric::by_name(&self.metric)?;
         let mut series: Vec<Series> = Vec::new();
-        for point in &results.points {
+        for point in results.points.iter().filter(|point| self.shows(&point.policy)) {
             let name = point.policy.to_string();
             if series.last().is_none_or(|last| last.name != name) {
                 series.push(Series { name, points: Vec::new(), mark: Mark::Line });
@@ -89,7 +89,7 @@ impl Chart {
         let metric = Metric::by_name(&self.metric)?;
         let mut policies: Vec<&Policy> = Vec::new();
         for point in results.iter().flat_map(|results| &results.points) {
-            if !policies.contains(&&point.policy) {
+            if self.shows(&point.policy) && !policies.contains(&&point.policy) {
                 policies.push(&point.policy);
             }
         }
@@ -124,6 +124,10 @@ impl Chart {
             None => Some(point.summary(metric)),
         });
         summary.map_or((f64::NAN, 0.0, 0.0), |value| (value.mean, value.low, value.high))
+    }
+
+    fn shows(&self, policy: &Policy) -> bool {
+        self.policies.is_empty() || self.policies.contains(&policy.to_string())
     }
 
     /// The points at the chart's concurrency level: one a policy.

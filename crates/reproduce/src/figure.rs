@@ -39,6 +39,10 @@ const FILES: &[(&str, &str)] = figures![
     "eurosys-section-6-6.toml",
 ];
 
+/// The files of the learnt depth.
+const LEARNT: &[(&str, &str)] =
+    figures!["learnt-micro.toml", "learnt-levels.toml", "learnt-servers.toml", "learnt-jobs.toml"];
+
 /// One figure.
 #[derive(Debug)]
 pub(crate) struct Figure {
@@ -74,6 +78,9 @@ pub(crate) struct Chart {
     pub(crate) normalized_to: Option<String>,
     /// Only this concurrency level.
     pub(crate) concurrency: Option<u32>,
+    /// Only these policies; all where none is named.
+    #[serde(default)]
+    pub(crate) policies: Vec<String>,
 }
 
 /// How a chart is drawn.
@@ -115,6 +122,14 @@ impl Figure {
         FILES.iter().map(|(file, text)| Self::parse(file, text)).collect()
     }
 
+    /// Those of the learnt depth.
+    ///
+    /// # Errors
+    /// A file that was built in is damaged.
+    pub(crate) fn learnt() -> Result<Vec<Self>, Error> {
+        LEARNT.iter().map(|(file, text)| Self::parse(file, text)).collect()
+    }
+
     fn parse(file: &'static str, text: &str) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Figure { file, reason };
         let written: Written = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -151,7 +166,8 @@ mod tests {
 
     #[test]
     fn every_figure_can_be_read_and_draws_what_it_runs() {
-        let figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
+        let mut figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
+        figures.extend(Figure::learnt().unwrap_or_else(|error| panic!("{error}")));
         let names: Vec<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a run's name is its only one");

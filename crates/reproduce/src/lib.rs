@@ -14,6 +14,7 @@ mod charts;
 mod claim;
 mod error;
 mod figure;
+mod learnt;
 mod measured;
 mod outcome;
 mod pick;
@@ -24,6 +25,7 @@ mod table;
 
 pub use claim::{Claim, Relation};
 pub use error::Error;
+pub use learnt::{Aim, LearntOptions, LearntOutcome, Table, Trace, learnt};
 pub use measured::{Measured, Verdict};
-pub use outcome::{Judged, Outcome};
+pub use outcome::{Drawn, Judged, Outcome};
 pub use run::{Options, Progress, reproduce};

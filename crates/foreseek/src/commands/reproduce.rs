@@ -1,9 +1,9 @@
-//! `foreseek reproduce`: the papers' claims, run and judged.
+//! `foreseek reproduce`: the papers' claims, run and judged; and what learning adds to them.
 
 use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
-use foreseek_reproduce::{Options, Outcome, Progress, reproduce};
+use foreseek_reproduce::{LearntOptions, Options, Outcome, Progress, learnt, reproduce};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,22 @@ use std::path::{Path, PathBuf};
 /// Options of `foreseek reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*.
+    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --learnt only the runs:
+    /// learnt-two-*, studies, traces.
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
 
     /// A look: one seed, a fifth of the time measured, no intervals.
     #[arg(long)]
     quick: bool,
+
+    /// What learnt depth adds to the papers: its runs, its studies and its aims with their verdicts.
+    #[arg(long, conflicts_with = "seed")]
+    learnt: bool,
+
+    /// With --learnt: replay the traces of this folder, too.
+    #[arg(long, value_name = "DIR", requires = "learnt")]
+    traces: Option<PathBuf>,
 
     /// The first seed; the others follow it.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..1 << 32))]
@@ -40,6 +49,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     // Before the work: a folder that cannot be written is known at once.
     args.output.as_deref().map(prepare).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if args.learnt {
+        return run_learnt(&args, workers);
+    }
     let options = Options { only: args.only.clone(), quick: args.quick, seed: args.seed, workers };
     let outcome = with_bar(args.quiet, |tell| {
         reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
@@ -56,6 +68,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     super::print(&text).context("writing the results to standard output")?;
     report.transpose()?;
     Ok(if outcome.holding() == outcome.claims.len() { Answer::Done } else { Answer::No })
+}
+
+/// What learning is worth.
+fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
+    let traces = match &args.traces {
+        Some(folder) => super::trace::programs(folder)?,
+        None => Vec::new(),
+    };
+    let options = LearntOptions { only: args.only.clone(), quick: args.quick, workers, traces };
+    let outcome = with_bar(args.quiet, |tell| {
+        learnt(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+    })?;
+    if let Some(folder) = &args.output {
+        for (name, text) in [
+            ("learnt.txt", outcome.to_table()),
+            ("learnt.json", format!("{:#}\n", outcome.to_json())),
+            ("learnt.html", outcome.to_html()),
+        ] {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let text = match args.format {
+        Format::Json => format!("{:#}\n", outcome.to_json()),
+        Format::Table => outcome.to_table(),
+    };
+    super::print(&text).context("writing the results to standard output")?;
+    Ok(if outcome.holding() == outcome.aims.len() { Answer::Done } else { Answer::No })
 }
 
 fn prepare(folder: &Path) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use super::classes::{Chain, Classes};
 use crate::depth::grid::{CELLS, point};
 use foreseek_units::{PageIndex, Pages};
 
-/// Pages that a reader may leave out and still be in the same stream: to read 128 KiB through costs the
+/// Pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through costs the
 /// disks here a quarter of what going there would. Readers by an index in nearly physical order do so
 /// all the time.
 const SKIP: Pages = Pages(32);
@@ -107,10 +107,9 @@ impl Follower {
     ) -> Step {
         self.length = self.length.max(page.next() - PageIndex::ZERO);
         if let Some(run) = &mut self.run {
-            let forward = page >= run.reached;
-            let near = forward && page - run.reached <= SKIP || page.next() == run.reached;
-            if near || forward && unseen(run.reached) {
-                run.reached = page.next();
+            let near = page >= run.start && page.distance(run.reached) <= SKIP;
+            if near || page > run.reached && unseen(run.reached) {
+                run.reached = run.reached.max(page.next());
                 if run.reached >= run.decided {
                     run.advance(classes);
                 }

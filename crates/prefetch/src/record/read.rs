@@ -81,6 +81,7 @@ pub(super) fn serving(line: &str) -> Result<serving::Settings, Reason> {
         switch_weight: number(fields.value("switch_weight")?)?,
         page_measure: named(fields.value("page_measure")?)?,
         rho: number(fields.value("rho")?)?,
+        unseen_hits: number(fields.value("unseen_hits")?)?,
     };
     fields.end()?;
     Ok(serving::Settings { policy, stream, memory, machine, history, fetch, in_flight, overlapping })

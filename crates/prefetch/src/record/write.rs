@@ -42,6 +42,7 @@ pub(super) fn serving(line: &mut String, settings: &serving::Settings) {
         switch_weight,
         page_measure,
         rho,
+        unseen_hits,
     } = stream;
     let averaging = match averaging {
         Averaging::Distances => "distances",
@@ -60,7 +61,7 @@ pub(super) fn serving(line: &mut String, settings: &serving::Settings) {
     let _ = writeln!(
         line,
         "generation={} window={} aggressive={} slow_start={} corrected={corrected} averaging={averaging} \
-         switch_weight={switch_weight} page_measure={page_measure} rho={rho}",
+         switch_weight={switch_weight} page_measure={page_measure} rho={rho} unseen_hits={unseen_hits}",
         generation.name(),
         window.0,
         aggressive.0,

@@ -56,6 +56,7 @@ impl Default for Settings {
             policy: "competitive".to_owned(),
             stream: stream::Settings {
                 generation: stream::Generation::Behind,
+                unseen_hits: true,
                 ..stream::Settings::default()
             },
             memory: Bytes::mib(512).pages_floor(),

@@ -25,7 +25,7 @@
 use super::machine::{Answer, Machine};
 use super::{Found, Opened, Ramp, Served};
 use crate::depth::Depth;
-use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Sequences that are followed within one stream: a few threads that read parts of one file through one
 /// descriptor, and the islands that calls out of order make.
@@ -128,7 +128,7 @@ impl Machine for Behind {
         }
     }
 
-    fn served(&mut self, served: Served) {
+    fn served(&mut self, _now: Instant, served: Served) {
         self.depth.served(served);
     }
 }

@@ -2,7 +2,10 @@
 
 mod file;
 mod info;
+mod programs;
 mod replay;
+
+pub(super) use programs::programs;
 
 use super::{Answer, Format};
 

@@ -1,0 +1,280 @@
+//! The studies: classes, `rho`, regret, changes, the adversary, depths.
+
+use super::study::{Device, Learner, Read, share, side_by_side, streams};
+use super::{Aim, LearntOptions, Table};
+use crate::outcome::Drawn;
+use foreseek_chart::{Across, Lines, Point, Series};
+use foreseek_prefetch::competitive::{Model, adversary::against_policy};
+use foreseek_prefetch::depth::{DeviceCosts, Plan, Promise};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_prefetch::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
+use foreseek_prefetch::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
+use foreseek_simulate::experiment::Summary;
+use foreseek_units::{Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate};
+use std::sync::Arc;
+
+/// The devices of the studies: C = 10.5 ms and R = 51 MB/s, and a disk of today (C R = 2.7 MB).
+const DEVICES: [(&str, Device); 2] = [("536 KB", Device { unit: 130.7 }), ("2.7 MB", Device { unit: 659.0 })];
+
+/// What the studies have found.
+pub(super) struct Evidence {
+    pub(super) aims: Vec<Aim>,
+    pub(super) tables: Vec<Table>,
+    pub(super) drawn: Drawn,
+}
+
+/// Makes all studies.
+pub(super) fn gather(options: &LearntOptions, workloads: &[(&'static str, Vec<Read>)]) -> Evidence {
+    let mut sources: Vec<(String, Vec<Read>)> =
+        workloads.iter().map(|(name, reads)| ((*name).to_owned(), reads.clone())).collect();
+    let mixed = workloads.iter().map(|(_, reads)| reads.clone()).collect();
+    sources.push(("all side by side".to_owned(), side_by_side(mixed)));
+    for trace in &options.traces {
+        let mut workload = (trace.made.workload)();
+        sources.push((format!("trace {}", trace.name), streams(&mut *workload, &trace.name, 11, 20_000)));
+    }
+    sources.retain(|(_, reads)| reads.len() >= 100);
+    let (change, regret) = changes(workloads);
+    Evidence {
+        aims: vec![after_200_streams(&sources), change, promises(workloads)],
+        tables: vec![policies(&sources), classes(&sources), rhos(&sources)],
+        drawn: Drawn {
+            title: "Learnt depth: in the time of the device alone".to_owned(),
+            caption: "Streams one after the other, a switch of 10.5 ms and the transfer at 51 MB/s for each \
+                      fetch; nothing of queues, caches and readers."
+                .to_owned(),
+            file: "learnt-micro.toml",
+            charts: vec![regret, sequences(workloads)],
+        },
+    }
+}
+
+/// The share of the oracle for each policy and source.
+fn policies(sources: &[(String, Vec<Read>)]) -> Table {
+    let mut rows = Vec::new();
+    for (name, device) in DEVICES {
+        for (source, reads) in sources {
+            let (slow, competitive) = (device.slow_start(), device.competitive());
+            let mut learner = Learner::new(SCHEME, RHO, device);
+            let mut told = Learner::told(reads, RHO, device);
+            let mut free = Learner::told(reads, 1000.0, device);
+            let shares = vec![
+                share(reads, device, |read| device.fixed(&slow, read)),
+                share(reads, device, |read| device.fixed(&competitive, read)),
+                share(reads, device, |read| learner.read(read)),
+                share(reads, device, |read| told.read(read)),
+                share(reads, device, |read| free.read(read)),
+            ];
+            rows.push((format!("{source}, {name}"), shares));
+        }
+    }
+    let heads = ["slow start", "competitive", "learnt", "told", "told, no promise"];
+    Table { title: "Share of the oracle by device time".to_owned(), heads: owned(&heads), rows }
+}
+
+/// The schemes of classes that are compared.
+const SCHEMES: [(&str, Scheme); 7] = [
+    ("none", Scheme(&[&[]])),
+    ("size", Scheme(&[&[], &[Feature::Size]])),
+    ("start", Scheme(&[&[], &[Feature::Start]])),
+    ("size+start", Scheme(&[&[], &[Feature::Size, Feature::Start]])),
+    (
+        "+program",
+        Scheme(&[&[], &[Feature::Size, Feature::Start], &[Feature::Size, Feature::Start, Feature::Program]]),
+    ),
+    (
+        "+directory",
+        Scheme(&[
+            &[],
+            &[Feature::Size, Feature::Start],
+            &[Feature::Size, Feature::Start, Feature::Directory],
+        ]),
+    ),
+    ("default", SCHEME),
+];
+
+/// The share of the oracle by the classes that learning goes by.
+fn classes(sources: &[(String, Vec<Read>)]) -> Table {
+    let (_, device) = DEVICES[0];
+    let row = |(source, reads): &(String, Vec<Read>)| {
+        let by = |(_, scheme): &(&str, Scheme)| {
+            let mut learner = Learner::new(*scheme, RHO, device);
+            share(reads, device, |read| learner.read(read))
+        };
+        (source.clone(), SCHEMES.iter().map(by).collect())
+    };
+    let heads: Vec<&str> = SCHEMES.iter().map(|(name, _)| *name).collect();
+    let title = "Share of the oracle by device time, by the classes that streams are put into".to_owned();
+    Table { title, heads: owned(&heads), rows: sources.iter().map(row).collect() }
+}
+
+/// The share of the oracle by the bound that is kept.
+fn rhos(sources: &[(String, Vec<Read>)]) -> Table {
+    const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, 1000.0];
+    let mut rows = Vec::new();
+    for (name, device) in DEVICES {
+        for (source, reads) in sources {
+            let by = |rho: &f64| {
+                let mut told = Learner::told(reads, *rho, device);
+                share(reads, device, |read| told.read(read))
+            };
+            rows.push((format!("{source}, {name}"), RHOS.iter().map(by).collect()));
+        }
+    }
+    let heads = RHOS.map(|rho| format!("rho {rho}")).to_vec();
+    Table { title: "Share of the oracle by device time, told the lengths, by rho".to_owned(), heads, rows }
+}
+
+/// After 200 streams, against who was told the lengths.
+fn after_200_streams(sources: &[(String, Vec<Read>)]) -> Aim {
+    let mut places = Vec::new();
+    for (name, device) in DEVICES {
+        for (source, reads) in sources.iter().filter(|(_, reads)| reads.len() >= 400) {
+            let mut learner = Learner::new(SCHEME, RHO, device);
+            let mut told = Learner::told(reads, RHO, device);
+            reads.iter().take(200).for_each(|read| {
+                learner.read(read);
+            });
+            let rest = &reads[200..];
+            let ours = share(rest, device, |read| learner.read(read));
+            let theirs = share(rest, device, |read| told.read(read));
+            places.push((format!("{source}, {name}"), Summary::of(vec![ours / theirs])));
+        }
+    }
+    Aim { what: "device time after 200 streams, over told", aim: 0.95, at_most: false, places }
+}
+
+/// Pairs of behaviours, one after the other: streams 100 to 200 after the change against the competitive
+/// depth; and how regret grows over the streams of one such change.
+fn changes(workloads: &[(&'static str, Vec<Read>)]) -> (Aim, String) {
+    const BEFORE: usize = 1000;
+    const WITHIN: usize = 100;
+    let (_, device) = DEVICES[0];
+    let micro = &workloads[..4];
+    let mut places = Vec::new();
+    for (before, first) in micro {
+        for (after, second) in micro.iter().filter(|(name, _)| name != before) {
+            let mut learner = Learner::new(SCHEME, RHO, device);
+            first[..BEFORE].iter().chain(&second[..WITHIN]).for_each(|read| {
+                learner.read(read);
+            });
+            let judged = &second[WITHIN..2 * WITHIN];
+            let competitive = device.competitive();
+            let ours = share(judged, device, |read| learner.read(read));
+            let theirs = share(judged, device, |read| device.fixed(&competitive, read));
+            places.push((format!("{before} to {after}"), Summary::of(vec![ours / theirs])));
+        }
+    }
+    let what = "device time from 100 streams after a change, over competitive";
+    let aim = Aim { what, aim: 1.0, at_most: false, places };
+    (aim, regret(&micro[3].1, &micro[0].1, device))
+}
+
+/// What each policy has cost more than who knows the distribution, stream by stream; the behaviour
+/// changes in the middle.
+fn regret(first: &[Read], second: &[Read], device: Device) -> String {
+    const EACH: usize = 500;
+    let (first, second) = (&first[..EACH], &second[..EACH]);
+    let mut told = [Learner::told(first, RHO, device), Learner::told(second, RHO, device)];
+    let mut learner = Learner::new(SCHEME, RHO, device);
+    let (slow, competitive) = (device.slow_start(), device.competitive());
+    let names = ["competitive with slow start", "competitive", "learnt"];
+    let mut sums = [0.0; 3];
+    let mut series: Vec<Series> =
+        names.iter().map(|name| Series { name: (*name).to_owned(), points: Vec::new() }).collect();
+    for (n, read) in first.iter().chain(second).enumerate() {
+        let known = told[n / EACH].read(read);
+        let costs = [device.fixed(&slow, read), device.fixed(&competitive, read), learner.read(read)];
+        for ((sum, cost), series) in sums.iter_mut().zip(costs).zip(&mut series) {
+            *sum += cost - known;
+            if n % 10 == 9 {
+                series.points.push(Point { x: (n + 1) as f64, y: *sum, low: *sum, high: *sum });
+            }
+        }
+    }
+    let title = "Regret: random blocks of 64 KB, from stream 500 on random portions".to_owned();
+    let (across, upright) = ("streams".to_owned(), "switches more than told".to_owned());
+    Lines { title, across, scale: Across::Linear, upright, series }.to_svg()
+}
+
+/// How deep each fetch of a stream is after a workload was learnt.
+fn sequences(workloads: &[(&'static str, Vec<Read>)]) -> String {
+    let (_, device) = DEVICES[0];
+    let series = workloads[..6].iter().map(|(name, reads)| {
+        let mut lengths = Lengths::new(Memory::Lasting);
+        reads.iter().for_each(|read| lengths.stream(read.length, read.ended));
+        let end = reads.iter().map(|read| read.left).max().unwrap_or(Pages(1));
+        let plan = Plan::solve(lengths.survival(), Promise::new(RHO, device.unit), end, 1.0);
+        let depth = |(n, depth): (usize, &Pages)| {
+            let y = depth.get() as f64;
+            Point { x: n as f64 + 1.0, y, low: y, high: y }
+        };
+        let depths = plan.sequence(8, end);
+        Series { name: (*name).to_owned(), points: depths.iter().enumerate().map(depth).collect() }
+    });
+    let title = "Depths, fetch by fetch, by what was learnt".to_owned();
+    let (across, upright) = ("fetch of a stream".to_owned(), "pages".to_owned());
+    Lines { title, across, scale: Across::Steps, upright, series: series.collect() }.to_svg()
+}
+
+/// What an adversary gets out of the policy after it has learnt each workload, for several bounds.
+fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
+    /// Streams learnt before, and the longest that the adversary tries.
+    const STREAMS: usize = 300;
+    const LONGEST: Pages = Pages(1 << 14);
+    /// Pages of each that are learnt: as far as a plan of these streams differs from page to page.
+    const LEARNT: u64 = 4096;
+    /// Files as long as the adversary's, so that it meets what was learnt.
+    const FILE: Pages = Pages(1 << 19);
+    let model = Model { switch: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) };
+    let page = PAGE_SIZE as f64 / model.competitive_depth();
+    let costs: Arc<dyn DeviceCosts> = Arc::new(model);
+    let mut places = Vec::new();
+    for rho in [2.0, 3.0, 5.0] {
+        for (name, reads) in workloads {
+            let settings = Settings { rho, ..Settings::default() };
+            let Ok(mut policy) = by_name("learnt", &settings, &costs) else { continue };
+            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), Who(1), Vec::new());
+            for read in reads.iter().take(STREAMS) {
+                policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, told: None });
+                for page in (0..read.length.get().min(LEARNT)).map(PageIndex) {
+                    let touch = Touch {
+                        stream,
+                        page,
+                        request: Pages(1),
+                        first: true,
+                        mapped: false,
+                        found: Found::Hit,
+                        marker: false,
+                    };
+                    policy.touch(Instant::ZERO, touch, &Full, &mut out);
+                    out.clear();
+                }
+                policy.closed(Instant::ZERO, stream);
+            }
+            // To the transfer of a page: depths and lengths are whole pages.
+            let worst = against_policy(&mut *policy, &model, LONGEST).ratio - (rho + 1.0) * page;
+            places.push((format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
+        }
+    }
+    Aim { what: "what an adversary gets, over rho", aim: 1.0, at_most: true, places }
+}
+
+/// A memory that has everything.
+struct Full;
+
+impl View for Full {
+    fn cached(&self, _page: PageIndex) -> bool {
+        true
+    }
+    fn congested(&self) -> bool {
+        false
+    }
+    fn place(&self, _page: PageIndex) -> Option<Lba> {
+        None
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}

@@ -1,0 +1,197 @@
+//! What learning the lengths of streams is worth: the runs of `experiments/learnt-*.toml`, traces, and studies
+//! in the time of the device alone, with a verdict on each aim.
+//!
+//! [`learnt`] runs all of it. Runs in virtual time show what is left of it in a whole machine; the studies
+//! show what the papers' model promises, which classes of streams pay, which `rho`, how regret grows and
+//! what a change of behaviour costs.
+
+mod aims;
+mod evidence;
+mod page;
+mod study;
+
+pub use aims::Aim;
+
+use crate::figure::Figure;
+use crate::outcome::Drawn;
+use crate::pick::Runs;
+use crate::{Error, charts, run};
+use foreseek_device::Profile;
+use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp};
+use foreseek_simulate::workload::{Parameters, by_name};
+use wildmatch::WildMatch;
+
+/// A trace to be replayed through the modelled page cache.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// What it is called.
+    pub name: String,
+    /// Its programs.
+    pub made: Made,
+}
+
+/// What is to be run, and how.
+#[derive(Clone, Debug)]
+pub struct LearntOptions {
+    /// Only runs whose names match (`*` and `?`), `traces` and `studies` among them; `None` for all.
+    pub only: Option<String>,
+    /// A look: one seed and a fifth of the time.
+    pub quick: bool,
+    /// Threads.
+    pub workers: usize,
+    /// Traces to be replayed, too.
+    pub traces: Vec<Trace>,
+}
+
+/// A table: its title, its heads and its rows.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The heads of its columns.
+    pub heads: Vec<String>,
+    /// Its rows: a name and numbers.
+    pub rows: Vec<(String, Vec<f64>)>,
+}
+
+/// What has come out.
+#[derive(Clone, Debug)]
+pub struct LearntOutcome {
+    /// The aims with their verdicts.
+    pub aims: Vec<Aim>,
+    /// The studies' and the runs' numbers.
+    pub tables: Vec<Table>,
+    /// Charts of runs and studies.
+    pub figures: Vec<Drawn>,
+    /// Traces that were not replayed, and why.
+    pub left_out: Vec<String>,
+    /// Whether it was only a look.
+    pub quick: bool,
+}
+
+/// The policies with which traces are replayed.
+const TRACE_POLICIES: [&str; 6] =
+    ["linux-2.6.3", "on-demand", "aggressive", "competitive", "learnt", "learnt-told"];
+/// The devices on which they are: one of the papers', one of later, one of today.
+const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
+/// Virtual time that a run of jobs takes, about, and that of a study: for the progress only.
+const JOBS_SECONDS: f64 = 200.0;
+
+/// Runs everything.
+///
+/// # Errors
+/// A run fails, or a file that was built in is damaged.
+pub fn learnt(
+    options: &LearntOptions,
+    progress: &(dyn Fn(run::Progress<'_>) + Sync),
+) -> Result<LearntOutcome, Error> {
+    let figures = Figure::learnt()?;
+    let quick = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
+    let only = WildMatch::new(options.only.as_deref().unwrap_or("*"));
+    let asked = |run: &&Experiment| only.matches(&run.name);
+    let plan: Vec<Experiment> =
+        figures.iter().flat_map(|figure| &figure.runs).filter(asked).map(quick).collect();
+    let all: f64 = plan.iter().map(weight).sum::<f64>() + 1.0;
+    let (mut runs, mut before) = (Runs::default(), 0.0);
+    let mut tables = Vec::new();
+    for run in &plan {
+        let tell = |step: experiment::Progress| {
+            let share = (before + step.share * weight(run)) / all;
+            progress(run::Progress { run: &run.name, share });
+        };
+        let results = experiment::run(run, options.workers, &tell)?;
+        tables.push(table(&results));
+        runs.insert(results);
+        before += weight(run);
+    }
+    progress(run::Progress { run: "traces", share: before / all });
+    let mut left_out = Vec::new();
+    if only.matches("traces") {
+        let (replayed, not) = replay(options);
+        tables.extend(replayed.iter().map(table));
+        left_out = not;
+    }
+    let mut aims = aims::of_runs(&runs);
+    let mut figures = charts::draw(&figures, &runs);
+    if only.matches("studies") {
+        progress(run::Progress { run: "studies", share: before / all });
+        let evidence = evidence::gather(options, &workload_streams()?);
+        aims.extend(evidence.aims);
+        tables.extend(evidence.tables);
+        figures.push(evidence.drawn);
+    }
+    // What was not asked for is no miss.
+    aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
+    Ok(LearntOutcome { aims, tables, figures, left_out, quick: options.quick })
+}
+
+fn weight(run: &Experiment) -> f64 {
+    let runs = run.devices.len() * run.policies.len() * run.concurrency.len() * run.seeds.len();
+    let seconds = (run.warm_up + run.duration).as_secs_f64();
+    runs as f64 * if run.duration > experiment::DURATION { JOBS_SECONDS } else { seconds }
+}
+
+/// Replays the traces; those that fit onto no device are told.
+fn replay(options: &LearntOptions) -> (Vec<Results>, Vec<String>) {
+    let (mut results, mut left_out) = (Vec::new(), Vec::new());
+    for trace in &options.traces {
+        for device in TRACE_DEVICES {
+            let mut run = Experiment::new(&format!("trace {}", trace.name), SetUp::Tr840, &trace.name);
+            run.made = Some(trace.made.clone());
+            run.devices = Profile::builtin(device).into_iter().collect();
+            run.policies = TRACE_POLICIES.iter().map(|name| Policy::new(name)).collect();
+            run.seeds.truncate(1);
+            run.duration = foreseek_units::Nanos::from_secs(1_000_000);
+            match experiment::run(&run, options.workers, &|_| {}) {
+                Ok(outcome) => results.push(outcome),
+                Err(error) => left_out.push(format!("{} on {device}: {error}", trace.name)),
+            }
+        }
+    }
+    (results, left_out)
+}
+
+/// Throughput (of jobs: time) at each place of a run, a column a policy.
+fn table(results: &Results) -> Table {
+    let jobs = results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()));
+    let (metric, unit) = if jobs { (Metric::TIME, "s") } else { (Metric::THROUGHPUT, "MB/s") };
+    let mut heads: Vec<String> = Vec::new();
+    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    for point in &results.points {
+        let (policy, place) = (point.policy.to_string(), format!("{}, {}", point.device, point.concurrency));
+        if !heads.contains(&policy) {
+            heads.push(policy);
+        }
+        let value = point.summary(&metric).mean;
+        match rows.iter_mut().find(|(name, _)| *name == place) {
+            Some((_, values)) => values.push(value),
+            None => rows.push((place, vec![value])),
+        }
+    }
+    Table { title: format!("{}, {unit}", results.experiment), heads, rows }
+}
+
+/// The streams of every workload with enough of them to learn from.
+fn workload_streams() -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
+    /// Streams of each: what a busy disk serves in some minutes.
+    const STREAMS: u64 = 2000;
+    const NAMES: [&str; 9] = [
+        "two-rand-0",
+        "one-rand-10",
+        "one-whole-0",
+        "four-64kb-0",
+        "media-server",
+        "index-search",
+        "sequence-search",
+        "kernel-build",
+        "tpch-q3",
+    ];
+    let streams = |name: &'static str| {
+        let mut workload = by_name(name, &Parameters::default()).map_err(|cause| {
+            let experiment = name.to_owned();
+            experiment::ExperimentError::Workload { experiment, cause }
+        })?;
+        Ok((name, study::streams(&mut *workload, name, 11, STREAMS)))
+    };
+    NAMES.into_iter().map(streams).collect()
+}

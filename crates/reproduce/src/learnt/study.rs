@@ -1,0 +1,151 @@
+//! Learning without a machine: streams one after the other, in the time of the device alone.
+//!
+//! Each stream is first read by what is known, then learnt, as an online policy does; its cost is that of
+//! the papers' model (a switch and the transfer of each fetch), so that the numbers say what learning is
+//! worth and nothing of queues and caches.
+
+use foreseek_prefetch::competitive::Depths;
+use foreseek_prefetch::depth::{Plan, Promise};
+use foreseek_prefetch::learn::{About, Classes, Memory, Scheme};
+use foreseek_simulate::program::Workload;
+use foreseek_simulate::truth;
+use foreseek_units::{PageIndex, Pages};
+
+/// After how many streams more a class is planned anew: what the policy does.
+const PLAN_EVERY: u64 = 16;
+
+/// A stream that was read, with what a policy may know of it beforehand.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) file: Pages,
+    pub(super) from_start: bool,
+    pub(super) directory: String,
+    pub(super) program: String,
+    pub(super) length: Pages,
+    /// Whether it ended of itself: not at the end of its file.
+    pub(super) ended: bool,
+    /// What was left of the file.
+    pub(super) left: Pages,
+}
+
+/// The first streams of a workload's programs; `program` is what they are.
+pub(super) fn streams(workload: &mut dyn Workload, program: &str, seed: u64, most: u64) -> Vec<Read> {
+    let mut reads = Vec::new();
+    let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Memory::Told);
+    truth::streams(workload, seed, most, &mut nothing, &mut |file, stream| {
+        let pages = file.length.pages_ceil().max(stream.length);
+        reads.push(Read {
+            file: pages,
+            from_start: stream.start == PageIndex::ZERO,
+            directory: format!("{program}/{}", file.directory),
+            program: program.to_owned(),
+            length: stream.length,
+            ended: stream.ended,
+            left: (PageIndex::ZERO + pages - stream.start).max(stream.length),
+        });
+    });
+    reads
+}
+
+/// Several lists as one, in turn, each as often as it has streams: programs that run side by side.
+pub(super) fn side_by_side(lists: Vec<Vec<Read>>) -> Vec<Read> {
+    let mut all: Vec<(f64, Read)> = Vec::new();
+    for list in lists {
+        let count = list.len() as f64;
+        all.extend(list.into_iter().enumerate().map(|(n, read)| ((n as f64 + 0.5) / count, read)));
+    }
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    all.into_iter().map(|(_, read)| read).collect()
+}
+
+/// The device in switch costs: what passes in the time of a switch, in pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    pub(super) unit: f64,
+}
+
+impl Device {
+    /// What who knows a stream's length pays.
+    pub(super) fn optimum(self, read: &Read) -> f64 {
+        1.0 + read.length.get() as f64 / self.unit
+    }
+
+    /// What fixed depths (in pages) cost.
+    pub(super) fn fixed(self, depths: &Depths, read: &Read) -> f64 {
+        let (mut at, mut cost) = (0.0, 0.0);
+        for depth in depths.iter() {
+            if at >= read.length.get() as f64 {
+                break;
+            }
+            let depth = depth.min(read.left.get() as f64 - at);
+            at += depth;
+            cost += 1.0 + depth / self.unit;
+        }
+        cost
+    }
+
+    /// Competitive prefetching with slow start.
+    pub(super) fn slow_start(self) -> Depths {
+        Depths::slow_start(16.0, self.unit)
+    }
+
+    /// Competitive prefetching.
+    pub(super) fn competitive(self) -> Depths {
+        Depths::constant(self.unit)
+    }
+}
+
+/// A policy that learns as it reads.
+pub(super) struct Learner {
+    classes: Classes<Option<(Plan, u64)>>,
+    promise: Promise,
+    learns: bool,
+}
+
+impl Learner {
+    pub(super) fn new(scheme: Scheme, rho: f64, device: Device) -> Self {
+        let classes = Classes::new(scheme, Memory::Fading);
+        Self { classes, promise: Promise::new(rho, device.unit), learns: true }
+    }
+
+    /// One that knows the distribution of all streams and learns nothing.
+    pub(super) fn told(reads: &[Read], rho: f64, device: Device) -> Self {
+        let mut told = Self::new(foreseek_prefetch::learn::SCHEME, rho, device);
+        told.classes = Classes::new(foreseek_prefetch::learn::SCHEME, Memory::Lasting);
+        reads.iter().for_each(|read| told.learn(read));
+        told.learns = false;
+        told
+    }
+
+    /// Reads a stream and learns from it: what it cost.
+    pub(super) fn read(&mut self, read: &Read) -> f64 {
+        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let chain = self.classes.chain(read.file, read.from_start, &about);
+        let longest = self.classes.longest(&chain);
+        let (kept, seen) = self.classes.kept(&chain);
+        let grown = kept.as_ref().is_none_or(|(_, then)| seen - then >= PLAN_EVERY.min(then / 2 + 1));
+        if grown {
+            let survival = self.classes.survival(&chain);
+            let plan = Plan::solve(survival, self.promise, longest, 1.0);
+            *self.classes.kept(&chain).0 = Some((plan, seen));
+        }
+        let cost =
+            self.classes.kept(&chain).0.as_ref().map_or(0.0, |(plan, _)| plan.cost(read.length, read.left));
+        if self.learns {
+            self.classes.stream(&chain, read.length, read.ended);
+        }
+        cost
+    }
+
+    fn learn(&mut self, read: &Read) {
+        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let chain = self.classes.chain(read.file, read.from_start, &about);
+        self.classes.stream(&chain, read.length, read.ended);
+    }
+}
+
+/// The share of the oracle's throughput over these streams.
+pub(super) fn share(reads: &[Read], device: Device, mut cost: impl FnMut(&Read) -> f64) -> f64 {
+    let optimum: f64 = reads.iter().map(|read| device.optimum(read)).sum();
+    optimum / reads.iter().map(|read| cost(read)).sum::<f64>()
+}

@@ -1,0 +1,27 @@
+//! Arbitrary text as what was learnt: loading never panics, what it leaves behind can be saved and loaded
+//! again, and depths by it keep the promise.
+#![no_main]
+
+use foreseek_prefetch::depth::{Plan, Promise};
+use foreseek_prefetch::learn::{About, Classes, Memory, SCHEME};
+use foreseek_units::Pages;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+    let _ = classes.load(text);
+    let saved = classes.save();
+    let mut again: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+    again.load(&saved).expect("what was saved can be loaded");
+    let chain = classes.chain(Pages(1024), true, &About::default());
+    let promise = Promise::new(3.0, 131.0);
+    let plan = Plan::solve(classes.survival(&chain), promise, Pages(1024), 0.5);
+    let (mut at, mut cost) = (0, 0.0);
+    for (fetches, depth) in plan.sequence(64, Pages(1024)).iter().enumerate() {
+        cost = (fetches + 1) as f64 + (at + depth.get()) as f64 / 131.0;
+        // Ending right after what was read before: rho times the optimum and the transfer of a page.
+        assert!(cost <= 3.0 * (1.0 + at as f64 / 131.0) + 1.0 / 131.0 + 1e-3, "{text}");
+        at += depth.get();
+    }
+    assert!(cost > 0.0);
+});
