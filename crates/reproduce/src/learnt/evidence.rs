@@ -3,7 +3,7 @@
 use super::study::{Device, Learner, Read, share, side_by_side, streams};
 use super::{Aim, LearntOptions, Table};
 use crate::outcome::Drawn;
-use foreseek_chart::{Across, Lines, Point, Series};
+use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_prefetch::competitive::{Model, adversary::against_policy};
 use foreseek_prefetch::depth::{DeviceCosts, Plan, Promise};
 use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
@@ -180,8 +180,10 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
     let (slow, competitive) = (device.slow_start(), device.competitive());
     let names = ["competitive with slow start", "competitive", "learnt"];
     let mut sums = [0.0; 3];
-    let mut series: Vec<Series> =
-        names.iter().map(|name| Series { name: (*name).to_owned(), points: Vec::new() }).collect();
+    let mut series: Vec<Series> = names
+        .iter()
+        .map(|name| Series { name: (*name).to_owned(), mark: Mark::Line, points: Vec::new() })
+        .collect();
     for (n, read) in first.iter().chain(second).enumerate() {
         let known = told[n / EACH].read(read);
         let costs = [device.fixed(&slow, read), device.fixed(&competitive, read), learner.read(read)];
@@ -192,7 +194,7 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
             }
         }
     }
-    let title = "Regret: random blocks of 64 KB, from stream 500 on random portions".to_owned();
+    let title = "Regret: random blocks, then random portions".to_owned();
     let (across, upright) = ("streams".to_owned(), "switches more than told".to_owned());
     Lines { title, across, scale: Across::Linear, upright, series }.to_svg()
 }
@@ -200,7 +202,9 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
 /// How deep each fetch of a stream is after a workload was learnt.
 fn sequences(workloads: &[(&'static str, Vec<Read>)]) -> String {
     let (_, device) = DEVICES[0];
-    let series = workloads[..6].iter().map(|(name, reads)| {
+    // The two workloads of random portions are one here.
+    let shown = workloads.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, workload)| workload).take(5);
+    let series = shown.map(|(name, reads)| {
         let mut lengths = Lengths::new(Memory::Lasting);
         reads.iter().for_each(|read| lengths.stream(read.length, read.ended));
         let end = reads.iter().map(|read| read.left).max().unwrap_or(Pages(1));
@@ -210,7 +214,11 @@ fn sequences(workloads: &[(&'static str, Vec<Read>)]) -> String {
             Point { x: n as f64 + 1.0, y, low: y, high: y }
         };
         let depths = plan.sequence(8, end);
-        Series { name: (*name).to_owned(), points: depths.iter().enumerate().map(depth).collect() }
+        Series {
+            name: (*name).to_owned(),
+            mark: Mark::Line,
+            points: depths.iter().enumerate().map(depth).collect(),
+        }
     });
     let title = "Depths, fetch by fetch, by what was learnt".to_owned();
     let (across, upright) = ("fetch of a stream".to_owned(), "pages".to_owned());

@@ -147,5 +147,5 @@ impl Learner {
 /// The share of the oracle's throughput over these streams.
 pub(super) fn share(reads: &[Read], device: Device, mut cost: impl FnMut(&Read) -> f64) -> f64 {
     let optimum: f64 = reads.iter().map(|read| device.optimum(read)).sum();
-    optimum / reads.iter().map(|read| cost(read)).sum::<f64>()
+    optimum / reads.iter().map(&mut cost).sum::<f64>()
 }
