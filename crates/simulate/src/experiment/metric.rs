@@ -63,6 +63,12 @@ impl Metric {
         meaning: "pages that had been read ahead, were evicted before their use and then wanted",
         of: Report::thrashed_per_second,
     };
+    /// The longest fetch, pages.
+    pub const LONGEST_FETCH: Self = Self {
+        name: "fetch_longest_pages",
+        meaning: "the longest fetch before it is split",
+        of: |report| report.fetch_sizes.iter().rposition(|count| *count > 0).unwrap_or(0) as f64,
+    };
     /// Processor use, %.
     pub const PROCESSOR: Self = Self {
         name: "processor_use_percent",
@@ -113,6 +119,7 @@ pub const METRICS: &[Metric] = &[
         }
         ratio(pages as f64, fetches as f64)
     }),
+    Metric::LONGEST_FETCH,
     metric("hit_pages_per_s", "touches that found their page in memory", |report| {
         per_second(report.counters.hits.get(), report.time)
     }),

@@ -24,7 +24,7 @@ pub use run::{Progress, WORKERS_LIMIT, run};
 pub use set_up::{Policy, SET_UPS, SetUp};
 pub use statistics::{Summary, student_t_975};
 
-use crate::machine::Settings;
+use crate::machine::{Period, Settings};
 use crate::program::{Drive, Workload};
 use crate::workload::{LayoutSettings, Parameters};
 use crate::{block, machine};
@@ -70,8 +70,11 @@ pub struct Experiment {
     pub concurrency: Vec<u32>,
     /// One run for each.
     pub seeds: Vec<u64>,
-    /// Time before the measurement.
+    /// Time before the measurement, at least.
     pub warm_up: Nanos,
+    /// Time before the measurement for each request at a time, where that comes to more: what many handlers
+    /// do settles as late as they are many, since each has its share of the disk.
+    pub warm_up_a_handler: Nanos,
     /// Time measured, or the longest that jobs may take.
     pub duration: Nanos,
 }
@@ -122,6 +125,7 @@ impl Experiment {
             concurrency: vec![1],
             seeds: SEEDS.to_vec(),
             warm_up: WARM_UP,
+            warm_up_a_handler: Nanos::ZERO,
             duration: DURATION,
         }
     }
@@ -134,8 +138,17 @@ impl Experiment {
         if self.is_closed() {
             self.duration = Nanos(self.duration.get() / 5);
             self.warm_up = Nanos(self.warm_up.get() / 2);
+            self.warm_up_a_handler = Nanos(self.warm_up_a_handler.get() / 2);
         }
         self
+    }
+
+    /// Virtual time of a run, and how much of it is before the measurement; of jobs the longest that they
+    /// may take.
+    #[must_use]
+    pub fn period(&self, concurrency: u32) -> Period {
+        let warm_up = self.warm_up.max(self.warm_up_a_handler * u64::from(concurrency));
+        Period { warm_up, duration: self.duration }
     }
 
     fn is_closed(&self) -> bool {

@@ -37,6 +37,7 @@ struct Written {
     concurrency: Option<Vec<u32>>,
     seeds: Option<Vec<u64>>,
     warm_up_s: Option<f64>,
+    warm_up_a_handler_s: Option<f64>,
     duration_s: Option<f64>,
     workload: WrittenWorkload,
     #[serde(default)]
@@ -213,6 +214,8 @@ impl Reader<'_> {
         experiment.concurrency = written.concurrency.unwrap_or(experiment.concurrency);
         experiment.seeds = written.seeds.unwrap_or_else(|| SEEDS.to_vec());
         experiment.warm_up = self.seconds("warm_up_s", written.warm_up_s, WARM_UP)?;
+        let each = written.warm_up_a_handler_s;
+        experiment.warm_up_a_handler = self.seconds("warm_up_a_handler_s", each, Nanos::ZERO)?;
         experiment.duration = self.seconds("duration_s", written.duration_s, DURATION)?;
         experiment.parameters = Parameters {
             file_size: written.workload.file_size.map(|size| size.0),

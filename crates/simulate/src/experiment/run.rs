@@ -2,7 +2,7 @@
 
 use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMIT};
 use crate::block::{self, BlockLayer, scheduler};
-use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Period, Report, reclaim};
+use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
 use crate::truth::truth;
 use crate::workload::{self, Layout, Parameters};
@@ -84,7 +84,7 @@ fn run_all(
     workers: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Report>, ExperimentError> {
-    let clock = Clock::new(experiment, places.len(), progress);
+    let clock = Clock::new(experiment, places, progress);
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let done: Vec<Mutex<Option<Result<Report, ExperimentError>>>> =
@@ -121,9 +121,10 @@ struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    fn new(experiment: &Experiment, runs: usize, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
-        let each = if experiment.is_closed() { (experiment.warm_up + experiment.duration).get() } else { 0 };
-        let all = each / 1_000_000 * runs as u64;
+    fn new(experiment: &Experiment, places: &[Place<'_>], progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        let each = |place: &Place<'_>| experiment.period(place.concurrency).whole().get() / 1_000_000;
+        let all = if experiment.is_closed() { places.iter().map(each).sum() } else { 0 };
+        let runs = places.len();
         Self { progress, over: AtomicUsize::new(0), runs, passed: AtomicU64::new(0), all }
     }
 
@@ -154,14 +155,14 @@ fn run_one(
     clock: &Clock<'_>,
 ) -> Result<Report, ExperimentError> {
     let machine = experiment.machine_for(made, place)?;
-    let period = Period { warm_up: experiment.warm_up, duration: experiment.duration };
+    let period = experiment.period(place.concurrency);
     let mut passed = Instant::ZERO;
     let report = machine.run(period, &mut |now| {
         clock.pass(passed, now);
         passed = now;
     });
     if experiment.is_closed() {
-        clock.pass(passed, Instant::ZERO + experiment.warm_up + experiment.duration);
+        clock.pass(passed, Instant::ZERO + period.whole());
     }
     clock.run_is_over();
     report.map_err(|cause| experiment.failed(place, cause))

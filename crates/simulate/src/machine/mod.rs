@@ -89,6 +89,14 @@ pub struct Period {
     pub duration: Nanos,
 }
 
+impl Period {
+    /// All of it, of a closed loop.
+    #[must_use]
+    pub fn whole(self) -> Nanos {
+        self.warm_up + self.duration
+    }
+}
+
 /// A machine at work.
 pub struct Machine {
     settings: Settings,
