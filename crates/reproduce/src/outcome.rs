@@ -1,6 +1,7 @@
 //! What has come out.
 
 use crate::{Claim, Measured, Verdict};
+use foreseek_prefetch::stream::Congestion;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -41,6 +42,8 @@ pub struct Outcome {
     pub quick: bool,
     /// The first seed.
     pub seed: u64,
+    /// The rule of congestion that was set in place of the set-ups' own.
+    pub congestion: Option<Congestion>,
 }
 
 impl Outcome {
@@ -48,6 +51,14 @@ impl Outcome {
     #[must_use]
     pub fn holding(&self) -> usize {
         self.claims.iter().filter(|judged| judged.verdict.holds).count()
+    }
+
+    /// What stands behind the number of claims that hold, where they were not measured as they are meant.
+    pub(crate) fn reservation(&self) -> String {
+        let look = self.quick.then(|| "a look: one seed, no intervals".to_owned());
+        let rule = self.congestion.map(|rule| format!("congestion: {rule} in every set-up"));
+        let parts: Vec<String> = look.into_iter().chain(rule).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
     }
 
     /// A list of objects, one a claim.

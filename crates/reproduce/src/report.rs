@@ -23,7 +23,7 @@ impl Outcome {
              the seeds, at 95 %.</p>\n",
             self.holding(),
             self.claims.len(),
-            if self.quick { " (a look: one seed, no intervals)" } else { "" },
+            self.reservation(),
             self.seed,
         );
         self.write_claims(&mut page);

@@ -6,6 +6,7 @@ use crate::outcome::{Judged, Outcome};
 use crate::pick::Runs;
 use crate::rows::{self, Context, Row};
 use crate::{Error, Verdict, charts};
+use foreseek_prefetch::stream::Congestion;
 use foreseek_simulate::experiment::{self, Experiment};
 use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload;
@@ -21,6 +22,9 @@ pub struct Options {
     pub quick: bool,
     /// The first seed; the others follow it.
     pub seed: u64,
+    /// The rule of congestion in place of each set-up's own; a part of the measurement only where it is
+    /// `None`.
+    pub congestion: Option<Congestion>,
     /// Threads.
     pub workers: usize,
 }
@@ -69,7 +73,9 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     let context = Context { runs: &runs, seeds: &seeds };
     let judged = asked.into_iter().map(|(claim, row)| judge(claim, row, &context));
     let claims = judged.collect::<Result<_, _>>()?;
-    Ok(Outcome { claims, figures: charts::draw(&figures, &runs), quick: options.quick, seed: options.seed })
+    let figures = charts::draw(&figures, &runs);
+    let Options { quick, seed, congestion, .. } = *options;
+    Ok(Outcome { claims, figures, quick, seed, congestion })
 }
 
 /// Seeds of the rows that draw random numbers themselves.
@@ -96,15 +102,16 @@ fn prepared(run: &Experiment, options: &Options) -> Experiment {
     for seed in &mut run.seeds {
         *seed += options.seed - 1;
     }
+    run.prefetch.congestion = options.congestion.unwrap_or(run.prefetch.congestion);
     if options.quick { run.quick() } else { run }
 }
 
 fn weight(run: &Experiment) -> f64 {
-    let runs = run.devices.len() * run.policies.len() * run.concurrency.len() * run.seeds.len();
+    let runs = run.devices.len() * run.policies.len() * run.seeds.len();
     let closed = workload::by_name(&run.workload, &run.parameters)
         .is_ok_and(|workload| workload.drive() == Drive::Closed);
-    let each = if closed { (run.warm_up + run.duration).as_secs_f64() } else { JOBS_SECONDS };
-    runs as f64 * each
+    let each = |level: &u32| if closed { run.period(*level).whole().as_secs_f64() } else { JOBS_SECONDS };
+    runs as f64 * run.concurrency.iter().map(each).sum::<f64>()
 }
 
 fn judge(claim: Claim, row: &'static Row, context: &Context<'_>) -> Result<Judged, Error> {

@@ -32,7 +32,7 @@ impl Outcome {
             table.enforce_styling();
         }
         let mut text = format!("{table}\n\n{} of {} claims hold", self.holding(), self.claims.len());
-        text.push_str(if self.quick { " (a look: one seed, no intervals)\n" } else { "\n" });
+        text.push_str(&format!("{}\n", self.reservation()));
         for judged in &self.claims {
             if let Some(why) = judged.why {
                 text.push_str(&format!("{}: {why}\n", judged.claim.id));

@@ -5,13 +5,14 @@
 //! as keeps the handlers' private memory beside the page cache. Time is the thread's processor
 //! time, so that what else runs on the machine matters little.
 //!
-//! With the kernel's pool of 128 requests, read-ahead is cancelled for congestion as soon as more
-//! than 113 handlers wait, and every access becomes a request of its own: another regime, which
-//! the second table shows for what it is. The third table lets the pool grow with the concurrency, so
-//! that the work of an access stays the same and only the size of queues and tables grows; its
+//! The rule of congestion is TR-840's to the letter: with the kernel's pool of 128 requests all
+//! read-ahead is cancelled as soon as more than 113 handlers wait, and every access becomes a request
+//! of its own: another regime, which the second table shows for what it is. The third table lets the
+//! pool grow with the concurrency, so that the work of an access stays the same and only the size of queues and tables grows; its
 //! last columns compare the cost of an access with that at 64, and that with log n.
 
 use foreseek_device::Profile;
+use foreseek_prefetch::stream::Congestion;
 use foreseek_simulate::experiment::{Experiment, Metric, Policy, SetUp, run};
 use foreseek_simulate::machine::Memory;
 use foreseek_units::{Bytes, Nanos};
@@ -42,6 +43,7 @@ fn measure(workload: &str, concurrency: u32, seconds: u64, pool: usize) -> (u64,
     experiment.warm_up = Nanos::ZERO;
     experiment.duration = Nanos::from_secs(seconds);
     experiment.machine.memory = Memory::of(Bytes::mib(512) + Bytes::mib(3) * u64::from(concurrency));
+    experiment.prefetch.congestion = Congestion::CancelsAll;
     experiment.block.requests = pool;
     experiment.block.congested_above = pool * 7 / 8 + 1;
     experiment.block.uncongested_below = pool * 7 / 8 - 1;

@@ -1,6 +1,7 @@
 //! Experiments: from TOML to results.
 
 use foreseek_device::Profile;
+use foreseek_prefetch::stream::Congestion;
 use foreseek_simulate::experiment::{Experiment, Metric, Policy, Results, SetUp, run};
 use foreseek_units::Nanos;
 
@@ -52,6 +53,30 @@ fn points_come_in_the_order_of_the_sweep_with_their_seeds() {
     let level = results.point("ibm-36g-51", &Policy::new("linux-2.6.3"), 4).expect("it was run");
     let ratio = level.ratio(level, &Metric::THROUGHPUT);
     assert_eq!((ratio.low, ratio.mean, ratio.high), (1.0, 1.0, 1.0));
+}
+
+#[test]
+fn many_handlers_warm_up_for_longer() {
+    let text = "concurrency = [1, 512]\nwarm_up_s = 60\nwarm_up_a_handler_s = 1\nduration_s = 5\n[workload]\n\
+                name = \"two-rand-0\"";
+    let experiment = parse(text).expect("an experiment");
+    let seconds = |level| experiment.period(level).warm_up.as_secs_f64();
+    assert_eq!([1, 60, 61, 512].map(seconds), [60.0, 60.0, 61.0, 512.0]);
+    assert_eq!(experiment.period(512).whole(), Nanos::from_secs(517));
+    assert_eq!(experiment.quick().period(512).warm_up, Nanos::from_secs(256));
+}
+
+#[test]
+fn the_rule_of_congestion_is_the_set_ups_unless_it_is_told() {
+    let rule = |text: &str| {
+        parse(&format!("{text}\n[workload]\nname = \"two-rand-0\"")).map(|it| it.prefetch.congestion)
+    };
+    let told = "[prefetch]\ncongestion = \"ignored\"";
+    assert_eq!(rule("set_up = \"tr840\""), Ok(Congestion::CancelsAhead));
+    assert_eq!(rule("set_up = \"eurosys\""), Ok(Congestion::Stock));
+    assert_eq!(rule(told), Ok(Congestion::Ignored));
+    let error = rule("[prefetch]\ncongestion = \"never\"").expect_err("no rule");
+    assert!(error.contains("x.toml") && error.contains("cancels-ahead"), "{error}");
 }
 
 #[test]

@@ -74,8 +74,6 @@ fn a_thrashed_page_is_read_again_alone() {
     let mut experiment = tr840("two-rand-0", "linux-2.6.3");
     experiment.machine.memory = Memory::of(Bytes::mib(288));
     experiment.concurrency = vec![192];
-    // Else all read-ahead would be cancelled, and nothing could be evicted.
-    experiment.block.congested_above = usize::MAX;
     experiment.duration = Nanos::from_secs(120);
     let report = report(&experiment);
     let (thrashed, single) = (report.counters.thrashed.get(), report.fetch_sizes[1]);

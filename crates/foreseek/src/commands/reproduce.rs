@@ -3,6 +3,7 @@
 use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
+use foreseek_prefetch::stream::Congestion;
 use foreseek_reproduce::{LearntOptions, Options, Outcome, Progress, learnt, reproduce};
 use std::fs;
 use std::io::IsTerminal;
@@ -32,6 +33,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..1 << 32))]
     seed: u64,
 
+    /// What a congested queue cancels of read-ahead, in place of each set-up's own rule: stock,
+    /// cancels-all, cancels-ahead or ignored.
+    #[arg(long, value_name = "RULE")]
+    congestion: Option<Congestion>,
+
     /// Write report.html, results.json and results.csv into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -52,7 +58,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if args.learnt {
         return run_learnt(&args, workers);
     }
-    let options = Options { only: args.only.clone(), quick: args.quick, seed: args.seed, workers };
+    let Args { ref only, quick, seed, congestion, .. } = args;
+    let options = Options { only: only.clone(), quick, seed, congestion, workers };
     let outcome = with_bar(args.quiet, |tell| {
         reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
     })?;

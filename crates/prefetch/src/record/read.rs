@@ -76,7 +76,7 @@ pub(super) fn serving(line: &str) -> Result<serving::Settings, Reason> {
         window: pages(fields.value("window")?)?,
         aggressive: pages(fields.value("aggressive")?)?,
         slow_start: pages(fields.value("slow_start")?)?,
-        corrected: number(fields.value("corrected")?)?,
+        congestion: named(fields.value("congestion")?)?,
         averaging: named(fields.value("averaging")?)?,
         switch_weight: number(fields.value("switch_weight")?)?,
         page_measure: named(fields.value("page_measure")?)?,

@@ -37,7 +37,7 @@ pub(super) fn serving(line: &mut String, settings: &serving::Settings) {
         window,
         aggressive,
         slow_start,
-        corrected,
+        congestion,
         averaging,
         switch_weight,
         page_measure,
@@ -60,7 +60,7 @@ pub(super) fn serving(line: &mut String, settings: &serving::Settings) {
     );
     let _ = writeln!(
         line,
-        "generation={} window={} aggressive={} slow_start={} corrected={corrected} averaging={averaging} \
+        "generation={} window={} aggressive={} slow_start={} congestion={congestion} averaging={averaging} \
          switch_weight={switch_weight} page_measure={page_measure} rho={rho} unseen_hits={unseen_hits}",
         generation.name(),
         window.0,

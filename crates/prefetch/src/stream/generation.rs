@@ -19,13 +19,13 @@ pub fn window_machine(
     ramp: Ramp,
     settings: &Settings,
 ) -> Box<dyn Prefetcher> {
-    let (around, corrected) = (settings.window, settings.corrected);
+    let (around, congestion) = (settings.window, settings.congestion);
     match generation {
         Generation::Linux2_6_3 => {
-            Box::new(Streams::new(TwoWindows { rules: Linux2_6_3, depth, ramp, around, corrected }))
+            Box::new(Streams::new(TwoWindows { rules: Linux2_6_3, depth, ramp, around, congestion }))
         }
         Generation::Linux2_6_10 => {
-            Box::new(Streams::new(TwoWindows { rules: Linux2_6_10, depth, ramp, around, corrected }))
+            Box::new(Streams::new(TwoWindows { rules: Linux2_6_10, depth, ramp, around, congestion }))
         }
         Generation::Linux2_6_18 => Box::new(Streams::new(Linux2_6_18 { depth, ramp, around })),
         Generation::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),

@@ -39,15 +39,15 @@ impl Rules for Linux2_6_3 {
 
 #[cfg(test)]
 mod tests {
-    use crate::stream::Settings;
     use crate::stream::testing::{Window, World};
+    use crate::stream::{Congestion, Settings};
 
     fn corrected(length: u64) -> World {
-        World::new("linux-2.6.3", &Settings::tr840(), length)
+        under(Congestion::CancelsAhead, length)
     }
 
-    fn stock(length: u64) -> World {
-        World::new("linux-2.6.3", &Settings { corrected: false, ..Settings::tr840() }, length)
+    fn under(congestion: Congestion, length: u64) -> World {
+        World::new("linux-2.6.3", &Settings { congestion, ..Settings::tr840() }, length)
     }
 
     fn singles(pages: std::ops::Range<u64>) -> Vec<Window> {
@@ -169,7 +169,7 @@ mod tests {
     /// cancellation of the prefetch request, leading to an interruption of prefetching".
     #[test]
     fn stock_windows_advance_when_congestion_cancels_them() {
-        let mut world = stock(200);
+        let mut world = under(Congestion::Stock, 200);
         world.pages([0]);
         world.memory.congested = true;
         assert_eq!(world.pages([1]), []);
@@ -181,18 +181,48 @@ mod tests {
     }
 
     #[test]
-    fn corrected_windows_stay_and_are_tried_again() {
+    fn a_cancelled_ahead_window_is_tried_again() {
+        for rule in [Congestion::CancelsAll, Congestion::CancelsAhead] {
+            let mut world = under(rule, 200);
+            world.pages([0]);
+            world.memory.congested = true;
+            assert_eq!(world.pages(1..5), []);
+            world.memory.congested = false;
+            assert_eq!(world.pages([5]), [(16, 26)]);
+        }
+    }
+
+    /// What its reader waits for is read whole, window after window.
+    #[test]
+    fn the_current_window_is_read_where_only_the_ahead_window_is_cancelled() {
         let mut world = corrected(200);
-        world.pages([0]);
         world.memory.congested = true;
-        assert_eq!(world.pages(1..5), []);
-        world.memory.congested = false;
-        assert_eq!(world.pages([5]), [(16, 26)]);
+        assert_eq!(world.pages(0..100), [(0, 16), (16, 32), (48, 32), (80, 32)]);
     }
 
     #[test]
-    fn a_corrected_stream_goes_on_where_congestion_left_it_a_single_page() {
+    fn a_page_lost_to_eviction_counts_though_the_ahead_window_is_cancelled() {
         let mut world = corrected(200);
+        world.memory.congested = true;
+        world.pages(0..2);
+        world.evict(2..16);
+        // 18 at page 1; each of 14 pages adds two and takes three: 4 at page 15, and two for page 16.
+        let mut windows = singles(2..16);
+        windows.push((16, 6));
+        assert_eq!(world.pages(2..17), windows);
+    }
+
+    #[test]
+    fn an_ignored_congestion_changes_nothing() {
+        let mut world = under(Congestion::Ignored, 200);
+        world.memory.congested = true;
+        assert_eq!(world.pages(0..40), corrected(200).pages(0..40));
+        assert_eq!(world.faults([150]), [(144, 16)]);
+    }
+
+    #[test]
+    fn a_stream_goes_on_where_congestion_left_it_a_single_page() {
+        let mut world = under(Congestion::CancelsAll, 200);
         world.memory.congested = true;
         assert_eq!(world.pages([0]), [(0, 1)]);
         assert_eq!(world.pages([1]), [(1, 1)]);

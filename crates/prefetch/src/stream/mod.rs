@@ -20,6 +20,7 @@ mod aggressive;
 mod as_long_as_read;
 mod behind;
 mod competitive;
+mod congestion;
 mod demand;
 mod generation;
 mod learnt;
@@ -44,6 +45,7 @@ mod stock;
 mod testing;
 mod two_windows;
 
+pub use congestion::Congestion;
 pub use generation::window_machine;
 pub use ramp::{Ramp, SLOW_START};
 pub use registry::{TOLD, UnknownPolicy, about, by_name, names};

@@ -2,7 +2,7 @@
 //! contract of [`Prefetcher`](super::Prefetcher) itself is checked at each touch by [`World`].
 
 use super::testing::{Window, World};
-use super::{Generation, Served, Settings, names};
+use super::{Congestion, Generation, Served, Settings, names};
 use foreseek_units::{Lba, Pages, SectorSpan, Sectors};
 use proptest::prelude::*;
 
@@ -38,13 +38,14 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 fn settings() -> impl Strategy<Value = Settings> {
     let generation = proptest::sample::select(Generation::ALL.to_vec());
-    (generation, 1..80u64, 1..80u64, 1..300u64, any::<bool>()).prop_map(
-        |(generation, window, slow_start, aggressive, corrected)| Settings {
+    let congestion = proptest::sample::select(Congestion::ALL.to_vec());
+    (generation, 1..80u64, 1..80u64, 1..300u64, congestion).prop_map(
+        |(generation, window, slow_start, aggressive, congestion)| Settings {
             generation,
             window: Pages(window),
             slow_start: Pages(slow_start),
             aggressive: Pages(aggressive),
-            corrected,
+            congestion,
             ..Settings::default()
         },
     )

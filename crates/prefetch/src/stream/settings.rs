@@ -1,5 +1,6 @@
 //! What the prefetchers of streams are given.
 
+use super::Congestion;
 use super::ramp::SLOW_START;
 use crate::depth::{Averaging, PageMeasure, SWITCH_WEIGHT};
 use foreseek_units::{Bytes, Pages};
@@ -76,9 +77,8 @@ pub struct Settings {
     /// The first window of slow start.
     #[serde(rename = "slow_start_pages", deserialize_with = "pages")]
     pub slow_start: Pages,
-    /// Whether the windows of 2.6.3 and 2.6.10 stay where they are when congestion cancels one, as
-    /// in the kernels that TR-840 measured (section 6); in stock kernels they advance.
-    pub corrected: bool,
+    /// What a congested queue does to the windows of 2.6.3 and 2.6.10.
+    pub congestion: Congestion,
     /// What the estimate of the switch cost averages.
     pub averaging: Averaging,
     /// The weight of the newest seek in it, 0 to 1.
@@ -102,7 +102,7 @@ impl Default for Settings {
             window: Pages(32),
             aggressive: Pages(256),
             slow_start: SLOW_START,
-            corrected: true,
+            congestion: Congestion::default(),
             averaging: Averaging::default(),
             switch_weight: SWITCH_WEIGHT,
             page_measure: PageMeasure::default(),
@@ -113,21 +113,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected, the
-    /// seek distances averaged, 256 pages where prefetching is aggressive.
+    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected (the one
+    /// of congestion as Linux did it itself), the seek distances averaged, 256 pages where prefetching
+    /// is aggressive.
     #[must_use]
     pub fn tr840() -> Self {
         Self { averaging: Averaging::Distances, page_measure: PageMeasure::Paper, ..Self::default() }
     }
 
-    /// The kernel of EuroSys'07: Linux 2.6.10 as it was, the seek times averaged, 800 KB (200 pages)
+    /// The kernel of EuroSys'07: Linux 2.6.10 as it was (its section 5: "we have not modified other
+    /// aspects of the prefetching algorithm"), the seek times averaged, 800 KB (200 pages)
     /// where prefetching is aggressive.
     #[must_use]
     pub fn eurosys() -> Self {
         Self {
             generation: Generation::Linux2_6_10,
             aggressive: Pages(200),
-            corrected: false,
+            congestion: Congestion::Stock,
             averaging: Averaging::Times,
             page_measure: PageMeasure::Paper,
             ..Self::default()
@@ -177,7 +179,7 @@ mod tests {
             averaging = "distances"
             switch_weight = 0.5
             page_measure = "paper"
-            corrected = false
+            congestion = "cancels-all"
         "#;
         let expected = Settings {
             generation: Generation::Linux2_6_10,
@@ -185,7 +187,7 @@ mod tests {
             averaging: Averaging::Distances,
             switch_weight: 0.5,
             page_measure: PageMeasure::Paper,
-            corrected: false,
+            congestion: Congestion::CancelsAll,
             ..Settings::default()
         };
         assert_eq!(toml::from_str(text), Ok(expected));

@@ -19,10 +19,9 @@
 //!   of sequence takes one back;
 //! - a page that is the one touched last changes nothing.
 //!
-//! Windows are not submitted while the queue is congested. In the stock kernel their descriptors
-//! advance all the same; in the kernels that TR-840 measured (its section 6) they do not: here an
-//! ahead window stays unsubmitted and is tried again at the next page, and a current window becomes
-//! the one page that its reader demands, so that the next page continues it.
+//! What a congested queue cancels, and whether the descriptors tell, is the rule of [`Congestion`]. Where
+//! they tell, an ahead window stays unsubmitted and is tried again at the next page, and a current
+//! window becomes the one page that its reader demands, so that the next page continues it.
 //!
 //! Where the papers change the depth ([`Ramp`] not stock), hits no longer add to `next`: it doubles
 //! with each window submitted (slow start) or is the full depth, and the sequential continuation of a
@@ -32,7 +31,7 @@
 
 use super::machine::{Answer, Machine};
 use super::mapped;
-use super::{Opened, Ramp, Served};
+use super::{Congestion, Opened, Ramp, Served};
 use crate::depth::Depth;
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
@@ -68,8 +67,8 @@ pub(super) struct TwoWindows<R> {
     pub(super) ramp: Ramp,
     /// The kernel's own window, which page faults go by.
     pub(super) around: Pages,
-    /// Descriptors do not advance when congestion cancels a window (TR-840 section 6).
-    pub(super) corrected: bool,
+    /// What a congested queue cancels.
+    pub(super) congestion: Congestion,
 }
 
 /// How long the window to come is.
@@ -127,8 +126,10 @@ impl<R: Rules> Machine for TwoWindows<R> {
             self.fault(state, answer);
             return;
         }
-        let congested = self.advance(state, answer);
-        if answer.missing() && !(self.corrected && congested) {
+        let cancelled = self.advance(state, answer);
+        // A page that nobody has tried to read was not lost.
+        let untried = cancelled && self.congestion.is_noted() && self.congestion.cancels_current();
+        if answer.missing() && !untried {
             self.lost(state, answer);
         }
     }
@@ -176,7 +177,7 @@ impl<R: Rules> TwoWindows<R> {
         state.next = Next::Size(first);
         state.previous = page;
         state.current = Span::at(page, first);
-        let sent = self.submit(state, answer, state.current);
+        let sent = self.submit(state, answer, state.current, self.congestion.cancels_current());
         self.cancelled(state, page, sent)
     }
 
@@ -211,8 +212,8 @@ impl<R: Rules> TwoWindows<R> {
         }
         state.most = answer.most(&mut *self.depth, state.current.end);
         let window = Span::at(state.current.end, next.min(state.most));
-        let sent = self.submit(state, answer, window);
-        if sent == Sent::Congested && self.corrected {
+        let sent = self.submit(state, answer, window, self.congestion.cancels_ahead());
+        if sent == Sent::Congested && self.congestion.is_noted() {
             return true;
         }
         state.ahead = Some(window);
@@ -245,16 +246,22 @@ impl<R: Rules> TwoWindows<R> {
         let size = size.min(state.most);
         state.next = Next::Size(size);
         state.current = Span::at(page, size);
-        let sent = self.submit(state, answer, state.current);
-        if sent != Sent::Started && !(sent == Sent::Congested && self.corrected) {
+        let sent = self.submit(state, answer, state.current, self.congestion.cancels_current());
+        if sent != Sent::Started && !(sent == Sent::Congested && self.congestion.is_noted()) {
             self.in_memory(state, before);
         }
         self.cancelled(state, page, sent)
     }
 
-    /// Reads a window unless the queue is congested; what follows it is larger.
-    fn submit(&self, state: &mut State<R::Memory>, answer: &mut Answer<'_>, window: PageSpan) -> Sent {
-        if answer.view.congested() {
+    /// Reads a window, unless it is one that the congested queue cancels; what follows it is larger.
+    fn submit(
+        &self,
+        state: &mut State<R::Memory>,
+        answer: &mut Answer<'_>,
+        window: PageSpan,
+        cancels: bool,
+    ) -> Sent {
+        if cancels && answer.view.congested() {
             return Sent::Congested;
         }
         if let Next::Size(next) = state.next {
@@ -266,7 +273,7 @@ impl<R: Rules> TwoWindows<R> {
     /// Notes whether the new current window was cancelled; answers the same.
     fn cancelled(&self, state: &mut State<R::Memory>, page: PageIndex, sent: Sent) -> bool {
         let congested = sent == Sent::Congested;
-        state.cancelled = congested && self.corrected;
+        state.cancelled = congested && self.congestion.is_noted();
         if state.cancelled {
             state.current = Span::at(page, Pages(1));
         }
@@ -312,7 +319,8 @@ impl<R: Rules> TwoWindows<R> {
     }
 
     fn fault(&self, state: &mut State<R::Memory>, answer: &mut Answer<'_>) {
-        if state.faults.around(answer.missing()) && !answer.view.congested() {
+        let cancelled = self.congestion.cancels_ahead() && answer.view.congested();
+        if state.faults.around(answer.missing()) && !cancelled {
             answer.read(self.rules.around(answer.page(), self.around), None);
         }
     }

@@ -131,7 +131,7 @@ struct WrittenPrefetch {
     window_pages: Option<u64>,
     aggressive_pages: Option<u64>,
     slow_start_pages: Option<u64>,
-    corrected: Option<bool>,
+    congestion: Option<stream::Congestion>,
     averaging: Option<Averaging>,
     switch_weight: Option<f64>,
     page_measure: Option<PageMeasure>,
@@ -367,7 +367,7 @@ impl Reader<'_> {
 
     fn prefetch(&self, to: &mut stream::Settings, given: &WrittenPrefetch) -> Result<(), ExperimentError> {
         to.generation = given.generation.unwrap_or(to.generation);
-        to.corrected = given.corrected.unwrap_or(to.corrected);
+        to.congestion = given.congestion.unwrap_or(to.congestion);
         to.averaging = given.averaging.unwrap_or(to.averaging);
         to.page_measure = given.page_measure.unwrap_or(to.page_measure);
         if let Some(rho) = given.rho {
