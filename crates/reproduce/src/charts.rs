@@ -71,7 +71,9 @@ impl Chart {
     fn lines(&self, results: &Results) -> Option<String> {
         let metric = Metric::by_name(&self.metric)?;
         let mut series: Vec<Series> = Vec::new();
-        for point in results.points.iter().filter(|point| self.shows(&point.policy)) {
+        let levels = self.levels.map_or(0..=u32::MAX, |(first, last)| first..=last);
+        let within = results.points.iter().filter(|point| levels.contains(&point.concurrency));
+        for point in within.filter(|point| self.shows(&point.policy)) {
             let name = point.policy.to_string();
             if series.last().is_none_or(|last| last.name != name) {
                 series.push(Series { name, points: Vec::new(), mark: Mark::Line });
@@ -120,20 +122,20 @@ impl Chart {
             points.find(|point| point.device == device && point.policy == *policy)
         };
         let summary = find(policy).and_then(|point| match &self.normalized_to {
-            Some(other) => Some(point.ratio(find(&Policy::new(other))?, metric)),
+            Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
         summary.map_or((f64::NAN, 0.0, 0.0), |value| (value.mean, value.low, value.high))
     }
 
-    fn shows(&self, policy: &Policy) -> bool {
-        self.policies.is_empty() || self.policies.contains(&policy.to_string())
+    /// The points at the chart's concurrency level: one a policy that it shows.
+    fn at_level<'a>(&'a self, results: &'a Results) -> impl Iterator<Item = &'a experiment::Point> {
+        let points = results.points.iter().filter(|point| self.shows(&point.policy));
+        points.filter(|point| Some(point.concurrency) == self.concurrency)
     }
 
-    /// The points at the chart's concurrency level: one a policy.
-    fn at_level<'a>(&self, results: &'a Results) -> impl Iterator<Item = &'a experiment::Point> + use<'a> {
-        let level = self.concurrency;
-        results.points.iter().filter(move |point| Some(point.concurrency) == level)
+    fn shows(&self, policy: &Policy) -> bool {
+        self.policies.is_empty() || self.policies.contains(&policy.to_string())
     }
 
     fn sizes(&self, results: &Results) -> Option<String> {
@@ -163,12 +165,15 @@ impl Chart {
         let series = self.at_level(results).filter_map(|point| {
             let report = &point.runs.first()?.report;
             let of_all = f64::from(report.processors);
-            let means =
-                report.processor_busy_by_second.chunks(USE_SECONDS).enumerate().map(|(chunk, busy)| {
-                    let seconds: f64 = busy.iter().map(|busy| busy.as_secs_f64()).sum();
-                    let y = 100.0 * seconds / of_all / busy.len() as f64;
-                    Point { x: (chunk * USE_SECONDS) as f64, y, low: y, high: y }
-                });
+            // The machine has counted from its start; a second that the end cuts short is none.
+            let all = &report.processor_busy_by_second;
+            let measured = report.time.as_secs_f64() as usize;
+            let warm_up = all.len().saturating_sub(measured);
+            let means = all[warm_up..].chunks_exact(USE_SECONDS).enumerate().map(|(chunk, busy)| {
+                let seconds: f64 = busy.iter().map(|busy| busy.as_secs_f64()).sum();
+                let y = 100.0 * seconds / of_all / busy.len() as f64;
+                Point { x: (chunk * USE_SECONDS) as f64, y, low: y, high: y }
+            });
             Some(Series { name: point.policy.to_string(), points: means.collect(), mark: Mark::Line })
         });
         self.over("seconds", "% of both processors", series.collect())

@@ -78,6 +78,8 @@ pub(crate) struct Chart {
     pub(crate) normalized_to: Option<String>,
     /// Only this concurrency level.
     pub(crate) concurrency: Option<u32>,
+    /// Only the concurrency levels from the first to the second of these.
+    pub(crate) levels: Option<(u32, u32)>,
     /// Only these policies; all where none is named.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
@@ -93,7 +95,7 @@ pub(crate) enum Kind {
     Bars,
     /// How many fetches had how many pages; one run at one concurrency level.
     Sizes,
-    /// Processor use over time; one run at one concurrency level.
+    /// Processor use over the measured time, of the first seed; one run at one concurrency level.
     Use,
     /// The time of a seek over its distance, a curve a device; no run.
     Seek,

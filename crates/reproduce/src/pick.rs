@@ -37,7 +37,7 @@ impl Runs {
         metric: &Metric,
         within: &RangeInclusive<u32>,
     ) -> Sweep {
-        let (ours, theirs) = (Policy::new(ours), Policy::new(theirs));
+        let (ours, theirs) = (Policy::from(ours), Policy::from(theirs));
         self.places(run, &ours, within, |results, point| {
             let other = results.point(&point.device, &theirs, point.concurrency)?;
             Some(point.ratio(other, metric))
@@ -52,7 +52,7 @@ impl Runs {
         metric: &Metric,
         within: &RangeInclusive<u32>,
     ) -> Sweep {
-        self.places(run, &Policy::new(policy), within, |_, point| Some(point.summary(metric)))
+        self.places(run, &Policy::from(policy), within, |_, point| Some(point.summary(metric)))
     }
 
     fn places(
@@ -79,6 +79,22 @@ impl Sweep {
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
+    }
+
+    /// At each place the smaller of two sweeps over the same places; none where they are not the same.
+    pub(crate) fn least_of(mut self, other: Self) -> Option<Self> {
+        if self.0.len() != other.0.len() {
+            return None;
+        }
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            if ours.0 != theirs.0 {
+                return None;
+            }
+            if theirs.1.mean < ours.1.mean {
+                *ours = theirs;
+            }
+        }
+        Some(self)
     }
 
     /// The places on one device only.

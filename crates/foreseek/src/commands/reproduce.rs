@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
     /// What a congested queue cancels of read-ahead, in place of each set-up's own rule: stock,
     /// cancels-all, cancels-ahead or ignored.
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", conflicts_with = "learnt")]
     congestion: Option<Congestion>,
 
     /// Write report.html, results.json and results.csv into this folder.

@@ -138,6 +138,9 @@ pub const METRICS: &[Metric] = &[
     metric("wasted_pages_per_s", "pages read ahead and evicted unused", |report| {
         per_second(report.counters.wasted.get(), report.time)
     }),
+    metric("dropped_pages_per_s", "pages that were to be read ahead when there was no memory", |report| {
+        per_second(report.counters.dropped.get(), report.time)
+    }),
     Metric::THRASHED,
     Metric::PROCESSOR,
     metric(
