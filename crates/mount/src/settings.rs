@@ -31,11 +31,12 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// As much at a time as could be transferred while the head moves.
-    #[default]
-    Competitive,
     /// By the lengths that streams had before, at most so many times as dear as knowing this one's.
+    /// The default by measurement (`docs/bench-mount.md`).
+    #[default]
     Learnt,
+    /// As much at a time as could be transferred while the head moves: the papers' rule.
+    Competitive,
     /// As Linux does: up to 128 KiB.
     Linux,
     /// As much as there is memory for.

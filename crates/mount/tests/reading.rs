@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const POLICIES: [&str; 4] = ["competitive", "on-demand", "aggressive", "none"];
+const POLICIES: [&str; 5] = ["learnt", "competitive", "on-demand", "aggressive", "none"];
 
 #[test]
 fn a_file_read_from_front_to_end_is_the_file_with_every_policy() {

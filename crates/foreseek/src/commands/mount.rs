@@ -73,11 +73,11 @@ pub(crate) struct Args {
 /// Who decides what is prefetched.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum PolicyArg {
-    /// As much at a time as could be transferred while the head moves.
-    #[default]
-    Competitive,
     /// By the lengths that streams had before, with a bound on what a wrong guess costs.
+    #[default]
     Learnt,
+    /// As much at a time as could be transferred while the head moves: the papers' rule.
+    Competitive,
     /// As Linux does: up to 128 KiB.
     Linux,
     /// As much as there is memory for.
