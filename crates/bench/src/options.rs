@@ -253,8 +253,8 @@ mod tests {
     #[test]
     fn a_time_is_kept_or_refused() {
         let mut options = Options::default();
-        // 24 cells with six policies and two with three.
-        assert_eq!(options.runs(), (24 * 6 + 2 * 3) * 5);
+        // 24 cells with seven policies and two with four.
+        assert_eq!(options.runs(), (24 * 7 + 2 * 4) * 5);
         options.within(60.0).expect("an hour is enough");
         assert!((options.estimate() - 3600.0).abs() < 1.0, "{}", options.estimate());
         let error = options.within(5.0).expect_err("too short").to_string();

@@ -61,7 +61,8 @@ impl Policy {
     #[must_use]
     pub fn compared() -> Vec<Self> {
         let mut all: Vec<Self> = ReadAhead::ALL.map(Self::Linux).to_vec();
-        all.extend([Self::Nbdkit, Self::Plain, Self::Mount("competitive".to_owned())]);
+        let ours = ["learnt", "competitive"].map(|policy| Self::Mount(policy.to_owned()));
+        all.extend([Self::Nbdkit, Self::Plain].into_iter().chain(ours));
         all
     }
 

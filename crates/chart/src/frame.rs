@@ -10,6 +10,8 @@ pub(crate) const HEIGHT: f64 = 360.0;
 pub(crate) const LEFT: f64 = 64.0;
 pub(crate) const RIGHT: f64 = 620.0;
 const TOP: f64 = 78.0;
+/// How high the first row of the legend stands.
+const LEGEND: f64 = 45.0;
 pub(crate) const BOTTOM: f64 = 304.0;
 /// Room above the largest value, so that it does not touch the frame.
 const HEADROOM: f64 = 1.06;
@@ -27,16 +29,7 @@ pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str]
         escape(title),
         LEFT - 40.0,
     );
-    let mut x = LEFT - 40.0;
-    for (series, name) in names.iter().enumerate() {
-        let (line, at) = (class(series), x + 22.0);
-        let _ = writeln!(
-            svg,
-            "<path class=\"line {line}\" d=\"M{x:.0} 45h16\"/><text x=\"{at:.0}\" y=\"50\">{}</text>",
-            escape(name)
-        );
-        x = at + width(name) + 18.0;
-    }
+    legend(svg, names);
     for tick in values.ticks(6) {
         let y = values.at(tick);
         let _ = writeln!(
@@ -55,6 +48,23 @@ pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str]
         escape(upright)
     );
     values
+}
+
+/// The names beside pieces of their lines, in as many rows as they take; two fit above the curves.
+fn legend(svg: &mut String, names: &[&str]) {
+    let (mut x, mut y) = (LEFT - 40.0, LEGEND);
+    for (series, name) in names.iter().enumerate() {
+        if x > LEFT - 40.0 && x + 22.0 + width(name) > WIDTH {
+            (x, y) = (LEFT - 40.0, y + 18.0);
+        }
+        let (line, at, foot) = (class(series), x + 22.0, y + 5.0);
+        let _ = writeln!(
+            svg,
+            "<path class=\"line {line}\" d=\"M{x:.0} {y:.0}h16\"/><text x=\"{at:.0}\" y=\"{foot:.0}\">{}</text>",
+            escape(name)
+        );
+        x = at + width(name) + 18.0;
+    }
 }
 
 /// Ends it, with the level axis' name.
@@ -78,4 +88,27 @@ pub(crate) fn tick(svg: &mut String, x: f64, label: &str) {
         BOTTOM + 20.0,
         escape(label)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_legend_goes_on_in_another_row() {
+        let rows = |names: &[&str]| {
+            let mut svg = String::new();
+            legend(&mut svg, names);
+            let foot = |line: &str| Some(line.split_once("y=\"")?.1.split_once('"')?.0.to_owned());
+            svg.lines().filter_map(foot).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&["one", "two"]), ["50", "50"]);
+        let long = "x".repeat(50);
+        assert_eq!(rows(&["one", &long, "two", &long]), ["50", "50", "50", "68"]);
+        assert_eq!(
+            rows(&["x".repeat(200).as_str()]),
+            ["50"],
+            "what is too long for any row stays where it is"
+        );
+    }
 }
