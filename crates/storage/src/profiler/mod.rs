@@ -104,13 +104,13 @@ pub fn profile(
 ) -> Result<Findings, Error> {
     check_size(probe)?;
     let mut session = Session::new(probe, plan, seed, progress);
-    let mut moves = false;
-    for trial in 1..=TURN_TRIALS {
+    let mut still_ones = 0;
+    for _ in 0..TURN_TRIALS {
         if let Some(platter) = turns::measure(&mut session)? {
             return turning(&mut session, label, &platter);
         }
-        moves |= distance::matters(&mut session)?;
-        if !moves && trial >= session.plan.looks {
+        still_ones += usize::from(!distance::matters(&mut session)?);
+        if still_ones >= session.plan.looks {
             return still(&mut session, label);
         }
     }
