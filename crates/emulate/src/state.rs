@@ -12,6 +12,7 @@
 
 use crate::Error;
 use crate::error::Context;
+use foreseek_export::ServerFolder;
 use foreseek_export::run::{ignore_missing, process_start, run_directory};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -28,7 +29,7 @@ const DISKS: usize = 256;
 /// A disk's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    directory: PathBuf,
+    folder: ServerFolder,
 }
 
 /// What a server says of itself and its disk.
@@ -83,6 +84,10 @@ fn disks_directory() -> PathBuf {
 }
 
 impl Place {
+    fn at(directory: PathBuf) -> Self {
+        Self { folder: ServerFolder::at(directory) }
+    }
+
     /// Makes the directory of a disk of this name, or of the first free `diskN`.
     ///
     /// # Errors
@@ -106,7 +111,7 @@ impl Place {
     fn make_named(disks: &Path, name: &str) -> Result<Self, Error> {
         let directory = disks.join(name);
         match fs::DirBuilder::new().mode(0o700).create(&directory) {
-            Ok(()) => Ok(Self { directory }),
+            Ok(()) => Ok(Self::at(directory)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(name.to_owned())),
             Err(error) => Err(error).context("make", &directory),
         }
@@ -127,9 +132,9 @@ impl Place {
         };
         let mut places = Vec::new();
         for entry in entries {
-            places.push(Self { directory: entry.context("list", &disks)?.path() });
+            places.push(Self::at(entry.context("list", &disks)?.path()));
         }
-        places.sort_by(|a, b| a.directory.cmp(&b.directory));
+        places.sort_by(|a, b| a.directory().cmp(b.directory()));
         Ok(places)
     }
 
@@ -148,55 +153,40 @@ impl Place {
 
     /// The disk's name.
     pub(crate) fn name(&self) -> String {
-        self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.directory().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+        self.folder.path()
     }
 
     pub(crate) fn control(&self) -> PathBuf {
-        self.directory.join("control")
+        self.folder.control()
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
-        self.directory.join("mount")
+        self.directory().join("mount")
     }
 
     pub(crate) fn log(&self) -> PathBuf {
-        self.directory.join("log")
-    }
-
-    fn record_path(&self) -> PathBuf {
-        self.directory.join("record.json")
+        self.folder.log()
     }
 
     /// What the server wrote; `None` where it has not come so far.
     pub(crate) fn record(&self) -> Result<Option<Record>, Error> {
-        let path = self.record_path();
-        match fs::read(&path) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).context("read", &path),
-        }
+        Ok(self.folder.record()?)
     }
 
     /// Replaces the record.
     pub(crate) fn set_record(&self, record: &Record) -> Result<(), Error> {
-        let path = self.record_path();
-        let next = self.directory.join("record.next");
-        let text = serde_json::to_vec(record).context("write", &path)?;
-        fs::write(&next, text).context("write", &next)?;
-        fs::rename(&next, &path).context("replace", &path)
+        Ok(self.folder.set_record(record)?)
     }
 
     /// Removes the directory and what is in it; never descends into a mount.
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        for path in [self.control(), self.record_path(), self.directory.join("record.next"), self.log()] {
-            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
-        }
+        self.folder.clear()?;
         ignore_missing(fs::remove_dir(self.mount_point())).context("remove", self.mount_point())?;
-        ignore_missing(fs::remove_dir(&self.directory)).context("remove", &self.directory)
+        Ok(self.folder.remove()?)
     }
 }
 

@@ -6,7 +6,7 @@
 //! over it. Requests of up to
 //! [`REQUEST_LIMIT`] arrive whole and many at a time.
 //!
-//! Besides, what any server of a FUSE mount needs: [`daemon`], [`wire`], [`run`], [`mount_table`] and
+//! Besides, what any server of a FUSE mount needs: [`daemon`], [`wire`], [`run`], [`ServerFolder`], [`mount_table`] and
 //! [`MountSettings`].
 //!
 //! Limits: the mount must be by root (no libfuse is used). The kernel's loop driver asks for no
@@ -14,6 +14,7 @@
 
 pub mod daemon;
 mod export;
+mod folder;
 mod fuse_file;
 mod mount_settings;
 pub mod mount_table;
@@ -22,6 +23,7 @@ mod server;
 pub mod wire;
 
 pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over};
+pub use folder::{FolderError, ServerFolder};
 pub use mount_settings::MountSettings;
 pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
 

@@ -81,6 +81,13 @@ pub enum Error {
     },
 }
 
+impl From<foreseek_export::FolderError> for Error {
+    fn from(error: foreseek_export::FolderError) -> Self {
+        let object = error.path.display().to_string();
+        Self::Io { operation: error.operation, object, cause: error.cause }
+    }
+}
+
 /// Names what was tried on what when an I/O result is an error.
 pub(crate) trait Context<T> {
     /// Adds the operation and the path to an error.

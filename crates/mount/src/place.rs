@@ -10,7 +10,8 @@
 
 use crate::Error;
 use crate::error::Context;
-use foreseek_export::run::{ignore_missing, process_start, run_directory};
+use foreseek_export::ServerFolder;
+use foreseek_export::run::{process_start, run_directory};
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// A mount's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    directory: PathBuf,
+    folder: ServerFolder,
 }
 
 /// What a server says of itself and its mount.
@@ -59,13 +60,17 @@ fn all_places() -> PathBuf {
 }
 
 impl Place {
+    fn at(directory: PathBuf) -> Self {
+        Self { folder: ServerFolder::at(directory) }
+    }
+
     /// The place of the mount on this point, whether there is one or not.
     pub(crate) fn of(mount_point: &Path) -> Self {
         // A name of its own length would not fit beside the socket's into the 108 bytes of
         // `sockaddr_un`.
         let mut hasher = FxHasher::default();
         hasher.write(mount_point.as_os_str().as_bytes());
-        Self { directory: all_places().join(format!("{:016x}", hasher.finish())) }
+        Self::at(all_places().join(format!("{:016x}", hasher.finish())))
     }
 
     /// Every mount's place, in order of mount point.
@@ -80,7 +85,7 @@ impl Place {
         };
         let mut found = Vec::new();
         for entry in entries {
-            let place = Self { directory: entry.context("list", &places)?.path() };
+            let place = Self::at(entry.context("list", &places)?.path());
             if let Some(record) = place.record()? {
                 found.push((place, record));
             }
@@ -91,46 +96,30 @@ impl Place {
 
     /// Makes the directory.
     pub(crate) fn make(&self) -> Result<(), Error> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
-        made.context("make", &self.directory)
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder.path());
+        made.context("make", self.folder.path())
     }
 
     pub(crate) fn control(&self) -> PathBuf {
-        self.directory.join("control")
+        self.folder.control()
     }
 
     pub(crate) fn log(&self) -> PathBuf {
-        self.directory.join("log")
+        self.folder.log()
     }
 
-    fn record_path(&self) -> PathBuf {
-        self.directory.join("record.json")
-    }
-
-    /// What the server wrote; `None` where there is none.
+    /// What the server wrote; `None` where it has not come so far.
     pub(crate) fn record(&self) -> Result<Option<Record>, Error> {
-        let path = self.record_path();
-        match fs::read(&path) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).context("read", &path),
-        }
+        Ok(self.folder.record()?)
     }
 
     /// Replaces the record.
     pub(crate) fn set_record(&self, record: &Record) -> Result<(), Error> {
-        let path = self.record_path();
-        let next = self.directory.join("record.next");
-        let text = serde_json::to_vec(record).context("write", &path)?;
-        fs::write(&next, text).context("write", &next)?;
-        fs::rename(&next, &path).context("replace", &path)
+        Ok(self.folder.set_record(record)?)
     }
 
     /// Removes the directory and what is in it.
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        for path in [self.control(), self.record_path(), self.directory.join("record.next"), self.log()] {
-            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
-        }
-        ignore_missing(fs::remove_dir(&self.directory)).context("remove", &self.directory)
+        Ok(self.folder.remove()?)
     }
 }
