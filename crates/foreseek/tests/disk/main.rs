@@ -300,8 +300,17 @@ fn a_mount_taken_away_by_others_is_noticed() {
     let record: Value = serde_json::from_str(&text).expect("JSON");
     lab.tool("umount", &["-l", lab.path("run/disks/away/mount").to_str().expect("plain")]);
     read_direct(&device, 0).expect("the loop device holds on to it");
+    // Each attachment of a loop device has a sequence number of its own: another test may be given
+    // the number of the device as soon as it is free.
+    let attachment = || {
+        let sysfs = Path::new("/sys/block").join(name_of(&device));
+        let sequence = fs::read_to_string(sysfs.join("diskseq")).expect("sysfs");
+        sysfs.join("loop/backing_file").exists().then_some(sequence)
+    };
+    let ours = attachment();
+    assert!(ours.is_some());
     lab.must(&["detach", "away"]);
-    assert!(!Path::new(&format!("/sys/block/{}/loop/backing_file", name_of(&device))).exists());
+    assert!(attachment() != ours, "{} is still attached", device.display());
     lab.assert_clean();
 
     let device = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--name", "away"]);
