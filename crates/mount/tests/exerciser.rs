@@ -10,7 +10,7 @@
 mod common;
 
 use common::{Random, mounted};
-use foreseek_mount::Policy;
+use foreseek_mount::{Policy, client};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
@@ -24,6 +24,8 @@ const OPERATIONS: u64 = 20_000;
 const LENGTH_LIMIT: u64 = (256 << 10) + 1234;
 /// Longest single operation, like fsx's.
 const STEP_LIMIT: u64 = 64 << 10;
+/// What a program that reads one piece after the other takes at a time: a stream to the prefetcher.
+const PIECE: u64 = 16 << 10;
 /// How often the whole file is compared.
 const COMPARE_EVERY: u64 = 1000;
 
@@ -49,21 +51,67 @@ fn open(path: &Path) -> File {
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
-    Read { at: u64, length: u64 },
-    Write { at: u64, length: u64, fill: u8 },
-    MapRead { at: u64, length: u64 },
-    MapWrite { at: u64, length: u64, fill: u8, sync: bool },
-    Truncate { length: u64 },
-    Punch { at: u64, length: u64 },
-    Zero { at: u64, length: u64, keep: bool },
-    Allocate { at: u64, length: u64, keep: bool },
-    Copy { from: u64, to: u64, length: u64 },
-    SeekHole { at: u64 },
-    Sync { data: bool },
+    Read {
+        at: u64,
+        length: u64,
+    },
+    /// Piece after piece, none of which the kernel has.
+    Scan {
+        at: u64,
+        pieces: u64,
+    },
+    Write {
+        at: u64,
+        length: u64,
+        fill: u8,
+    },
+    MapRead {
+        at: u64,
+        length: u64,
+    },
+    MapWrite {
+        at: u64,
+        length: u64,
+        fill: u8,
+        sync: bool,
+    },
+    Truncate {
+        length: u64,
+    },
+    Punch {
+        at: u64,
+        length: u64,
+    },
+    Zero {
+        at: u64,
+        length: u64,
+        keep: bool,
+    },
+    Allocate {
+        at: u64,
+        length: u64,
+        keep: bool,
+    },
+    Copy {
+        from: u64,
+        to: u64,
+        length: u64,
+    },
+    SeekHole {
+        at: u64,
+    },
+    Sync {
+        data: bool,
+    },
     Invalidate,
     Reopen,
-    ReadDirect { page: u64 },
-    WriteDirect { page: u64, fill: u8 },
+    ReadDirect {
+        page: u64,
+    },
+    WriteDirect {
+        page: u64,
+        fill: u8,
+    },
 }
 
 fn choose(random: &mut Random, length: u64) -> (Operation, usize) {
@@ -96,7 +144,7 @@ fn choose(random: &mut Random, length: u64) -> (Operation, usize) {
             2 => Operation::ReadDirect { page: random.below(LENGTH_LIMIT >> 12) },
             _ => Operation::WriteDirect { page: random.below(LENGTH_LIMIT >> 12), fill },
         },
-        _ => Operation::Read { at, length: step },
+        _ => Operation::Scan { at, pieces: 2 + random.below(8) },
     };
     (operation, descriptor)
 }
@@ -122,6 +170,7 @@ fn act(subject: &mut Subject, operation: Operation, descriptor: usize) -> Outcom
     let done = |()| Outcome::Done;
     match operation {
         Operation::Read { at, length } => read(file, at, length),
+        Operation::Scan { at, pieces } => scan(file, at, pieces),
         Operation::Write { at, length, fill } => {
             outcome(file.write_all_at(&pattern(at, length, fill), at), done)
         }
@@ -215,6 +264,20 @@ fn read(file: &File, at: u64, length: u64) -> Outcome {
     })
 }
 
+fn scan(file: &File, at: u64, pieces: u64) -> Outcome {
+    if let Err(errno) = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed) {
+        return Outcome::Failed(errno);
+    }
+    let mut bytes = Vec::new();
+    for piece in 0..pieces {
+        match read(file, at + piece * PIECE, PIECE) {
+            Outcome::Bytes(more) => bytes.extend(more),
+            other => return other,
+        }
+    }
+    Outcome::Bytes(bytes)
+}
+
 fn allocate(file: &File, mode: FallocateFlags, at: u64, length: u64) -> Outcome {
     outcome(rustix::fs::fallocate(file, mode, at, length), |()| Outcome::Done)
 }
@@ -280,7 +343,17 @@ fn exercise(policy: Policy, operations: u64, seed: u64) {
             compare(&mount.source, &mount.plain, &format!("backing file, {count} of seed {seed}"));
         }
     }
-    println!("{operations} operations of seed {seed}, policy {policy:?}");
+    let reads = client::status(&mount.point).expect("status").reads;
+    println!(
+        "{operations} operations of seed {seed}, policy {policy:?}: {} reads, {} of them failed; \
+         {} KiB prefetched, {} reads hit",
+        reads.reads,
+        reads.failed,
+        reads.prefetched_bytes >> 10,
+        reads.hits
+    );
+    assert_eq!(reads.failed, 0);
+    assert_eq!(reads.prefetched_bytes > 0, policy != Policy::Plain, "prefetching was at work");
 }
 
 fn differ(seen: &Outcome, expected: &Outcome) -> String {
@@ -307,7 +380,13 @@ fn a_file_in_the_mount_is_as_one_outside() {
 }
 
 #[test]
-fn so_it_is_with_prefetching() {
-    let operations = number("FORESEEK_EXERCISES", OPERATIONS);
+fn so_it_is_with_competitive_prefetching() {
+    let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
     exercise(Policy::Competitive, operations, number("FORESEEK_SEED", 2));
+}
+
+#[test]
+fn so_it_is_with_learnt_depth() {
+    let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
+    exercise(Policy::Learnt, operations, number("FORESEEK_SEED", 3));
 }

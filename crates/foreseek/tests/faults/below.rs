@@ -1,0 +1,164 @@
+//! A mount over an ext4 on an emulated disk, whose sectors and patience a test can spoil.
+
+use crate::lab::{LIMIT, Lab, until};
+use foreseek_rig::extents_of;
+use rustix::fs::{Advice, fadvise};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Name of the disk in its lab.
+const DISK: &str = "below";
+/// What a page is to the kernel and to this ext4.
+pub(crate) const PAGE: usize = 4096;
+
+/// The disk, its ext4 with the directories `source` and `plain`, and the mount of `source`. All of it
+/// goes when dropped, whatever state it is in.
+pub(crate) struct Below {
+    pub(crate) source: PathBuf,
+    pub(crate) plain: PathBuf,
+    pub(crate) point: PathBuf,
+    pub(crate) lab: Lab,
+}
+
+impl Below {
+    /// `None`, said loudly, where there can be none. The disk answers without delay for now.
+    pub(crate) fn new(policy: &str, size: &str, profile: &str) -> Option<Self> {
+        let lab = Lab::new()?;
+        let options = ["--profile", profile, "--size", size, "--fit", "--name", DISK, "--no-delays"];
+        let device = lab.attach(&options);
+        let device = device.to_str().expect("plain");
+        // Nothing is kept for root alone: this test and the server are root.
+        let now = "lazy_itable_init=0,lazy_journal_init=0";
+        lab.tool("mkfs.ext4", &["-q", "-m", "0", "-E", now, device]);
+        lab.tool("mount", &["-o", "noatime", device, lab.mount_point().to_str().expect("plain")]);
+        let [source, plain] = ["source", "plain"].map(|name| lab.mount_point().join(name));
+        let point = lab.path("view");
+        for path in [&source, &plain, &point] {
+            fs::create_dir(path).expect("made");
+        }
+        let below = Self { source, plain, point, lab };
+        below.mount(policy);
+        Some(below)
+    }
+
+    fn mount(&self, policy: &str) {
+        let [source, point] = [&self.source, &self.point].map(|path| path.to_str().expect("plain"));
+        // The kernel gives up what hangs, so that a failing test ends.
+        let options = ["--policy", policy, "--memory", "32M", "--request-timeout", "120"];
+        let ended = self.lab.run(self.command().args(options).args([source, point]));
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+    }
+
+    /// `foreseek mount`.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.arg("mount").env("FORESEEK_RUN", self.lab.path("run"));
+        command
+    }
+
+    /// Writes a file into the source; none of it is in memory then.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let path = self.source.join(name);
+        fs::write(&path, bytes).expect("room");
+        File::open(&path).and_then(|file| file.sync_all()).expect("written");
+        forget(&path);
+    }
+
+    /// Changes the disk.
+    pub(crate) fn set(&self, options: &[&str]) {
+        self.lab.must(&[&["set", DISK], options].concat());
+    }
+
+    /// Makes the sector that holds a byte of a file of the source a bad one.
+    pub(crate) fn spoil(&self, path: &Path, at: usize) {
+        let sectors = |bytes: usize| (bytes / 512) as u64;
+        let extents = extents_of(path).expect("ext4 tells");
+        let holding = extents.iter().find_map(|extent| {
+            let start = extent.page.get() as usize * PAGE;
+            let there = (start..start + extent.pages.get() as usize * PAGE).contains(&at);
+            there.then(|| extent.lba.get() + sectors(at - start))
+        });
+        let sector = holding.expect("it has a sector");
+        self.set(&["--fail-lba", &format!("{sector}..{}", sector + 1)]);
+    }
+
+    /// Requests that failed on the disk so far.
+    pub(crate) fn failed_requests(&self) -> u64 {
+        self.lab.stats(DISK)["failed"].as_u64().expect("a number")
+    }
+
+    /// What the mount says of its reads.
+    pub(crate) fn reads(&self) -> Value {
+        let point = self.point.to_str().expect("plain");
+        let ended = self.lab.run(self.command().args(["--status", point, "--format", "json"]));
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        let status: Value = serde_json::from_str(&ended.out).expect("JSON");
+        status["reads"].clone()
+    }
+
+    /// The mount's server.
+    fn server(&self) -> u64 {
+        let ended = self.lab.run(self.command().args(["--list", "--format", "json"]));
+        let list: Value = serde_json::from_str(&ended.out).expect("JSON");
+        list[0]["pid"].as_u64().expect("a server")
+    }
+
+    /// Sends the mount's server a signal; whether it has ended in time.
+    pub(crate) fn ends_on(&self, signals: &[Signal]) -> bool {
+        let server = self.server();
+        let pid = Pid::from_raw(server as i32).expect("a process");
+        for signal in signals {
+            kill_process(pid, *signal).expect("sent");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        until(LIMIT, || !Path::new(&format!("/proc/{server}")).exists())
+    }
+
+    /// Kills the disk's server, and takes the disk away from its users.
+    pub(crate) fn kill_disk(&self) {
+        let list = self.lab.list();
+        let pid = list[0]["pid"].as_u64().expect("a server");
+        self.lab.tool("kill", &["-s", "KILL", &pid.to_string()]);
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let mut unmount = self.command();
+        unmount.arg("--unmount").arg(&self.point).stdout(std::process::Stdio::null());
+        if let Ok(mut child) = unmount.stderr(std::process::Stdio::null()).spawn()
+            && crate::lab::wait(&mut child, LIMIT).is_none()
+        {
+            let _ = child.kill();
+        }
+    }
+}
+
+/// Bytes that tell where they belong; another file's differ.
+pub(crate) fn contents(length: usize, seed: u32) -> Vec<u8> {
+    (0..length as u32).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Drops a file from the page cache.
+pub(crate) fn forget(path: &Path) {
+    let file = File::open(path).expect("it is there");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
+}
+
+/// Reads at a place: what came, or the error's number.
+pub(crate) fn read(file: &File, at: usize, length: usize) -> Result<Vec<u8>, i32> {
+    let mut bytes = vec![0; length];
+    let read = file.read_at(&mut bytes, at as u64).map_err(|error| number(&error))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// The number of an error.
+pub(crate) fn number(error: &io::Error) -> i32 {
+    error.raw_os_error().expect("the system's")
+}
