@@ -72,12 +72,16 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    pub(super) fn start(shared: &Arc<Shared>, memory: Box<dyn Memory>) -> std::io::Result<Self> {
+    pub(super) fn start(shared: &Arc<Shared>, mut memory: Box<dyn Memory>) -> std::io::Result<Self> {
+        // Before the first read: a control group that leaves less than was promised would be full, and
+        // this process ended, within the second until the next look.
+        let mut budget = Budget::new(shared.frames.count());
+        look_at_memory(shared, &mut budget, &mut *memory, false);
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (ticked, watched) = (Arc::clone(shared), Arc::downgrade(shared));
         let ticking = named("ticks").spawn(move || tick(&ticked))?;
         // It ends by itself, soon after nobody needs it: it may be deep in a wait.
-        let watching = named("memory").spawn(move || watch_memory(&watched, memory));
+        let watching = named("memory").spawn(move || watch_memory(&watched, budget, memory));
         if let Err(error) = watching {
             shared.alarm.end();
             let _ = ticking.join();
@@ -135,19 +139,23 @@ fn look_at_readers(shared: &Shared) {
     });
 }
 
-/// Tells the engine how much memory there is, whenever that changes.
-fn watch_memory(shared: &Weak<Shared>, mut memory: Box<dyn Memory>) {
-    let Some(mut budget) = shared.upgrade().map(|shared| Budget::new(shared.frames.count())) else { return };
+/// Looks at memory again and again.
+fn watch_memory(shared: &Weak<Shared>, mut budget: Budget, mut memory: Box<dyn Memory>) {
     loop {
         let scarce = memory.wait(MEMORY_LOOK);
         let Some(shared) = shared.upgrade() else { return };
         if shared.lock().is_stopped() {
             return;
         }
-        let change = budget.look(scarce, memory.available().pages_floor(), shared.frames.backed());
-        if let Some(pages) = change {
-            set_budget(&shared, pages);
-        }
+        look_at_memory(&shared, &mut budget, &mut *memory, scarce);
+    }
+}
+
+/// Tells the engine how much memory there is, where that has changed.
+fn look_at_memory(shared: &Shared, budget: &mut Budget, memory: &mut dyn Memory, scarce: bool) {
+    let change = budget.look(scarce, memory.available().pages_floor(), shared.frames.backed());
+    if let Some(pages) = change {
+        set_budget(shared, pages);
     }
 }
 

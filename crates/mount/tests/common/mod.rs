@@ -7,6 +7,8 @@
 #![allow(unsafe_code, reason = "the signals of a child")]
 
 use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
+use foreseek_rig::{MemoryGroup, Place, Usage};
+use foreseek_units::Bytes;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +31,9 @@ fn server() {
     serve::run(&settings, |_| {}).expect("served");
 }
 
+/// What the server may use for prefetched data unless a test says otherwise.
+const MEMORY: Bytes = Bytes::mib(64);
+
 /// A source, a plain directory beside it, and the mount of the source. All of it goes when dropped.
 pub(crate) struct TestMount {
     pub(crate) source: PathBuf,
@@ -36,6 +41,8 @@ pub(crate) struct TestMount {
     pub(crate) point: PathBuf,
     server: Option<Child>,
     settings: Settings,
+    /// The group that limits the server's memory, if one does; after the server, which is in it.
+    group: Option<MemoryGroup>,
     _place: tempfile::TempDir,
 }
 
@@ -46,6 +53,35 @@ pub(crate) fn mounted(policy: Policy) -> Option<TestMount> {
 
 /// The same with other options.
 pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<TestMount> {
+    let mut mount = prepared(policy, change)?;
+    mount.start();
+    Some(mount)
+}
+
+/// The same with so much `--memory`, in a control group that limits the server's memory to `limit`. The
+/// source is filled before it is mounted.
+pub(crate) fn mounted_within(
+    policy: Policy,
+    memory: Bytes,
+    limit: Bytes,
+    fill: impl FnOnce(&Path),
+) -> Option<TestMount> {
+    let mut mount = prepared(policy, |options| fill(&options.source))?;
+    let name = mount.settings.mount.mount_point.display().to_string().replace('/', "-");
+    match Place::find().and_then(|place| MemoryGroup::create(&place, &name, limit)) {
+        Ok(group) => mount.group = Some(group),
+        Err(error) => {
+            println!("SKIPPED: {error}");
+            return None;
+        }
+    }
+    mount.settings.memory_bytes = memory.get();
+    mount.start();
+    Some(mount)
+}
+
+/// A place with a source, and the settings of its mount, which is not made yet.
+fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<TestMount> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("SKIPPED: a mount needs root and /dev/fuse");
         return None;
@@ -61,18 +97,20 @@ pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions
     let mut options = MountOptions::new(&source, &point);
     options.request_timeout = Some(REQUEST_TIMEOUT);
     change(&mut options);
-    let settings = Settings { mount: options, policy, memory_bytes: 64 << 20, profile: None };
+    let settings = Settings { mount: options, policy, memory_bytes: MEMORY.get(), profile: None };
     let point = settings.mount.mount_point.clone();
-    let mut mount = TestMount { source, plain, point, server: None, settings, _place: place };
-    mount.start();
-    Some(mount)
+    Some(TestMount { source, plain, point, server: None, settings, group: None, _place: place })
 }
 
 impl TestMount {
     /// Starts the server and waits until it serves.
     pub(crate) fn start(&mut self) {
         let settings = serde_json::to_string(&self.settings).expect("text");
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let program = std::env::current_exe().expect("this program");
+        let mut command = match &self.group {
+            Some(group) => group.command(&program),
+            None => Command::new(program),
+        };
         command
             .args(["common::server", "--exact", "--nocapture"])
             .env(SERVER, settings)
@@ -81,6 +119,11 @@ impl TestMount {
         unsafe { command.pre_exec(block_end_signals) };
         self.server = Some(command.spawn().expect("a server"));
         wait_for("the server", || client::status(&self.point).is_ok());
+    }
+
+    /// What its control group tells of its memory.
+    pub(crate) fn usage(&self) -> Usage {
+        self.group.as_ref().expect("it is in a group").usage()
     }
 
     /// The server's process.

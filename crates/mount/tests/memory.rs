@@ -1,0 +1,113 @@
+//! The server's own memory: within its bound whatever programs do, and within a control group that
+//! leaves it less than it was promised.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+mod common;
+
+use common::{Random, TestMount, mounted, mounted_within, raise_descriptor_limit, wait_for};
+use foreseek_mount::{Policy, client};
+use foreseek_rig::memory_peak;
+use foreseek_units::Bytes;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What the server may have beside `--memory`.
+const BESIDE: Bytes = Bytes::mib(64);
+/// Files that are open at a time, and their length: together twice `--memory`.
+const OPEN: usize = 4096;
+const LENGTH: usize = 32 << 10;
+/// Readers at a time.
+const READERS: usize = 1024;
+
+/// The byte at a place of a file, told from both.
+fn byte(file: usize, at: usize) -> u8 {
+    (file.wrapping_mul(131) ^ at ^ (at >> 8) ^ (at >> 16)) as u8
+}
+
+fn contents(file: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| byte(file, at)).collect()
+}
+
+/// Runs so many threads, which are given their number.
+fn readers(count: usize, read: impl Fn(usize) + Sync) {
+    std::thread::scope(|scope| {
+        for reader in 0..count {
+            let read = &read;
+            let thread = std::thread::Builder::new().stack_size(128 << 10);
+            thread.spawn_scoped(scope, move || read(reader)).expect("a thread");
+        }
+    });
+}
+
+#[test]
+fn with_thousands_of_open_files_and_readers_it_stays_within_its_bound() {
+    if raise_descriptor_limit() < OPEN as u64 + 1000 {
+        return println!("SKIPPED: too few descriptors for this process (ulimit -Hn)");
+    }
+    let Some(mount) = mounted(Policy::Learnt) else { return };
+    for file in 0..OPEN {
+        fs::write(mount.source.join(file.to_string()), contents(file, LENGTH)).expect("room");
+    }
+    let opened = |file: usize| File::open(mount.point.join(file.to_string())).expect("opened");
+    let files: Vec<File> = (0..OPEN).map(opened).collect();
+    readers(READERS, |reader| {
+        let mut bytes = vec![0; LENGTH / 2];
+        for file in (reader..OPEN).step_by(READERS) {
+            for at in [0, LENGTH / 2] {
+                files[file].read_exact_at(&mut bytes, at as u64).expect("read");
+                let right = (at..).zip(&bytes).all(|(at, found)| *found == byte(file, at));
+                assert!(right, "file {file} at {at}");
+            }
+        }
+    });
+    let status = client::status(&mount.point).expect("it answers");
+    assert_eq!((status.files_open, status.reads.failed), (OPEN as u64, 0));
+    let peak = memory_peak(mount.pid());
+    println!("{} MiB at most, --memory 64 MiB", peak.get() >> 20);
+    assert!(peak <= Bytes::mib(64) + BESIDE, "{} MiB", peak.get() >> 20);
+}
+
+/// Reads a file that is larger than the group: each reader a stream of its own, from a place of its own.
+fn read_all_over(mount: &TestMount, expected: &[u8]) {
+    const STREAMS: usize = 64;
+    readers(STREAMS, |reader| {
+        let file = File::open(mount.point.join("large")).expect("opened");
+        let mut random = Random(reader as u64);
+        let mut bytes = vec![0; 128 << 10];
+        for _ in 0..4 {
+            let start = random.below((expected.len() - (1 << 20)) as u64) as usize;
+            for at in (start..start + (1 << 20)).step_by(bytes.len()) {
+                file.read_exact_at(&mut bytes, at as u64).expect("read");
+                assert!(bytes == expected[at..at + bytes.len()], "reader {reader} at {at}");
+            }
+        }
+    });
+}
+
+#[test]
+fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
+    let limit = Bytes::mib(96);
+    let large = contents(0, 128 << 20);
+    for policy in [Policy::Learnt, Policy::Aggressive] {
+        let fill = |source: &Path| {
+            let file = File::create(source.join("large")).expect("made");
+            file.write_all_at(&large, 0).and_then(|()| file.sync_all()).expect("room");
+        };
+        // Read at once, before anyone can have looked how much memory there is.
+        let Some(mount) = mounted_within(policy, Bytes::mib(512), limit, fill) else { return };
+        for _ in 0..2 {
+            read_all_over(&mount, &large);
+            // So that the mount is asked again.
+            let file = File::open(mount.point.join("large")).expect("opened");
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+        }
+        let reads = || client::status(&mount.point).expect("it was not killed").reads;
+        assert_eq!(reads().failed, 0);
+        let usage = mount.usage();
+        println!("{policy:?}: {usage:?}, {} MiB of frames", reads().memory_bytes >> 20);
+        assert!(usage.peak <= limit, "{usage:?}");
+        wait_for("frames that leave room in the group", || reads().memory_bytes < limit.get());
+        assert!(reads().prefetched_bytes > 0);
+    }
+}
