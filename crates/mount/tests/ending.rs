@@ -1,14 +1,17 @@
 //! How mounts end: in order, by force, by death; and what comes afterwards.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+#![allow(unsafe_code, reason = "mappings")]
 
 mod common;
 
 use common::{LIMIT, Random, mounted, wait_for};
 use foreseek_export::mount_table::mounted_on;
 use foreseek_mount::{Policy, Settings, client, serve};
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +39,96 @@ fn write_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
         }
         acknowledged.insert(at, byte);
         count.fetch_add(1, SeqCst);
+    }
+}
+
+/// Appends lines and flushes now and then, until the first error; how many were acknowledged.
+fn append_until_it_fails(mut log: File, writer: usize, count: &AtomicU64) -> usize {
+    for line in 0.. {
+        let written = log.write_all(format!("writer {writer} line {line}\n").as_bytes());
+        if written.is_err() || (line % 16 == 0 && log.sync_data().is_err()) {
+            return line;
+        }
+        count.fetch_add(1, SeqCst);
+    }
+    unreachable!("the server is killed before")
+}
+
+/// Stores pages through a mapping and flushes each, until the first error.
+fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledged {
+    const PAGES: u64 = 64;
+    file.set_len(PAGES << 12).expect("set");
+    let (length, all) = ((PAGES << 12) as usize, ProtFlags::READ | ProtFlags::WRITE);
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    let map = unsafe { mmap(std::ptr::null_mut(), length, all, MapFlags::SHARED, file, 0) }.expect("mapped");
+    // A store into a mapping whose server is dead would end this process; this way it is an error.
+    let memory = File::options().write(true).open("/proc/self/mem").expect("Linux has it");
+    let mut random = Random(seed);
+    let mut acknowledged = Acknowledged::new();
+    loop {
+        let (at, byte) = (random.below(PAGES) << 12, random.next() as u8);
+        let place = map.wrapping_byte_add(at as usize);
+        let stored = memory.write_all_at(&[byte; 4096], place as u64).is_ok();
+        // SAFETY: the page is one of the mapping's, which is taken away below.
+        if !stored || unsafe { msync(place, 4096, MsyncFlags::SYNC) }.is_err() {
+            acknowledged.remove(&at);
+            // SAFETY: it is ours and not used any more.
+            unsafe { munmap(map, length) }.expect("unmapped");
+            return acknowledged;
+        }
+        acknowledged.insert(at, byte);
+        count.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
+    for policy in [Policy::Learnt, Policy::Plain] {
+        let Some(mut mount) = mounted(policy) else { return };
+        let (appended, stored) = (AtomicU64::new(0), AtomicU64::new(0));
+        let append = File::options().append(true).create(true).clone();
+        let (lines, pages) = std::thread::scope(|scope| {
+            let appenders: Vec<_> = (0..3)
+                .map(|writer| {
+                    let log = append.open(mount.point.join("log")).expect("opened");
+                    let count = &appended;
+                    scope.spawn(move || append_until_it_fails(log, writer, count))
+                })
+                .collect();
+            let storers: Vec<_> = (0..2)
+                .map(|writer| {
+                    let path = mount.point.join(format!("stored {writer}"));
+                    let file = File::options().read(true).write(true).create_new(true).open(path);
+                    let (file, count) = (file.expect("made"), &stored);
+                    scope.spawn(move || store_until_it_fails(&file, writer, count))
+                })
+                .collect();
+            wait_for("appended lines and stored pages", || {
+                appended.load(SeqCst) >= 300 && stored.load(SeqCst) >= 100
+            });
+            assert!(!mount.signal(Signal::KILL));
+            let lines: Vec<usize> = appenders.into_iter().map(|one| one.join().expect("no panic")).collect();
+            let pages: Vec<_> = storers.into_iter().map(|one| one.join().expect("no panic")).collect();
+            (lines, pages)
+        });
+        let log = fs::read_to_string(mount.source.join("log")).expect("text");
+        assert!(log.ends_with('\n'), "whole lines");
+        for (writer, acknowledged) in lines.into_iter().enumerate() {
+            let of_writer = log.lines().filter(|line| line.starts_with(&format!("writer {writer} ")));
+            let there: Vec<&str> = of_writer.collect();
+            // The last one may be there or not.
+            assert!((acknowledged..=acknowledged + 1).contains(&there.len()), "{policy:?} {acknowledged}");
+            let in_order =
+                (0..).zip(&there).all(|(number, line)| **line == format!("writer {writer} line {number}"));
+            assert!(in_order, "{policy:?}: each once and in order");
+        }
+        for (writer, acknowledged) in pages.iter().enumerate() {
+            let bytes = fs::read(mount.source.join(format!("stored {writer}"))).expect("read");
+            for (at, byte) in acknowledged {
+                let page = &bytes[*at as usize..][..4096];
+                assert!(page.iter().all(|found| found == byte), "{policy:?}: page at {at} of {writer}");
+            }
+        }
     }
 }
 
@@ -153,6 +246,33 @@ fn a_server_that_hangs_is_ended_and_its_readers_go_free() {
     assert!(reader.join().expect("no panic"), "its read fails");
     assert!(!mount.wait());
     assert!(mounted_on(&mount.point).is_none());
+    mount.start();
+    assert_eq!(fs::read_to_string(mount.point.join("a")).expect("read"), "text");
+}
+
+#[test]
+fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() {
+    if !Path::new("/proc/sys/fs/fuse/default_request_timeout").exists() {
+        return println!("SKIPPED: this kernel gives no server up (Linux 6.14 does)");
+    }
+    let timeout = Duration::from_secs(2);
+    // It looks at waiting requests every 15 s.
+    let latest = timeout + Duration::from_secs(2 * 15);
+    let Some(mut mount) = common::mounted_with(Policy::Plain, |options| {
+        options.request_timeout = Some(timeout);
+    }) else {
+        return;
+    };
+    fs::write(mount.source.join("a"), "text").expect("written");
+    mount.send(Signal::STOP);
+    let begun = Instant::now();
+    fs::read(mount.point.join("a")).expect_err("nobody answers");
+    let waited = begun.elapsed();
+    println!("given up after {waited:?}, {timeout:?} were asked for");
+    assert!(waited >= timeout && waited < latest, "{waited:?}");
+    fs::read(mount.point.join("a")).expect_err("nobody does any more");
+    client::unmount(&mount.point).expect("unmounted");
+    assert!(!mount.wait(), "it was killed");
     mount.start();
     assert_eq!(fs::read_to_string(mount.point.join("a")).expect("read"), "text");
 }
