@@ -231,6 +231,10 @@ impl Server {
     /// Asks it to end and waits for that.
     fn end(mut self) -> Result<()> {
         self.ask();
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
         let start = Instant::now();
         while self.running.poll()?.is_none() {
             if start.elapsed() > END_LIMIT {
@@ -268,12 +272,19 @@ impl Drop for Stand {
         // From above, as in `end`; the fields that follow would go in another order.
         drop(self.top.take());
         drop(self.loop_device.take());
-        while let Some(mut server) = self.servers.pop() {
-            server.ask();
-            // Dropping it ends it by force where it does not listen.
+        while let Some(server) = self.servers.pop() {
             drop(server);
         }
         drop(self.bottom.take());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Also of one that was still starting when the user interrupted: killed, it would leave its
+        // mount and its record. What does not listen is ended by force after this.
+        self.ask();
+        let _ = self.wait();
     }
 }
 

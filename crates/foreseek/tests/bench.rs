@@ -38,15 +38,28 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(arguments: &[&str]) -> Self {
+    /// Its disks and mounts are known in the folder `run` alone.
+    fn start(arguments: &[&str], run: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.args(["bench", "mount"]).args(arguments);
+        command.args(["bench", "mount"]).args(arguments).env("FORESEEK_RUN", run);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("the program starts")))
     }
 
     fn child(&mut self) -> &mut Child {
         self.0.as_mut().expect("it runs")
+    }
+
+    /// Ends it as Ctrl-C does, as soon as it has come so far.
+    fn interrupt_when(&mut self, so_far: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !so_far() {
+            assert!(start.elapsed() < LIMIT, "it does not come so far");
+            assert!(self.child().try_wait().expect("it is ours").is_none(), "it ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = rustix::process::Pid::from_child(self.child());
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
     }
 
     /// The report is taken while it runs: it may be longer than a pipe holds.
@@ -81,18 +94,16 @@ fn for_real() -> bool {
     missing.is_empty()
 }
 
-/// Mounts and disks of a process that are left; its folder lies in the one for temporary files.
-fn left(id: u32) -> Vec<String> {
-    let disks =
-        Command::new(env!("CARGO_BIN_EXE_foreseek")).args(["disk", "list", "--format", "json"]).output();
-    let disks = String::from_utf8_lossy(&disks.expect("it runs").stdout).into_owned();
+/// Groups, disks and mounts of a process that are left.
+fn left(id: u32, run: &Path) -> Vec<String> {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let groups = groups
         .iter()
         .flat_map(|root| ["readers", "server"].map(|group| format!("{root}/foreseek-bench-{group}-{id}")));
     let mut left: Vec<String> = groups.filter(|path| Path::new(path).exists()).collect();
-    if disks.contains(&format!("\"bench-{id}\"")) {
-        left.push(disks);
+    for kind in ["disks", "mounts"] {
+        let entries = std::fs::read_dir(run.join(kind)).into_iter().flatten().flatten();
+        left.extend(entries.map(|entry| entry.path().display().to_string()));
     }
     left
 }
@@ -114,13 +125,14 @@ fn a_small_comparison_runs_and_is_gone_on_with() {
         let mut arguments = SMALL.to_vec();
         arguments.extend(["--cells", "two-rand-0@4,hot,cold", "--policies", policies, "--pairs", pairs]);
         arguments.extend(["--out", out.to_str().expect("plain")]);
-        let mut running = Running::start(&arguments);
+        let place = folder.path().join("run");
+        let mut running = Running::start(&arguments, &place);
         let id = running.child().id();
         let output = running.end();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // Claims about the mount are no matter of a test: they may hold or not.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
-        assert_eq!(left(id), Vec::<String>::new());
+        assert_eq!(left(id, &place), Vec::<String>::new());
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
     let report = run("1");
@@ -157,7 +169,7 @@ fn a_small_comparison_runs_and_is_gone_on_with() {
         assert!(out.join(name).exists(), "{name}");
     }
     // Runs of other settings are not mixed with them.
-    let output = Running::start(&["--out", out.to_str().expect("plain"), "--seed", "9"]).end();
+    let output = Running::start(&["--out", out.to_str().expect("plain"), "--seed", "9"], folder.path()).end();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("runs of other settings") && said.contains("seed"), "{said}");
@@ -172,23 +184,43 @@ fn an_interrupted_measurement_leaves_nothing_behind() {
     let mut arguments = SMALL.to_vec();
     arguments.extend(["--cells", "one-whole-0@16", "--policies", "linux-128k,plain", "--pairs", "50"]);
     arguments.extend(["--out", folder.path().to_str().expect("plain")]);
-    let mut running = Running::start(&arguments);
+    let run = folder.path().join("run");
+    let mut running = Running::start(&arguments, &run);
     let id = running.child().id();
-    let start = Instant::now();
-    let begun = || {
+    running.interrupt_when(|| {
         std::fs::read_to_string(folder.path().join("runs.jsonl")).is_ok_and(|text| text.lines().count() > 1)
-    };
-    while !begun() {
-        assert!(start.elapsed() < LIMIT, "it does not begin");
-        assert!(running.child().try_wait().expect("it is ours").is_none(), "it ended");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let pid = rustix::process::Pid::from_raw(id as i32).expect("a process");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    });
     let output = running.end();
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(left(id), Vec::<String>::new());
+    assert_eq!(left(id, &run), Vec::<String>::new());
     assert!(runs(folder.path()).len() < 50);
+}
+
+#[test]
+fn one_interrupted_while_it_mounts_leaves_nothing_behind() {
+    if !for_real() {
+        return;
+    }
+    // The server writes its record before it mounts; and some time after that.
+    for wait_ms in [0, 30] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        let mut arguments = SMALL.to_vec();
+        arguments.extend(["--cells", "one-whole-0@1", "--policies", "mount-learnt,plain", "--pairs", "50"]);
+        arguments.extend(["--out", folder.path().to_str().expect("plain")]);
+        let mut running = Running::start(&arguments, &run);
+        let id = running.child().id();
+        running.interrupt_when(|| {
+            let begun = std::fs::read_dir(run.join("mounts")).is_ok_and(|mut places| places.next().is_some());
+            if begun {
+                std::thread::sleep(Duration::from_millis(wait_ms));
+            }
+            begun
+        });
+        let output = running.end();
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(left(id, &run), Vec::<String>::new());
+    }
 }
 
 #[test]
@@ -204,7 +236,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         let out = folder.path().join("results");
         let mut all = arguments.to_vec();
         all.extend(["--out", out.to_str().expect("plain")]);
-        let output = Running::start(&all).end();
+        let output = Running::start(&all, folder.path()).end();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(word), "{said}");
