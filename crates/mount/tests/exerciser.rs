@@ -387,6 +387,13 @@ fn so_it_is_with_competitive_prefetching() {
 
 #[test]
 fn so_it_is_with_learnt_depth() {
-    let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
+    // Fewer on each of several file systems.
+    let share = if common::file_systems::is_other() { 20 } else { 2 };
+    let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
     exercise(Policy::Learnt, operations, number("FORESEEK_SEED", 3));
+}
+
+#[test]
+fn on_other_file_systems() {
+    common::file_systems::on_each("on_other_file_systems", &["so_it_is_with_learnt_depth"]);
 }

@@ -126,3 +126,32 @@ fn the_mount_says_how_its_reader_is_doing() {
     assert_eq!((status.policy.as_str(), status.read_bytes, status.failed), ("on-demand", 4 << 20, 0));
     assert!(status.reads > 0 && status.learnt.is_some() && status.ceiling_bytes > 0, "{status:?}");
 }
+
+/// What is mounted there goes when dropped.
+struct Ram(std::path::PathBuf);
+
+impl Drop for Ram {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
+    let mut ram = None;
+    // The one file system that every kernel has and that refuses direct I/O.
+    let mounted = common::mounted_with(Policy::Learnt, |options| {
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("none", &options.source, "ramfs", flags, None).expect("mounted");
+        ram = Some(Ram(options.source.clone()));
+    });
+    let Some(mount) = mounted else { return };
+    let bytes = contents(8 << 20, 4);
+    std::fs::write(mount.source.join("a"), &bytes).expect("room");
+    assert!(std::fs::read(mount.point.join("a")).expect("read") == bytes);
+    let status = client::status(&mount.point).expect("it answers").reads;
+    let said = status.remarks.iter().any(|remark| remark.contains("refuses direct I/O"));
+    assert!(said && status.failed == 0 && status.prefetched_bytes > 0, "{status:?}");
+    drop(mount);
+    drop(ram);
+}

@@ -6,6 +6,8 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(unsafe_code, reason = "the signals of a child")]
 
+pub(crate) mod file_systems;
+
 use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
 use foreseek_rig::{MemoryGroup, Place, Usage};
 use foreseek_units::Bytes;
@@ -16,7 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Holds the settings of the server to run.
 const SERVER: &str = "FORESEEK_TEST_MOUNT";
-/// Where the data of tests lie: a real file system; `/tmp` is often in memory.
+/// Names a directory in which the data of tests lie, to have them on another file system.
+const SOURCE: &str = "FORESEEK_TEST_SOURCE";
+/// Where they lie otherwise: a real file system; `/tmp` is often in memory.
 const DATA: &str = "/var/tmp";
 /// Longest wait for a server to come or go.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -86,7 +90,8 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
         println!("SKIPPED: a mount needs root and /dev/fuse");
         return None;
     }
-    let place = tempfile::tempdir_in(DATA).expect("a place");
+    let data = std::env::var_os(SOURCE).unwrap_or_else(|| DATA.into());
+    let place = tempfile::tempdir_in(data).expect("a place");
     // Other users are to reach what is in it.
     set_mode(place.path(), 0o755);
     let [source, plain, point] = ["source", "plain", "mount"].map(|name| {

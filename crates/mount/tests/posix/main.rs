@@ -81,3 +81,22 @@ checks! {
 fn child() {
     record::run_as_child(check_of);
 }
+
+#[test]
+fn on_other_file_systems() {
+    let core = [
+        "renames_with_flags",
+        "unlinks_while_open",
+        "hard_links",
+        "extended_attributes",
+        "mappings",
+        "direct_io",
+        "sparse_files",
+        "allocations",
+        "copies",
+        "times",
+        "large_directories",
+        "of_access_lists",
+    ];
+    common::file_systems::on_each("on_other_file_systems", &core);
+}

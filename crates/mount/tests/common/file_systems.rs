@@ -1,0 +1,147 @@
+//! Sources on other file systems: each is made, and this test program is run again with its places on
+//! it ([`SOURCE`]).
+//!
+//! What the kernel does not have, or what nothing here can make, is skipped and said.
+
+use super::{LIMIT, SOURCE};
+use foreseek_rig::{Interrupt, Program};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Set to anything: all tests of the program on each file system, not only the core.
+const ALL: &str = "FORESEEK_FILE_SYSTEMS";
+/// Longest run of a program's tests on one of them.
+const RUN_LIMIT: Duration = Duration::from_secs(300);
+
+/// A file system to have a source on.
+struct Kind {
+    name: &'static str,
+    /// Its type, as `/proc/filesystems` has it.
+    kind: &'static str,
+    /// What makes one on a file, the package that it comes in, and its options.
+    make: Option<(&'static str, &'static str, &'static [&'static str])>,
+    options: &'static str,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "ext4-1k",
+        kind: "ext4",
+        make: Some(("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-b", "1024"])),
+        options: "loop",
+    },
+    Kind { name: "xfs", kind: "xfs", make: Some(("mkfs.xfs", "xfsprogs", &["-q"])), options: "loop" },
+    Kind {
+        name: "btrfs",
+        kind: "btrfs",
+        make: Some(("mkfs.btrfs", "btrfs-progs", &["-q"])),
+        options: "loop",
+    },
+    Kind {
+        name: "overlay",
+        kind: "overlay",
+        make: None,
+        options: "lowerdir=lower,upperdir=upper,workdir=work",
+    },
+    Kind { name: "tmpfs", kind: "tmpfs", make: None, options: "size=512m" },
+];
+/// Sparse: the least that xfs is made on, and as much again.
+const SIZE: u64 = 640 << 20;
+
+/// One that is mounted; it goes when dropped.
+struct Made {
+    point: PathBuf,
+    _place: tempfile::TempDir,
+}
+
+impl Made {
+    /// `None`, said, where it cannot be had.
+    fn new(kind: &Kind) -> Option<Self> {
+        let known = fs::read_to_string("/proc/filesystems").expect("Linux has it");
+        if !known.lines().any(|line| line.trim_start_matches("nodev").trim() == kind.kind) {
+            println!("SKIPPED: this kernel has no {}", kind.kind);
+            return None;
+        }
+        let place = tempfile::tempdir_in("/var/tmp").expect("a place");
+        for name in ["point", "lower", "upper", "work"] {
+            fs::create_dir(place.path().join(name)).expect("made");
+        }
+        let mut device = "none".to_owned();
+        if let Some((program, package, arguments)) = kind.make {
+            let program = match Program::find(program, package) {
+                Ok(program) => program,
+                Err(error) => {
+                    println!("SKIPPED: {error}");
+                    return None;
+                }
+            };
+            let image = place.path().join("image");
+            File::create(&image).and_then(|file| file.set_len(SIZE)).expect("a sparse file");
+            image.to_str().expect("plain").clone_into(&mut device);
+            let arguments = [arguments, &[device.as_str()]].concat();
+            program.run("making a file system", &arguments, LIMIT, &Interrupt::default()).expect("made");
+        }
+        let point = place.path().join("point");
+        let mut mount = Command::new("mount");
+        mount.current_dir(place.path()).args(["-t", kind.kind, "-o", kind.options, &device]).arg(&point);
+        let output = mount.output().expect("mount is everywhere");
+        assert!(output.status.success(), "{}: {}", kind.name, String::from_utf8_lossy(&output.stderr));
+        Some(Self { point, _place: place })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.point).status();
+    }
+}
+
+/// Whether this process was started for another file system.
+pub(crate) fn is_other() -> bool {
+    std::env::var_os(SOURCE).is_some()
+}
+
+/// Runs tests of this program with a source on each file system: those of `core`, or with [`ALL`] all
+/// but `itself`.
+pub(crate) fn on_each(itself: &str, core: &[&str]) {
+    if is_other() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return println!("SKIPPED: other file systems need root, and a mount /dev/fuse");
+    }
+    for kind in &KINDS {
+        let Some(made) = Made::new(kind) else { continue };
+        let said = made.point.parent().expect("in a place").join("said");
+        let out = File::create(&said).expect("made");
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--test-threads", "2", "--exact"]);
+        if std::env::var_os(ALL).is_some() {
+            command.args(["--skip", itself]);
+        } else {
+            command.args(core);
+        }
+        // A million exercises would take longer than the limit, five times over.
+        command
+            .env(SOURCE, &made.point)
+            .env_remove("FORESEEK_EXERCISES")
+            .stdin(Stdio::null())
+            .stderr(out.try_clone().expect("a copy"));
+        let mut child = command.stdout(out).spawn().expect("it runs");
+        let mut status = None;
+        let begun = std::time::Instant::now();
+        while status.is_none() && begun.elapsed() < RUN_LIMIT {
+            status = child.try_wait().expect("it is ours");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        child.wait().expect("it ended");
+        let said = fs::read_to_string(said).expect("text");
+        let result = said.lines().find(|line| line.starts_with("test result")).unwrap_or("no result");
+        println!("{}: {result}", kind.name);
+        let ran = core.len().min(said.matches("... ok").count());
+        assert!(status.is_some_and(|status| status.success()) && ran > 0, "on {}: {said}", kind.name);
+    }
+}
