@@ -60,7 +60,10 @@ fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
         }
         let status = client::status(&mount.point).expect("it answers").reads;
         assert!(status.memory_bytes <= 64 << 20, "{status:?}");
-        assert!(status.prefetched_bytes > 0 && status.failed == 0, "{status:?}");
+        assert_eq!(status.failed, 0, "{status:?}");
+        // Where moving costs nothing, as on a disk in another machine's memory, the others learn so and
+        // fetch nothing ahead.
+        assert!(status.prefetched_bytes > 0 || policy != Policy::Aggressive, "{status:?}");
         let peak = peak_memory(mount.pid());
         assert!(peak <= (64 << 20) + BESIDE, "{policy:?}: {} MiB, {status:?}", peak >> 20);
     }

@@ -17,8 +17,10 @@ fn lock(kind: i32, start: i64, length: i64) -> libc::flock {
 }
 
 fn set(file: &File, kind: i32, start: i64, length: i64, wait: bool) -> std::io::Result<()> {
-    let lock = lock(kind, start, length);
-    let command = if wait { libc::F_SETLKW } else { libc::F_SETLK };
+    set_by(file, if wait { libc::F_SETLKW } else { libc::F_SETLK }, lock(kind, start, length))
+}
+
+fn set_by(file: &File, command: i32, lock: libc::flock) -> std::io::Result<()> {
     // SAFETY: one live structure is passed, as told.
     if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
         return Ok(());
@@ -130,4 +132,51 @@ pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
     record.note("one that waits can be ended", waiting.wait().map(|status| status.success()));
     fs::remove_file(at.join("locked")).expect("gone");
     record.note("of a file without a name", set(&file, libc::F_WRLCK, 0, 10, false));
+}
+
+/// Another process takes a lock and waits for another one.
+pub(crate) fn waits_records(record: &mut Record, at: &Path) {
+    let file = open(at);
+    record.note("another process, its own", set(&file, libc::F_WRLCK, 20, 10, false));
+    record.note("it waits", set(&file, libc::F_WRLCK, 0, 10, true));
+    record.note("and has both", set(&file, libc::F_WRLCK, 0, 30, false));
+}
+
+pub(crate) fn waits_of_processes_for_each_other(record: &mut Record, at: &Path) {
+    let file = open(at);
+    record.note("its own", set(&file, libc::F_WRLCK, 0, 10, false));
+    let other = start_child("waits_records", at, 0, &[0]);
+    let begun = Instant::now();
+    while get(&file, libc::F_WRLCK, 20, 10).l_type == libc::F_UNLCK as i16 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the other process takes no lock");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Until it waits.
+    std::thread::sleep(Duration::from_millis(300));
+    record.note("each for the other", set(&file, libc::F_WRLCK, 20, 10, true));
+    record.note("let go", set(&file, libc::F_UNLCK, 0, 0, false));
+    record.end_child("waits_records", other);
+    record.note("of a process that has ended", set(&file, libc::F_WRLCK, 0, 0, true));
+}
+
+pub(crate) fn locks_of_descriptions(record: &mut Record, at: &Path) {
+    let (one, two) = (open(at), open(at));
+    let mut go = |what: &str, file: &File, command, kind, start, length| {
+        record.note(what, set_by(file, command, lock(kind, start, length)));
+    };
+    let (ofd, classic) = (libc::F_OFD_SETLK, libc::F_SETLK);
+    go("one", &one, ofd, libc::F_WRLCK, 0, 100);
+    go("two, beside it", &two, ofd, libc::F_WRLCK, 100, 100);
+    go("two, the same", &two, ofd, libc::F_WRLCK, 50, 10);
+    go("two shares", &two, ofd, libc::F_RDLCK, 50, 10);
+    go("the process itself", &two, classic, libc::F_WRLCK, 0, 10);
+    go("one again", &one, ofd, libc::F_RDLCK, 0, 100);
+    go("two shares", &two, ofd, libc::F_RDLCK, 50, 10);
+    drop(open(at));
+    let copy = one.try_clone().expect("copied");
+    drop(one);
+    go("a copy holds it", &two, ofd, libc::F_WRLCK, 0, 10);
+    drop(copy);
+    go("nobody does", &two, ofd, libc::F_WRLCK, 0, 10);
+    record.child("tries_records", at, 0, &[0]);
 }

@@ -13,6 +13,7 @@ mod common;
 mod contents;
 mod differences;
 mod directories;
+mod limits;
 mod locks;
 mod names;
 mod permissions;
@@ -73,7 +74,10 @@ checks! {
     directories: large_directories deletes_while_reading removed_directories;
     permissions: of_other_users of_sticky_directories of_setgid_directories of_set_user_id_files
         of_access_lists of_supplementary_groups;
-    locks: whole_file_locks record_locks waits_for_locks;
+    locks: whole_file_locks record_locks waits_for_locks waits_of_processes_for_each_other
+        locks_of_descriptions;
+    limits: sizes_and_their_limits races_for_a_name running_programs mappings_beyond_the_end
+        vectored_calls all_that_statx_tells;
 }
 
 /// Runs a part of a check when this program was started for it; no test otherwise.

@@ -1,6 +1,6 @@
 //! What a check writes down, and parts of checks that other processes run.
 
-use crate::{contents, locks, permissions};
+use crate::{contents, limits, locks, permissions};
 use rustix::io::Errno;
 use std::fmt::Debug;
 use std::io::Write;
@@ -17,7 +17,7 @@ const DIRECTORY: &str = "FORESEEK_TEST_DIRECTORY";
 pub(crate) type Part = fn(&mut Record, &Path);
 
 /// Parts that other processes run.
-pub(crate) const PARTS: [(&str, Part); 10] = [
+pub(crate) const PARTS: [(&str, Part); 12] = [
     ("as_other", permissions::as_other),
     ("in_sticky", permissions::in_sticky),
     ("in_setgid", permissions::in_setgid),
@@ -28,6 +28,8 @@ pub(crate) const PARTS: [(&str, Part); 10] = [
     ("tries_whole", locks::tries_whole),
     ("tries_records", locks::tries_records),
     ("waits_whole", locks::waits_whole),
+    ("waits_records", locks::waits_records),
+    ("writes_within_a_limit", limits::writes_within_a_limit),
 ];
 
 /// What the calls of a check gave, in order.
