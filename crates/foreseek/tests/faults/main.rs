@@ -345,3 +345,49 @@ fn a_disk_that_dies_is_an_error_and_no_wait() {
         assert!(below.ends_on(&[Signal::TERM]), "{policy}: the mount's server does not end");
     }
 }
+
+/// What cannot be done on a file system that only may be read.
+fn change(directory: &Path) -> Vec<String> {
+    let told =
+        |what: &str, result: std::io::Result<()>| format!("{what}: {:?}", result.map_err(|e| number(&e)));
+    let file = directory.join("file");
+    let time = std::time::SystemTime::UNIX_EPOCH;
+    let open = |path: &Path| File::options().append(true).open(path).map(drop);
+    vec![
+        told("read", fs::read(&file).map(drop)),
+        told("open to append", open(&file)),
+        told("make", File::create(directory.join("new")).map(drop)),
+        told("mkdir", fs::create_dir(directory.join("dir"))),
+        told("rename", fs::rename(&file, directory.join("moved"))),
+        told("link", fs::hard_link(&file, directory.join("link"))),
+        told("symlink", std::os::unix::fs::symlink("file", directory.join("symlink"))),
+        told("unlink", fs::remove_file(&file)),
+        told("chmod", fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))),
+        told(
+            "shorten",
+            rustix::fs::open(&file, OFlags::WRONLY | OFlags::TRUNC, rustix::fs::Mode::empty())
+                .map(drop)
+                .map_err(Into::into),
+        ),
+        told("times", File::open(&file).and_then(|file| file.set_modified(time))),
+        told("flush", File::open(&file).and_then(|file| file.sync_all())),
+    ]
+}
+
+#[test]
+fn a_source_that_may_only_be_read_refuses_changes_as_outside() {
+    let Some(below) = Below::new("learnt", "32M", PROFILE) else { return };
+    fs::write(below.plain.join("file"), "text").expect("room");
+    fs::write(below.point.join("file"), "text").expect("room");
+    let file_system = below.lab.mount_point();
+    let remount = |how: &str| {
+        let point = file_system.to_str().expect("plain");
+        below.lab.tool("mount", &["-o", &format!("remount,{how}"), point]);
+    };
+    remount("ro");
+    let expected = change(&below.plain);
+    assert!(expected.iter().any(|line| line == "make: Err(30)"), "{expected:?}");
+    assert_eq!(change(&below.point), expected);
+    remount("rw");
+    fs::write(below.point.join("file"), "other").expect("it may be written again");
+}
