@@ -33,7 +33,7 @@ pub(crate) struct Entry<'a> {
 /// Opens a directory for reading.
 pub(crate) fn open(source: &Source, id: u64) -> Result<u64, Errno> {
     let node = source.nodes.get(id)?;
-    let fd = node.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let fd = source.while_there_are_more(node.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     Ok(source.directories.add(OpenDirectory { node, fd: Mutex::new(fd) }))
 }
 

@@ -79,6 +79,7 @@ impl Mounted {
             kernel: KernelCache::default(),
             errands: Errands::start().context("start", "threads")?,
             foreign_changes: AtomicU64::new(0),
+            descriptors,
         });
         let session = open_session(&options, &source, &mut remarks)?;
         let connection = connection_of(&options.mount_point);

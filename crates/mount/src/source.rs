@@ -20,7 +20,7 @@ use crate::read_path::{Change, OpenedFile, ReadPath, Version};
 use foreseek_prefetch::engine::Who;
 use foreseek_units::{ByteOffset, ByteSpan};
 use fuser::Errno as FuseErrno;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, SeekFrom, Stat, Timespec,
     Timestamps, UTIME_OMIT, Uid,
@@ -36,6 +36,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The most that one `copy_file_range` copies before it answers: a caller asks for the rest, and
 /// one that was interrupted does not wait for gigabytes.
 const COPY_LIMIT: usize = 64 << 20;
+/// Descriptors that what programs have open leaves to everything else: in each of the threads that take
+/// requests for a look-up and for the read path, and some for clients and for the end.
+const DESCRIPTORS_KEPT: u64 = 64;
+/// Of very few descriptors, the share that is kept.
+const DESCRIPTORS_SHARE: u64 = 4;
 /// What an opener asked for that the kernel does by itself, or that would change what reading and
 /// writing at an offset mean. (0x20 is the kernel's mark of an execution.)
 const OPEN_IGNORED: u32 = (libc::O_CREAT
@@ -59,6 +64,8 @@ pub(crate) struct Source {
     pub(crate) kernel: KernelCache,
     pub(crate) errands: Errands,
     pub(crate) foreign_changes: AtomicU64,
+    /// As many as this process may have.
+    pub(crate) descriptors: u64,
 }
 
 /// A file that was found, and whether others had changed it.
@@ -181,6 +188,10 @@ impl Source {
             Err(Errno::EXIST) if flags & libc::O_EXCL as u32 == 0 => return Err(Errno::STALE),
             created => created?,
         };
+        let fd = self.while_there_are_more(fd).inspect_err(|_| {
+            // Nobody was told of it yet.
+            let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
+        })?;
         let found = self.learn(crate::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
         let handle = self.opened(Arc::clone(&found.node), fd, flags, &found.stat, by);
         Ok((found, handle))
@@ -368,10 +379,18 @@ impl Source {
     /// Opens a file.
     pub(crate) fn open(&self, id: u64, flags: u32, by: Caller) -> Result<(Found, u64), Errno> {
         let node = self.nodes.get(id)?;
-        let fd = node.open(open_flags(flags))?;
+        let fd = self.while_there_are_more(node.open(open_flags(flags))?)?;
         let (stat, changed) = self.look(&node, &fd)?;
         let handle = self.opened(Arc::clone(&node), fd, flags, &stat, by);
         Ok((Found { node, stat, changed }, handle))
+    }
+
+    /// A descriptor for what a program opens, unless it is one of the last. The kernel gives the lowest
+    /// number that is free: a high one tells that nearly all are taken.
+    pub(crate) fn while_there_are_more(&self, fd: OwnedFd) -> Result<OwnedFd, Errno> {
+        let kept = DESCRIPTORS_KEPT.min(self.descriptors / DESCRIPTORS_SHARE);
+        let is_last = fd.as_raw_fd() as u64 + kept >= self.descriptors;
+        if is_last { Err(Errno::NFILE) } else { Ok(fd) }
     }
 
     fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: u32, stat: &Stat, by: Caller) -> u64 {

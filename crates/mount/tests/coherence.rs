@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_millis(1100);
 
 /// Runs a test with and without prefetching.
 fn with_each(test: impl Fn(&TestMount)) {
-    for policy in [Policy::Plain, Policy::Competitive] {
+    for policy in [Policy::Plain, Policy::Learnt] {
         let Some(mount) = mounted(policy) else { return };
         test(&mount);
     }

@@ -104,3 +104,51 @@ fn more_files_are_known_than_there_are_descriptors() {
     let open = fs::read_dir(format!("/proc/{}/fd", mount.pid())).expect("listed").count() as u64;
     assert!(open <= DESCRIPTORS, "{open}");
 }
+
+#[test]
+fn when_the_server_has_no_descriptors_left_opening_fails_and_nothing_else() {
+    let Some(mut mount) = mounted_with(Policy::Learnt, |options| options.descriptors = Some(DESCRIPTORS))
+    else {
+        return;
+    };
+    raise_descriptor_limit();
+    let point = mount.point.clone();
+    let path = |number: usize| point.join(format!("file {number}"));
+    for number in 0..KNOWN {
+        fs::write(mount.source.join(format!("file {number}")), [byte(number as u64, 0); 100])
+            .expect("written");
+    }
+    let mut open = Vec::new();
+    let refused = loop {
+        match File::open(path(open.len())) {
+            Ok(file) => open.push(file),
+            Err(error) => break error,
+        }
+        assert!(open.len() < KNOWN, "so many descriptors it does not have");
+    };
+    println!("{} files were open: {refused}", open.len());
+    assert_eq!(client::status(&mount.point).expect("it answers all the same").files_open, open.len() as u64);
+    assert_eq!(refused.raw_os_error(), Some(libc::ENFILE), "{refused}");
+    let refused = File::create(point.join("new")).expect_err("neither can one be made");
+    assert_eq!(refused.raw_os_error(), Some(libc::ENFILE), "{refused}");
+    assert!(!mount.source.join("new").exists());
+    for (number, file) in open.iter().enumerate() {
+        let mut read = [0; 100];
+        file.read_exact_at(&mut read, 0).expect("read");
+        assert_eq!(read, [byte(number as u64, 0); 100]);
+    }
+    let half = open.len() / 2;
+    open.truncate(half);
+    common::wait_for("descriptors to be free again", || File::open(path(KNOWN - 1)).is_ok());
+    assert_eq!(client::status(&mount.point).expect("status").reads.failed, 0);
+    // And it ends in order, also with as many open as can be.
+    while let Ok(file) = File::open(path(open.len())) {
+        open.push(file);
+    }
+    mount.send(rustix::process::Signal::TERM);
+    common::wait_for("the mount to be out of the tree", || {
+        foreseek_export::mount_table::mounted_on(&point).is_none()
+    });
+    drop(open);
+    assert!(mount.wait(), "in order");
+}
