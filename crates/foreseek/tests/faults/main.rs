@@ -323,27 +323,39 @@ fn a_store_for_which_there_is_no_room_is_told_when_it_is_flushed() {
     assert_eq!(fs::read(below.source.join("mapped")).expect("read")[4096], 8);
 }
 
+/// Takes the disk away under a mount with files open: who reads is told, and does not wait.
+fn without_its_disk(policy: &str, take_away: impl Fn(&Below)) {
+    let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
+    let (cold, hot) = (contents(8 << 20, 6), contents(64 << 10, 7));
+    below.put("cold", &cold);
+    below.put("hot", &hot);
+    let file = File::open(below.point.join("cold")).expect("opened");
+    assert!(fs::read(below.point.join("hot")).expect("read") == hot);
+    let cached = File::open(below.point.join("hot")).expect("opened");
+    assert!(read(&file, 0, PAGE).is_ok_and(|bytes| bytes == cold[..PAGE]));
+    take_away(&below);
+    let begun = Instant::now();
+    let far = 6 << 20;
+    assert_eq!(read(&file, far, PAGE), Err(EIO), "{policy}");
+    assert!(read(&cached, 0, hot.len()).is_ok_and(|bytes| bytes == hot), "{policy}: what is cached");
+    assert_eq!(below.reads()["policy"], policy);
+    assert!(begun.elapsed() < LIMIT);
+    drop((file, cached));
+    assert!(below.ends_on(&[Signal::TERM]), "{policy}: the mount's server does not end");
+}
+
 #[test]
 fn a_disk_that_dies_is_an_error_and_no_wait() {
-    for policy in POLICIES {
-        let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
-        let (cold, hot) = (contents(8 << 20, 6), contents(64 << 10, 7));
-        below.put("cold", &cold);
-        below.put("hot", &hot);
-        let file = File::open(below.point.join("cold")).expect("opened");
-        assert!(fs::read(below.point.join("hot")).expect("read") == hot);
-        let cached = File::open(below.point.join("hot")).expect("opened");
-        assert!(read(&file, 0, PAGE).is_ok_and(|bytes| bytes == cold[..PAGE]));
-        below.kill_disk();
-        let begun = Instant::now();
-        let far = 6 << 20;
-        assert_eq!(read(&file, far, PAGE), Err(EIO), "{policy}");
-        assert!(read(&cached, 0, hot.len()).is_ok_and(|bytes| bytes == hot), "{policy}: what is cached");
-        assert_eq!(below.reads()["policy"], policy);
-        assert!(begun.elapsed() < LIMIT);
-        drop((file, cached));
-        assert!(below.ends_on(&[Signal::TERM]), "{policy}: the mount's server does not end");
-    }
+    POLICIES.iter().for_each(|policy| without_its_disk(policy, Below::kill_disk));
+}
+
+#[test]
+fn so_is_one_that_is_detached_by_force() {
+    without_its_disk("learnt", |below| {
+        let ended = below.lab.disk(&["detach", "below", "--force"]);
+        // The mount's server has the file system in use until it ends; its users wait for nothing.
+        assert!(ended.status == Some(0) || ended.err.contains("still in use"), "{ended:?}");
+    });
 }
 
 /// What cannot be done on a file system that only may be read.
