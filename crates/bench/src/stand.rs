@@ -117,6 +117,8 @@ impl Ground<'_> {
     ) -> Result<Server> {
         command.args(["mount", "--foreground", "--policy", name, "--memory"]);
         command.arg(format!("{}", self.server_memory.get())).args([source, view]);
+        // Each begins cold: what one run learns is not another's.
+        command.env("FORESEEK_STATE", "");
         self.start(policy, "foreseek", command, Some(view))
     }
 

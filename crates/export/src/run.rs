@@ -13,6 +13,18 @@ pub fn run_directory() -> PathBuf {
     std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
 }
 
+/// Where servers keep what is to outlive them, and a restart of the machine, unless the environment
+/// variable `FORESEEK_STATE` names another place.
+const STATE: &str = "/var/lib/foreseek";
+
+/// Where servers keep what is to outlive them; `None` where they are told to keep nothing, by an empty
+/// `FORESEEK_STATE`.
+#[must_use]
+pub fn state_directory() -> Option<PathBuf> {
+    let named = std::env::var_os("FORESEEK_STATE").map_or_else(|| STATE.into(), PathBuf::from);
+    (!named.as_os_str().is_empty()).then_some(named)
+}
+
 /// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
 #[must_use]
 pub fn process_start(pid: u32) -> Option<u64> {

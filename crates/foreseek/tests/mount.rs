@@ -10,7 +10,13 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn mount(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_foreseek")).arg("mount").args(args).output().expect("the program runs")
+    keeping(Path::new(""), args)
+}
+
+/// The same with what is learnt kept in this directory; in none, where its name is empty.
+fn keeping(state: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.env("FORESEEK_STATE", state).arg("mount").args(args).output().expect("the program runs")
 }
 
 /// What it says on standard output, where it succeeds.
@@ -91,6 +97,57 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
     assert!(fs::read_dir(&place.point).expect("read").next().is_none());
     assert!(!done(&["--list"]).contains(point));
     assert!(refused(&["--status", point]).contains("no mount of ours"));
+}
+
+#[test]
+fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    let state = place.source.with_file_name("state");
+    for number in 0..4 {
+        fs::write(place.source.join(format!("{number}.dat")), vec![1; 1 << 20]).expect("written");
+    }
+    let say = |args: &[&str]| {
+        let output = keeping(&state, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"))
+    };
+    assert_eq!(say(&["--memory", "64M", source, point])[1], "");
+    for number in 0..4 {
+        fs::read(place.point.join(format!("{number}.dat"))).expect("read");
+    }
+    let [table, _] = say(&["--status", point]);
+    for words in [
+        "began with nothing learnt",
+        "half within",
+        "9 of 10 within",
+        "gain",
+        ".dat, files of 1 MiB to 2 MiB",
+    ] {
+        assert!(table.contains(words), "{words} in {table}");
+    }
+    let [json, _] = say(&["--status", point, "--format", "json"]);
+    let status: serde_json::Value = serde_json::from_str(&json).expect("one JSON value");
+    assert_eq!(status["reads"]["classes"][0]["class"], "all");
+    let file = PathBuf::from(status["kept"]["path"].as_str().expect("a path"));
+    assert!(file.starts_with(&state), "{}", file.display());
+    say(&["--unmount", point]);
+    let began = |args: &[&str]| {
+        let [_, remarks] = say(args);
+        let [table, _] = say(&["--status", point]);
+        say(&["--unmount", point]);
+        (remarks, table)
+    };
+    let (remarks, table) = began(&[source, point]);
+    assert!(remarks.is_empty() && table.contains("classes learnt before"), "{remarks}{table}");
+    assert!(began(&["--forget", source, point]).1.contains("began with nothing learnt"));
+    fs::write(&file, "garbage").expect("written");
+    let (remarks, table) = began(&[source, point]);
+    assert!(remarks.contains("line 1") && remarks.lines().count() == 1, "{remarks}");
+    assert!(table.contains("began with nothing learnt") && table.contains("line 1"), "{table}");
 }
 
 #[test]

@@ -132,6 +132,17 @@ impl Mounted {
         &self.remarks
     }
 
+    /// One thing more that works less well than it might.
+    pub(crate) fn add_remark(&mut self, remark: String) {
+        tracing::warn!("{remark}");
+        self.remarks.push(remark);
+    }
+
+    /// What answers its reads.
+    pub(crate) fn reads(&self) -> Arc<dyn ReadPath> {
+        Arc::clone(&self.source.reads)
+    }
+
     /// Whether requests are still taken: not after the mount was taken away or aborted by others.
     #[must_use]
     pub fn is_serving(&self) -> bool {
@@ -152,6 +163,7 @@ impl Mounted {
             files_known: self.source.nodes.len() as u64,
             foreign_changes: self.source.foreign_changes.load(Relaxed),
             reads,
+            kept: None,
         }
     }
 

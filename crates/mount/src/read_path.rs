@@ -12,7 +12,7 @@
 //! - *Nothing blocks the caller on the device*: `read` is called in the threads that take requests.
 //!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
 
-use crate::ReadStatus;
+use crate::{Lessons, ReadStatus};
 use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
 use foreseek_units::{ByteSpan, Bytes};
 use rustix::fs::Stat;
@@ -35,6 +35,11 @@ pub trait ReadPath: Send + Sync {
 
     /// Bytes of a file changed.
     fn changed(&self, change: Change);
+
+    /// What it has learnt, to outlive it; `None` for one that learns nothing.
+    fn lessons(&self) -> Option<Lessons> {
+        None
+    }
 
     /// What it has done, for `--status`.
     fn status(&self) -> ReadStatus;

@@ -8,10 +8,11 @@
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
 use crate::error::Context;
+use crate::keeper::{self, Keeper, Shelf};
 use crate::mounted::check_rights;
 use crate::place::{Place, Record};
 use crate::protocol::{Ask, Reply, Started};
-use crate::{Error, Mounted, Settings, mount_point};
+use crate::{Error, MountStatus, Mounted, Settings, mount_point};
 use foreseek_export::daemon;
 use foreseek_export::wire::{hear, say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -81,6 +82,7 @@ fn begin_detached(settings: &Settings) -> Result<(Server, OwnedFd), Error> {
 
 struct Server {
     mounted: Mounted,
+    keeper: Option<Keeper>,
     listener: UnixListener,
     place: Place,
 }
@@ -97,10 +99,11 @@ impl Server {
             let control = place.control();
             let listener = UnixListener::bind(&control).context("listen on", &control)?;
             listener.set_nonblocking(true).context("listen on", &control)?;
-            Ok((Mounted::start(&settings.mount, settings.read_path()?)?, listener))
+            let (mounted, keeper) = begin(settings)?;
+            Ok((mounted, keeper, listener))
         })();
         match started {
-            Ok((mounted, listener)) => Ok(Self { mounted, listener, place }),
+            Ok((mounted, keeper, listener)) => Ok(Self { mounted, keeper, listener, place }),
             Err(error) => {
                 place.remove()?;
                 Err(error)
@@ -135,9 +138,15 @@ impl Server {
                 _ => {}
             }
         }
+        // Saves what was learnt: before the end, which may have to wait for a disk.
+        drop(self.keeper);
         let ended = self.mounted.end(Duration::ZERO);
         self.place.remove()?;
         ended
+    }
+
+    fn status(&self) -> MountStatus {
+        MountStatus { kept: self.keeper.as_ref().map(Keeper::status), ..self.mounted.status() }
     }
 
     /// Answers one client; whether it asked to unmount.
@@ -165,12 +174,33 @@ impl Server {
             Err(error) => return Err(error),
         };
         let reply = match ask {
-            Ask::Status => Reply::Status(Box::new(self.mounted.status())),
+            Ask::Status => Reply::Status(Box::new(self.status())),
             Ask::Unmount => Reply::Done,
         };
         say(&mut &*stream, &reply)?;
         Ok(ask == Ask::Unmount)
     }
+}
+
+/// Mounts, with what was learnt before; what keeps that from being used or kept is a remark.
+fn begin(settings: &Settings) -> Result<(Mounted, Option<Keeper>), Error> {
+    let mut remarks = Vec::new();
+    let shelf = said(settings.shelf().transpose(), &mut remarks);
+    let kept = shelf.as_ref().filter(|_| !settings.forget).map(Shelf::load);
+    let (lessons, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
+    let mut mounted = Mounted::start(&settings.mount, settings.read_path(lessons)?)?;
+    remarks.into_iter().for_each(|remark| mounted.add_remark(remark));
+    let keep = |shelf| Keeper::start(shelf, mounted.reads(), classes.unwrap_or(0), keeper::PERIOD);
+    let keeper = shelf.map(keep).transpose().context("start", "threads")?;
+    Ok((mounted, keeper))
+}
+
+/// What there is, if anything; why there is not becomes a remark.
+fn said<T>(result: Result<Option<T>, String>, remarks: &mut Vec<String>) -> Option<T> {
+    result.unwrap_or_else(|remark| {
+        remarks.push(remark);
+        None
+    })
 }
 
 /// Frees a mount point of what a dead server left; refuses if a live one serves it.

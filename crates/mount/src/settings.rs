@@ -1,10 +1,12 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
 use crate::error::Context;
-use crate::{Error, MountOptions, Plain, ReadPath, Reader, ReaderOptions};
+use crate::keeper::Shelf;
+use crate::{Error, Lessons, MountOptions, Plain, ReadPath, Reader, ReaderOptions};
 use foreseek_storage::profile;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The file into which the server records what the engine is told and says, for a replay.
@@ -25,6 +27,11 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// The device that the source lies on: a built-in profile's name or a file. `None` to learn it.
     pub profile: Option<String>,
+    /// The directory below which what is learnt is kept over a restart, and found at the next. `None`
+    /// to keep nothing.
+    pub state: Option<PathBuf>,
+    /// Whether what was learnt before is left aside, to be replaced by what is learnt now.
+    pub forget: bool,
 }
 
 /// Who decides what is prefetched.
@@ -62,14 +69,21 @@ impl Policy {
 }
 
 impl Settings {
-    /// What answers the reads.
+    /// Where what is learnt is kept, for a policy that learns; the error is a sentence for people.
+    pub(crate) fn shelf(&self) -> Option<Result<Shelf, String>> {
+        let state = self.state.as_deref().filter(|_| self.policy == Policy::Learnt)?;
+        Some(Shelf::open(state, &self.mount.source))
+    }
+
+    /// What answers the reads, beginning with what was learnt before.
     ///
     /// # Errors
     /// The profile cannot be read, or there is no memory or thread for the reader.
-    pub(crate) fn read_path(&self) -> Result<Arc<dyn ReadPath>, Error> {
+    pub(crate) fn read_path(&self, lessons: Option<Lessons>) -> Result<Arc<dyn ReadPath>, Error> {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
         options.profile = self.profile.as_deref().map(profile::load).transpose()?;
+        options.lessons = lessons;
         options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);
         let reader = Reader::start(&options).context("start", "the reader of the source")?;
         Ok(Arc::new(reader))

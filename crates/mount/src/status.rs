@@ -1,7 +1,11 @@
 //! What a mount says of itself.
 
+use foreseek_prefetch::learn::Explained;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+/// Classes of streams that are told: a screen of them.
+pub(crate) const CLASSES_TOLD: usize = 20;
 
 /// A mount and its read path. Counts are since the mount began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +26,21 @@ pub struct MountStatus {
     pub foreign_changes: u64,
     /// What answers reads.
     pub reads: ReadStatus,
+    /// Where what is learnt is kept, if anywhere.
+    pub kept: Option<Kept>,
+}
+
+/// Where what is learnt outlives the mount, and how that goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The file.
+    pub path: PathBuf,
+    /// Classes of streams that it held when the mount began.
+    pub begun_with_classes: u64,
+    /// When it was written last; `None` where this mount has not done so yet.
+    pub saved_seconds_ago: Option<f64>,
+    /// Why it cannot be written, where it cannot.
+    pub problem: Option<String>,
 }
 
 /// What a read path has done and learnt. Counts are since the mount began.
@@ -55,8 +74,10 @@ pub struct ReadStatus {
     pub prefetch_misses: u64,
     /// The same, a second, over the last epoch.
     pub thrashing_pages_per_s: f64,
-    /// How much is prefetched at a time.
+    /// How much at a time pays on this device: the competitive depth, as far as memory lets it.
     pub depth_bytes: u64,
+    /// How much may be read ahead of one stream: its share of the ceiling.
+    pub bound_bytes: u64,
     /// How large the prefetch cache may be.
     pub ceiling_bytes: u64,
     /// How large it is.
@@ -65,6 +86,11 @@ pub struct ReadStatus {
     pub memory_bytes: u64,
     /// What was learnt of the device; `None` before anything was.
     pub learnt: Option<Learnt>,
+    /// What was learnt of streams: the classes of which most was read, twenty at most. Empty for a
+    /// policy that learns nothing of them.
+    pub classes: Vec<Explained>,
+    /// How many classes there are.
+    pub classes_known: u64,
     /// What works less well than it might, one line each.
     pub remarks: Vec<String>,
 }
@@ -76,6 +102,6 @@ pub struct Learnt {
     pub switch_ms: f64,
     /// At what rate data come then, in 10^6 bytes a second.
     pub rate_mb_per_s: f64,
-    /// From how many reads.
+    /// From how many reads of this mount; none where it is what one before has learnt.
     pub samples: u64,
 }

@@ -285,6 +285,8 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
         policy: Policy::Plain,
         memory_bytes: 1 << 20,
         profile: None,
+        state: None,
+        forget: false,
     };
     let refused = |source: &Path, point: &Path| {
         serve::run(&settings(source, point), |_| panic!("it is mounted")).expect_err("refused").to_string()

@@ -3,7 +3,7 @@
 
 mod reading_common;
 
-use foreseek_mount::{Answer, Change, Read, ReadPath, Reader, ReaderOptions, Version};
+use foreseek_mount::{Answer, Change, Lessons, Read, ReadPath, Reader, ReaderOptions, Version};
 use foreseek_prefetch::engine::{ObjectId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use reading_common::{Faults, LIMIT, Lab, PAGE, Random, Scarce, contents};
@@ -307,13 +307,24 @@ fn a_file_system_without_direct_io_is_read_all_the_same() {
 
 #[test]
 fn a_real_run_replays_to_the_letter_in_the_pure_engine() {
+    assert_eq!(replayed("competitive", None), None);
+    let lessons = replayed("learnt", None).expect("it learns");
+    assert!(lessons.streams.contains("class") && lessons.device.is_some(), "{lessons:?}");
+    // What was learnt before is a part of what is recorded.
+    replayed("learnt", Some(lessons));
+}
+
+/// Records a run of this policy, which begins with what was learnt before, and replays it; what it has
+/// learnt.
+fn replayed(policy: &str, lessons: Option<Lessons>) -> Option<Lessons> {
     let folder = tempfile::tempdir().expect("a writable directory");
-    let mut options = ReaderOptions::new("competitive", Bytes::mib(8));
+    let mut options = ReaderOptions::new(policy, Bytes::mib(8));
+    options.lessons = lessons;
     options.record = Some(folder.path().join("recording"));
     let scarce = Scarce::default();
     let lab = Lab::with(&options, "/var/tmp", None, Some(scarce.clone()));
     let bytes = contents(6 << 20, 13);
-    let files = [lab.file("a", &bytes), lab.file("b", &bytes)];
+    let files = [lab.file("a.one", &bytes), lab.file("b.two", &bytes)];
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let (lab, file, bytes) = (&lab, &files[thread as usize % 2], &bytes);
@@ -332,4 +343,8 @@ fn a_real_run_replays_to_the_letter_in_the_pure_engine() {
     let mut engine = recording.engine(&options.costs()).expect("the same policy");
     let replayed = foreseek_prefetch::replay(&mut engine, &recording).expect("the same commands");
     assert!(replayed.events > 1000 && replayed.commands > 500 && !replayed.cut, "{replayed:?}");
+    let lessons = lab.reader.lessons();
+    let known = lessons.clone().unwrap_or_default();
+    assert_eq!(engine.learning().map(|learning| learning.save()).unwrap_or_default(), known.streams);
+    lessons
 }

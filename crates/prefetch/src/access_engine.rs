@@ -435,6 +435,8 @@ impl Engine for AccessListEngine {
                 self.work_on(out);
                 self.pump_on(out);
             }
+            // Nothing is learnt of readers who say themselves what they will read.
+            Event::Described { .. } | Event::Recalled { .. } => {}
             Event::Unpinned { .. } | Event::Ran { .. } | Event::Exited { .. } => {}
         }
     }

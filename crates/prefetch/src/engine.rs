@@ -18,6 +18,8 @@
 //! - *Commands are bounded.* An engine that has more to say sets its [`deadline`](Engine::deadline)
 //!   to now, and the driver sends [`Event::Tick`] when it has carried out what it has.
 
+use crate::depth::Measured;
+use crate::learn::About;
 use foreseek_units::{ByteSpan, Bytes, Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan};
 
 macro_rules! id {
@@ -162,6 +164,21 @@ pub enum Event<'a> {
         who: Who,
         /// Through which door.
         door: Door,
+    },
+    /// More is known of an open stream: what those who learn go by. Told right after `Opened`, or never.
+    Described {
+        /// The stream.
+        stream: StreamId,
+        /// What is known.
+        about: About<'a>,
+    },
+    /// What an engine like this one had learnt before, in another life. Told before any stream, or never.
+    Recalled {
+        /// What its policy had learnt, as [`Learning::save`](crate::learn::Learning::save) wrote it. Of
+        /// what cannot be read nothing after it counts.
+        learnt: &'a str,
+        /// What its device cost; `None` where that is known better.
+        device: Option<Measured>,
     },
     /// A stream was closed.
     Closed {

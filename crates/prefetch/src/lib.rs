@@ -23,6 +23,7 @@ mod objects;
 mod order;
 pub mod page_cache;
 mod patience;
+mod percent;
 mod pipeline;
 mod plan;
 pub mod record;

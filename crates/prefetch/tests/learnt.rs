@@ -348,7 +348,7 @@ fn it_explains_what_it_knows_and_what_it_would_do() {
     reader.share(&[FILE], 100);
     let all = reader.policy.learning().expect("it learns").explain(2);
     assert!(all.iter().all(|class| class.streams == 100 && class.changes == 0), "{all:?}");
-    assert_eq!([&*all[0].class, &*all[1].class], ["all", "files of 4 MiB and more, from the start"]);
+    assert_eq!([&*all[0].class, &*all[1].class], ["all", "files of 4 MiB to 8 MiB, from the start"]);
     for class in &all {
         assert!(class.gain > 1.2 && class.depths_pages.len() <= 4, "{class:?}");
         assert_eq!(class.depths_pages.iter().sum::<u64>(), FILE);

@@ -1,10 +1,12 @@
 //! `foreseek mount`.
 
+mod status;
+
 use super::report::{new_table, report};
 use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_mount::client::{self, Listed};
-use foreseek_mount::{DEFAULT_MEMORY, MountOptions, MountStatus, Policy, Settings, serve};
+use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
 use foreseek_prefetch::serving::MEMORY_LEAST;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// The device below: a built-in profile (see `foreseek devices`) or a file [default: learnt].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
+    /// Leave aside what was learnt when this source was mounted before, and learn it anew.
+    #[arg(long)]
+    forget: bool,
     /// Let nothing be changed through the mount.
     #[arg(long)]
     read_only: bool,
@@ -110,7 +115,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         return report(args.format, &client::list()?, |mounts| list_table(mounts));
     }
     if let Some(point) = &args.status {
-        return report(args.format, &client::status(point)?, status_table);
+        return report(args.format, &client::status(point)?, status::table);
     }
     if let Some(point) = &args.unmount {
         client::unmount(point)?;
@@ -135,7 +140,14 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
     let profile = args.profile.clone().map(absolute_profile).transpose()?;
-    Ok(Settings { mount, policy: args.policy.into(), memory_bytes: args.memory.get(), profile })
+    Ok(Settings {
+        mount,
+        policy: args.policy.into(),
+        memory_bytes: args.memory.get(),
+        profile,
+        state: foreseek_mount::state_directory().map(std::path::absolute).transpose()?,
+        forget: args.forget,
+    })
 }
 
 /// A profile that means the same in the server's working directory; one that there is not is refused
@@ -164,69 +176,6 @@ fn list_table(mounts: &[Listed]) -> String {
             mount.health.to_string(),
             mount.pid.to_string(),
         ]);
-    }
-    table.to_string()
-}
-
-fn status_table(status: &MountStatus) -> String {
-    let mut table = new_table();
-    let mut row = |name: &str, value: String| {
-        table.add_row([name.to_owned(), value]);
-    };
-    let reads = &status.reads;
-    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 };
-    row("mount", format!("{} shows {}", status.mount_point.display(), status.source.display()));
-    row("server", format!("process {}, for {:.0} s", status.pid, status.seconds));
-    row("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known));
-    row("changed by others", format!("{} times", status.foreign_changes));
-    row("policy", reads.policy.clone());
-    row("streams", format!("{} open, {} active", reads.streams_open, reads.streams_active));
-    row("reads", format!("{}, {} ({} failed)", reads.reads, Bytes(reads.read_bytes), reads.failed));
-    row(
-        "prefetch hits",
-        format!(
-            "{:.1} % at once, {:.1} % under way",
-            share(reads.hits, reads.reads),
-            share(reads.joined, reads.reads)
-        ),
-    );
-    row(
-        "fetched",
-        format!(
-            "{}, {} of it ahead; {:.1} % of that wasted",
-            Bytes(reads.fetched_bytes),
-            Bytes(reads.prefetched_bytes),
-            share(reads.wasted_bytes, reads.prefetched_bytes)
-        ),
-    );
-    row(
-        "thrashing",
-        format!(
-            "{:.1} pages a second; {} prefetch misses, {} LRU misses in all",
-            reads.thrashing_pages_per_s, reads.prefetch_misses, reads.lru_misses
-        ),
-    );
-    row("depth", Bytes(reads.depth_bytes).to_string());
-    row(
-        "prefetch cache",
-        format!(
-            "{} of at most {}, memory {}",
-            Bytes(reads.cached_bytes),
-            Bytes(reads.ceiling_bytes),
-            Bytes(reads.memory_bytes)
-        ),
-    );
-    row(
-        "learnt",
-        reads.learnt.map_or("nothing yet".to_owned(), |learnt| {
-            format!(
-                "a switch takes {:.2} ms, then {:.1} MB/s ({} reads)",
-                learnt.switch_ms, learnt.rate_mb_per_s, learnt.samples
-            )
-        }),
-    );
-    for remark in &reads.remarks {
-        row("note", remark.clone());
     }
     table.to_string()
 }

@@ -1,10 +1,12 @@
 //! The engine and what its driver has to remember, behind the lock.
 
+use super::about::Described;
 use super::objects::{Found, Objects, Opening};
 use super::outcome;
 use super::work::{Reply, Token, Work};
 use crate::read_path::{Answer, Change, OpenedFile, Read};
 use foreseek_prefetch::ServingEngine;
+use foreseek_prefetch::depth::Measured;
 use foreseek_prefetch::engine::{
     Command, Commands, Door, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId, Saw,
     StreamId, Urgency,
@@ -43,6 +45,8 @@ pub(super) struct Core {
     next_stream: u64,
     next_request: u64,
     stopped: bool,
+    /// Whether it began with costs of the device that were learnt before.
+    recalled_device: bool,
     pub(super) counts: Counts,
     pub(super) thrashing: Thrashing,
     pub(super) remarks: Vec<String>,
@@ -124,6 +128,7 @@ impl Core {
             next_stream: 0,
             next_request: 0,
             stopped: false,
+            recalled_device: false,
             counts: Counts::default(),
             thrashing: Thrashing::default(),
             remarks: Vec::new(),
@@ -135,11 +140,25 @@ impl Core {
         self.engine.deadline()
     }
 
+    /// Takes up what was learnt before.
+    pub(super) fn recall(&mut self, now: Instant, learnt: &str, device: Option<Measured>, work: &mut Work) {
+        self.recalled_device = device.is_some();
+        self.tell(now, Event::Recalled { learnt, device }, work);
+    }
+
+    /// What the device costs, where that was learnt, now or before.
+    pub(super) fn device(&self) -> Option<Measured> {
+        let stats = self.engine.stats();
+        let learnt = stats.learnt_from > 0 || self.recalled_device;
+        learnt.then_some(Measured { switch: stats.switch, rate: stats.rate })
+    }
+
     pub(super) fn opened(
         &mut self,
         now: Instant,
         opened: &OpenedFile,
         found: Found,
+        described: Option<Described>,
         work: &mut Work,
     ) -> StreamId {
         let stream = StreamId(self.next_stream);
@@ -151,6 +170,9 @@ impl Core {
         }
         self.streams.insert(stream, object);
         self.tell(now, Event::Opened { stream, object, length, who: opened.who, door: Door::Fuse }, work);
+        if let Some(described) = &described {
+            self.tell(now, Event::Described { stream, about: described.about() }, work);
+        }
         match found.layout {
             Some((disk, Ok(layout))) => {
                 if layout.cut_short {

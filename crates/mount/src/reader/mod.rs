@@ -19,6 +19,7 @@
 //! *What the end of a file means.* A version of a file has a length; answers end there, whatever a frame
 //! holds beyond.
 
+mod about;
 mod budget;
 mod chores;
 mod core;
@@ -29,8 +30,10 @@ mod work;
 pub use budget::{Memory, SystemMemory};
 pub use options::{GUESS, ReaderOptions};
 
+use crate::Lessons;
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
-use crate::status::{Learnt, ReadStatus};
+use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
+use about::{Described, Programs};
 use chores::Chores;
 use core::{Core, Pass};
 use foreseek_prefetch::ServingEngine;
@@ -64,6 +67,8 @@ struct Shared {
     /// Set once, right after this was made: its sink knows this.
     reads: OnceLock<Arc<dyn Reads>>,
     processes: Mutex<ProcessWatch>,
+    /// The programs of readers, for a policy that learns.
+    programs: Option<Programs>,
     alarm: chores::Alarm,
     origin: std::time::Instant,
 }
@@ -90,7 +95,8 @@ impl Reader {
         memory: Box<dyn Memory>,
     ) -> std::io::Result<Self> {
         let settings = options.engine_settings();
-        let engine = ServingEngine::new(settings, &options.costs()).map_err(std::io::Error::other)?;
+        let mut engine = ServingEngine::new(settings, &options.costs()).map_err(std::io::Error::other)?;
+        let programs = engine.learning().map(|_| Programs::default());
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let frames = Frames::new(engine.settings().memory).ok_or_else(no_memory)?;
         let mut remarks = Vec::new();
@@ -107,6 +113,7 @@ impl Reader {
             passing: Arena::untouched(PASSING).ok_or_else(no_memory)?,
             reads: OnceLock::new(),
             processes: Mutex::default(),
+            programs,
             alarm: chores::Alarm::default(),
             origin: std::time::Instant::now(),
         });
@@ -115,6 +122,10 @@ impl Reader {
         let _ = shared.reads.set(reads);
         remarks.extend(remark);
         shared.lock().remarks = remarks;
+        if let Some(Lessons { streams, device }) = &options.lessons {
+            let device = device.filter(|_| options.profile.is_none());
+            shared.with(|core, now, work| core.recall(now, streams, device, work));
+        }
         let chores = Chores::start(&shared, memory)?;
         Ok(Self { shared, chores: Mutex::new(Some(chores)) })
     }
@@ -129,7 +140,9 @@ impl ReadPath for Reader {
             Some(file) => Found { file, layout: None },
             None => Found::of(&opened.file),
         };
-        self.shared.with(|core, now, work| core.opened(now, &opened, found, work))
+        let programs = self.shared.programs.as_ref();
+        let described = programs.map(|programs| Described::of(&opened.file, opened.who, programs));
+        self.shared.with(|core, now, work| core.opened(now, &opened, found, described, work))
     }
 
     fn read(&self, read: Read, answer: Answer) {
@@ -149,9 +162,18 @@ impl ReadPath for Reader {
         self.shared.with(|core, now, work| core.changed(now, &change, work));
     }
 
+    fn lessons(&self) -> Option<Lessons> {
+        let mut core = self.shared.lock();
+        let device = core.device();
+        Some(Lessons { streams: core.engine.learning()?.save(), device })
+    }
+
     fn status(&self) -> ReadStatus {
-        let core = self.shared.lock();
-        let stats = core.engine.stats();
+        let mut core = self.shared.lock();
+        let (stats, device) = (core.engine.stats(), core.device());
+        let learning = core.engine.learning();
+        let (classes, known) =
+            learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
             policy: core.engine.settings().policy.clone(),
@@ -169,14 +191,17 @@ impl ReadPath for Reader {
             prefetch_misses: stats.prefetch_missed.get(),
             thrashing_pages_per_s: core.thrashing.rate(),
             depth_bytes: bytes(stats.depth.min(stats.bound)),
+            bound_bytes: bytes(stats.bound),
             ceiling_bytes: bytes(stats.ceiling),
             cached_bytes: bytes(stats.cached),
             memory_bytes: bytes(self.shared.frames.backed()),
-            learnt: (stats.learnt_from > 0).then(|| Learnt {
-                switch_ms: stats.switch.as_millis_f64(),
-                rate_mb_per_s: stats.rate.as_mb_per_second(),
+            learnt: device.map(|device| Learnt {
+                switch_ms: device.switch.as_millis_f64(),
+                rate_mb_per_s: device.rate.as_mb_per_second(),
                 samples: stats.learnt_from,
             }),
+            classes,
+            classes_known: known as u64,
             remarks: core.remarks.clone(),
         }
     }

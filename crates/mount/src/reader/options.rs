@@ -1,5 +1,6 @@
 //! What a reader may be told.
 
+use crate::Lessons;
 use foreseek_device::Profile;
 use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::record::Recorder;
@@ -29,6 +30,8 @@ pub struct ReaderOptions {
     pub memory: Bytes,
     /// The device that the source lies on; without one a [`GUESS`] is made.
     pub profile: Option<Profile>,
+    /// What was learnt by a reader before, to begin with. Of the device only where there is no profile.
+    pub lessons: Option<Lessons>,
     /// Where what the engine is told and says is recorded, if anywhere.
     pub record: Option<PathBuf>,
 }
@@ -37,7 +40,7 @@ impl ReaderOptions {
     /// So much memory for this policy; nothing is known of the device.
     #[must_use]
     pub fn new(policy: &str, memory: Bytes) -> Self {
-        Self { policy: policy.to_owned(), memory, profile: None, record: None }
+        Self { policy: policy.to_owned(), memory, profile: None, lessons: None, record: None }
     }
 
     /// The engine's settings on this machine.

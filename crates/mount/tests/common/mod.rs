@@ -102,7 +102,14 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     let mut options = MountOptions::new(&source, &point);
     options.request_timeout = Some(REQUEST_TIMEOUT);
     change(&mut options);
-    let settings = Settings { mount: options, policy, memory_bytes: MEMORY.get(), profile: None };
+    let settings = Settings {
+        mount: options,
+        policy,
+        memory_bytes: MEMORY.get(),
+        profile: None,
+        state: Some(place.path().join("state")),
+        forget: false,
+    };
     let point = settings.mount.mount_point.clone();
     Some(TestMount { source, plain, point, server: None, settings, group: None, _place: place })
 }

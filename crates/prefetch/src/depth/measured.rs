@@ -36,6 +36,13 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// What a device can be like, as far as these numbers go: for what was read from somewhere.
+    #[must_use]
+    pub fn plausible(switch: Nanos, rate: Rate) -> Option<Self> {
+        let bytes = rate.as_bytes_per_second();
+        (switch <= SWITCH_MOST && (RATES.0..=RATES.1).contains(&bytes)).then_some(Self { switch, rate })
+    }
+
     /// The competitive depth: what passes in the time of a switch.
     #[must_use]
     pub fn depth(&self) -> Bytes {
@@ -78,6 +85,8 @@ const GUESS_FADES: f64 = 24.0;
 const GUESS_AT: [Bytes; 2] = [Bytes::kib(16), Bytes::mib(1)];
 /// The least switch time: a memory's. It keeps the depth from vanishing.
 const SWITCH_LEAST: f64 = 1e-6;
+/// The longest switch that is believed: a tape library's.
+const SWITCH_MOST: Nanos = Nanos::from_secs(600);
 /// Rates are between those of a tape library and of memory, in bytes a second.
 const RATES: (f64, f64) = (1e4, 1e12);
 

@@ -60,6 +60,20 @@ impl Survival {
         Pages(point(self.left.partition_point(|left| *left > 1.0 - share).min(CELLS)))
     }
 
+    /// How long streams are on average that cannot be longer than this.
+    #[must_use]
+    pub fn mean(&self, end: Pages) -> f64 {
+        let mut points = (0..POINTS).map(point).take_while(|point| *point < end.get()).chain([end.get()]);
+        let Some(mut from) = points.next() else { return 0.0 };
+        let mut mean = 0.0;
+        for to in points {
+            // Between two points streams end evenly.
+            mean += (to - from) as f64 * (self.beyond(Pages(from)) + self.beyond(Pages(to))) / 2.0;
+            from = to;
+        }
+        mean
+    }
+
     /// The length from which on it is known of a stream that it has passed the first point of the grid
     /// that no more than such a share of streams passes.
     #[must_use]
@@ -89,6 +103,15 @@ mod tests {
             let longer = lengths.iter().filter(|length| **length > point(at)).count();
             let share = longer as f64 / lengths.len() as f64;
             prop_assert!((survival.beyond(Pages(point(at))) - share).abs() < 1e-9);
+        }
+
+        #[test]
+        fn the_mean_is_that_of_the_lengths(lengths in prop::collection::vec(1..3000u64, 1..400), end in 1..4000u64) {
+            let survival = Survival::of(lengths.iter().map(|length| Pages(*length)));
+            let truth = lengths.iter().map(|length| *length.min(&end)).sum::<u64>() as f64 / lengths.len() as f64;
+            // A length lies somewhere in its cell, which is a quarter of an octave.
+            let mean = survival.mean(Pages(end));
+            prop_assert!((mean - truth).abs() <= truth * 0.25 + 1.0, "{mean}, {truth}");
         }
 
         #[test]

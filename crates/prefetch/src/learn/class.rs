@@ -70,7 +70,7 @@ pub const LEVELS_LIMIT: usize = 5;
 /// What classes go by, as `foreseek reproduce --learnt` has found it (docs/learnt-depth.md): a file's length
 /// and where a stream begins pay, the program a little. The directory costs more streams for learning
 /// than it tells; it is a feature for experiments only. Kinds were not known to any workload that was
-/// tried; where a door does not tell them, that class is the one above it.
+/// tried in virtual time; a mount tells them, and where a door does not, that class is the one above it.
 pub const SCHEME: Scheme = Scheme(&[
     &[],
     &[Feature::Size, Feature::Start],
@@ -121,6 +121,11 @@ impl Common {
         }
     }
 
+    /// How long its longest file can be, where that is a feature of it.
+    pub(super) fn longest(&self) -> Option<Pages> {
+        self.size.map(|octave| Pages((2 << octave.min(50)) - 1))
+    }
+
     /// The features that it goes by.
     fn has(&self, feature: Feature) -> bool {
         match feature {
@@ -150,16 +155,18 @@ impl Common {
 impl fmt::Display for Common {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(self.kind.as_deref().filter(|kind| !kind.is_empty()).map(|kind| format!(".{kind}")));
-        parts.extend(
-            self.size.map(|octave| format!("files of {} and more", Pages(1 << octave.min(50)).bytes())),
-        );
+        let named = |name: &Option<Box<str>>, is: &str, unknown: &str| {
+            name.as_deref()
+                .map(|name| if name.is_empty() { unknown.to_owned() } else { format!("{is}{name}") })
+        };
+        parts.extend(named(&self.kind, ".", "no extension"));
+        parts.extend(self.size.map(|octave| {
+            let from = 1 << octave.min(50);
+            format!("files of {} to {}", Pages(from).bytes(), Pages(from * 2).bytes())
+        }));
         parts.extend(self.start.map(|start| if start { "from the start" } else { "from within" }.to_owned()));
-        parts.extend(
-            self.directory.as_deref().filter(|name| !name.is_empty()).map(|name| format!("in {name}")),
-        );
-        parts
-            .extend(self.program.as_deref().filter(|name| !name.is_empty()).map(|name| format!("by {name}")));
+        parts.extend(named(&self.directory, "in ", "in no directory"));
+        parts.extend(named(&self.program, "by ", "by no known program"));
         if parts.is_empty() {
             return f.write_str("all");
         }
@@ -176,8 +183,10 @@ mod tests {
         let known = Known::of(&About { kind: "c", directory: "/src", program: "cc1" });
         let of = |level: usize| Common::of(SCHEME.0[level], Pages(1500), true, &known);
         assert_eq!(of(0).to_string(), "all");
-        assert_eq!(of(1).to_string(), "files of 4 MiB and more, from the start");
-        assert_eq!(of(3).to_string(), ".c, files of 4 MiB and more, from the start, by cc1");
+        assert_eq!(of(1).to_string(), "files of 4 MiB to 8 MiB, from the start");
+        assert_eq!(of(3).to_string(), ".c, files of 4 MiB to 8 MiB, from the start, by cc1");
+        let unknown = Common::of(SCHEME.0[3], Pages(1), false, &Known::default()).to_string();
+        assert_eq!(unknown, "no extension, files of 4 KiB to 8 KiB, from within, by no known program");
         assert!((0..SCHEME.0.len()).all(|level| of(level).level(SCHEME) == Some(level)));
         assert_eq!(Common { program: Some("x".into()), ..Common::default() }.level(SCHEME), None);
     }

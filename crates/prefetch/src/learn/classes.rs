@@ -211,12 +211,22 @@ impl<K: Default> Classes<K> {
         Survival::of_hazards(hazard)
     }
 
-    /// The same for each class, as it stands: for people.
-    pub(super) fn survivals(&self) -> impl Iterator<Item = (&Class<K>, Survival)> {
-        self.all.iter().enumerate().map(|(at, class)| {
-            let levels: Vec<usize> = self.holders(class).chain([at]).collect();
-            (class, self.blended(&levels))
-        })
+    /// The classes that have seen a stream.
+    pub(super) fn met(&self) -> impl Iterator<Item = &Class<K>> {
+        self.all.iter().filter(|class| class.lengths.seen() > 0)
+    }
+
+    /// How many classes have seen a stream.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.met().count()
+    }
+
+    /// How long the streams of a class are, as it stands: for people.
+    pub(super) fn survival_of(&self, class: &Class<K>) -> Survival {
+        let levels: Vec<usize> =
+            self.holders(class).chain(self.by_key.get(&class.key).map(|at| *at as usize)).collect();
+        self.blended(&levels)
     }
 
     /// The coarser classes that hold one.

@@ -1,6 +1,7 @@
 //! What was learnt and what would be done about it: for people.
 
-use super::Classes;
+use super::class::Common;
+use super::classes::{Class, Classes};
 use crate::competitive::Depths;
 use crate::depth::{Plan, Promise, Survival};
 use foreseek_units::Pages;
@@ -11,7 +12,7 @@ const TOLD: usize = 8;
 const SLOW_START: f64 = crate::stream::SLOW_START.0 as f64;
 
 /// One class.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Explained {
     /// What its streams have in common.
     pub class: String,
@@ -31,15 +32,28 @@ pub struct Explained {
 }
 
 impl<K: Default> Classes<K> {
-    /// The classes that have seen most, at most `limit`, with what the plan of a promise would do. `end` is
-    /// how long files are taken to be of a class that was loaded and not met since, `continuing` what a fetch that continues a stream costs.
+    /// The classes of which most was read, at most `limit`, with what the plan of a promise would do. `end` is
+    /// how long files are taken to be of a class that was loaded and not met since and says nothing of it,
+    /// `continuing` what a fetch that continues a stream costs.
     #[must_use]
     pub fn explain(&self, promise: Promise, end: Pages, continuing: f64, limit: usize) -> Vec<Explained> {
-        let mut all: Vec<_> = self.survivals().filter(|(class, _)| class.lengths.seen() > 0).collect();
-        all.sort_by_key(|(class, _)| std::cmp::Reverse(class.lengths.seen()));
+        let length = |class: &Class<K>| match class.longest {
+            Pages::ZERO => class.common.longest().unwrap_or(end),
+            longest => longest,
+        };
+        let mut all: Vec<_> = self
+            .met()
+            .map(|class| {
+                let (survival, end) = (self.survival_of(class), length(class));
+                let read = class.lengths.seen() as f64 * survival.mean(end);
+                (read.max(1.0).log2().round() as u32, class, survival, end)
+            })
+            .collect();
+        // First the one that holds all; then by octaves, and stable: a class that is about all that a coarser
+        // one holds comes after it.
+        all.sort_by_key(|(read, class, ..)| (class.common != Common::default(), std::cmp::Reverse(*read)));
         all.truncate(limit);
-        let explained = all.into_iter().map(|(class, survival)| {
-            let end = if class.longest.is_zero() { end } else { class.longest };
+        let explained = all.into_iter().map(|(_, class, survival, end)| {
             let (median, most) = (survival.quantile(0.5), survival.quantile(0.9));
             let plan = Plan::solve(survival, promise, end, continuing);
             let depths = plan.sequence(TOLD, end);

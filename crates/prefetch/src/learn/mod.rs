@@ -23,7 +23,7 @@ pub use classes::{CLASSES_LIMIT, Chain, Classes};
 pub use explain::Explained;
 pub use follow::{Follower, Step, Stream};
 pub use lengths::{Lengths, Memory};
-pub use saved::{FORMAT, LoadError, Loaded, TEXT_LIMIT};
+pub use saved::{FORMAT, LoadError, Loaded, TEXT_LIMIT, check};
 
 /// What a policy that learns can be asked for beside its answers.
 pub trait Learning {
@@ -37,6 +37,10 @@ pub trait Learning {
     /// was read before that line is kept: a damaged file costs what it lost and no more.
     fn load(&mut self, text: &str) -> Result<Loaded, LoadError>;
 
-    /// What it knows and would do, a class each, those that have seen most first, at most `limit`.
+    /// What it knows and would do, a class each, those of which most was read first, at most
+    /// `limit`.
     fn explain(&self, limit: usize) -> Vec<Explained>;
+
+    /// How many classes it tells apart that have seen a stream.
+    fn classes(&self) -> usize;
 }

@@ -15,6 +15,7 @@ use super::class::{Common, NAME_LIMIT};
 use super::classes::{CLASSES_LIMIT, Classes};
 use super::lengths::{Lengths, Table};
 use crate::depth::grid::CELLS;
+use crate::percent;
 use std::fmt::Write;
 use std::str::FromStr;
 
@@ -44,6 +45,14 @@ pub struct LoadError {
     pub line: usize,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// Looks at what is to be loaded, as a policy with classes by [`SCHEME`](super::SCHEME) would take it up.
+///
+/// # Errors
+/// As [`Classes::load`].
+pub fn check(text: &str) -> Result<Loaded, LoadError> {
+    Classes::<()>::new(super::SCHEME, super::Memory::Fading).load(text)
 }
 
 impl<K: Default> Classes<K> {
@@ -132,7 +141,7 @@ struct Read {
 fn write_class(text: &mut String, common: &Common, seen: u64) {
     text.push_str("class");
     let Common { size, start, kind, directory, program } = common;
-    let name = |name: &Option<Box<str>>| name.as_deref().map(encoded);
+    let name = |name: &Option<Box<str>>| name.as_deref().map(percent::encoded);
     let fields = [
         ("size", size.map(|size| size.to_string())),
         ("start", start.map(|start| if start { "yes" } else { "no" }.to_owned())),
@@ -186,37 +195,12 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is no number"))
 }
 
-fn encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-/".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02x}");
-        }
-    }
-    text
-}
-
 fn decoded(text: &str) -> Result<Box<str>, String> {
-    let wrong = || format!("'{text}' is no name");
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2).ok_or_else(wrong)?;
-        let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
-        rest = after;
-    }
-    if bytes.len() > NAME_LIMIT {
+    let name = percent::decoded(text).ok_or_else(|| format!("'{text}' is no name"))?;
+    if name.len() > NAME_LIMIT {
         return Err(format!("a name is longer than {NAME_LIMIT} bytes"));
     }
-    String::from_utf8(bytes).map(String::into_boxed_str).map_err(|_| wrong())
+    Ok(name.into_boxed_str())
 }
 
 #[cfg(test)]
@@ -264,7 +248,7 @@ mod tests {
             let text = format!("{MAGIC} {FORMAT}\n{}", lines.join("\n"));
             let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
             let _ = classes.load(&text);
-            let survival = classes.survivals().map(|(_, survival)| survival).next().expect("the one that holds all");
+            let survival = classes.survival_of(classes.iter().next().expect("the one that holds all"));
             prop_assert!((0..2000).all(|x| (0.0..=1.0).contains(&survival.beyond(Pages(x)))));
         }
     }

@@ -2,13 +2,18 @@
 //! line's number.
 
 use super::{FORMAT, MAGIC};
+use crate::depth::Measured;
 use crate::engine::{
     Access, Door, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, ObjectId, QueryId, Refusal,
     RequestId, Saw, StreamId, Who,
 };
+use crate::learn::About;
+use crate::percent;
 use crate::settings::{Order, ParseShareError, Settings};
 use crate::{serving, stream};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{
+    ByteOffset, ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span,
+};
 use serde::de::value::Error as ValueError;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::str::{FromStr, SplitAsciiWhitespace};
@@ -23,6 +28,7 @@ pub(super) struct Parts {
     accesses: Vec<Access>,
     runs: Vec<PageSpan>,
     frames: Vec<FrameId>,
+    names: [String; 3],
 }
 
 /// The first line.
@@ -105,6 +111,19 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             who: Who(fields.number("who")?),
             door: door(fields.word("door")?)?,
         },
+        "described" => {
+            let stream = StreamId(fields.number("stream")?);
+            for (name, key) in parts.names.iter_mut().zip(["kind", "directory", "program"]) {
+                *name = fields.text(key)?;
+            }
+            let [kind, directory, program] = &parts.names;
+            Event::Described { stream, about: About { kind, directory, program } }
+        }
+        "recalled" => {
+            parts.names[0] = fields.text("learnt")?;
+            let device = if fields.words.clone().next().is_some() { Some(fields.measured()?) } else { None };
+            Event::Recalled { learnt: &parts.names[0], device }
+        }
         "closed" => Event::Closed { stream: StreamId(fields.number("stream")?) },
         "placed" => {
             let object = ObjectId(fields.number("object")?);
@@ -209,6 +228,18 @@ impl<'a> Fields<'a> {
         let word = self.word(key)?;
         let value = word.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
         value.ok_or_else(|| format!("'{word}' should be '{key}=...'"))
+    }
+
+    /// The same of a text that was written as one word.
+    fn text(&mut self, key: &str) -> Result<String, Reason> {
+        let word = self.value(key)?;
+        percent::decoded(word).ok_or_else(|| format!("{key}: '{word}' is no text"))
+    }
+
+    fn measured(&mut self) -> Result<Measured, Reason> {
+        let switch = Nanos(number(self.value("switch")?)?);
+        let rate = Rate::bytes_per_second(number(self.value("rate")?)?);
+        Measured::plausible(switch, rate).ok_or_else(|| "no device is like that".to_owned())
     }
 
     fn bytes(&mut self) -> Result<ByteSpan, Reason> {

@@ -194,11 +194,13 @@ fn compare(
 mod tests {
     use super::*;
     use crate::Share;
+    use crate::depth::Measured;
     use crate::engine::{
         Access, Command, Door, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Into,
         ObjectId, QueryId, Refusal, RequestId, Saw, StreamId, Urgency, Who,
     };
-    use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, PageIndex, Pages, Span};
+    use crate::learn::About;
+    use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Rate, Span};
     use proptest::prelude::*;
 
     const HEAD: &str = "foreseek-recording 1\n\
@@ -228,6 +230,7 @@ mod tests {
         let extents = [Extent { page: PageIndex(0), pages: Pages(3), lba: Lba(8) }];
         let access = |object, page, mark| Access { object: ObjectId(object), page: PageIndex(page), mark };
         let accesses = [access(1, 2, false), access(1, 3, true), access(u64::MAX, 3, false)];
+        let device = Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(51.2e6 / 3.0) };
         let runs = [Span::new(PageIndex(1), PageIndex(2)), Span::new(PageIndex(4), PageIndex(9))];
         let events = [
             Event::Opened {
@@ -237,6 +240,12 @@ mod tests {
                 who: Who(4),
                 door: Door::Tune,
             },
+            Event::Described {
+                stream: StreamId(1),
+                about: About { kind: "mp4", directory: "/a b/%c", program: "" },
+            },
+            Event::Recalled { learnt: "foreseek-learnt 1\nclass seen=3\n", device: None },
+            Event::Recalled { learnt: "", device: Some(device) },
             Event::Closed { stream: StreamId(1) },
             Event::Placed { object: ObjectId(2), extents: &extents },
             Event::Placed { object: ObjectId(2), extents: &[] },

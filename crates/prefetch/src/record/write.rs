@@ -3,6 +3,8 @@
 use super::{FORMAT, MAGIC};
 use crate::depth::{Averaging, PageMeasure};
 use crate::engine::{Command, Door, Event, FetchOutcome, FrameId, HintMode, Into, Refusal, Saw, Urgency};
+use crate::learn::About;
+use crate::percent;
 use crate::settings::{Order, Settings};
 use crate::{serving, stream};
 use foreseek_units::{Instant, Pages, Position, Span};
@@ -75,6 +77,17 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
     let _ = match event {
         Event::Opened { stream, object, length, who, door } => {
             write!(line, "opened {} {} {} {} {}", stream.0, object.0, length.0, who.0, door_name(*door))
+        }
+        Event::Described { stream, about: About { kind, directory, program } } => {
+            let [kind, directory, program] = [kind, directory, program].map(|name| percent::encoded(name));
+            write!(line, "described {} kind={kind} directory={directory} program={program}", stream.0)
+        }
+        Event::Recalled { learnt, device } => {
+            let learnt = percent::encoded(learnt);
+            let _ = write!(line, "recalled learnt={learnt}");
+            device.iter().try_for_each(|device| {
+                write!(line, " switch={} rate={}", device.switch.0, device.rate.as_bytes_per_second())
+            })
         }
         Event::Closed { stream } => write!(line, "closed {}", stream.0),
         Event::Placed { object, extents } => {

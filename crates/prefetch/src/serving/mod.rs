@@ -31,7 +31,7 @@
 //!
 //! # What a driver does
 //!
-//! - It tells [`Opened`] (and [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
+//! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
 //!   of [`Serve`], [`Fail`] and [`Pass`], at once or at a later event. A passed read is the driver's to
 //!   make; it is one that is longer than [`READ_LIMIT`], or of a stream that is not open.
 //! - It carries out [`Fetch`], into the named frames, and answers each with one [`Done`] or [`Refused`].
@@ -47,6 +47,8 @@
 //!
 //! [`Saw::Misses`]: crate::engine::Saw::Misses
 //! [`Opened`]: Event::Opened
+//! [`Recalled`]: Event::Recalled
+//! [`Described`]: Event::Described
 //! [`Placed`]: Event::Placed
 //! [`Closed`]: Event::Closed
 //! [`Read`]: Event::Read
@@ -81,6 +83,7 @@ pub use stats::Stats;
 
 use crate::depth::{CostLearner, DeviceCosts, Measured};
 use crate::engine::{Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, StreamId, Who};
+use crate::learn::Learning;
 use crate::objects::{Objects, PageKey, Slot};
 use crate::stream::{self, Ahead, Opened, Prefetcher, UnknownPolicy};
 use flight::Flight;
@@ -174,11 +177,7 @@ impl ServingEngine {
             ceiling: ceiling(&settings, settings.memory, Instant::ZERO),
             activity: Activity::new(),
             active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
-            learner: if settings.overlapping {
-                CostLearner::overlapping(guess)
-            } else {
-                CostLearner::new(guess)
-            },
+            learner: cost_learner(&settings, guess),
             head: Lba(0),
             pause: None,
             stats: Stats::default(),
@@ -217,6 +216,22 @@ impl ServingEngine {
             depth: costs.depth().pages_floor(),
             learnt_from: self.learner.visits(),
             ..self.stats
+        }
+    }
+
+    /// What its policy has learnt: to be saved and explained. `None` for one that learns nothing.
+    pub fn learning(&mut self) -> Option<&mut dyn Learning> {
+        self.prefetcher.learning()
+    }
+
+    /// Takes up what was learnt in another life.
+    fn recall(&mut self, learnt: &str, device: Option<Measured>) {
+        if let Some(learning) = self.prefetcher.learning() {
+            // Who tells it has looked at it before ([`crate::learn::check`]); whatever it says does no harm.
+            let _ = learning.load(learnt);
+        }
+        if let Some(device) = device {
+            self.learner = cost_learner(&self.settings, device);
         }
     }
 
@@ -323,6 +338,11 @@ impl ServingEngine {
     }
 }
 
+/// What learns the device's costs from a guess on.
+fn cost_learner(settings: &Settings, guess: Measured) -> CostLearner {
+    if settings.overlapping { CostLearner::overlapping(guess) } else { CostLearner::new(guess) }
+}
+
 /// The ceiling's controller, of a kernel whose memory is that of the machine.
 fn ceiling(settings: &Settings, most: Pages, now: Instant) -> Ceiling {
     let unit = low_mark(settings.machine);
@@ -346,6 +366,12 @@ impl Engine for ServingEngine {
             Event::Opened { stream, object, length, who, .. } => {
                 self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);
             }
+            Event::Described { stream, about } => {
+                if self.streams.contains_key(&stream) {
+                    self.prefetcher.described(stream, &about);
+                }
+            }
+            Event::Recalled { learnt, device } => self.recall(learnt, device),
             Event::Closed { stream } => self.closed(stream),
             Event::Placed { object, extents } => self.placed(object, extents),
             Event::Read { request, stream, range, who, .. } => self.read(request, stream, range, who, out),

@@ -226,6 +226,10 @@ impl Learning for Learnt {
     fn explain(&self, limit: usize) -> Vec<Explained> {
         self.classes.explain(self.promise(), EXPLAINED, CONTINUING, limit)
     }
+
+    fn classes(&self) -> usize {
+        self.classes.count()
+    }
 }
 
 impl Planned {

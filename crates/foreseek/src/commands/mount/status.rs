@@ -1,0 +1,144 @@
+//! How a mount is doing, as tables.
+
+use super::super::report::new_table;
+use foreseek_mount::{Learnt, MountStatus};
+use foreseek_prefetch::learn::Explained;
+use foreseek_units::{Bytes, Pages};
+
+/// Of the depths of a class as many are shown: by then the row is full.
+const DEPTHS_SHOWN: usize = 5;
+
+/// All of it, for people.
+pub(super) fn table(status: &MountStatus) -> String {
+    let mut text = mount_table(status);
+    if !status.reads.classes.is_empty() {
+        let (told, known) = (status.reads.classes.len(), status.reads.classes_known);
+        let more = if known > told as u64 {
+            format!(", the {told} most read of {known} classes")
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("\n\nHow long reads in a row are, by what is read{more}:\n"));
+        text.push_str(&classes_table(&status.reads.classes));
+    }
+    text
+}
+
+fn classes_table(classes: &[Explained]) -> String {
+    let mut table = new_table();
+    table.set_header(["what is read", "streams", "half within", "9 of 10 within", "will be fetched", "gain"]);
+    for class in classes {
+        let changed = match class.changes {
+            0 => String::new(),
+            changes => format!(", changed {changes} times"),
+        };
+        let depths: Vec<String> = class
+            .depths_pages
+            .iter()
+            .take(DEPTHS_SHOWN)
+            .map(|depth| Pages(*depth).bytes().to_string())
+            .collect();
+        let more = if class.depths_pages.len() > DEPTHS_SHOWN { ", ..." } else { "" };
+        table.add_row([
+            class.class.clone(),
+            format!("{}{changed}", class.streams),
+            Pages(class.median_pages).bytes().to_string(),
+            Pages(class.nine_in_ten_pages).bytes().to_string(),
+            format!("{}{more}", depths.join(", ")),
+            format!("{:+.0} %", (class.gain - 1.0) * 100.0),
+        ]);
+    }
+    table.to_string()
+}
+
+fn device(learnt: Option<Learnt>) -> String {
+    let Some(Learnt { switch_ms, rate_mb_per_s, samples }) = learnt else { return "nothing yet".to_owned() };
+    let from = match samples {
+        0 => "as an earlier mount has learnt".to_owned(),
+        samples => format!("{samples} reads"),
+    };
+    format!("going elsewhere takes {switch_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
+}
+
+fn mount_table(status: &MountStatus) -> String {
+    let mut table = new_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    let reads = &status.reads;
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 };
+    row("mount", format!("{} shows {}", status.mount_point.display(), status.source.display()));
+    row("server", format!("process {}, for {:.0} s", status.pid, status.seconds));
+    row("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known));
+    row("changed by others", format!("{} times", status.foreign_changes));
+    row("policy", reads.policy.clone());
+    row("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active));
+    row(
+        "reads",
+        format!(
+            "{}, {} ({} failed): what the kernel's cache had not",
+            reads.reads,
+            Bytes(reads.read_bytes),
+            reads.failed
+        ),
+    );
+    row(
+        "prefetch hits",
+        format!(
+            "{:.1} % of reads found all they asked for, {:.1} % waited for what was under way",
+            share(reads.hits, reads.reads),
+            share(reads.joined, reads.reads)
+        ),
+    );
+    row(
+        "fetched",
+        format!(
+            "{}, {} of it ahead; {:.1} % of that dropped unused",
+            Bytes(reads.fetched_bytes),
+            Bytes(reads.prefetched_bytes),
+            share(reads.wasted_bytes, reads.prefetched_bytes)
+        ),
+    );
+    row(
+        "thrashing",
+        format!(
+            "{:.1} pages a second fetched again that were dropped unused ({} in all)",
+            reads.thrashing_pages_per_s, reads.prefetch_misses
+        ),
+    );
+    row("read again", format!("{} pages that the kernel's cache had lost", reads.lru_misses));
+    row(
+        "depth",
+        format!(
+            "{} at a time is what pays on this device; memory lets {} be ahead of a stream",
+            Bytes(reads.depth_bytes),
+            Bytes(reads.bound_bytes)
+        ),
+    );
+    row(
+        "prefetch cache",
+        format!(
+            "{}; ceiling {}; memory in use {}",
+            Bytes(reads.cached_bytes),
+            Bytes(reads.ceiling_bytes),
+            Bytes(reads.memory_bytes)
+        ),
+    );
+    row("learnt of the device", device(reads.learnt));
+    let problem = status.kept.as_ref().and_then(|kept| kept.problem.as_ref());
+    if let Some(kept) = &status.kept {
+        let began = match kept.begun_with_classes {
+            0 => "began with nothing learnt".to_owned(),
+            classes => format!("began with {classes} classes learnt before"),
+        };
+        let saved = match kept.saved_seconds_ago {
+            Some(seconds) => format!("saved {seconds:.0} s ago"),
+            None => "nothing saved yet".to_owned(),
+        };
+        row("learnt of streams", format!("{began}; {saved}, in {}", kept.path.display()));
+    }
+    for remark in reads.remarks.iter().chain(problem) {
+        row("note", remark.clone());
+    }
+    table.to_string()
+}

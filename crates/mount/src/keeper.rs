@@ -1,0 +1,395 @@
+//! Keeps what a mount learns in a file, so that the next mount of the same source is not cold.
+//!
+//! ```text
+//! /var/lib/foreseek/learnt/FILESYSTEM-PATH    mode 0600, both as hexadecimal numbers
+//! ```
+//!
+//! The source is known by its file system's identity (that of `statfs`, which ext4, xfs and btrfs keep over
+//! restarts) and its path. A file is replaced as a whole, under another name first, so that whoever ends
+//! in between leaves the last one. It is written by a thread that nothing waits for, each
+//! [`PERIOD`], and once more at the end: a server that is killed loses what it learnt since. Whatever goes
+//! wrong here is a note in `--status` and the log, never an error of the mount.
+//!
+//! The directory is opened before the mount is made: where it lies within what is mounted over itself,
+//! it is reached below the mount, and the server does not wait for itself.
+//!
+//! Of several mounts of one source the one that saved last is remembered.
+
+use crate::lessons::{LENGTH_LIMIT, Lessons};
+use crate::read_path::ReadPath;
+use crate::status::Kept;
+use rustc_hash::FxHasher;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use std::ffi::CString;
+use std::fs::{DirBuilder, File};
+use std::hash::Hasher;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often what was learnt is written: what a killed server loses at most.
+pub(crate) const PERIOD: Duration = Duration::from_secs(30);
+/// Sources of which something is kept; beyond that the one saved longest ago goes. The largest file
+/// takes some 4 MiB, most a few KiB.
+const FILES_MOST: usize = 256;
+
+/// Where what is learnt of a source is kept.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    directory: OwnedFd,
+    name: String,
+    source: PathBuf,
+    /// The file, for people.
+    path: PathBuf,
+}
+
+impl Shelf {
+    /// The place of a source within the directory of state; made where it is not there. The error is a
+    /// sentence for people.
+    pub(crate) fn open(state: &Path, source: &Path) -> Result<Self, String> {
+        let directory = state.join("learnt");
+        let cannot = |error: io::Error| {
+            format!(
+                "what is learnt cannot be kept over a restart: cannot use {}: {error}; let FORESEEK_STATE name a \
+                 directory that can be written",
+                directory.display()
+            )
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(cannot)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(CWD, &directory, flags, Mode::empty());
+        let opened = opened.map_err(|errno| cannot(errno.into()))?;
+        // One that is not there is refused when it is mounted.
+        let source = source.canonicalize().unwrap_or_else(|_| source.to_owned());
+        let file_system = rustix::fs::statvfs(&source).map_or(0, |stat| stat.f_fsid);
+        let mut hasher = FxHasher::default();
+        hasher.write(source.as_os_str().as_bytes());
+        let name = format!("{file_system:016x}-{:016x}", hasher.finish());
+        Ok(Self { path: directory.join(&name), directory: opened, name, source })
+    }
+
+    /// What was kept, and of how many classes; none where nothing was. The error is a sentence.
+    pub(crate) fn load(&self) -> Result<Option<(Lessons, usize)>, String> {
+        let refused = |reason: String| {
+            format!(
+                "what was learnt before is not used: {}, {reason}; it is learnt anew",
+                self.path.display()
+            )
+        };
+        let text = match self.read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(|error| refused(error.to_string()))?,
+        };
+        let parsed = Lessons::parse(&text);
+        parsed.map(Some).map_err(|error| refused(format!("line {}: {}", error.line, error.reason)))
+    }
+
+    fn read(&self) -> io::Result<String> {
+        // What lies there in place of a file must not make a mount wait.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        let mut text = String::new();
+        file.take(LENGTH_LIMIT as u64 + 1).read_to_string(&mut text)?;
+        if text.len() > LENGTH_LIMIT {
+            return Err(io::Error::other(format!("it is longer than {LENGTH_LIMIT} bytes")));
+        }
+        Ok(text)
+    }
+
+    fn save(&self, lessons: &Lessons) -> io::Result<()> {
+        let text = lessons.to_text(&self.source);
+        if text.len() > LENGTH_LIMIT {
+            return Err(io::Error::other(format!("it is longer than {LENGTH_LIMIT} bytes")));
+        }
+        let next = format!("{}.{}", self.name, std::process::id());
+        let written = self
+            .write(&next, &text)
+            .and_then(|()| Ok(rustix::fs::renameat(&self.directory, &next, &self.directory, &self.name)?));
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&self.directory, &next, AtFlags::empty());
+        }
+        written
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&self.directory, name, flags, mode)?);
+        file.write_all(text.as_bytes())?;
+        file.sync_data()
+    }
+
+    /// Removes what was saved longest ago of other sources, where there is too much.
+    fn thin(&self) -> io::Result<()> {
+        let mut files: Vec<(i64, CString)> = Vec::new();
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let stat = rustix::fs::statat(&self.directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+                files.push((stat.st_mtime, entry.file_name().to_owned()));
+            }
+        }
+        files.sort();
+        let many = files.len().saturating_sub(FILES_MOST);
+        for (_, name) in files.iter().filter(|(_, name)| name.as_bytes() != self.name.as_bytes()).take(many) {
+            rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes what a read path learns, again and again.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    shelf: Shelf,
+    reads: Arc<dyn ReadPath>,
+    /// Classes that it began with.
+    begun_with: usize,
+    state: Mutex<State>,
+    ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the file has.
+    kept: Lessons,
+    saved: Option<Instant>,
+    problem: Option<String>,
+}
+
+impl Keeper {
+    /// Begins to keep what is learnt; `begun_with` classes were known.
+    pub(crate) fn start(
+        shelf: Shelf,
+        reads: Arc<dyn ReadPath>,
+        begun_with: usize,
+        period: Duration,
+    ) -> io::Result<Self> {
+        if let Err(error) = shelf.thin() {
+            tracing::warn!("cannot remove what was learnt of too many sources: {error}");
+        }
+        let (state, ending) = (Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { shelf, reads, begun_with, state, ending });
+        let saving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+            loop {
+                if !saving.ending.load(Relaxed) {
+                    std::thread::park_timeout(period);
+                }
+                // A save that begins after the end was told is the last.
+                let last = saving.ending.load(Relaxed);
+                saving.save();
+                if last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> Kept {
+        let state = self.shared.state();
+        Kept {
+            path: self.shared.shelf.path.clone(),
+            begun_with_classes: self.shared.begun_with as u64,
+            saved_seconds_ago: state.saved.map(|saved| saved.elapsed().as_secs_f64()),
+            problem: state.problem.clone(),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// What was learnt is saved a last time.
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("the thread that keeps what is learnt has panicked");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Saves what was learnt, where that is not what was saved.
+    fn save(&self) {
+        let Some(lessons) = self.reads.lessons() else { return };
+        if self.state().kept == lessons {
+            return;
+        }
+        // Not under the lock: who asks how it is does not wait for a disk.
+        let problem = self.shelf.save(&lessons).err().map(|error| {
+            format!("what is learnt cannot be saved: cannot write {}: {error}", self.shelf.path.display())
+        });
+        let mut state = self.state();
+        if problem.is_none() {
+            (state.kept, state.saved) = (lessons, Some(Instant::now()));
+        }
+        if let Some(problem) = problem.as_ref().filter(|problem| state.problem.as_ref() != Some(problem)) {
+            tracing::warn!("{problem}");
+        }
+        state.problem = problem;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_path::{Answer, Change, OpenedFile, Read};
+    use crate::status::ReadStatus;
+    use foreseek_prefetch::engine::StreamId;
+    use std::sync::atomic::AtomicU64;
+
+    /// Learns nothing but what it is made to.
+    #[derive(Default)]
+    struct Pupil(AtomicU64);
+
+    impl Pupil {
+        fn learn(&self, streams: u64) {
+            self.0.store(streams, Relaxed);
+        }
+    }
+
+    impl ReadPath for Pupil {
+        fn opened(&self, _: OpenedFile) -> StreamId {
+            StreamId(0)
+        }
+        fn read(&self, _: Read, _: Answer) {}
+        fn closed(&self, _: StreamId) {}
+        fn changed(&self, _: Change) {}
+        fn lessons(&self) -> Option<Lessons> {
+            let streams = format!("foreseek-learnt 1\nclass seen={}\n", self.0.load(Relaxed));
+            Some(Lessons { streams, device: None })
+        }
+        fn status(&self) -> ReadStatus {
+            ReadStatus::default()
+        }
+        fn stop(&self) {}
+    }
+
+    fn shelf(state: &Path) -> Shelf {
+        Shelf::open(state, Path::new("/")).expect("a place")
+    }
+
+    fn seen(state: &Path) -> Option<String> {
+        let (lessons, classes) = shelf(state).load().expect("whole")?;
+        assert_eq!(classes, 1);
+        lessons.streams.lines().last().map(str::to_owned)
+    }
+
+    /// Waits until something is so; fails if it does not come to be.
+    fn wait_for(what: &str, so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !so() {
+            assert!(Instant::now() < deadline, "no sign of {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn what_is_learnt_is_saved_again_and_again_and_at_the_end() {
+        let state = tempfile::tempdir().expect("a directory");
+        let pupil = Arc::new(Pupil::default());
+        assert_eq!(seen(state.path()), None);
+        let reads: Arc<dyn ReadPath> = Arc::<Pupil>::clone(&pupil);
+        let often = Duration::from_millis(5);
+        let keeper = Keeper::start(shelf(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
+        for streams in [3, 4] {
+            pupil.learn(streams);
+            // Nothing is ended here: this is what a killed server leaves.
+            wait_for("what was learnt", || seen(state.path()) == Some(format!("class seen={streams}")));
+        }
+        assert!(keeper.status().saved_seconds_ago.is_some() && keeper.status().problem.is_none());
+        drop(keeper);
+        let keeper = Keeper::start(shelf(state.path()), reads, 1, PERIOD).expect("a thread");
+        pupil.learn(5);
+        assert_eq!(keeper.status().begun_with_classes, 1);
+        drop(keeper);
+        assert_eq!(seen(state.path()).as_deref(), Some("class seen=5"));
+        let left: Vec<_> = std::fs::read_dir(state.path().join("learnt")).expect("there").collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_in_one_line() {
+        let state = tempfile::tempdir().expect("a directory");
+        let shelf = shelf(state.path());
+        let refused = |reason: &str| {
+            let said = shelf.load().expect_err(reason);
+            let path = shelf.path.display().to_string();
+            assert!(said.contains(reason) && said.contains(&path) && said.lines().count() == 1, "{said}");
+        };
+        for (text, reason) in [
+            (&b"garbage"[..], "line 1: it should read 'foreseek-mount-learnt 1'"),
+            (b"foreseek-mount-learnt 7\n", "line 1: its format is '7', this version reads 1"),
+            (
+                b"foreseek-mount-learnt 1\nsource /\nforeseek-learnt 1\nclass seen=x\nend\n",
+                "line 4: 'x' is no number",
+            ),
+            (b"\xff\xfe", "UTF-8"),
+        ] {
+            std::fs::write(&shelf.path, text).expect("written");
+            refused(reason);
+        }
+        File::create(&shelf.path).and_then(|file| file.set_len(LENGTH_LIMIT as u64 + 1)).expect("made");
+        refused("it is longer than");
+        std::fs::remove_file(&shelf.path).expect("removed");
+        std::fs::create_dir(&shelf.path).expect("made");
+        refused("it is no file");
+        std::fs::remove_dir(&shelf.path).expect("removed");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(CWD, &shelf.path, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+        refused("it is no file");
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_it_says_so_until_it_can() {
+        let state = tempfile::tempdir().expect("a directory");
+        let file = state.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        let said = Shelf::open(&file, Path::new("/")).expect_err("no directory");
+        assert!(said.contains("FORESEEK_STATE"), "{said}");
+        // What stands in the way of the file is the same to root as to anybody.
+        let shelf = shelf(state.path());
+        let path = shelf.path.clone();
+        std::fs::create_dir(&path).expect("made");
+        let often = Duration::from_millis(5);
+        let keeper = Keeper::start(shelf, Arc::new(Pupil::default()), 0, often).expect("a thread");
+        let told = |keeper: &Keeper| keeper.status().problem;
+        wait_for("the problem", || told(&keeper).is_some_and(|problem| problem.contains("cannot write")));
+        std::fs::remove_dir(&path).expect("removed");
+        wait_for("its end", || told(&keeper).is_none() && keeper.status().saved_seconds_ago.is_some());
+    }
+
+    #[test]
+    fn no_more_sources_are_remembered_than_may_be() {
+        let state = tempfile::tempdir().expect("a directory");
+        let shelf = shelf(state.path());
+        for other in 0..FILES_MOST + 10 {
+            std::fs::write(shelf.path.with_file_name(format!("{other}")), "").expect("written");
+        }
+        std::fs::write(&shelf.path, "").expect("written");
+        shelf.thin().expect("it can");
+        let left = std::fs::read_dir(state.path().join("learnt")).expect("there").count();
+        assert!(left == FILES_MOST && shelf.path.exists(), "{left}");
+    }
+}

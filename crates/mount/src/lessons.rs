@@ -1,0 +1,138 @@
+//! What a read path has learnt, as a text that outlives it.
+//!
+//! ```text
+//! foreseek-mount-learnt 1
+//! source /data
+//! device 10500001 51200000
+//! foreseek-learnt 1
+//! class size=10 start=yes kind=mp4 seen=129
+//! cell 8 128.4 127.1
+//! end
+//! ```
+//!
+//! The source is told for people. The device's numbers are its switch time in nanoseconds and its rate
+//! in bytes a second; the line is left out where nothing was learnt of it. What follows is the policy's own
+//! ([`foreseek_prefetch::learn`]), and the last line shows that nothing was cut off. A text may come from anywhere: what does not hold in every line is
+//! refused as a whole, with the line and the reason.
+
+use foreseek_prefetch::depth::Measured;
+use foreseek_prefetch::learn::{LoadError, TEXT_LIMIT, check};
+use foreseek_units::{Nanos, Rate};
+use std::path::Path;
+
+/// The version of the text that this one writes, and the only one that it reads.
+const FORMAT: u32 = 1;
+/// What the first line begins with.
+const MAGIC: &str = "foreseek-mount-learnt";
+/// The longest text that is read or written: the policy's own and a head with a long path.
+pub(crate) const LENGTH_LIMIT: usize = TEXT_LIMIT + (16 << 10);
+/// The last line.
+const END: &str = "end\n";
+/// The most lines of a head.
+const HEAD_LINES: usize = 3;
+
+/// What was learnt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lessons {
+    /// What the policy has learnt of streams, as it saves it.
+    pub streams: String,
+    /// What the device cost, where that was learnt.
+    pub device: Option<Measured>,
+}
+
+impl Lessons {
+    /// The text of it, learnt of this source.
+    pub(crate) fn to_text(&self, source: &Path) -> String {
+        let source = source.to_string_lossy().escape_debug().to_string();
+        let device = self.device.map_or(String::new(), |device| {
+            format!("device {} {}\n", device.switch.get(), device.rate.as_bytes_per_second())
+        });
+        format!("{MAGIC} {FORMAT}\nsource {source}\n{device}{}{END}", self.streams)
+    }
+
+    /// What such a text says, and of how many classes.
+    pub(crate) fn parse(text: &str) -> Result<(Self, usize), LoadError> {
+        let wrong = |line: usize, reason: String| LoadError { line, reason };
+        let mut rest = text;
+        let mut device = None;
+        for number in 1..=HEAD_LINES {
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            match line.split_once(' ') {
+                Some((MAGIC, version)) if number == 1 && version.trim() == FORMAT.to_string() => {}
+                Some((MAGIC, version)) if number == 1 => {
+                    return Err(wrong(1, format!("its format is '{version}', this version reads {FORMAT}")));
+                }
+                _ if number == 1 => return Err(wrong(1, format!("it should read '{MAGIC} {FORMAT}'"))),
+                Some(("source", _)) => {}
+                Some(("device", costs)) => {
+                    let costs = measured(costs).ok_or_else(|| "no device is like that".to_owned());
+                    device = Some(costs.map_err(|reason| wrong(number, reason))?);
+                }
+                _ => break,
+            }
+            rest = after;
+        }
+        let head = text[..text.len() - rest.len()].lines().count();
+        let lines = text.lines().count();
+        let rest =
+            rest.strip_suffix(END).ok_or_else(|| wrong(lines.max(1), "it ends in the middle".to_owned()))?;
+        let loaded = check(rest).map_err(|error| wrong(error.line + head, error.reason))?;
+        Ok((Self { streams: rest.to_owned(), device }, loaded.classes))
+    }
+}
+
+fn measured(costs: &str) -> Option<Measured> {
+    let (switch, rate) = costs.trim().split_once(' ')?;
+    Measured::plausible(Nanos(switch.parse().ok()?), Rate::bytes_per_second(rate.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STREAMS: &str = "foreseek-learnt 1\nclass seen=3\ncell 0 3 1\n";
+
+    #[test]
+    fn what_was_written_is_read() {
+        let device = Some(Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(1e8 / 3.0) });
+        for device in [None, device] {
+            let lessons = Lessons { streams: STREAMS.to_owned(), device };
+            let text = lessons.to_text(Path::new("/data\nclass seen=9"));
+            assert_eq!(Lessons::parse(&text), Ok((lessons, 1)));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, line, reason) in [
+            (String::new(), 1, "it should read 'foreseek-mount-learnt 1'"),
+            (STREAMS.to_owned(), 1, "it should read 'foreseek-mount-learnt 1'"),
+            (format!("{MAGIC} 2\nsource /\n{STREAMS}"), 1, "its format is '2', this version reads 1"),
+            (format!("{MAGIC} 1\nsource /\ndevice 5 NaN\n{STREAMS}"), 3, "no device is like that"),
+            (
+                format!("{MAGIC} 1\nsource /\ndevice 5 5e6\n{STREAMS}cell 1\nend\n"),
+                7,
+                "a cell has three numbers",
+            ),
+            (format!("{MAGIC} 1\nsource /\nend\n"), 3, "it is empty"),
+            (format!("{MAGIC} 1\nsource /\n{STREAMS}"), 5, "it ends in the middle"),
+        ] {
+            let error = Lessons::parse(&text).expect_err(&text);
+            assert_eq!((error.line, error.reason.as_str()), (line, reason), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_says_nothing_panics(
+            lines in prop::collection::vec(
+                prop_oneof![
+                    Just(format!("{MAGIC} 1")), Just("source /a".to_owned()), Just("foreseek-learnt 1".to_owned()),
+                    "device [0-9a-z. -]{0,12}", "class( seen=[0-9]{1,22})?", "cell [0-9.]{0,9}", ".{0,12}",
+                ], 0..8),
+        ) {
+            let _ = Lessons::parse(&lines.join("\n"));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is known of an opened file beside its length: its kind, its directory, the program that opened it.
+//!
+//! It is looked up when a file is opened, once; reads do not wait for it. The name is the one that the
+//! kernel has for the opened file: whatever it was renamed to, and none where a file system has lost it.
+//! The program is the process's own name (`comm`), and not that of the thread, of which pools have many; it
+//! is remembered for [`REMEMBERED`], so that a program that opens thousands of files is looked at once.
+//!
+//! Limits: what a process opened within that time before it became another program (`exec`) gives
+//! the new one's files the old one's name; a process of another pid namespace has none.
+
+use foreseek_prefetch::engine::Who;
+use foreseek_prefetch::learn::About;
+use rustc_hash::FxHashMap;
+use rustix::fd::AsRawFd;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For how long a thread is taken to run the same program.
+const REMEMBERED: Duration = Duration::from_secs(1);
+/// Threads whose program is remembered: the thousand readers that a mount is made for.
+const THREADS_MOST: usize = 1024;
+/// The longest extension that tells a kind of files (`safetensors` has 11); what is longer is a
+/// name that has a dot in it.
+const KIND_LIMIT: usize = 12;
+/// What the kernel adds to the name of a file that has none any more.
+const DELETED: &str = " (deleted)";
+
+/// What is known of an opened file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Described {
+    kind: String,
+    directory: String,
+    program: Arc<str>,
+}
+
+impl Described {
+    /// What is known of a file that this thread has opened.
+    pub(super) fn of(file: &File, who: Who, programs: &Programs) -> Self {
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+        let name = link.to_string_lossy();
+        let path = Path::new(name.strip_suffix(DELETED).unwrap_or(&name));
+        let directory = path.parent().map(|parent| parent.to_string_lossy().into_owned());
+        Self {
+            kind: path.file_name().map(kind).unwrap_or_default(),
+            directory: directory.unwrap_or_default(),
+            program: programs.of(who),
+        }
+    }
+
+    pub(super) fn about(&self) -> About<'_> {
+        About { kind: &self.kind, directory: &self.directory, program: &self.program }
+    }
+}
+
+/// The kind of a file by its name: the last extension that is no number, as in `libc.so.6`.
+fn kind(name: &OsStr) -> String {
+    let name = name.to_string_lossy();
+    let mut parts = name.trim_start_matches('.').rsplit('.');
+    let numbered = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(last) = parts.find(|part| !numbered(part)) else { return String::new() };
+    // The first part is the name itself.
+    let plain = last.len() <= KIND_LIMIT && last.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if plain && parts.next().is_some() { last.to_ascii_lowercase() } else { String::new() }
+}
+
+/// The programs that threads run.
+#[derive(Debug, Default)]
+pub(super) struct Programs(Mutex<FxHashMap<u32, (Instant, Arc<str>)>>);
+
+impl Programs {
+    fn of(&self, who: Who) -> Arc<str> {
+        let now = Instant::now();
+        let known = |threads: &FxHashMap<u32, (Instant, Arc<str>)>| {
+            let (since, program) = threads.get(&who.0)?;
+            (now.duration_since(*since) < REMEMBERED).then(|| Arc::clone(program))
+        };
+        let threads = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = known(&threads()) {
+            return program;
+        }
+        // Two threads that look at once do no harm.
+        let program: Arc<str> = look(who.0).unwrap_or_default().into();
+        let mut threads = threads();
+        if threads.len() >= THREADS_MOST {
+            threads.clear();
+        }
+        threads.insert(who.0, (now, Arc::clone(&program)));
+        program
+    }
+}
+
+/// The name of the process that a thread belongs to.
+fn look(thread: u32) -> Option<String> {
+    let status = std::fs::read(format!("/proc/{thread}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim();
+    let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_is_the_last_extension_that_tells_one() {
+        for (name, expected) in [
+            ("a.MP4", "mp4"),
+            ("a.tar.gz", "gz"),
+            ("libc.so.6.1", "so"),
+            ("messages.1", ""),
+            ("Makefile", ""),
+            (".bashrc", ""),
+            (".config.toml", "toml"),
+            ("report.", ""),
+            ("a.b c", ""),
+            ("blob.0123456789abcdef", ""),
+            ("", ""),
+        ] {
+            assert_eq!(kind(OsStr::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_opened_file_is_described_by_the_name_that_it_has_now() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (before, after) = (place.path().join("a.txt"), place.path().join("b.dat"));
+        let file = File::create(&before).expect("made");
+        let programs = Programs::default();
+        let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let of = || Described::of(&file, Who(thread), &programs);
+        assert_eq!((of().kind.as_str(), Path::new(&of().directory)), ("txt", place.path()));
+        std::fs::rename(&before, &after).expect("renamed");
+        assert_eq!(of().kind, "dat");
+        std::fs::remove_file(&after).expect("removed");
+        assert_eq!(of().kind, "dat", "it had that name last");
+        // Of this test's thread the process's name is told.
+        let own = std::fs::read_to_string("/proc/self/comm").expect("it runs");
+        assert_eq!(of().program.as_ref(), own.trim_end());
+        assert_eq!(Described::of(&file, Who(0), &programs).about().program, "");
+    }
+
+    #[test]
+    fn a_program_is_looked_at_once_in_a_while_and_no_more_are_remembered_than_may_be() {
+        let programs = Programs::default();
+        for thread in 0..3 * THREADS_MOST as u32 {
+            programs.of(Who(u32::MAX - thread));
+        }
+        let remembered = programs.0.lock().expect("no panic").len();
+        assert!((1..=THREADS_MOST).contains(&remembered), "{remembered}");
+    }
+}
