@@ -57,7 +57,7 @@ impl Below {
     /// `foreseek mount`.
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.arg("mount").env("FORESEEK_RUN", self.lab.path("run"));
+        command.arg("mount").env("FORESEEK_RUN", self.lab.path("run")).env("FORESEEK_STATE", "");
         command
     }
 
