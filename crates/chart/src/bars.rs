@@ -25,7 +25,7 @@ pub struct Bars {
     pub across: String,
     /// What the upright axis shows, with its unit.
     pub upright: String,
-    /// The names of the series.
+    /// The names of the series; none where one only keeps a colour from the others.
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
@@ -43,7 +43,7 @@ impl Bars {
         let width = (RIGHT - LEFT) / self.groups.len().max(1) as f64;
         for (number, group) in self.groups.iter().enumerate() {
             let left = LEFT + width * number as f64;
-            group.draw(&mut svg, left, width, values);
+            group.draw(&mut svg, left, width, values, &names);
         }
         frame::end(&mut svg, &self.across);
         svg
@@ -51,12 +51,13 @@ impl Bars {
 }
 
 impl Group {
-    fn draw(&self, svg: &mut String, left: f64, width: f64, values: Axis) {
+    fn draw(&self, svg: &mut String, left: f64, width: f64, values: Axis, names: &[&str]) {
         frame::tick(svg, left + width / 2.0, &self.name);
-        let bar = width * TAKEN / self.bars.len().max(1) as f64;
-        for (series, (value, low, high)) in self.bars.iter().enumerate().filter(|(_, bar)| bar.0.is_finite())
-        {
-            let x = left + width * (1.0 - TAKEN) / 2.0 + bar * series as f64;
+        let named = || self.bars.iter().zip(names).enumerate().filter(|(_, (_, name))| !name.is_empty());
+        let bar = width * TAKEN / named().count().max(1) as f64;
+        let placed = named().enumerate().filter(|(_, (_, (bar, _)))| bar.0.is_finite());
+        for (place, (series, ((value, low, high), _))) in placed {
+            let x = left + width * (1.0 - TAKEN) / 2.0 + bar * place as f64;
             let top = values.at(value.max(0.0));
             // Writing to a String cannot fail.
             let _ = writeln!(

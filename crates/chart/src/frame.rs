@@ -50,10 +50,11 @@ pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str]
     values
 }
 
-/// The names beside pieces of their lines, in as many rows as they take; two fit above the curves.
+/// The names beside pieces of their lines, in as many rows as they take; two fit above the curves. What has
+/// no name is left out.
 fn legend(svg: &mut String, names: &[&str]) {
     let (mut x, mut y) = (LEFT - 40.0, LEGEND);
-    for (series, name) in names.iter().enumerate() {
+    for (series, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
         if x > LEFT - 40.0 && x + 22.0 + width(name) > WIDTH {
             (x, y) = (LEFT - 40.0, y + 18.0);
         }
@@ -103,6 +104,7 @@ mod tests {
             svg.lines().filter_map(foot).collect::<Vec<_>>()
         };
         assert_eq!(rows(&["one", "two"]), ["50", "50"]);
+        assert_eq!(rows(&["one", "", "two"]), ["50", "50"], "what has no name has no place");
         let long = "x".repeat(50);
         assert_eq!(rows(&["one", &long, "two", &long]), ["50", "50", "50", "68"]);
         assert_eq!(

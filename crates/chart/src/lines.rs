@@ -21,7 +21,7 @@ pub struct Point {
 /// One curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Its name in the legend; none where it only keeps a colour from the others.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
@@ -75,7 +75,7 @@ impl Lines {
         let largest = points().map(|point| point.y.max(point.high)).fold(0.0, f64::max);
         let values = frame::begin(&mut svg, &self.title, &self.upright, &names, largest);
         let level = self.level(points().map(|point| point.x).collect(), &mut svg);
-        for (number, series) in self.series.iter().enumerate() {
+        for (number, series) in self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
             draw(&mut svg, &class(number), series, &level, values);
         }
         frame::end(&mut svg, &self.across);
