@@ -7,6 +7,7 @@
 //!
 //! [`layout`] says where the files lie.
 
+mod desktop_mix;
 mod draw;
 mod error;
 mod index_search;
@@ -40,6 +41,7 @@ const REGISTRY: &[(&str, Make)] = &[
     ("index-search", index_search::index_search),
     ("media-server", media_server::media_server),
     ("sequence-search", sequence_search::sequence_search),
+    ("desktop-mix", desktop_mix::desktop_mix),
     ("small-read", probe::small_read),
     ("cp5", utilities::utilities),
     ("cp50", utilities::utilities),

@@ -105,6 +105,7 @@ const HEADS: &[(&str, u64)] = &[
     ("index-search", 0x99b1_2c3a_4d5a_c15a),
     ("media-server", 0x358e_7ec1_c959_1339),
     ("sequence-search", 0x88b7_314c_fe18_f2f6),
+    ("desktop-mix", 0x0a09_50d0_6c94_4d03),
     ("small-read", 0x34d5_8386_9df2_0207),
     ("cp5", 0xff91_8a0c_6abf_5563),
     ("cp50", 0x2552_1625_fec2_9505),
