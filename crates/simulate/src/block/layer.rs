@@ -9,7 +9,8 @@
 //! - *Pool.* So many requests of each direction exist. A submitter that finds none sleeps, and the
 //!   queue is unplugged for it. A submission that the pool holds in part is taken, and its other
 //!   pieces follow as requests become free; nobody else of that direction is let in before, but a
-//!   process for whose request the scheduler keeps the device idle.
+//!   process for whose request the scheduler keeps the device idle. Who finds a request free, by coming
+//!   or by having slept for it, takes up to a batch of them (2.6's `ioc_batching`).
 //! - *Plug.* The first request that comes to an empty queue plugs it: nothing goes to the device
 //!   until enough requests wait, somebody waits for one ([`BlockLayer::unplug`]), the time is over,
 //!   or a request completes (drivers run their queue then).
@@ -244,11 +245,15 @@ impl BlockLayer {
         range.split(range.start + self.piece())
     }
 
-    /// Makes requests of a submission's pieces until none is free; answers what is left then.
+    /// Makes requests of a submission's pieces until none is free; answers what is left then. A submitter
+    /// that finds one free takes up to a batch of them, up to half a pool beyond the limit.
     fn feed(&mut self, now: Instant, mut rest: Rest) -> Option<Rest> {
+        let (used, Settings { requests, batch, .. }) = (self.used[side(rest.template.op)], self.settings);
+        let limit = if used < requests { (used + batch).clamp(requests, requests * 3 / 2) } else { requests };
         loop {
             let (piece, after) = self.cut(rest.range);
-            if !self.place(now, rest.owner, Request { range: piece, at: now, ..rest.template }) {
+            let piece = Request { range: piece, at: now, ..rest.template };
+            if !self.place(now, rest.owner, piece, limit) {
                 self.unplug(now);
                 return Some(rest);
             }
@@ -260,14 +265,14 @@ impl BlockLayer {
     }
 
     /// Puts a piece into a waiting request or a new one, if there is any.
-    fn place(&mut self, now: Instant, owner: usize, piece: Request) -> bool {
+    fn place(&mut self, now: Instant, owner: usize, piece: Request, limit: usize) -> bool {
         if let Some(id) = self.neighbour(&piece) {
             self.metrics.merges += 1;
             self.slots[id.0 as usize].owners.push(owner);
             self.grow(now, id, piece.range);
             return true;
         }
-        if self.used[side(piece.op)] >= self.settings.requests && !self.awaits(piece.who) {
+        if self.used[side(piece.op)] >= limit && !self.awaits(piece.who) {
             return false;
         }
         if self.scheduler.waiting() == 0 && self.plugged.is_none() {

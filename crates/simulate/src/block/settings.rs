@@ -18,6 +18,9 @@ pub struct Settings {
     pub unplug_at: usize,
     /// A queue stays plugged no longer than this.
     pub unplug_after: Nanos,
+    /// How many requests a submitter may take at once that finds one free, up to half a pool more than there
+    /// are: 32 in the kernels (`BLK_BATCH_REQ`). With 1 each is given out by itself.
+    pub batch: usize,
     /// How many requests the driver keeps in the device: 1 for IDE, a few for SCSI with tags.
     pub in_device: usize,
 }
@@ -34,6 +37,7 @@ impl Settings {
         largest: Sectors(255),
         unplug_at: 4,
         unplug_after: Nanos::from_millis(3),
+        batch: 1,
         in_device: 1,
     };
 

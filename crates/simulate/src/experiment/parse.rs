@@ -121,6 +121,7 @@ struct WrittenBlock {
     largest_sectors: Option<u64>,
     unplug_at: Option<usize>,
     unplug_after_ms: Option<f64>,
+    batch: Option<usize>,
     in_device: Option<usize>,
 }
 
@@ -337,10 +338,12 @@ impl Reader<'_> {
         to.largest = given.largest_sectors.map_or(to.largest, Sectors);
         to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
+        to.batch = given.batch.unwrap_or(to.batch);
         to.in_device = given.in_device.unwrap_or(to.in_device);
         let limits = [
             ("block.requests", to.requests as u64, REQUESTS_LIMIT),
             ("block.largest_sectors", to.largest.get(), FETCH_LIMIT * SECTORS_PER_PAGE),
+            ("block.batch", to.batch as u64, REQUESTS_LIMIT),
             ("block.in_device", to.in_device as u64, REQUESTS_LIMIT),
         ];
         match limits.into_iter().find(|(_, value, most)| !(1..=*most).contains(value)) {

@@ -149,6 +149,26 @@ fn a_submission_that_the_pool_holds_in_part_goes_on_as_requests_become_free() {
     assert_eq!(rig.completed(), [(0, 40 * MS)]);
 }
 
+/// With a batch of 1 the pool is the limit. Whoever finds a request free with a kernel's batch of 32 takes all
+/// that it needs, but for what would be more than half a pool beyond the limit; nobody follows until one is free.
+#[test]
+fn who_finds_a_request_free_takes_a_batch_of_them() {
+    for (batch, pieces, waiting) in [(1, 3, 3), (2, 3, 4), (32, 3, 5), (32, 20, 5)] {
+        let settings = Settings { requests: 4, batch, ..Settings::LINUX_2_6_3 };
+        let mut rig = rig(settings);
+        for n in 0..3 {
+            assert!(rig.read(at(0), sectors(n * 10_000, 8), 1).is_some());
+        }
+        assert!(rig.read(at(0), sectors(90_000, pieces * 248), 2).is_some());
+        assert_eq!(rig.layer.waiting(), waiting, "a batch of {batch}, {pieces} pieces");
+        assert!(!rig.layer.room(Op::Read));
+        rig.advance(at(10));
+        assert!(!rig.layer.room(Op::Read) && rig.layer.waiting() >= 2);
+        rig.finish();
+        assert_eq!(rig.completed().len(), 4);
+    }
+}
+
 #[test]
 fn the_driver_keeps_as_many_requests_in_the_device_as_it_is_set_to_and_no_more_than_fit() {
     for (in_device, fit, at_once) in [(1, 32, 1), (3, 32, 3), (8, 2, 2)] {

@@ -305,10 +305,11 @@ proptest! {
     fn the_block_layer_serves_exactly_what_was_submitted(
         name in names(),
         requests in 1..12usize,
+        batch in 1..8usize,
         in_device in 1..5usize,
         submissions in prop::collection::vec((0..5 * MS, 0..3u32, 0..60u64, 1..90u64, any::<bool>()), 1..80),
     ) {
-        let settings = Settings { requests, in_device, ..Settings::LINUX_2_6_3 };
+        let settings = Settings { requests, batch, in_device, ..Settings::LINUX_2_6_3 };
         let mut rig = Rig::new(settings, scheduler::by_name(name).expect("known"), Nanos(MS));
         let (mut now, mut tags, mut wanted) = (Instant::ZERO, BTreeSet::new(), BTreeMap::<u64, usize>::new());
         for (after, who, place, pages, write) in submissions {
