@@ -12,6 +12,21 @@ use foreseek_units::{Lba, Sectors};
 const BUCKET: usize = 8;
 /// Seconds over which processor use is averaged in a chart of it.
 const USE_SECONDS: usize = 2;
+/// The policies in the order in which they are shown: each has one colour in all figures, whatever others are
+/// shown with it.
+const COLOURS: [&str; 11] = [
+    "linux-2.6.3",
+    "on-demand",
+    "aggressive",
+    "competitive",
+    "competitive-without-slow-start",
+    "learnt",
+    "oracle",
+    "learnt-told",
+    "competitive+cpem",
+    "linux-2.6.10",
+    "linux-2.6.18",
+];
 /// Points of a device's curve: more than a chart's width can tell apart.
 const CURVE_POINTS: u32 = 200;
 
@@ -84,23 +99,28 @@ impl Chart {
         }
         let across = "requests at a time".to_owned();
         let upright = unit(metric);
+        let series = of_policies(series);
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
     }
 
     fn bars(&self, results: &[&Results]) -> Option<String> {
         let metric = Metric::by_name(&self.metric)?;
-        let mut policies: Vec<&Policy> = Vec::new();
+        let mut policies: Vec<Option<&Policy>> = Vec::new();
         for point in results.iter().flat_map(|results| &results.points) {
-            if self.shows(&point.policy) && !policies.contains(&&point.policy) {
-                policies.push(&point.policy);
+            if self.shows(&point.policy) && !policies.contains(&Some(&point.policy)) {
+                policies.push(Some(&point.policy));
             }
         }
+        let policies = in_colours(policies, |policy| policy.map(ToString::to_string).unwrap_or_default());
         let mut groups: Vec<Group> = Vec::new();
         for results in results {
             let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
             devices.dedup();
             for device in &devices {
-                let bars = policies.iter().map(|policy| self.bar(results, device, policy, metric)).collect();
+                let bar = |policy: &Option<&Policy>| {
+                    policy.map_or(NO_BAR, |policy| self.bar(results, device, policy, metric))
+                };
+                let bars = policies.iter().map(bar).collect();
                 let name = if devices.len() > 1 { *device } else { results.workload.as_str() };
                 groups.push(Group { name: name.to_owned(), bars });
             }
@@ -109,7 +129,8 @@ impl Chart {
             Some(policy) => format!("over that of {policy}"),
             None => unit(metric),
         };
-        let series = policies.iter().map(ToString::to_string).collect();
+        let name = |policy: &Option<&Policy>| policy.map(ToString::to_string).unwrap_or_default();
+        let series = policies.iter().map(name).collect();
         Some(Bars { title: self.title.clone(), across: String::new(), upright, series, groups }.to_svg())
     }
 
@@ -125,7 +146,7 @@ impl Chart {
             Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
-        summary.map_or((f64::NAN, 0.0, 0.0), |value| (value.mean, value.low, value.high))
+        summary.map_or(NO_BAR, |value| (value.mean, value.low, value.high))
     }
 
     /// The points at the chart's concurrency level: one a policy that it shows.
@@ -158,7 +179,7 @@ impl Chart {
             let points = buckets.iter().enumerate().map(share).collect();
             Series { name: point.policy.to_string(), points, mark: Mark::Line }
         });
-        self.over("pages of a fetch, 8 a bucket", "% of fetches", series.collect())
+        self.over("pages of a fetch, 8 a bucket", "% of fetches", of_policies(series.collect()))
     }
 
     fn processor_use(&self, results: &Results) -> Option<String> {
@@ -176,13 +197,42 @@ impl Chart {
             });
             Some(Series { name: point.policy.to_string(), points: means.collect(), mark: Mark::Line })
         });
-        self.over("seconds", "% of both processors", series.collect())
+        self.over("seconds", "% of both processors", of_policies(series.collect()))
     }
 
     fn over(&self, across: &str, upright: &str, series: Vec<Series>) -> Option<String> {
         let (across, upright) = (across.to_owned(), upright.to_owned());
         Some(Lines { title: self.title.clone(), across, scale: Across::Linear, upright, series }.to_svg())
     }
+}
+
+/// A bar that is not there.
+const NO_BAR: (f64, f64, f64) = (f64::NAN, 0.0, 0.0);
+
+/// Curves of policies, each in its own colour.
+pub(crate) fn of_policies(series: Vec<Series>) -> Vec<Series> {
+    let placed = in_colours(series.into_iter().map(Some).collect(), |series| {
+        series.as_ref().map(|series| series.name.clone()).unwrap_or_default()
+    });
+    let nobody = || Series { name: String::new(), points: Vec::new(), mark: Mark::Line };
+    placed.into_iter().map(|series| series.unwrap_or_else(nobody)).collect()
+}
+
+/// Each at the place of its policy's colour, with gaps where others would be; those that have no colour of their
+/// own come last.
+fn in_colours<T>(shown: Vec<Option<T>>, name: impl Fn(&Option<T>) -> String) -> Vec<Option<T>> {
+    let mut placed: Vec<Option<T>> = COLOURS.iter().map(|_| None).collect();
+    let mut others = Vec::new();
+    for one in shown {
+        match COLOURS.iter().position(|policy| *policy == name(&one)) {
+            Some(at) => placed[at] = one,
+            None => others.push(one),
+        }
+    }
+    placed.extend(others);
+    let used = placed.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    placed.truncate(used);
+    placed
 }
 
 /// What an axis of a metric says.
@@ -202,6 +252,24 @@ fn unit(metric: &Metric) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_has_one_colour_whatever_it_is_shown_with() {
+        let named = |names: &[&str]| {
+            let nothing =
+                |name: &&str| Series { name: (*name).to_owned(), points: Vec::new(), mark: Mark::Line };
+            of_policies(names.iter().map(nothing).collect())
+        };
+        let at = |series: &[Series], name: &str| series.iter().position(|series| series.name == name);
+        let few = named(&["learnt", "competitive"]);
+        let many = named(&["linux-2.6.3", "mount:learnt", "competitive", "learnt", "oracle"]);
+        for policy in ["learnt", "competitive"] {
+            assert_eq!(at(&few, policy), at(&many, policy));
+            assert_eq!(at(&few, policy), COLOURS.iter().position(|known| *known == policy));
+        }
+        assert_eq!(at(&many, "mount:learnt"), Some(COLOURS.len()));
+        assert!(COLOURS.len() <= foreseek_chart::SERIES_LIMIT);
+    }
 
     #[test]
     fn the_curves_of_devices_are_drawn_without_a_run_and_are_the_papers() {

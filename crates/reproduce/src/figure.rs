@@ -40,8 +40,13 @@ const FILES: &[(&str, &str)] = figures![
 ];
 
 /// The files of the learnt depth.
-const LEARNT: &[(&str, &str)] =
-    figures!["learnt-micro.toml", "learnt-levels.toml", "learnt-servers.toml", "learnt-jobs.toml"];
+const LEARNT: &[(&str, &str)] = figures![
+    "learnt-micro.toml",
+    "learnt-free.toml",
+    "learnt-levels.toml",
+    "learnt-servers.toml",
+    "learnt-jobs.toml",
+];
 
 /// One figure.
 #[derive(Debug)]
@@ -112,6 +117,7 @@ struct Written {
     common: Table,
     #[serde(default)]
     run: Vec<Table>,
+    #[serde(default)]
     chart: Vec<Chart>,
 }
 

@@ -25,7 +25,7 @@ mod table;
 
 pub use claim::{Claim, Relation};
 pub use error::Error;
-pub use learnt::{Aim, LearntOptions, LearntOutcome, Table, Trace, learnt};
+pub use learnt::{Aim, LearntOptions, LearntOutcome, Place, Reached, Table, Trace, learnt};
 pub use measured::{Measured, Verdict};
 pub use outcome::{Drawn, Judged, Outcome};
 pub use run::{Options, Progress, reproduce};

@@ -19,7 +19,7 @@ pub struct Judged {
 }
 
 /// A figure, drawn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Drawn {
     /// What it is called in its paper.
     pub title: String,

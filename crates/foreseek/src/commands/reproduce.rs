@@ -25,6 +25,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "seed")]
     learnt: bool,
 
+    /// With --learnt: every run on all devices, with 1 to 512 requests at a time. Takes hours.
+    #[arg(long, requires = "learnt", conflicts_with = "quick")]
+    full: bool,
+
     /// With --learnt: replay the traces of this folder, too.
     #[arg(long, value_name = "DIR", requires = "learnt")]
     traces: Option<PathBuf>,
@@ -83,7 +87,8 @@ fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
         Some(folder) => super::trace::programs(folder)?,
         None => Vec::new(),
     };
-    let options = LearntOptions { only: args.only.clone(), quick: args.quick, workers, traces };
+    let (quick, full) = (args.quick, args.full);
+    let options = LearntOptions { only: args.only.clone(), quick, full, workers, traces };
     let outcome = with_bar(args.quiet, |tell| {
         learnt(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
     })?;

@@ -1,7 +1,8 @@
 //! The studies: classes, `rho`, regret, changes, the adversary, depths.
 
 use super::study::{Device, Learner, Read, share, side_by_side, streams};
-use super::{Aim, LearntOptions, Table};
+use super::{Aim, LearntOptions, Place, Table};
+use crate::charts::of_policies;
 use crate::outcome::Drawn;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_prefetch::competitive::{Model, adversary::against_policy};
@@ -17,36 +18,64 @@ use std::sync::Arc;
 const DEVICES: [(&str, Device); 2] = [("536 KB", Device { unit: 130.7 }), ("2.7 MB", Device { unit: 659.0 })];
 
 /// What the studies have found.
+#[derive(Default)]
 pub(super) struct Evidence {
     pub(super) aims: Vec<Aim>,
     pub(super) tables: Vec<Table>,
     pub(super) drawn: Drawn,
 }
 
-/// Makes all studies.
-pub(super) fn gather(options: &LearntOptions, workloads: &[(&'static str, Vec<Read>)]) -> Evidence {
-    let mut sources: Vec<(String, Vec<Read>)> =
-        workloads.iter().map(|(name, reads)| ((*name).to_owned(), reads.clone())).collect();
-    let mixed = workloads.iter().map(|(_, reads)| reads.clone()).collect();
-    sources.push(("all side by side".to_owned(), side_by_side(mixed)));
+/// The streams of the workloads, by their names.
+type Workloads = Vec<(&'static str, Vec<Read>)>;
+/// The same and what was made of them.
+type Sources = Vec<(String, Vec<Read>)>;
+
+/// Makes all studies: those with a verdict on the streams of every seed, the others on the first one's.
+pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
+    let mut each: Vec<Sources> = seeds.iter().map(sources).collect();
+    let (Some(workloads), Some(sources)) = (seeds.first(), each.first_mut()) else {
+        return Evidence::default();
+    };
     for trace in &options.traces {
         let mut workload = (trace.made.workload)();
         sources.push((format!("trace {}", trace.name), streams(&mut *workload, &trace.name, 11, 20_000)));
     }
     sources.retain(|(_, reads)| reads.len() >= 100);
-    let (change, regret) = changes(workloads);
+    let tables = vec![policies(sources), classes(sources), rhos(sources)];
+    let (_, device) = DEVICES[0];
     Evidence {
-        aims: vec![after_200_streams(&sources), change, promises(workloads)],
-        tables: vec![policies(&sources), classes(&sources), rhos(&sources)],
+        aims: vec![after_200_streams(&each), changes(seeds), promises(workloads)],
+        tables,
         drawn: Drawn {
             title: "Learnt depth: in the time of the device alone".to_owned(),
             caption: "Streams one after the other, a switch of 10.5 ms and the transfer at 51 MB/s for each \
                       fetch; nothing of queues, caches and readers."
                 .to_owned(),
             file: "learnt-micro.toml",
-            charts: vec![regret, sequences(workloads)],
+            charts: vec![regret(&workloads[3].1, &workloads[0].1, device), sequences(workloads)],
         },
     }
+}
+
+/// Each workload by itself, and all of them together.
+fn sources(workloads: &Workloads) -> Sources {
+    let mut sources: Sources =
+        workloads.iter().map(|(name, reads)| ((*name).to_owned(), reads.clone())).collect();
+    let mixed = workloads.iter().map(|(_, reads)| reads.clone()).collect();
+    sources.push(("all side by side".to_owned(), side_by_side(mixed)));
+    sources
+}
+
+/// What was measured at each place with each seed, as one value a place.
+fn over_seeds(measured: Vec<Vec<(String, f64)>>) -> Vec<Place> {
+    let mut places: Vec<(String, Vec<f64>)> = Vec::new();
+    for (name, value) in measured.into_iter().flatten() {
+        match places.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value),
+            None => places.push((name, vec![value])),
+        }
+    }
+    places.into_iter().map(|(name, values)| Place::of(name, Summary::of(values))).collect()
 }
 
 /// The share of the oracle for each policy and source.
@@ -126,48 +155,54 @@ fn rhos(sources: &[(String, Vec<Read>)]) -> Table {
 }
 
 /// After 200 streams, against who was told the lengths.
-fn after_200_streams(sources: &[(String, Vec<Read>)]) -> Aim {
-    let mut places = Vec::new();
-    for (name, device) in DEVICES {
-        for (source, reads) in sources.iter().filter(|(_, reads)| reads.len() >= 400) {
-            let mut learner = Learner::new(SCHEME, RHO, device);
-            let mut told = Learner::told(reads, RHO, device);
-            reads.iter().take(200).for_each(|read| {
-                learner.read(read);
-            });
-            let rest = &reads[200..];
-            let ours = share(rest, device, |read| learner.read(read));
-            let theirs = share(rest, device, |read| told.read(read));
-            places.push((format!("{source}, {name}"), Summary::of(vec![ours / theirs])));
+fn after_200_streams(seeds: &[Sources]) -> Aim {
+    let of_seed = |sources: &Sources| {
+        let mut places = Vec::new();
+        for (name, device) in DEVICES {
+            for (source, reads) in sources.iter().filter(|(_, reads)| reads.len() >= 400) {
+                let mut learner = Learner::new(SCHEME, RHO, device);
+                let mut told = Learner::told(reads, RHO, device);
+                reads.iter().take(200).for_each(|read| {
+                    learner.read(read);
+                });
+                let rest = &reads[200..];
+                let ours = share(rest, device, |read| learner.read(read));
+                let theirs = share(rest, device, |read| told.read(read));
+                places.push((format!("{source}, {name}"), ours / theirs));
+            }
         }
-    }
+        places
+    };
+    let places = over_seeds(seeds.iter().map(of_seed).collect());
     Aim { what: "device time after 200 streams, over told", aim: 0.95, at_most: false, places }
 }
 
 /// Pairs of behaviours, one after the other: streams 100 to 200 after the change against the competitive
-/// depth; and how regret grows over the streams of one such change.
-fn changes(workloads: &[(&'static str, Vec<Read>)]) -> (Aim, String) {
+/// depth.
+fn changes(seeds: &[Workloads]) -> Aim {
     const BEFORE: usize = 1000;
     const WITHIN: usize = 100;
     let (_, device) = DEVICES[0];
-    let micro = &workloads[..4];
-    let mut places = Vec::new();
-    for (before, first) in micro {
-        for (after, second) in micro.iter().filter(|(name, _)| name != before) {
-            let mut learner = Learner::new(SCHEME, RHO, device);
-            first[..BEFORE].iter().chain(&second[..WITHIN]).for_each(|read| {
-                learner.read(read);
-            });
-            let judged = &second[WITHIN..2 * WITHIN];
-            let competitive = device.competitive();
-            let ours = share(judged, device, |read| learner.read(read));
-            let theirs = share(judged, device, |read| device.fixed(&competitive, read));
-            places.push((format!("{before} to {after}"), Summary::of(vec![ours / theirs])));
+    let of_seed = |workloads: &Workloads| {
+        let (micro, mut places) = (&workloads[..4], Vec::new());
+        for (before, first) in micro {
+            for (after, second) in micro.iter().filter(|(name, _)| name != before) {
+                let mut learner = Learner::new(SCHEME, RHO, device);
+                first[..BEFORE].iter().chain(&second[..WITHIN]).for_each(|read| {
+                    learner.read(read);
+                });
+                let judged = &second[WITHIN..2 * WITHIN];
+                let competitive = device.competitive();
+                let ours = share(judged, device, |read| learner.read(read));
+                let theirs = share(judged, device, |read| device.fixed(&competitive, read));
+                places.push((format!("{before} to {after}"), ours / theirs));
+            }
         }
-    }
+        places
+    };
+    let places = over_seeds(seeds.iter().map(of_seed).collect());
     let what = "device time from 100 streams after a change, over competitive";
-    let aim = Aim { what, aim: 1.0, at_most: false, places };
-    (aim, regret(&micro[3].1, &micro[0].1, device))
+    Aim { what, aim: 1.0, at_most: false, places }
 }
 
 /// What each policy has cost more than who knows the distribution, stream by stream; the behaviour
@@ -178,7 +213,7 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
     let mut told = [Learner::told(first, RHO, device), Learner::told(second, RHO, device)];
     let mut learner = Learner::new(SCHEME, RHO, device);
     let (slow, competitive) = (device.slow_start(), device.competitive());
-    let names = ["competitive with slow start", "competitive", "learnt"];
+    let names = ["competitive", "competitive-without-slow-start", "learnt"];
     let mut sums = [0.0; 3];
     let mut series: Vec<Series> = names
         .iter()
@@ -196,6 +231,7 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
     }
     let title = "Regret: random blocks, then random portions".to_owned();
     let (across, upright) = ("streams".to_owned(), "switches more than told".to_owned());
+    let series = of_policies(series);
     Lines { title, across, scale: Across::Linear, upright, series }.to_svg()
 }
 
@@ -262,7 +298,7 @@ fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
             }
             // To the transfer of a page: depths and lengths are whole pages.
             let worst = against_policy(&mut *policy, &model, LONGEST).ratio - (rho + 1.0) * page;
-            places.push((format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
+            places.push(Place::of(format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
         }
     }
     Aim { what: "what an adversary gets, over rho", aim: 1.0, at_most: true, places }

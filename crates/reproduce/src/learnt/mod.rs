@@ -10,7 +10,7 @@ mod evidence;
 mod page;
 mod study;
 
-pub use aims::Aim;
+pub use aims::{Aim, Place, Reached};
 
 use crate::figure::Figure;
 use crate::outcome::Drawn;
@@ -18,6 +18,7 @@ use crate::pick::Runs;
 use crate::{Error, charts, run};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp};
+use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload::{Parameters, by_name};
 use wildmatch::WildMatch;
 
@@ -37,6 +38,8 @@ pub struct LearntOptions {
     pub only: Option<String>,
     /// A look: one seed and a fifth of the time.
     pub quick: bool,
+    /// The whole matrix: every closed loop on all devices with 1 to 512 requests at a time.
+    pub full: bool,
     /// Threads.
     pub workers: usize,
     /// Traces to be replayed, too.
@@ -74,6 +77,11 @@ const TRACE_POLICIES: [&str; 6] =
     ["linux-2.6.3", "on-demand", "aggressive", "competitive", "learnt", "learnt-told"];
 /// The devices on which they are: one of the papers', one of later, one of today.
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
+/// All devices and levels: those of the whole matrix.
+const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2x-seagate", "network-volume"];
+const LEVELS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+/// The seeds of the studies' streams: those of runs are others.
+const SEEDS: [u64; 3] = [11, 12, 13];
 /// Virtual time that a run of jobs takes, about, and that of a study: for the progress only.
 const JOBS_SECONDS: f64 = 200.0;
 
@@ -86,11 +94,15 @@ pub fn learnt(
     progress: &(dyn Fn(run::Progress<'_>) + Sync),
 ) -> Result<LearntOutcome, Error> {
     let figures = Figure::learnt()?;
-    let quick = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
+    let sized = |run: &Experiment| match (options.full, options.quick) {
+        (true, _) => full(run.clone()),
+        (false, true) => run.clone().quick(),
+        (false, false) => run.clone(),
+    };
     let only = WildMatch::new(options.only.as_deref().unwrap_or("*"));
     let asked = |run: &&Experiment| only.matches(&run.name);
     let plan: Vec<Experiment> =
-        figures.iter().flat_map(|figure| &figure.runs).filter(asked).map(quick).collect();
+        figures.iter().flat_map(|figure| &figure.runs).filter(asked).map(sized).collect();
     let all: f64 = plan.iter().map(weight).sum::<f64>() + 1.0;
     let (mut runs, mut before) = (Runs::default(), 0.0);
     let mut tables = Vec::new();
@@ -115,20 +127,35 @@ pub fn learnt(
     let mut figures = charts::draw(&figures, &runs);
     if only.matches("studies") {
         progress(run::Progress { run: "studies", share: before / all });
-        let evidence = evidence::gather(options, &workload_streams()?);
+        let streams = SEEDS.map(workload_streams).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let evidence = evidence::gather(options, &streams);
         aims.extend(evidence.aims);
         tables.extend(evidence.tables);
         figures.push(evidence.drawn);
     }
     // What was not asked for is no miss.
     aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
+    tables.extend(aims.iter().filter_map(Aim::table));
     Ok(LearntOutcome { aims, tables, figures, left_out, quick: options.quick })
+}
+
+/// The run on all devices and at all levels; jobs have no levels.
+fn full(mut run: Experiment) -> Experiment {
+    run.devices = DEVICES.iter().filter_map(|name| Profile::builtin(name)).collect();
+    if closed(&run) {
+        run.concurrency = LEVELS.to_vec();
+    }
+    run
+}
+
+fn closed(run: &Experiment) -> bool {
+    by_name(&run.workload, &run.parameters).is_ok_and(|workload| workload.drive() == Drive::Closed)
 }
 
 fn weight(run: &Experiment) -> f64 {
     let runs = run.devices.len() * run.policies.len() * run.concurrency.len() * run.seeds.len();
     let seconds = (run.warm_up + run.duration).as_secs_f64();
-    runs as f64 * if run.duration > experiment::DURATION { JOBS_SECONDS } else { seconds }
+    runs as f64 * if !closed(run) { JOBS_SECONDS } else { seconds }
 }
 
 /// Replays the traces; those that fit onto no device are told.
@@ -171,11 +198,11 @@ fn table(results: &Results) -> Table {
     Table { title: format!("{}, {unit}", results.experiment), heads, rows }
 }
 
-/// The streams of every workload with enough of them to learn from.
-fn workload_streams() -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
+/// The streams of every workload with enough of them to learn from, as one seed has them.
+fn workload_streams(seed: u64) -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
     /// Streams of each: what a busy disk serves in some minutes.
     const STREAMS: u64 = 2000;
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
         "two-rand-0",
         "one-rand-10",
         "one-whole-0",
@@ -183,6 +210,7 @@ fn workload_streams() -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
         "media-server",
         "index-search",
         "sequence-search",
+        "desktop-mix",
         "kernel-build",
         "tpch-q3",
     ];
@@ -191,7 +219,7 @@ fn workload_streams() -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
             let experiment = name.to_owned();
             experiment::ExperimentError::Workload { experiment, cause }
         })?;
-        Ok((name, study::streams(&mut *workload, name, 11, STREAMS)))
+        Ok((name, study::streams(&mut *workload, name, seed, STREAMS)))
     };
     NAMES.into_iter().map(streams).collect()
 }

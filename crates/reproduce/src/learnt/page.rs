@@ -81,8 +81,9 @@ impl Table {
             }
         }
         for (name, values) in &self.rows {
-            let digits = if values.iter().all(|value| *value < 10.0) { 3 } else { 1 };
-            let cells = values.iter().map(|value| format!("{value:.digits$}"));
+            let digits = if values.iter().all(|value| !value.is_finite() || *value < 10.0) { 3 } else { 1 };
+            let cell = |value: &f64| if value.is_finite() { format!("{value:.digits$}") } else { "-".into() };
+            let cells = values.iter().map(cell);
             table.add_row(std::iter::once(name.clone()).chain(cells));
         }
         table.to_string()
