@@ -16,6 +16,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Why it does not, where an experiment has shown it.
     pub why: Option<&'static str>,
+    /// What was set by the claim's number, where something was: it is no prediction then.
+    pub sets: Option<&'static str>,
 }
 
 /// A figure, drawn.
@@ -51,6 +53,19 @@ impl Outcome {
     #[must_use]
     pub fn holding(&self) -> usize {
         self.claims.iter().filter(|judged| judged.verdict.holds).count()
+    }
+
+    /// The count in words, with that of the claims by whose numbers nothing was set.
+    #[must_use]
+    pub fn count(&self) -> String {
+        let all = format!("{} of {} claims hold", self.holding(), self.claims.len());
+        let predictions = self.claims.iter().filter(|judged| judged.sets.is_none());
+        let (held, predicted) =
+            predictions.fold((0, 0), |(held, all), one| (held + usize::from(one.verdict.holds), all + 1));
+        if predicted == self.claims.len() {
+            return all;
+        }
+        format!("{all}; {held} of {predicted} without those whose numbers were used to set something")
     }
 
     /// What stands behind the number of claims that hold, where they were not measured as they are meant.
@@ -95,7 +110,7 @@ impl Outcome {
 
 impl Judged {
     fn to_json(&self) -> Value {
-        let Self { claim, measured, verdict, why } = self;
+        let Self { claim, measured, verdict, why, sets } = self;
         let sweep: Vec<Value> = measured
             .sweep
             .iter()
@@ -121,6 +136,7 @@ impl Judged {
             "holds": verdict.holds,
             "miss": verdict.miss,
             "why": why,
+            "used_to_set": sets,
             "sweep": sweep,
         })
     }
@@ -153,9 +169,14 @@ impl Judged {
         }
     }
 
-    /// Holds, or by how much not.
+    /// Holds, or by how much not; and whether its number was used to set something.
     #[must_use]
     pub fn judgement(&self) -> String {
+        let verdict = self.verdict();
+        if self.sets.is_some() { format!("{verdict}, used to set") } else { verdict }
+    }
+
+    fn verdict(&self) -> String {
         if self.verdict.holds {
             return "holds".to_owned();
         }

@@ -17,12 +17,11 @@ impl Outcome {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\"><title>Foreseek: the papers reproduced</title>\
              <style>{STYLE}</style></head><body><main>\n<h1>The papers, reproduced</h1>\n\
-             <p class=\"sum\"><b>{}</b> of {} claims hold{}.</p>\n\
+             <p class=\"sum\">{}{}.</p>\n\
              <p>Every number below comes from runs in virtual time on modelled devices, with one set of parameters for \
              each paper's set-up and nothing set for a claim; first seed {}. The interval is that of the mean over \
              the seeds, at 95 %.</p>\n",
-            self.holding(),
-            self.claims.len(),
+            self.count(),
             self.reservation(),
             self.seed,
         );
@@ -43,6 +42,13 @@ impl Outcome {
 }
 
 impl Judged {
+    /// What was set by the claim, and why it is missed.
+    fn notes(&self) -> String {
+        let sets = self.sets.map(|what| format!("used to set {what}"));
+        let notes = sets.iter().map(String::as_str).chain(self.why);
+        notes.map(|note| format!("<br><em>{}</em>", escape(note))).collect()
+    }
+
     fn write(&self, page: &mut String) {
         let claim = &self.claim;
         let class = if self.verdict.holds { "" } else { " class=\"missed\"" };
@@ -57,7 +63,7 @@ impl Judged {
             escape(&claim.paper),
             escape(&claim.section),
             escape(&what.join(", ")),
-            self.why.map_or(String::new(), |why| format!("<br><em>{}</em>", escape(why))),
+            self.notes(),
             escape(&self.stated()),
             escape(&self.ours()),
             escape(&self.judgement()),
@@ -87,7 +93,7 @@ const STYLE: &str = "\
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,\
 'DejaVu Sans',sans-serif}main{max-width:1320px;margin:0 auto;padding:2.5rem 1.25rem 4rem}\
 h1{font-size:1.9rem;line-height:1.2;margin:0 0 .6rem}h2{font-size:1.25rem;margin:3rem 0 .5rem}\
-.sum{font-size:1.2rem}.sum b{font-size:2.2rem}\
+.sum{font-size:1.2rem}\
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
 th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}\
 thead th{color:var(--quiet)}tbody th{font-weight:600;white-space:nowrap}td{white-space:nowrap}\

@@ -119,5 +119,5 @@ fn judge(claim: Claim, row: &'static Row, context: &Context<'_>) -> Result<Judge
         .ok_or_else(|| Error::Claims(format!("{}: its runs lack what it takes", claim.id)))?;
     let verdict = Verdict::of(&claim, &measured)?;
     let why = row.why.filter(|_| !verdict.holds);
-    Ok(Judged { claim, measured, verdict, why })
+    Ok(Judged { claim, measured, verdict, why, sets: row.sets })
 }

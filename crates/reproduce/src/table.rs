@@ -31,9 +31,12 @@ impl Outcome {
         if colour {
             table.enforce_styling();
         }
-        let mut text = format!("{table}\n\n{} of {} claims hold", self.holding(), self.claims.len());
+        let mut text = format!("{table}\n\n{}", self.count());
         text.push_str(&format!("{}\n", self.reservation()));
         for judged in &self.claims {
+            if let Some(what) = judged.sets {
+                text.push_str(&format!("{}: used to set {what}\n", judged.claim.id));
+            }
             if let Some(why) = judged.why {
                 text.push_str(&format!("{}: {why}\n", judged.claim.id));
             }

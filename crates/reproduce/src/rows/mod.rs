@@ -22,6 +22,8 @@ pub(crate) struct Row {
     pub(crate) measure: fn(&Context<'_>) -> Option<Measured>,
     /// Why it does not hold, where it does not and an experiment has shown why.
     pub(crate) why: Option<&'static str>,
+    /// What was set by the claim's number, where something was: its row then is no prediction.
+    pub(crate) sets: Option<&'static str>,
 }
 
 impl Row {
@@ -30,13 +32,18 @@ impl Row {
         needs: &'static [&'static str],
         measure: fn(&Context<'_>) -> Option<Measured>,
     ) -> Self {
-        Self { id, needs, measure, why: None }
+        Self { id, needs, measure, why: None, sets: None }
     }
 
     /// Says what an experiment has shown of why the claim is missed; told only while it is. The
     /// experiments are in docs/reproduction.md.
     const fn missed(self, why: &'static str) -> Self {
         Self { why: Some(why), ..self }
+    }
+
+    /// Says that the claim's number was used to set something that the papers do not give.
+    const fn used_to_set(self, what: &'static str) -> Self {
+        Self { sets: Some(what), ..self }
     }
 }
 
