@@ -361,7 +361,9 @@ mod tests {
         assert_eq!(way, [60]);
         assert_eq!([400, 400].map(|rate| epoch(&mut one, rate)), [50, 60], "down, and back as it rises on");
         // Once a minute it looks below, and comes back as that is no better.
-        (0..60).for_each(|_| drop(epoch(&mut one, 400)));
+        for _ in 0..60 {
+            epoch(&mut one, 400);
+        }
         let way: Vec<u64> = std::iter::repeat_with(|| epoch(&mut one, 400)).take(110).collect();
         assert_eq!(way.iter().min(), Some(&40));
         let looking = way.iter().filter(|pages| **pages < 60).count();
