@@ -161,7 +161,12 @@ impl Machine {
             match command {
                 Command::Fetch { fetch, object, range, epoch, into: Into::Frames(_), .. } => {
                     asked = true;
+                    let idle = self.mount.as_ref().is_some_and(|mount| mount.fetches.is_empty());
                     self.fetch_for_mount(fetch, object, range, epoch);
+                    if idle {
+                        // As the server does: the first goes to an idle device by itself.
+                        self.block.unplug(self.now);
+                    }
                 }
                 Command::Serve { request, frames } => {
                     self.served(request);

@@ -4,6 +4,10 @@
 //! [`AT_A_TIME`] are under way; the others wait in two lines, those that somebody waits for first.
 //! Since each read under way has one entry at most, the submission queue is never full.
 //!
+//! Reads that are told together are submitted together, so that those that lie together become one request
+//! of the device. Where nothing is under way the first goes by itself: whoever waits for it has it as soon as
+//! it is read and not when all are, and the device, which is idle, is sent there no second time for the rest.
+//!
 //! The kernel ends requests of a thread that exits: reads should be asked for by threads that live
 //! as long as the mount, and one that was cancelled so is told as such.
 //!
@@ -76,23 +80,14 @@ impl UringReads {
 }
 
 impl Reads for UringReads {
-    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
-        let (mut failed, mut pushed) = (Vec::new(), 0);
-        let mut table = self.shared.lock();
-        if table.stopping {
-            return reads;
+    fn start(&self, mut reads: Vec<Read>) -> Vec<Read> {
+        if reads.len() < 2 || !self.shared.lock().flights.is_empty() {
+            return self.shared.take_on(reads);
         }
-        for read in reads {
-            if table.flights.len() < AT_A_TIME {
-                pushed += self.shared.launch(&mut table, read, &mut failed);
-            } else {
-                let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
-                line.push_back(read);
-            }
-        }
-        drop(table);
-        self.shared.submit(pushed);
-        failed.into_iter().map(|ended| ended.read).collect()
+        let rest = reads.split_off(1);
+        let mut refused = self.shared.take_on(reads);
+        refused.extend(self.shared.take_on(rest));
+        refused
     }
 
     fn stop(&self, patience: Duration) -> bool {
@@ -130,6 +125,26 @@ impl Shared {
     /// The table is whole after every step.
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes reads, or lets them wait; those that were not taken.
+    fn take_on(&self, reads: Vec<Read>) -> Vec<Read> {
+        let (mut failed, mut pushed) = (Vec::new(), 0);
+        let mut table = self.lock();
+        if table.stopping {
+            return reads;
+        }
+        for read in reads {
+            if table.flights.len() < AT_A_TIME {
+                pushed += self.launch(&mut table, read, &mut failed);
+            } else {
+                let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
+                line.push_back(read);
+            }
+        }
+        drop(table);
+        self.submit(pushed);
+        failed.into_iter().map(|ended| ended.read).collect()
     }
 
     /// Puts a read into the ring; how many entries that were. One whose file could not be opened is
