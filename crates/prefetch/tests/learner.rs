@@ -1,7 +1,7 @@
 //! What is learnt of a device from completed fetches, against the modelled devices that serve them.
 
 use foreseek_device::{Build, Device, Io, IoId, Kind, Op, Profile};
-use foreseek_prefetch::depth::{CostLearner, Measured, Visit};
+use foreseek_prefetch::depth::{CostLearner, LoneCosts, Measured, Visit};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages, Rate, SectorSpan};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -233,6 +233,75 @@ fn pieces_of_a_visit_are_one() {
         .collect();
     assert!(pieces.len() > 2 * whole.len());
     assert_eq!(learnt(&whole), learnt(pieces.into_iter().collect::<Vec<_>>().as_slice()));
+}
+
+/// A block layer makes one request of fetches that lie together, or nearly so, and tells of them at once in
+/// any order.
+#[test]
+fn pieces_that_are_over_at_once_are_one_visit_in_any_order() {
+    let profile = profile("seagate-146g");
+    let whole = Load::new(&profile, 4, &[64, 256]).serve(FEW);
+    // Of three the middle one lacks its first page, which was there already.
+    let pieces: Vec<Visit> = whole
+        .iter()
+        .enumerate()
+        .flat_map(|(at, visit)| {
+            let third = |n: u64| visit.range.start + visit.range.len() * n / 4 * 2;
+            let middle = third(1) + Pages(1).sectors();
+            let mut parts = [
+                SectorSpan::new(visit.range.start, third(1)),
+                SectorSpan::new(middle, middle + Pages(8).sectors()),
+                SectorSpan::new(middle + Pages(8).sectors(), visit.range.end),
+            ];
+            parts.rotate_left(at % 3);
+            if at % 2 == 0 {
+                parts.swap(0, 1);
+            }
+            parts.map(|range| Visit { range, ..*visit })
+        })
+        .collect();
+    assert_eq!(learnt(&whole), learnt(&pieces));
+}
+
+/// Of visits that end together none is known to have been first.
+#[test]
+fn a_driver_that_looks_seldom_shows_their_mean() {
+    let profile = profile("ibm-36g-51");
+    let visits = Load::new(&profile, 16, &MIX).serve(4 * FEW);
+    let right = learnt(&visits);
+    let together = visits.chunks(3).flat_map(|three| {
+        let last = three[three.len() - 1].completed;
+        three.iter().map(move |visit| Visit { completed: last, ..*visit })
+    });
+    let costs = learnt(&together.collect::<Vec<_>>());
+    let (is, should) = (costs.depth().get() as f64, right.depth().get() as f64);
+    assert!(off(is, should) < 3.0 * WITHIN, "{costs:?} instead of {right:?}");
+}
+
+/// The cost of a lone switch: learnt alone, it outlives a queue; behind a queue from the beginning it is the
+/// guess, within what a queue can save.
+#[test]
+fn a_lone_switch_is_told_from_one_of_a_queue() {
+    let profile = profile("ibm-36g-51");
+    let alone = profile.switch_time().as_secs_f64();
+    let tell = |costs: &mut LoneCosts, load: &mut Load, requests| {
+        load.serve(requests).into_iter().for_each(|visit| costs.completed(visit));
+    };
+    let mut costs = LoneCosts::new(guess(), false);
+    let mut load = Load::new(&profile, 1, &MIX);
+    tell(&mut costs, &mut load, FEW);
+    assert!(off(costs.lone().switch.as_secs_f64(), alone) < WITHIN, "{costs:?}");
+    load.depth = 32;
+    tell(&mut costs, &mut load, 2 * FEW);
+    let (lone, marginal) = (costs.lone().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+    assert!(marginal < 0.7 * alone && off(lone, alone) < WITHIN, "{lone} and {marginal} of {alone} s");
+    // A guess that is far too long, or too short, by a queue from the beginning.
+    for guessed in [Nanos::from_secs(1), Nanos::from_micros(10)] {
+        let mut costs = LoneCosts::new(Measured { switch: guessed, ..guess() }, false);
+        tell(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
+        let (lone, marginal) = (costs.lone().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+        assert!((marginal..=3.001 * marginal).contains(&lone), "{lone} and {marginal} s");
+    }
 }
 
 /// Another device in its place is learnt within some hundred requests.

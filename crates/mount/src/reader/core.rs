@@ -150,7 +150,7 @@ impl Core {
     pub(super) fn device(&self) -> Option<Measured> {
         let stats = self.engine.stats();
         let learnt = stats.learnt_from > 0 || self.recalled_device;
-        learnt.then_some(Measured { switch: stats.switch, rate: stats.rate })
+        learnt.then_some(Measured { switch: stats.lone, rate: stats.rate })
     }
 
     pub(super) fn opened(

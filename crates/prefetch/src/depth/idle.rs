@@ -1,14 +1,12 @@
 //! How much of its time a device does nothing: reckoned from the requests that it has served.
 //!
-//! Each request is taken to have lasted as long as the device's costs say (the seek to it, half a turn, its
-//! transfer); what is missing of the time from the one before to it, the device was idle. Both are
+//! Each request is taken to have lasted as long as the device's costs say (going there and its transfer);
+//! what is missing of the time from the one before to it, the device was idle. Both are
 //! averaged with weights that halve within some [`WEIGHT`] requests.
 //!
 //! Limits: a scheduler that keeps the device waiting on purpose makes it look idle; several heads look
 //! like one that is never idle.
 
-use super::DeviceCosts;
-use crate::stream::Served;
 use foreseek_units::{Instant, Nanos};
 
 /// The weight of the newest request, as a divisor: some tenths of a second of a busy disk.
@@ -27,15 +25,12 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// A request was served; `switched` says whether the device had to go elsewhere for it.
-    pub fn served(&mut self, now: Instant, served: Served, switched: bool, costs: &dyn DeviceCosts) {
+    /// A request was served, which was so much work.
+    pub fn served(&mut self, now: Instant, work: Nanos) {
         let Some(last) = self.last.replace(now) else { return };
-        let distance = served.from.distance(served.range.start);
-        let transfer = costs.rate_at(served.range.start).time_for(served.range.len().bytes());
-        let switch = if switched { costs.seek_time(distance) + costs.half_turn() } else { Nanos::ZERO };
         let average = |mean: &mut f64, value: Nanos| *mean += (value.get() as f64 - *mean) / WEIGHT;
         average(&mut self.between, (now - last).min(PAUSE));
-        average(&mut self.work, transfer + switch);
+        average(&mut self.work, work);
     }
 
     /// The share of its time in which the device does nothing; none is known to be before anything was
@@ -49,16 +44,12 @@ impl Idle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::competitive::Model;
-    use foreseek_units::{Lba, Rate, SectorSpan, Sectors};
 
-    /// Requests that take 20 ms each (half of it the switch), one every so many milliseconds.
+    /// Requests that take 20 ms each, one every so many milliseconds.
     fn after(every: u64, count: u64) -> f64 {
-        let costs = Model { switch: Nanos::from_millis(10), rate: Rate::mb_per_second(51.2) };
         let mut idle = Idle::default();
         for n in 0..count {
-            let served = Served { from: Lba(0), range: SectorSpan::at(Lba(1 << 20), Sectors(1000)) };
-            idle.served(Instant::ZERO + Nanos::from_millis(every * n), served, true, &costs);
+            idle.served(Instant::ZERO + Nanos::from_millis(every * n), Nanos::from_millis(20));
         }
         idle.share()
     }

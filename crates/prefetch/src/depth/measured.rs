@@ -3,9 +3,14 @@
 //! All that is used of a fetch is when it was issued, when it completed and where it lay. A device that
 //! serves one request after the other gives each its *service time*: from the completion before it, or
 //! from its own issue where that is later, to its completion, whatever the queue and its order. Fetches
-//! that lie together and follow each other without a pause are one *visit*. A visit of length `S` takes
-//! `C + S / R`, and both are read off a line through many visits.
+//! that lie together, or so near that the gap passes under the head, and follow each other without a pause
+//! are one *visit*. A visit of length `S` takes `C + S / R`, and both are read off a line through many
+//! visits.
 //!
+//! - A block layer makes one request of fetches that lie together, and tells of their ends at once, in an
+//!   order of its own; a driver that is late hears of several requests at once. So fetches that are
+//!   over at the same time are put together whatever their order. Where they are several visits, which
+//!   came first is not known: each is given its share of their time and of their length.
 //! - Visits are put into bins by their length in octaves, and each bin keeps an exponentially weighted
 //!   mean of length and time, over [`BIN_MEMORY`] visits. A bin is outlived only by visits of its own
 //!   length: a hundred long ones in a row do not wear out what short ones told, without which a line
@@ -16,7 +21,8 @@
 //!   with takes part as two points and fades with what is seen.
 //!
 //! What a queue leaves to see: of one disk everything; the order in which it serves its queue shortens
-//! its seeks, which is learnt as a shorter switch. A device that serves several at once, an array or a
+//! its seeks, which is learnt as a shorter switch ([`LoneCosts`](super::LoneCosts) has that of a device
+//! without a queue). A device that serves several at once, an array or a
 //! remote volume, hides how long each took: there ([`CostLearner::overlapping`]) only visits count that
 //! were alone with it, and while none is what was known before stays.
 //!
@@ -24,7 +30,7 @@
 //! drive's own read-ahead, and tells nothing; a rate that differs from place to place is averaged over
 //! what is read.
 
-use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, Rate, SectorSpan};
+use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, Rate, SectorSpan, Sectors};
 
 /// A switch time and a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +80,11 @@ const BIN_MEMORY: f64 = 32.0;
 /// After how many visits of other lengths a bin counts half: many more than [`BIN_MEMORY`], and a minute
 /// or less of a busy disk.
 const AGE: f64 = 1024.0;
+/// A gap of this share of what passes during a switch is no switch: it passes under the head.
+const NEAR: f64 = 0.25;
+/// Visits that are over at the same time, at most; more of them are a burst after a stall, and what comes then
+/// is taken for a visit by itself. A drive has as many requests at a time.
+const RUNS_MOST: usize = 32;
 /// How many mean deviations from the mean a time is cut at. Rotation and seek of a random visit stay
 /// within 3; a retry or a stall is at 10 and more.
 const CUT: f64 = 6.0;
@@ -128,13 +139,42 @@ impl Bin {
     }
 }
 
-/// The visit that is being put together.
-#[derive(Clone, Copy, Debug)]
+/// The visit that is being put together: several, where they were over at the same time.
+#[derive(Clone, Debug)]
 struct Open {
-    range: SectorSpan,
+    /// Where it lies; each a visit of its own.
+    runs: Vec<SectorSpan>,
     time: Nanos,
     begins: Begins,
     alone: bool,
+}
+
+impl Open {
+    /// Whether a fetch lies beside one of its runs, or so near that the gap passes under the head.
+    fn is_beside(&self, range: SectorSpan, near: Sectors) -> bool {
+        self.runs.iter().any(|run| apart(*run, range) <= near)
+    }
+
+    /// A fetch belongs to it. It may lie between two runs, which are one then.
+    fn add(&mut self, mut range: SectorSpan, near: Sectors) {
+        self.runs.retain(|run| {
+            let beside = apart(*run, range) <= near;
+            if beside {
+                range = range.hull(*run);
+            }
+            !beside
+        });
+        self.runs.push(range);
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes(self.runs.iter().map(|run| run.len().bytes().get()).sum())
+    }
+}
+
+/// How far apart two ranges lie.
+fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
+    (other.start - one.end).max(one.start - other.end)
 }
 
 /// How a visit begins.
@@ -200,24 +240,23 @@ impl CostLearner {
         let waited = issued <= self.last;
         let time = completed - issued.max(self.last);
         self.last = self.last.max(completed);
-        let beside =
-            self.open.is_some_and(|open| open.range.end == range.start || open.range.start == range.end);
+        let near = self.now.depth().scale(NEAR).sectors_floor();
+        let beside = self.open.as_ref().is_some_and(|open| open.is_beside(range, near));
         match &mut self.open {
-            Some(open) if beside && waited => {
-                open.range = open.range.hull(range);
+            Some(open) if waited && (beside || (time.is_zero() && open.runs.len() < RUNS_MOST)) => {
+                open.add(range, near);
                 open.time += time;
                 open.alone &= alone;
-                if open.range.len().bytes() >= VISIT_LIMIT {
-                    let end = open.range.end;
+                if open.bytes() >= VISIT_LIMIT {
                     self.close();
-                    let range = SectorSpan::new(end, end);
-                    self.open = Some(Open { range, time: Nanos::ZERO, begins: Begins::Going, alone });
+                    let runs = vec![SectorSpan::new(range.end, range.end)];
+                    self.open = Some(Open { runs, time: Nanos::ZERO, begins: Begins::Going, alone });
                 }
             }
             _ => {
                 self.close();
                 let begins = if beside { Begins::Later } else { Begins::Switch };
-                self.open = Some(Open { range, time, begins, alone });
+                self.open = Some(Open { runs: vec![range], time, begins, alone });
             }
         }
     }
@@ -225,21 +264,24 @@ impl CostLearner {
     /// The open visit is complete.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let bytes = open.range.len().bytes().get();
-        let time = open.time.as_secs_f64();
+        let visits = open.runs.len() as f64;
+        let bytes = open.bytes().get() as f64 / visits;
+        let time = open.time.as_secs_f64() / visits;
         let hidden = self.overlapping && !open.alone;
-        if bytes == 0 || hidden || open.begins == Begins::Later {
+        // Of several at a time some may have gone on from where the last one was cut: which, is not seen.
+        let unclear = open.begins == Begins::Going && visits > 1.0;
+        if bytes == 0.0 || hidden || unclear || open.begins == Begins::Later {
             return;
         }
         self.visits += 1;
         let bin = match open.begins {
             Begins::Switch => {
-                let octave = (bytes / PAGE_SIZE).max(1).ilog2() as usize;
+                let octave = (bytes as u64 / PAGE_SIZE).max(1).ilog2() as usize;
                 &mut self.bins[octave.min(BINS - 1)]
             }
             _ => &mut self.going,
         };
-        bin.add(bytes as f64, time, self.visits);
+        bin.add(bytes, time, self.visits);
         self.fit();
     }
 

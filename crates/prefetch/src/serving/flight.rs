@@ -7,7 +7,7 @@
 use super::reads::Ticket;
 use crate::engine::{FetchId, FrameId, ObjectId, Urgency, Who};
 use crate::objects::Slot;
-use foreseek_units::{Instant, PageSpan};
+use foreseek_units::{Instant, PageIndex, PageSpan};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -49,6 +49,8 @@ pub(super) struct Flight {
     under_way: usize,
     /// Whether more than one visit was under way at a time since none was.
     crowded: bool,
+    /// Where the fetch that was issued last ends.
+    last: Option<(ObjectId, PageIndex)>,
 }
 
 impl Flight {
@@ -62,6 +64,7 @@ impl Flight {
             limit: limit as usize,
             under_way: 0,
             crowded: false,
+            last: None,
         }
     }
 
@@ -125,7 +128,9 @@ impl Flight {
             return None;
         }
         fetch.issued = Some(now);
-        self.crowded = self.under_way > 0 && (self.crowded || !fetch.follows);
+        let goes_on = self.last == Some((fetch.object, fetch.range.start));
+        self.last = Some((fetch.object, fetch.range.end));
+        self.crowded = self.under_way > 0 && (self.crowded || !goes_on);
         self.under_way += 1;
         self.queue(urgency).pop_front();
         self.fetches.get(&id).map(|fetch| (id, fetch))

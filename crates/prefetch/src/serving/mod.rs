@@ -81,7 +81,7 @@ mod stats;
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use stats::Stats;
 
-use crate::depth::{CostLearner, DeviceCosts, Measured};
+use crate::depth::{DeviceCosts, LoneCosts, Measured};
 use crate::engine::{Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, StreamId, Who};
 use crate::learn::Learning;
 use crate::objects::{Objects, PageKey, Slot};
@@ -141,7 +141,7 @@ pub struct ServingEngine {
     ceiling: Ceiling,
     activity: Activity,
     active: StreamCount<StreamId>,
-    learner: CostLearner,
+    learner: LoneCosts,
     /// Where the fetch that completed last ended.
     head: Lba,
     /// No fetch is issued before that: the driver was busy.
@@ -177,7 +177,7 @@ impl ServingEngine {
             ceiling: ceiling(&settings, settings.memory, Instant::ZERO),
             activity: Activity::new(),
             active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
-            learner: cost_learner(&settings, guess),
+            learner: LoneCosts::new(guess, settings.overlapping),
             head: Lba(0),
             pause: None,
             stats: Stats::default(),
@@ -197,7 +197,7 @@ impl ServingEngine {
     /// What happened so far, and how it stands.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let costs = self.learner.costs();
+        let (costs, lone) = (self.learner.marginal(), self.learner.lone());
         let active = self.active.clone().count(self.now, self.streams.len());
         Stats {
             streams: self.streams.len() as u64,
@@ -213,7 +213,8 @@ impl ServingEngine {
             bound: depth_cap(self.ceiling(), active),
             switch: costs.switch,
             rate: costs.rate,
-            depth: costs.depth().pages_floor(),
+            lone: lone.switch,
+            depth: lone.depth().pages_floor(),
             learnt_from: self.learner.visits(),
             ..self.stats
         }
@@ -231,7 +232,7 @@ impl ServingEngine {
             let _ = learning.load(learnt);
         }
         if let Some(device) = device {
-            self.learner = cost_learner(&self.settings, device);
+            self.learner = LoneCosts::new(device, self.settings.overlapping);
         }
     }
 
@@ -336,11 +337,6 @@ impl ServingEngine {
             out.push(Command::Fetch { fetch, object, range, epoch, into, urgency });
         }
     }
-}
-
-/// What learns the device's costs from a guess on.
-fn cost_learner(settings: &Settings, guess: Measured) -> CostLearner {
-    if settings.overlapping { CostLearner::overlapping(guess) } else { CostLearner::new(guess) }
 }
 
 /// The ceiling's controller, of a kernel whose memory is that of the machine.

@@ -193,7 +193,7 @@ impl ServingEngine {
                 history: &self.history,
                 bound,
                 congested: self.flight.queued() > self.settings.in_flight as usize,
-                measured: self.learner.costs(),
+                measured: self.learner.lone(),
             };
             self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
             let want = Wanted { slot: asked.slot, who: asked.who, pages, looks };

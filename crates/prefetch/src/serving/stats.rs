@@ -68,6 +68,9 @@ pub struct Stats {
     pub bound: Pages,
     /// What going to another place of the device costs, as it was learnt.
     pub switch: Nanos,
+    /// The same while the device has nothing else to do: the cost that depths go by, and the one to begin with
+    /// another time.
+    pub lone: Nanos,
     /// The rate of reading there, as it was learnt.
     pub rate: Rate,
     /// The competitive depth that follows.

@@ -20,9 +20,9 @@
 use super::machine::{Answer, Machine, Streams};
 use super::registry::Parts;
 use super::{Opened, Prefetcher, Served};
-use crate::depth::{DEPTH_LIMIT, Idle, Plan, Promise, SwitchCost};
+use crate::depth::{DEPTH_LIMIT, Idle, Measured, Plan, Promise, SwitchCost};
 use crate::learn::{About, Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
-use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, Span};
+use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, Span};
 use std::sync::Arc;
 
 /// After how many streams more a class is planned anew; before that, whenever their number has grown
@@ -59,7 +59,7 @@ fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
     let (idle, classes) = (Idle::default(), Classes::new(SCHEME, memory));
-    Box::new(Streams::new(Learnt { switch, idle, rho, unseen_hits, classes }))
+    Box::new(Streams::new(Learnt { switch, idle, rho, unseen_hits, measured: None, classes }))
 }
 
 /// The machine.
@@ -68,6 +68,8 @@ struct Learnt {
     idle: Idle,
     rho: f64,
     unseen_hits: bool,
+    /// What the device costs, where it is measured while it works.
+    measured: Option<Measured>,
     classes: Classes<Option<Planned>>,
 }
 
@@ -119,6 +121,7 @@ impl Machine for Learnt {
 
     fn touch(&mut self, run: &mut Run, answer: &mut Answer<'_>) {
         let page = answer.page();
+        self.measured = answer.view.measured();
         let (view, unseen_hits, fetched) = (answer.view, self.unseen_hits, run.fetched);
         // What was fetched for this stream is told of when it is touched.
         let unseen = |page| unseen_hits && page >= fetched && view.cached(page);
@@ -139,9 +142,18 @@ impl Machine for Learnt {
 
     fn served(&mut self, now: Instant, served: Served) {
         let gap = served.range.start - served.from;
-        let passing = self.switch.costs().rate_at(served.range.start).time_for(gap.bytes());
-        let switched = served.range.start < served.from || passing > self.switch.estimate() / GAP;
-        self.idle.served(now, served, switched, self.switch.costs());
+        let rate = self.rate_at(served.range.start);
+        let switched =
+            served.range.start < served.from || rate.time_for(gap.bytes()) > self.switch_time() / GAP;
+        let going = match self.measured {
+            _ if !switched => Nanos::ZERO,
+            Some(measured) => measured.switch,
+            None => {
+                let costs = self.switch.costs();
+                costs.seek_time(served.from.distance(served.range.start)) + costs.half_turn()
+            }
+        };
+        self.idle.served(now, going + rate.time_for(served.range.len().bytes()));
         if switched {
             self.switch.served(served);
         }
@@ -156,8 +168,7 @@ impl Learnt {
     /// Fetches from where the last fetch ended on, for a stream that is sure to want so much.
     fn fetch(&mut self, run: &mut Run, start: PageIndex, sure: Pages, answer: &mut Answer<'_>) {
         let (from, fetched) = (run.fetched, run.fetched - start);
-        let costs = self.switch.costs();
-        let rate = answer.view.place(from).map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
+        let rate = answer.view.place(from).map_or_else(|| self.mean_rate(), |place| self.rate_at(place));
         let promise = Promise::new(self.rho, self.unit(rate));
         let wish = self.wish(run, fetched);
         let depth = promise.nearest(wish, run.fetches, fetched, sure);
@@ -188,19 +199,34 @@ impl Learnt {
         self.plan(run).wish(run.fetches, fetched).min(deepest)
     }
 
+    /// What a switch costs.
+    fn switch_time(&self) -> Nanos {
+        self.measured.map_or_else(|| self.switch.estimate(), |measured| measured.switch)
+    }
+
+    /// The rate at a place.
+    fn rate_at(&self, place: Lba) -> Rate {
+        self.measured.map_or_else(|| self.switch.costs().rate_at(place), |measured| measured.rate)
+    }
+
+    /// The rate where no place is known.
+    fn mean_rate(&self) -> Rate {
+        self.measured.map_or_else(|| self.switch.costs().mean_rate(), |measured| measured.rate)
+    }
+
     /// `CR` in pages.
     fn unit(&self, rate: Rate) -> f64 {
-        rate.as_bytes_per_second() * self.switch.estimate().as_secs_f64() / PAGE_SIZE as f64
+        rate.as_bytes_per_second() * self.switch_time().as_secs_f64() / PAGE_SIZE as f64
     }
 
     /// The promise at the device's mean rate.
     fn promise(&self) -> Promise {
-        Promise::new(self.rho, self.unit(self.switch.costs().mean_rate()))
+        Promise::new(self.rho, self.unit(self.mean_rate()))
     }
 
     /// The plan for streams like this one, made anew where it has grown old.
     fn plan(&mut self, run: &Run) -> &Plan {
-        let (switch, promise, length) = (self.switch.estimate(), self.promise(), run.follower.length());
+        let (switch, promise, length) = (self.switch_time(), self.promise(), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);
