@@ -87,20 +87,17 @@ impl ServingEngine {
 
     /// The reads that waited for a fetch have their pages, or not.
     fn tell_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
-        let Fetch { range, waiters, alone, .. } = fetch;
+        let Fetch { range, frames, waiters, alone, .. } = fetch;
         let own = alone || waiters.len() == 1;
         for ticket in waiters {
             let Some(read) = self.reads.get_mut(ticket) else { continue };
-            let lacks = Span::new(came.end, range.end).intersection(read.pages);
-            if !lacks.is_empty() && !failed {
-                read.end = read.end.min(lacks.start);
-            } else if !lacks.is_empty() {
+            let lacks = read.lacks(Span::new(came.end, range.end), range, &frames);
+            match lacks.first() {
+                None => {}
+                Some(first) if !failed => read.end = read.end.min(first.start),
                 // A fetch of nothing but the read's own pages need not be tried again.
-                if own && read.pages.covers(range) {
-                    read.error = Some(id);
-                } else {
-                    read.failed.push(lacks);
-                }
+                Some(_) if own && read.pages.covers(range) => read.error = Some(id),
+                Some(_) => read.failed.extend(lacks),
             }
             read.outstanding -= 1;
             if read.outstanding == 0 {

@@ -6,7 +6,7 @@
 
 use crate::engine::{FetchId, FrameId, ObjectId, RequestId, Who};
 use crate::objects::Slot;
-use foreseek_units::{PageIndex, PageSpan};
+use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
 
 /// Names a waiting read.
@@ -38,6 +38,26 @@ impl Waiting {
     pub(super) fn frames_of(&self, pages: PageSpan) -> &[FrameId] {
         let at = |page: PageIndex| (page - self.pages.start).get() as usize;
         &self.frames[at(pages.start)..at(pages.end)]
+    }
+
+    /// Which of some pages this read was to have of a fetch of `range` into `frames`, in rows. A page that was
+    /// overtaken by a change before the read was made comes with a fetch of its own, into another frame.
+    pub(super) fn lacks(&self, pages: PageSpan, range: PageSpan, frames: &[FrameId]) -> Vec<PageSpan> {
+        let pages = pages.intersection(self.pages);
+        let (start, mut rows) = (pages.start, Vec::new());
+        if pages.is_empty() {
+            return rows;
+        }
+        let at = (start - range.start).get() as usize;
+        let theirs = &frames[at..at + pages.len().get() as usize];
+        let same: Vec<bool> = self.frames_of(pages).iter().zip(theirs).map(|(own, one)| own == one).collect();
+        let mut from = start;
+        for row in same.chunk_by(|one, next| one == next) {
+            let span = Span::at(from, Pages(row.len() as u64));
+            from = span.end;
+            rows.extend(row[0].then_some(span));
+        }
+        rows
     }
 }
 

@@ -427,7 +427,9 @@ impl World {
     /// Everything comes to its end: every read has been answered, and all memory is free or cached.
     pub(crate) fn finish(&mut self) {
         for _ in 0..100_000 {
-            if self.flying.is_empty() && self.replies.is_empty() && self.open.is_empty() {
+            let idle = self.flying.is_empty() && self.replies.is_empty() && self.open.is_empty();
+            // What the driver was too busy to take is asked for again when a while has passed.
+            if idle && self.stats().queued == 0 {
                 break;
             }
             self.complete_first();
