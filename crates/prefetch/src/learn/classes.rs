@@ -92,10 +92,10 @@ impl<K: Default> Classes<K> {
     }
 
     /// Puts a class in place, as it was saved.
-    pub(super) fn restore(&mut self, common: Common, lengths: Lengths) {
+    pub(super) fn restore(&mut self, common: Common, longest: Pages, lengths: Lengths) {
         let at = self.class(common);
-        self.all[at].lengths = lengths;
-        self.all[at].kept = K::default();
+        let class = &mut self.all[at];
+        (class.longest, class.lengths, class.kept) = (longest, lengths, K::default());
     }
 
     /// Where a class is; made where there is none.

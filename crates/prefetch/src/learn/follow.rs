@@ -16,12 +16,17 @@ use foreseek_units::{PageIndex, Pages};
 /// disks here a quarter of what going there would. Readers by an index in nearly physical order do so
 /// all the time.
 const SKIP: Pages = Pages(32);
+/// By how much more a page may come late where a kernel reads ahead in front: it has two windows of
+/// 128 KiB under way, and several threads take them up, so that the later one may be told of first.
+const DISORDER: Pages = Pages(64);
 
 /// What follows one opening of a file.
 #[derive(Clone, Debug)]
 pub struct Follower {
     /// The file's length.
     length: Pages,
+    /// How far behind the last page a page of the same stream may be.
+    behind: Pages,
     known: Option<Box<Known>>,
     /// The classes of streams that begin within the file, and at its start.
     chains: [Option<Chain>; 2],
@@ -64,7 +69,14 @@ impl Follower {
     /// Of a file of this length.
     #[must_use]
     pub fn new(length: Pages) -> Self {
-        Self { length: length.max(Pages(1)), known: None, chains: [None; 2], run: None }
+        let length = length.max(Pages(1));
+        Self { length, behind: SKIP, known: None, chains: [None; 2], run: None }
+    }
+
+    /// The same, of reads that come through a kernel's read-ahead, and not quite in their order.
+    #[must_use]
+    pub fn behind_read_ahead(self) -> Self {
+        Self { behind: SKIP + DISORDER, ..self }
     }
 
     /// More is known of the file or its reader.
@@ -107,7 +119,8 @@ impl Follower {
     ) -> Step {
         self.length = self.length.max(page.next() - PageIndex::ZERO);
         if let Some(run) = &mut self.run {
-            let near = page >= run.start && page.distance(run.reached) <= SKIP;
+            let most = if page < run.reached { self.behind } else { SKIP };
+            let near = page >= run.start && page.distance(run.reached) <= most;
             if near || page > run.reached && unseen(run.reached) {
                 run.reached = run.reached.max(page.next());
                 if run.reached >= run.decided {
@@ -158,5 +171,33 @@ impl Run {
             self.cell += 1;
             self.decided = if self.cell < CELLS { self.end_of(self.cell) } else { PageIndex(u64::MAX) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Memory, SCHEME};
+    use super::*;
+
+    /// How many streams are seen in a file that is read in windows of 32 pages, told of in this order.
+    fn streams(follower: Follower, windows: &[u64]) -> usize {
+        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+        let mut follower = follower;
+        let pages = windows.iter().flat_map(|window| window * 32..(window + 1) * 32);
+        let steps = pages.map(|page| follower.touch(&mut classes, PageIndex(page), |_| false));
+        steps.filter(|step| matches!(step, Step::Began(_))).count()
+    }
+
+    #[test]
+    fn windows_of_read_ahead_that_change_places_are_one_stream() {
+        let swapped = [0, 2, 1, 4, 3, 5, 7, 6];
+        assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &swapped), 1);
+        assert!(streams(Follower::new(Pages(256)), &swapped) > 1, "where order is kept it tells something");
+    }
+
+    #[test]
+    fn who_goes_back_further_begins_anew() {
+        let back = [0, 1, 2, 3, 4, 5, 1, 2];
+        assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &back), 2);
     }
 }

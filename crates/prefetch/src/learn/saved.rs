@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! foreseek-learnt 1
-//! class size=10 start=yes kind=c program=cc1 seen=129
+//! class size=10 start=yes kind=c program=cc1 longest=1733 seen=129
 //! cell 8 128.4 127.1
 //! ```
 //!
-//! A cell's numbers are the weights of the streams that came to it and of those that ended in it. Names
-//! are percent-encoded; a feature that a class does not go by is left out. A text may come from
+//! A cell's numbers are the weights of the streams that came to it and of those that ended in it;
+//! `longest` is the length of the longest file, in pages. Names are percent-encoded; a feature that a
+//! class does not go by is left out. A text may come from
 //! anywhere: whatever it says, memory stays bounded, nothing panics, and the promise of the policy that
 //! uses it holds. Classes of a scheme that is not in use are counted and left out.
 
@@ -16,6 +17,7 @@ use super::classes::{CLASSES_LIMIT, Classes};
 use super::lengths::{Lengths, Table};
 use crate::depth::grid::CELLS;
 use crate::percent;
+use foreseek_units::{PAGE_SIZE, Pages};
 use std::fmt::Write;
 use std::str::FromStr;
 
@@ -27,6 +29,8 @@ pub const TEXT_LIMIT: usize = 16 << 20;
 const MAGIC: &str = "foreseek-learnt";
 /// The most streams that a class is said to have seen: beyond that none is told apart.
 const SEEN_LIMIT: u64 = 1 << 40;
+/// The longest file that is believed, in pages: what a file's length in bytes can be at most.
+const FILE_LIMIT: u64 = u64::MAX / PAGE_SIZE;
 
 /// What was taken up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl<K: Default> Classes<K> {
     pub fn save(&self) -> String {
         let mut text = format!("{MAGIC} {FORMAT}\n");
         for class in self.iter().filter(|class| class.lengths.seen() > 0) {
-            write_class(&mut text, &class.common, class.lengths.seen());
+            write_class(&mut text, &class.common, class.longest, class.lengths.seen());
             for cell in 0..CELLS {
                 let (exposed, ended) = class.lengths.table().weights(cell);
                 if exposed > 0.0 {
@@ -120,25 +124,26 @@ impl<K: Default> Classes<K> {
     }
 
     fn put(&mut self, read: Read, loaded: &mut Loaded) {
-        let Read { common, seen, cells } = read;
+        let Read { common, longest, seen, cells } = read;
         if common.level(self.scheme()).is_none() {
             loaded.left_out += 1;
             return;
         }
         loaded.classes += 1;
         let lengths = Lengths::restored(self.memory(), seen, Table::of(cells));
-        self.restore(common, lengths);
+        self.restore(common, longest, lengths);
     }
 }
 
 /// A class as it is being read.
 struct Read {
     common: Common,
+    longest: Pages,
     seen: u64,
     cells: Vec<(usize, f64, f64)>,
 }
 
-fn write_class(text: &mut String, common: &Common, seen: u64) {
+fn write_class(text: &mut String, common: &Common, longest: Pages, seen: u64) {
     text.push_str("class");
     let Common { size, start, kind, directory, program } = common;
     let name = |name: &Option<Box<str>>| name.as_deref().map(percent::encoded);
@@ -148,6 +153,7 @@ fn write_class(text: &mut String, common: &Common, seen: u64) {
         ("kind", name(kind)),
         ("directory", name(directory)),
         ("program", name(program)),
+        ("longest", Some(longest.get().to_string())),
         ("seen", Some(seen.to_string())),
     ];
     for (key, value) in fields {
@@ -167,7 +173,7 @@ fn format(line: &str) -> Result<(), String> {
 }
 
 fn class(rest: &str) -> Result<Read, String> {
-    let mut read = Read { common: Common::default(), seen: 0, cells: Vec::new() };
+    let mut read = Read { common: Common::default(), longest: Pages::ZERO, seen: 0, cells: Vec::new() };
     let common = &mut read.common;
     for field in rest.split_ascii_whitespace() {
         let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' has no value"))?;
@@ -178,6 +184,7 @@ fn class(rest: &str) -> Result<Read, String> {
             "kind" => common.kind = Some(decoded(value)?),
             "directory" => common.directory = Some(decoded(value)?),
             "program" => common.program = Some(decoded(value)?),
+            "longest" => read.longest = Pages(number::<u64>(value)?.min(FILE_LIMIT)),
             "seen" => read.seen = number::<u64>(value)?.min(SEEN_LIMIT),
             _ => return Err(format!("'{field}' is nothing that a class has")),
         }
@@ -207,7 +214,7 @@ fn decoded(text: &str) -> Result<Box<str>, String> {
 mod tests {
     use super::super::{About, Follower, Memory, SCHEME};
     use super::*;
-    use foreseek_units::{PageIndex, Pages};
+    use foreseek_units::PageIndex;
     use proptest::prelude::*;
 
     fn taught(names: &[String], streams: u64) -> Classes<()> {
@@ -240,7 +247,7 @@ mod tests {
         fn whatever_a_text_says_nothing_panics_and_memory_is_bounded(
             lines in prop::collection::vec(
                 prop_oneof![
-                    "class( size=[0-9]{1,12}| start=(yes|no|x)| kind=[a-z%0-9]{0,6}| seen=[0-9]{1,22}){0,4}",
+                    "class( size=[0-9]{1,12}| start=(yes|no|x)| kind=[a-z%0-9]{0,6}| longest=[0-9]{1,22}| seen=[0-9]{1,22}){0,4}",
                     "cell [0-9]{1,3} (-?[0-9.e]{1,8}|nan|inf) (-?[0-9.e]{1,8}|nan|inf)",
                     ".{0,20}",
                 ], 0..30),

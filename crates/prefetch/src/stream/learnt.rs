@@ -103,6 +103,7 @@ impl Machine for Learnt {
 
     fn open(&self, opened: &Opened) -> Run {
         let follower = Follower::new(opened.length);
+        let follower = if self.unseen_hits { follower.behind_read_ahead() } else { follower };
         Run { follower, fetched: PageIndex::ZERO, fetches: 0, early: NEVER, ends_unseen: false }
     }
 
