@@ -43,8 +43,10 @@ pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
     sources.retain(|(_, reads)| reads.len() >= 100);
     let tables = vec![policies(sources), classes(sources), rhos(sources)];
     let (_, device) = DEVICES[0];
+    let mut aims = over_slow_start(seeds);
+    aims.extend([after_200_streams(&each), changes(seeds), promises(workloads)]);
     Evidence {
-        aims: vec![after_200_streams(&each), changes(seeds), promises(workloads)],
+        aims,
         tables,
         drawn: Drawn {
             title: "Learnt depth: in the time of the device alone".to_owned(),
@@ -152,6 +154,34 @@ fn rhos(sources: &[(String, Vec<Read>)]) -> Table {
     }
     let heads = RHOS.map(|rho| format!("rho {rho}")).to_vec();
     Table { title: "Share of the oracle by device time, told the lengths, by rho".to_owned(), heads, rows }
+}
+
+/// Against competitive prefetching with slow start, from the first stream on: the aims of throughput, where nothing
+/// but the device takes time.
+fn over_slow_start(seeds: &[Workloads]) -> Vec<Aim> {
+    let over = |what, aim, names: &[&str]| {
+        let of_seed = |workloads: &Workloads| {
+            let mut places = Vec::new();
+            for (name, device) in DEVICES {
+                for (workload, reads) in workloads.iter().filter(|(workload, _)| names.contains(workload)) {
+                    let (slow, mut learner) = (device.slow_start(), Learner::new(SCHEME, RHO, device));
+                    let ours = share(reads, device, |read| learner.read(read));
+                    let theirs = share(reads, device, |read| device.fixed(&slow, read));
+                    places.push((format!("{workload}, {name}"), ours / theirs));
+                }
+            }
+            places
+        };
+        Aim { what, aim, at_most: false, places: over_seeds(seeds.iter().map(of_seed).collect()) }
+    };
+    vec![
+        over(
+            "throughput by device time over competitive, random portions",
+            1.3,
+            &["two-rand-0", "one-rand-10"],
+        ),
+        over("throughput by device time over competitive, whole files", 1.02, &["one-whole-0"]),
+    ]
 }
 
 /// After 200 streams, against who was told the lengths.
