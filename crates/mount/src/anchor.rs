@@ -11,9 +11,15 @@ use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest handle that the kernel makes (`MAX_HANDLE_SZ`).
 const HANDLE_LIMIT: usize = 128;
+/// How often a handle is tried that the kernel has no memory for. It says so, too, where the file is gone and a file
+/// of the same number is just being made, which takes it microseconds, or a commit of the journal.
+const TRIES: u32 = 20;
+/// How long it is left alone between: all of them are some tens of milliseconds.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// What an opened file can be asked for by.
 #[derive(Clone, Debug)]
@@ -65,11 +71,21 @@ impl Handle {
         let mut raw = RawHandle { bytes: self.data.len() as u32, kind: self.kind, data: [0; HANDLE_LIMIT] };
         raw.data[..self.data.len()].copy_from_slice(&self.data);
         let flags = (flags | OFlags::CLOEXEC).bits().cast_signed();
-        // SAFETY: the handle says truly how long it is and outlives the call.
-        let fd = unsafe { libc::open_by_handle_at(volume.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) };
-        if fd < 0 {
-            return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
-        }
+        let mut left = TRIES;
+        let fd = loop {
+            // SAFETY: the handle says truly how long it is and outlives the call.
+            let fd =
+                unsafe { libc::open_by_handle_at(volume.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) };
+            if fd >= 0 {
+                break fd;
+            }
+            let error = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+            left -= 1;
+            if error != Errno::NOMEM || left == 0 {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
+        };
         // SAFETY: the kernel gave this descriptor to us alone.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
@@ -157,6 +173,7 @@ mod tests {
     use super::*;
     use rustix::fs::CWD;
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn path_fd(path: &Path) -> OwnedFd {
         rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -205,5 +222,39 @@ mod tests {
         std::fs::remove_file(&path).expect("removed");
         std::fs::write(&path, "two").expect("written");
         assert_eq!(volume.open(&anchor, OFlags::RDONLY).err(), Some(Errno::STALE));
+    }
+
+    /// While a number is being given to a new file the kernel speaks of memory, not of a file that is gone.
+    #[test]
+    fn a_file_that_is_gone_is_gone_while_others_are_made() {
+        let place = tempfile::tempdir().expect("a directory");
+        let volume = volume(place.path(), true);
+        if !volume.has_handles() {
+            return println!("SKIPPED: no file handles here (not root, or the file system has none)");
+        }
+        let (path, over) = (place.path().join("a"), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for name in ["b", "c"] {
+                let (path, over) = (place.path().join(name), &over);
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        std::fs::write(&path, "more")
+                            .and_then(|()| std::fs::remove_file(&path))
+                            .expect("made");
+                    }
+                });
+            }
+            for _ in 0..500 {
+                std::fs::write(&path, "one").expect("written");
+                let anchor = volume.anchor(path_fd(&path));
+                std::fs::remove_file(&path).expect("removed");
+                for _ in 0..20 {
+                    let error = volume.open(&anchor, OFlags::RDONLY).err();
+                    over.store(error != Some(Errno::STALE), Ordering::Relaxed);
+                    assert_eq!(error, Some(Errno::STALE));
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 }
