@@ -16,21 +16,10 @@ use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::engine::Extent;
 use foreseek_prefetch::stream;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
-use foreseek_simulate::machine::{Machine, Memory, Parts, Period, Settings, reclaim};
+use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::workload;
-use foreseek_units::{Bytes, Nanos, Sectors};
+use foreseek_units::Nanos;
 use std::sync::Arc;
-
-/// What a stock kernel has above an emulated disk as the queue is set: requests of at most 1280 KiB,
-/// 4 of them with the device and 256 above it.
-const BLOCK: block::Settings = block::Settings {
-    requests: 256,
-    congested_above: 225,
-    uncongested_below: 208,
-    largest: Sectors(2560),
-    in_device: 4,
-    ..block::Settings::LINUX_2_6_18
-};
 
 /// Page replacements of which the oracle has the better one: that of Linux 2.6, and TR-840's, which
 /// bounds what many streams have read ahead.
@@ -67,15 +56,17 @@ fn model(
     let costs: Arc<dyn DeviceCosts> = Arc::new(profile.clone());
     let name = point.scheduler.name();
     let scheduler = scheduler::by_name(name).ok_or_else(|| unknown(name))?;
-    // The limit of a group counts what its processes and their pages take, and no kernel.
-    let memory = Memory { system: Bytes::ZERO, ..Memory::of(options.memory) };
-    let settings = Settings { memory, client_delay: Nanos::ZERO, ..Settings::xeons(options.memory) };
+    let settings = Settings::in_group(options.memory);
     let machine = Machine::new(Parts {
+        reclaim: reclaim::by_name(replacement, &settings.memory).ok_or_else(|| unknown(replacement))?,
         settings,
-        block: BlockLayer::new(BLOCK, scheduler, profile.build(&options.build(profile))?),
+        block: BlockLayer::new(
+            block::Settings::LINUX_6_EMULATED,
+            scheduler,
+            profile.build(&options.build(profile))?,
+        ),
         prefetcher: stream::by_name("oracle", &stream::Settings::default(), &costs)
             .map_err(|error| cannot(error.to_string()))?,
-        reclaim: reclaim::by_name(replacement, &memory).ok_or_else(|| unknown(replacement))?,
         workload: workload::by_name(point.benchmark.name(), &options.parameters())?,
         extents: extents.to_vec(),
         concurrency: point.concurrency,

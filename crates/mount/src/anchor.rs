@@ -174,6 +174,7 @@ mod tests {
     use rustix::fs::CWD;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
 
     fn path_fd(path: &Path) -> OwnedFd {
         rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -237,7 +238,9 @@ mod tests {
             for name in ["b", "c"] {
                 let (path, over) = (place.path().join(name), &over);
                 scope.spawn(move || {
-                    while !over.load(Ordering::Relaxed) {
+                    // No longer than a minute, should the other thread have failed.
+                    let end = Instant::now() + Duration::from_secs(60);
+                    while !over.load(Ordering::Relaxed) && Instant::now() < end {
                         std::fs::write(&path, "more")
                             .and_then(|()| std::fs::remove_file(&path))
                             .expect("made");

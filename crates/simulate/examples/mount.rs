@@ -12,10 +12,10 @@ use foreseek_device::{Build, Profile};
 use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::{ServingEngine, serving, stream};
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
-use foreseek_simulate::machine::{Machine, Memory, Parts, Period, Report, Settings, reclaim};
+use foreseek_simulate::machine::{Machine, Parts, Period, Report, Settings, reclaim};
 use foreseek_simulate::program::FileNumber;
 use foreseek_simulate::workload::{self, Layout, LayoutSettings, Parameters};
-use foreseek_units::{Bytes, Nanos, Pages, Sectors};
+use foreseek_units::{Bytes, Nanos, Pages};
 use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::Arc;
@@ -71,18 +71,9 @@ fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, 
     let costs: Arc<dyn DeviceCosts> = Arc::new(disk.clone());
     let mount = policy.strip_prefix("mount:");
     let total = if mount.is_some() { MEMORY / 2 } else { MEMORY };
-    // The limit of a control group counts what its processes and their pages take, and no kernel.
-    let memory = Memory { system: Bytes::ZERO, ..Memory::of(total) };
+    let group = Settings::in_group(total);
     let window = STATIC.iter().find(|(name, _)| *name == policy).map_or(32, |(_, pages)| *pages);
     let kernel = stream::Settings { window: Pages(window), ..stream::Settings::default() };
-    let block = block::Settings {
-        requests: 256,
-        congested_above: 225,
-        uncongested_below: 208,
-        largest: Sectors(2560),
-        in_device: 4,
-        ..block::Settings::LINUX_2_6_18
-    };
     let scheduler = scheduler::by_name("mq-deadline").ok_or("no such scheduler")?;
     let build = Build { size: Some(DISK_SIZE), fit: true, seed, ..Build::default() };
     let parameters =
@@ -91,10 +82,10 @@ fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, 
     let files = workload.files();
     let layout = Layout::place(&files, DISK_SIZE.sectors_floor(), &LayoutSettings::default())?;
     let machine = Machine::new(Parts {
-        settings: Settings { memory, client_delay: Nanos::ZERO, ..Settings::xeons(total) },
-        block: BlockLayer::new(block, scheduler, disk.build(&build)?),
+        reclaim: reclaim::by_name("linux-2.6", &group.memory).ok_or("no such replacement")?,
+        settings: group,
+        block: BlockLayer::new(block::Settings::LINUX_6_EMULATED, scheduler, disk.build(&build)?),
         prefetcher: stream::by_name("on-demand", &kernel, &costs)?,
-        reclaim: reclaim::by_name("linux-2.6", &memory).ok_or("no such replacement")?,
         workload,
         extents: (0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect(),
         concurrency: readers,

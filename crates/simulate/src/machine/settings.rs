@@ -147,4 +147,12 @@ impl Settings {
             client_delay: Nanos::from_micros(100),
         }
     }
+
+    /// The same for readers in a control group of so much memory, on the machine itself: its limit counts
+    /// what its processes and their pages take, and no kernel.
+    #[must_use]
+    pub fn in_group(memory: Bytes) -> Self {
+        let memory_of_group = Memory { system: Bytes::ZERO, ..Memory::of(memory) };
+        Self { memory: memory_of_group, client_delay: Nanos::ZERO, ..Self::xeons(memory) }
+    }
 }
