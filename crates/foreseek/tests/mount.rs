@@ -151,6 +151,28 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
 }
 
 #[test]
+fn the_bound_of_what_a_wrong_guess_costs_is_the_users_choice() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    for (given, shown) in [(&[][..], 3.0), (&["--rho", "2.5"][..], 2.5)] {
+        done(&[given, &["--memory", "64M", source, point]].concat());
+        let status: serde_json::Value =
+            serde_json::from_str(&done(&["--status", point, "--format", "json"])).expect("one JSON value");
+        let table = done(&["--status", point]);
+        done(&["--unmount", point]);
+        assert_eq!(status["reads"]["rho"], shown);
+        assert!(table.contains(&format!("at most {shown} times as dear")), "{table}");
+    }
+    for rho in ["1.9", "1001", "-3", "NaN", "much"] {
+        assert!(refused(&["--rho", rho, source, point]).contains("--rho"), "{rho}");
+    }
+    assert!(refused(&["--rho", "3", "--policy", "competitive", source, point]).contains("leave out --rho"));
+}
+
+#[test]
 fn one_in_the_foreground_ends_on_a_signal() {
     if !can_mount() {
         return;

@@ -17,12 +17,16 @@ const RECORD: &str = "FORESEEK_RECORD";
 pub const DEFAULT_MEMORY: Bytes = Bytes::mib(512);
 
 /// A mount and what answers its reads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// What is mounted where.
     pub mount: MountOptions,
     /// Who decides what is prefetched.
     pub policy: Policy,
+    /// The bound that [`Policy::Learnt`] keeps: how many times what knowing its length would cost a
+    /// stream costs at most, from 2 to [`RHO_LIMIT`](foreseek_prefetch::stream::RHO_LIMIT). The others
+    /// have none.
+    pub rho: f64,
     /// Memory for prefetched data, in bytes.
     pub memory_bytes: u64,
     /// The device that the source lies on: a built-in profile's name or a file. `None` to learn it.
@@ -82,6 +86,7 @@ impl Settings {
     pub(crate) fn read_path(&self, lessons: Option<Lessons>) -> Result<Arc<dyn ReadPath>, Error> {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
+        options.rho = self.rho;
         options.profile = self.profile.as_deref().map(profile::load).transpose()?;
         options.lessons = lessons;
         options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);

@@ -48,6 +48,9 @@ pub struct Kept {
 pub struct ReadStatus {
     /// The policy that decides what is prefetched; `plain` for none of ours.
     pub policy: String,
+    /// How many times what knowing its length would cost a stream costs at most; `None` where the policy
+    /// keeps no bound that can be chosen.
+    pub rho: Option<f64>,
     /// Streams that are open.
     pub streams_open: u64,
     /// Streams that have read lately, as the depth cap counts them.

@@ -8,6 +8,7 @@ use anyhow::Context;
 use foreseek_mount::client::{self, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
 use foreseek_prefetch::serving::MEMORY_LEAST;
+use foreseek_prefetch::stream::{RHO, RHO_LIMIT};
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +44,10 @@ pub(crate) struct Args {
     /// Who decides what is prefetched.
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyArg,
+    /// The bound of the policy learnt: no stream costs the device more than so many times what knowing
+    /// its length would (2 or more; 2 is the papers' depth) [default: 3].
+    #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
+    rho: Option<f64>,
     /// The device below: a built-in profile (see `foreseek devices`) or a file [default: learnt].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
@@ -133,9 +138,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
+/// A bound that the policy `learnt` can keep.
+fn rho(text: &str) -> Result<f64, String> {
+    let rho: f64 = text.parse().map_err(|_| "give a number such as 3 or 2.5".to_owned())?;
+    if (2.0..=RHO_LIMIT).contains(&rho) { Ok(rho) } else { Err(format!("give 2 to {RHO_LIMIT}")) }
+}
+
 fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {
     let least = MEMORY_LEAST.bytes();
     anyhow::ensure!(args.memory >= least, "--memory {}: give {least} or more", args.memory);
+    anyhow::ensure!(
+        args.rho.is_none() || matches!(args.policy, PolicyArg::Learnt),
+        "--rho is the bound of the policy learnt, the others have none: leave out --rho or --policy"
+    );
     let mut mount = MountOptions::new(source, point);
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
@@ -143,6 +158,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     Ok(Settings {
         mount,
         policy: args.policy.into(),
+        rho: args.rho.unwrap_or(RHO),
         memory_bytes: args.memory.get(),
         profile,
         state: foreseek_mount::state_directory().map(std::path::absolute).transpose()?,

@@ -171,12 +171,15 @@ impl ReadPath for Reader {
     fn status(&self) -> ReadStatus {
         let mut core = self.shared.lock();
         let (stats, device) = (core.engine.stats(), core.device());
+        let settings = core.engine.settings().clone();
         let learning = core.engine.learning();
+        let rho = learning.is_some().then_some(settings.stream.rho);
         let (classes, known) =
             learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
-            policy: core.engine.settings().policy.clone(),
+            policy: settings.policy,
+            rho,
             streams_open: stats.streams,
             streams_active: stats.active_streams,
             reads: stats.reads,

@@ -4,7 +4,7 @@ use crate::Lessons;
 use foreseek_device::Profile;
 use foreseek_prefetch::depth::DeviceCosts;
 use foreseek_prefetch::record::Recorder;
-use foreseek_prefetch::serving;
+use foreseek_prefetch::{serving, stream};
 use foreseek_storage::available;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 use std::fs::File;
@@ -26,6 +26,8 @@ const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
 pub struct ReaderOptions {
     /// The prefetcher of streams, by its name in the registry.
     pub policy: String,
+    /// The bound that the policy `learnt` keeps, from 2 to [`RHO_LIMIT`](stream::RHO_LIMIT).
+    pub rho: f64,
     /// Memory for prefetched data and what is kept about them.
     pub memory: Bytes,
     /// The device that the source lies on; without one a [`GUESS`] is made.
@@ -40,7 +42,14 @@ impl ReaderOptions {
     /// So much memory for this policy; nothing is known of the device.
     #[must_use]
     pub fn new(policy: &str, memory: Bytes) -> Self {
-        Self { policy: policy.to_owned(), memory, profile: None, lessons: None, record: None }
+        Self {
+            policy: policy.to_owned(),
+            rho: stream::RHO,
+            memory,
+            profile: None,
+            lessons: None,
+            record: None,
+        }
     }
 
     /// The engine's settings on this machine.
@@ -49,13 +58,15 @@ impl ReaderOptions {
         let memory = Pages(self.memory.get() / (PAGE_SIZE + ABOUT_A_PAGE));
         // The page cache in front may fill what is free; it and the frames are one memory.
         let machine = available().bytes.pages_floor().max(memory);
-        serving::Settings {
+        let mut settings = serving::Settings {
             policy: self.policy.clone(),
             memory,
             machine,
             history: machine.min(HISTORY_MOST),
             ..serving::Settings::default()
-        }
+        };
+        settings.stream.rho = self.rho;
+        settings
     }
 
     /// What the engine takes for the device's costs at first.

@@ -105,6 +105,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     let settings = Settings {
         mount: options,
         policy,
+        rho: foreseek_prefetch::stream::RHO,
         memory_bytes: MEMORY.get(),
         profile: None,
         state: Some(place.path().join("state")),

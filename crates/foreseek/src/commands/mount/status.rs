@@ -71,7 +71,8 @@ fn mount_table(status: &MountStatus) -> String {
     row("server", format!("process {}, for {:.0} s", status.pid, status.seconds));
     row("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known));
     row("changed by others", format!("{} times", status.foreign_changes));
-    row("policy", reads.policy.clone());
+    let bound = reads.rho.map(|rho| format!(", at most {rho} times as dear as knowing where each read ends"));
+    row("policy", format!("{}{}", reads.policy, bound.unwrap_or_default()));
     row("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active));
     row(
         "reads",
