@@ -4,7 +4,7 @@ use super::about::Described;
 use super::objects::{Found, Objects, Opening};
 use super::outcome;
 use super::work::{Reply, Token, Work};
-use crate::read_path::{Answer, Change, OpenedFile, Read};
+use crate::read_path::{Answer, Change, OpenedFile, Read, Version};
 use foreseek_prefetch::ServingEngine;
 use foreseek_prefetch::depth::Measured;
 use foreseek_prefetch::engine::{
@@ -36,8 +36,8 @@ pub(super) struct Core {
     pub(super) objects: Objects,
     streams: FxHashMap<StreamId, ObjectId>,
     requests: FxHashMap<RequestId, Asked>,
-    /// Fetches under way, and of which epoch they are.
-    fetches: FxHashMap<FetchId, Epoch>,
+    /// Fetches under way, of which object and epoch they are.
+    fetches: FxHashMap<FetchId, (ObjectId, Epoch)>,
     /// Passed reads that wait for a buffer.
     waiting: VecDeque<Pass>,
     /// The fetch that failed last and how; the engine names it in its very answer.
@@ -82,6 +82,13 @@ pub(super) struct Thrashing {
     since: Instant,
     missed: Pages,
     rate: f64,
+}
+
+/// A file that may not be what it is known to be.
+pub(super) struct Doubt {
+    object: ObjectId,
+    version: Version,
+    pub(super) file: Arc<ReadFile>,
 }
 
 /// A read that is made as it is.
@@ -235,8 +242,25 @@ impl Core {
         let Some(before) = self.objects.known(object) else { return };
         let epoch = self.objects.change(object, version);
         self.tell(now, Event::Changed { object, range: range.unwrap_or(ALL), epoch }, work);
-        if before != version.length {
+        if before.length != version.length {
             self.tell(now, Event::Resized { object, length: version.length }, work);
+        }
+    }
+
+    /// Whether a fetch that ended at `end`, without an error, ended before its file does by what is known of
+    /// it: then others may have shortened it.
+    pub(super) fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Doubt> {
+        let (object, _) = *self.fetches.get(&fetch)?;
+        let version = self.objects.known(object)?;
+        let early = end < ByteOffset::ZERO + version.length;
+        early.then_some(Doubt { object, version, file: self.objects.file(object)? })
+    }
+
+    /// What was known of a file was in doubt, and this is what it is; unless it was told otherwise meanwhile.
+    pub(super) fn settle(&mut self, now: Instant, doubt: &Doubt, version: Version, work: &mut Work) {
+        let Doubt { object, version: before, .. } = *doubt;
+        if version != before && self.objects.known(object) == Some(before) {
+            self.changed(now, &Change { object, range: None, version }, work);
         }
     }
 
@@ -249,7 +273,7 @@ impl Core {
         error: Option<Errno>,
         work: &mut Work,
     ) {
-        let Some(epoch) = self.fetches.remove(&fetch) else { return };
+        let Some((_, epoch)) = self.fetches.remove(&fetch) else { return };
         self.failure = error.map(|errno| (fetch, errno));
         let in_flight = self.fetches.len() as u32;
         self.tell(now, Event::Done { fetch, epoch, got, outcome: outcome(error), in_flight }, work);
@@ -294,7 +318,7 @@ impl Core {
     fn put_down(&mut self, command: Command, refused: &mut Vec<FetchId>, work: &mut Work) {
         match command {
             Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency } => {
-                self.fetches.insert(fetch, epoch);
+                self.fetches.insert(fetch, (object, epoch));
                 let file = self.objects.file(object);
                 let Some((file, filling)) = file.zip(self.frames.fill(&frames)) else {
                     self.fetches.remove(&fetch);

@@ -31,16 +31,16 @@ pub use budget::{Memory, SystemMemory};
 pub use options::{GUESS, ReaderOptions};
 
 use crate::Lessons;
-use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
+use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
 use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
 use about::{Described, Programs};
 use chores::Chores;
-use core::{Core, Pass};
+use core::{Core, Doubt, Pass};
 use foreseek_prefetch::ServingEngine;
 use foreseek_prefetch::engine::{Event, FetchId, FetchOutcome, StreamId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
-use foreseek_units::{Bytes, Instant, Nanos, Pages};
+use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, Pages};
 use objects::Found;
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -311,8 +311,10 @@ impl Shared {
                 (Some(fetch), Target::Frames(filling)) => {
                     // What came before an error counts, whole pages of it.
                     let got = if error.is_some() { got.pages_floor().bytes() } else { got };
+                    let short = error.is_none() && got.get() < filling.len() as u64;
                     filling.finish(got);
-                    fetched.push((fetch, got.pages_ceil(), error));
+                    let end = short.then_some(read.offset + got);
+                    fetched.push(Fetched { fetch, got: got.pages_ceil(), error, end });
                 }
                 (None, Target::Buffer(buffer)) => {
                     let result = error.map_or(Ok(()), Err);
@@ -321,12 +323,30 @@ impl Shared {
                 _ => debug_assert!(false, "fetches go to frames, passed reads to buffers"),
             }
         }
-        shared.with(|core, now, work| {
-            for (fetch, got, error) in fetched {
-                core.done(now, fetch, got, error, work);
+        let doubts = shared.with(|core, now, work| {
+            let mut doubts = Vec::new();
+            for fetched in fetched {
+                match fetched.end.and_then(|end| core.ended_early(fetched.fetch, end)) {
+                    Some(doubt) => doubts.push((fetched, doubt)),
+                    None => core.done(now, fetched.fetch, fetched.got, fetched.error, work),
+                }
             }
             // A buffer may have come free.
             core.retry_passes(work);
+            doubts
+        });
+        doubts.into_iter().for_each(|(fetched, doubt)| shared.look_and_settle(fetched, &doubt));
+    }
+
+    /// A file ended before it should have: who reads it gets what it is now, and not zeros to its old end.
+    fn look_and_settle(&self, fetched: Fetched, doubt: &Doubt) {
+        let version =
+            doubt.file.any().and_then(|fd| rustix::fs::fstat(fd).ok()).map(|stat| Version::of(&stat));
+        self.with(|core, now, work| {
+            if let Some(version) = version {
+                core.settle(now, doubt, version, work);
+            }
+            core.done(now, fetched.fetch, fetched.got, fetched.error, work);
         });
     }
 
@@ -346,6 +366,15 @@ impl Shared {
             }
         }
     }
+}
+
+/// A fetch that is over.
+struct Fetched {
+    fetch: FetchId,
+    got: Pages,
+    error: Option<Errno>,
+    /// Where it ended, if that was short of what was asked for.
+    end: Option<ByteOffset>,
 }
 
 /// How a fetch ended, in the engine's words.

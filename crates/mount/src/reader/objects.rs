@@ -115,9 +115,9 @@ impl Objects {
         file
     }
 
-    /// Whether anything is known of an object, and its length.
-    pub(super) fn known(&self, id: ObjectId) -> Option<Bytes> {
-        self.known.get(&id).map(|object| object.version.length)
+    /// What is known of an object, if anything.
+    pub(super) fn known(&self, id: ObjectId) -> Option<Version> {
+        self.known.get(&id).map(|object| object.version)
     }
 
     /// An object that is known has another version: its epoch from now on.

@@ -45,6 +45,8 @@ pub(crate) struct TestMount {
     pub(crate) point: PathBuf,
     server: Option<Child>,
     settings: Settings,
+    /// Whether the server may use io_uring.
+    io_uring: bool,
     /// The group that limits the server's memory, if one does; after the server, which is in it.
     group: Option<MemoryGroup>,
     _place: tempfile::TempDir,
@@ -58,6 +60,18 @@ pub(crate) fn mounted(policy: Policy) -> Option<TestMount> {
 /// The same with other options.
 pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<TestMount> {
     let mut mount = prepared(policy, change)?;
+    mount.start();
+    Some(mount)
+}
+
+/// The same, and maybe without io_uring, as in a container that forbids it.
+pub(crate) fn mounted_as(
+    policy: Policy,
+    io_uring: bool,
+    change: impl FnOnce(&mut MountOptions),
+) -> Option<TestMount> {
+    let mut mount = prepared(policy, change)?;
+    mount.io_uring = io_uring;
     mount.start();
     Some(mount)
 }
@@ -112,7 +126,16 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
         forget: false,
     };
     let point = settings.mount.mount_point.clone();
-    Some(TestMount { source, plain, point, server: None, settings, group: None, _place: place })
+    Some(TestMount {
+        source,
+        plain,
+        point,
+        server: None,
+        settings,
+        io_uring: true,
+        group: None,
+        _place: place,
+    })
 }
 
 impl TestMount {
@@ -130,6 +153,10 @@ impl TestMount {
             .stdout(Stdio::null());
         // SAFETY: only system calls are made between fork and exec.
         unsafe { command.pre_exec(block_end_signals) };
+        if !self.io_uring {
+            // SAFETY: as above.
+            unsafe { command.pre_exec(forbid_io_uring) };
+        }
         self.server = Some(command.spawn().expect("a server"));
         wait_for("the server", || client::status(&self.point).is_ok());
     }
@@ -200,6 +227,25 @@ fn block_end_signals() -> std::io::Result<()> {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
     Ok(())
+}
+
+/// Has io_uring refused to this process from now on, with EPERM.
+fn forbid_io_uring() -> std::io::Result<()> {
+    const NUMBER_AT: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const SKIP_UNLESS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+    let mut filter = [
+        step(LOAD, NUMBER_AT, 0),
+        step(SKIP_UNLESS, libc::SYS_io_uring_setup as u32, 1),
+        step(ANSWER, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+        step(ANSWER, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its steps live until the call returns, which copies them.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Waits until something is so; fails if it does not come to be.

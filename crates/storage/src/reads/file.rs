@@ -24,6 +24,12 @@ use std::sync::{Arc, OnceLock};
 /// `STATX_DIOALIGN`.
 const DIOALIGN: u32 = 0x2000;
 
+/// `AT_STATX_DONT_SYNC`.
+const DONT_SYNC: AtFlags = AtFlags::from_bits_retain(0x4000);
+
+/// `FUSE_SUPER_MAGIC`.
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
+
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -41,6 +47,8 @@ pub struct ReadFile {
     buffered: OnceLock<Arc<File>>,
     /// Whether the direct one refused a read.
     refused: AtomicBool,
+    /// Whether it is of a FUSE file system.
+    fuse: bool,
 }
 
 impl ReadFile {
@@ -58,13 +66,14 @@ impl ReadFile {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => (None, OnceLock::from(plain(fd)?)),
             Err(error) => return Err(error),
         };
-        Ok(Self { direct, buffered, refused: AtomicBool::new(false) })
+        let fuse = rustix::fs::fstatfs(fd).is_ok_and(|told| told.f_type == FUSE);
+        Ok(Self { direct, buffered, refused: AtomicBool::new(false), fuse })
     }
 
     /// A file that is open already, to be read through the page cache.
     #[must_use]
     pub fn buffered_over(file: Arc<File>) -> Self {
-        Self { direct: None, buffered: OnceLock::from(file), refused: AtomicBool::new(false) }
+        Self { direct: None, buffered: OnceLock::from(file), refused: AtomicBool::new(false), fuse: false }
     }
 
     /// How it is read now.
@@ -91,6 +100,18 @@ impl ReadFile {
     pub fn length(&self) -> Result<Bytes, Errno> {
         let fd = self.any().ok_or(Errno::BADF)?;
         Ok(Bytes(u64::try_from(rustix::fs::fstat(fd)?.st_size).unwrap_or(0)))
+    }
+
+    /// Whether a FUSE server answers its reads, in its own time and as short as it likes.
+    pub(super) fn is_fuse(&self) -> bool {
+        self.fuse
+    }
+
+    /// Whether there is nothing from here on, as far as this machine knows: no server is asked.
+    pub(super) fn ends_by(&self, place: ByteOffset) -> bool {
+        let Some(fd) = self.any() else { return true };
+        let told = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | DONT_SYNC, StatxFlags::SIZE);
+        told.map_or(true, |told| told.stx_size <= place.get())
     }
 
     /// Some descriptor of it, for questions.
@@ -159,7 +180,11 @@ fn unit(file: BorrowedFd<'_>) -> Option<Bytes> {
             let (memory, offset) = (told.stx_dio_mem_align, told.stx_dio_offset_align);
             (memory > 0 && PAGE_SIZE.is_multiple_of(memory.into())).then_some(Bytes(offset.into()))?
         }
-        None => try_page(file).ok().map(|()| Bytes(PAGE_SIZE))?,
+        None => match try_page(file) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return None,
+            // Another error is of that page, or of the moment, and not of direct I/O.
+            Ok(()) | Err(_) => Bytes(PAGE_SIZE),
+        },
     };
     (!unit.is_zero() && PAGE_SIZE.is_multiple_of(unit.get())).then_some(unit)
 }

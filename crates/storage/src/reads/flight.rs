@@ -2,9 +2,10 @@
 //!
 //! A read is asked for in one piece, or in several where its frames lie in more runs than one call
 //! takes. An answer shorter than what was asked for is the end of the file where it ends off the
-//! file's alignment; elsewhere the rest is asked for again, until nothing more comes. What a signal
-//! or a shortage of the kernel's interrupted is tried again a few times. A file that does not take
-//! direct reads after all is read buffered.
+//! file's alignment and the file has no more; elsewhere the rest is asked for again, until nothing more
+//! comes (what FUSE and network file systems give comes short at any place). What a signal or a shortage
+//! of the kernel's interrupted is tried again a few times. A file that does not take direct reads after
+//! all is read buffered.
 
 use super::{Access, Ended, Read, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -90,8 +91,10 @@ impl Flight {
             Ok(got) => {
                 self.done += got.min(self.asked);
                 self.retries = 0;
-                let at_the_end = got < self.asked && !aligned(self.done);
-                if self.done == self.read.into.len() || at_the_end { Next::Over(None) } else { Next::Again }
+                let short = got < self.asked && !aligned(self.done);
+                let end = self.read.offset + Bytes(self.done as u64);
+                let over = self.done == self.read.into.len() || (short && self.read.file.ends_by(end));
+                if over { Next::Over(None) } else { Next::Again }
             }
             Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) if self.retries < RETRIES => {
                 self.retries += 1;

@@ -12,6 +12,7 @@
 //! *Who owns the memory.* A [`Read`] owns its buffer until it has ended, whoever asked for it and
 //! whatever becomes of them: memory is never given back while the kernel may write into it.
 
+mod either;
 mod file;
 mod flight;
 mod pool;
@@ -20,6 +21,8 @@ mod uring;
 pub use file::{Access, ReadFile};
 pub use pool::PoolReads;
 pub use uring::UringReads;
+
+use either::EitherReads;
 
 use crate::arena::Buffer;
 use crate::frames::Filling;
@@ -103,17 +106,13 @@ pub trait Reads: Send + Sync {
     fn stop(&self, patience: Duration) -> bool;
 }
 
-/// Something that makes reads, and a remark where it is not the best.
+/// Something that makes reads (by threads those of files of FUSE), and a remark where it is not the best.
 ///
 /// # Errors
 /// Not even a thread could be started.
 pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
     let sink: Arc<dyn Fn(Vec<Ended>) + Send + Sync> = Arc::from(sink);
-    let shared = |sink: &Arc<dyn Fn(Vec<Ended>) + Send + Sync>| -> Sink {
-        let sink = Arc::clone(sink);
-        Box::new(move |ended| sink(ended))
-    };
-    match UringReads::start(shared(&sink)) {
+    match EitherReads::start(&sink) {
         Ok(reads) => Ok((Arc::new(reads), None)),
         Err(error) => {
             let remark = format!(
@@ -121,7 +120,7 @@ pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
                  'sysctl kernel.io_uring_disabled=0', in a container by its seccomp profile",
                 pool::THREADS
             );
-            Ok((Arc::new(PoolReads::start(shared(&sink))?), Some(remark)))
+            Ok((Arc::new(PoolReads::start(either::shared(&sink))?), Some(remark)))
         }
     }
 }

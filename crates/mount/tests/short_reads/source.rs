@@ -1,0 +1,232 @@
+//! A file system whose reads come short although the file goes on: a few bytes less than asked, a single
+//! page, one byte, or nothing but EINTR; with places that cannot be read, and a file that others shorten.
+//!
+//! What it answers is chosen by a seed and the number of the read, so that a run can be had again as far as
+//! the order of reads is the same. It serves in threads of the test itself, which maps nothing of it.
+
+use super::common::Random;
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, ReplyXattr,
+    Request, SessionACL,
+};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+
+pub(crate) const PAGE: usize = 4096;
+/// The file's name.
+pub(crate) const FILE: &str = "file";
+const NODE: INodeNo = INodeNo(2);
+/// The kernel keeps nothing: what others change is seen at once.
+const KEEP: Duration = Duration::ZERO;
+/// Of so many answers one is EINTR: never as many in a row as are tried again.
+const INTERRUPTED_ONE_IN: u64 = 32;
+
+/// How the file can be read past the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direct {
+    /// With `O_DIRECT`, as of most file systems.
+    Taken,
+    /// Opening with `O_DIRECT` is refused.
+    Refused,
+}
+
+/// What is in the file, and where it is bad. The test and the file system share it.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) bytes: Vec<u8>,
+    /// Pages that cannot be read.
+    pub(crate) bad: Vec<usize>,
+    /// So many bytes of it are there; they were shortened so many times.
+    length: Mutex<(usize, u32)>,
+}
+
+impl Contents {
+    pub(crate) fn new(length: usize, bad: &[usize]) -> Arc<Self> {
+        let byte = |at: usize| (at / PAGE * 37 + at % 249) as u8;
+        let bytes = (0..length).map(byte).collect();
+        Arc::new(Self { bytes, bad: bad.to_vec(), length: Mutex::new((length, 0)) })
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.state().0
+    }
+
+    /// Somebody shortens the file.
+    pub(crate) fn shorten(&self, length: usize) {
+        let mut state = self.length.lock().expect("no panic");
+        *state = (length, state.1 + 1);
+    }
+
+    fn state(&self) -> (usize, u32) {
+        *self.length.lock().expect("no panic")
+    }
+}
+
+/// The file system; it goes when dropped.
+pub(crate) struct ShortSource {
+    _session: BackgroundSession,
+    pub(crate) answers: Arc<Answers>,
+}
+
+/// What it has answered.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) reads: AtomicU64,
+    pub(crate) short: AtomicU64,
+    pub(crate) interrupted: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+impl ShortSource {
+    pub(crate) fn mount(point: &Path, contents: &Arc<Contents>, direct: Direct, seed: u64) -> Self {
+        let answers = Arc::new(Answers::default());
+        let server = Server { contents: Arc::clone(contents), direct, seed, answers: Arc::clone(&answers) };
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("short".to_owned()), MountOption::RO];
+        config.acl = SessionACL::All;
+        config.n_threads = Some(4);
+        let session = fuser::spawn_mount(server, point, &config).expect("mounted");
+        Self { _session: session, answers }
+    }
+}
+
+struct Server {
+    contents: Arc<Contents>,
+    direct: Direct,
+    seed: u64,
+    answers: Arc<Answers>,
+}
+
+/// What a read gets.
+enum Given {
+    Bytes(usize),
+    Interrupted,
+    Failed,
+}
+
+impl Server {
+    fn attributes(&self, node: INodeNo) -> Option<FileAttr> {
+        let (length, changes) = self.contents.state();
+        let (kind, perm, size) = match node {
+            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
+            NODE => (FileType::RegularFile, 0o644, length as u64),
+            _ => return None,
+        };
+        let time = UNIX_EPOCH + Duration::from_secs(1_000_000 + u64::from(changes));
+        Some(FileAttr {
+            ino: node,
+            size,
+            blocks: size / 512,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: PAGE as u32,
+            flags: 0,
+        })
+    }
+
+    /// How much of a read of `there` bytes is given; they begin at `offset`.
+    fn given(&self, offset: usize, there: usize) -> Given {
+        let number = self.answers.reads.fetch_add(1, SeqCst);
+        let mut random = Random(self.seed ^ number.wrapping_mul(0x9E37_79B9));
+        let pages = offset / PAGE..(offset + there).div_ceil(PAGE);
+        let bad = self.contents.bad.iter().filter(|bad| pages.contains(bad)).min();
+        // As a disk does it: what lies before the bad page may have come or not.
+        if let Some(bad) = bad {
+            let before = (bad * PAGE).saturating_sub(offset);
+            if before == 0 || random.below(2) == 0 {
+                return Given::Failed;
+            }
+            return Given::Bytes(before - random.below(before.min(3) as u64) as usize);
+        }
+        if random.below(INTERRUPTED_ONE_IN) == 0 {
+            return Given::Interrupted;
+        }
+        let most = there as u64;
+        let least = u64::from(there > 0);
+        Given::Bytes(match random.below(6) {
+            // Around a multiple of the page.
+            0 => {
+                let pages = random.below(most / PAGE as u64 + 1) * PAGE as u64;
+                (pages + 1).saturating_sub(random.below(3)).clamp(least, most)
+            }
+            1 => (most - random.below(2)).max(least),
+            2 => least.max(random.below(most + 1)),
+            3 => least,
+            _ => most,
+        } as usize)
+    }
+}
+
+impl Filesystem for Server {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.attributes(NODE) {
+            Some(file) if parent == INodeNo::ROOT && name == FILE => {
+                reply.entry(&KEEP, &file, Generation(0));
+            }
+            _ => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(node) {
+            Some(attributes) => reply.attr(&KEEP, &attributes),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if self.direct == Direct::Refused && flags.0 & libc::O_DIRECT != 0 {
+            return reply.error(Errno::EINVAL);
+        }
+        // So that answers come through as they are.
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    }
+
+    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let offset = offset as usize;
+        let there = self.contents.length().saturating_sub(offset).min(size as usize);
+        if there == 0 {
+            return reply.data(&[]);
+        }
+        match self.given(offset, there) {
+            Given::Bytes(length) => {
+                self.answers.short.fetch_add(u64::from(length < there), SeqCst);
+                reply.data(&self.contents.bytes[offset..offset + length]);
+            }
+            Given::Interrupted => {
+                self.answers.interrupted.fetch_add(1, SeqCst);
+                reply.error(Errno::EINTR);
+            }
+            Given::Failed => {
+                self.answers.failed.fetch_add(1, SeqCst);
+                reply.error(Errno::EIO);
+            }
+        }
+    }
+}
