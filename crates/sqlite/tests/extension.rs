@@ -4,8 +4,8 @@
 mod common;
 
 use common::shell::{FOLLOW, counter, drop_cache, fetched, has_shell, stock, with_extension};
-use common::{SCHEMAS, Shape, large};
-use std::path::{Path, PathBuf};
+use common::{SCHEMAS, Shape, large, table};
+use std::path::Path;
 
 /// A scan's rows with the extension are those without it; answers the status.
 fn same_rows(database: &Path, before: &str, sql: &str) -> serde_json::Value {
@@ -77,25 +77,6 @@ fn random_databases_give_the_same_rows() {
             same_rows(&path, FOLLOW, &format!("SELECT count(*), sum(u), max(k) FROM t {tail};"));
         }
     }
-}
-
-fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let shape = Shape {
-        schema: 0,
-        page_size: 4096,
-        rows,
-        longest_key: 20,
-        longest_row: 600,
-        deleted: false,
-        vacuumed: false,
-        journal: "delete",
-        encoding: "UTF-8",
-        auto_vacuum: 0,
-        seed: 4,
-    };
-    let path = shape.build(directory.path(), "db");
-    (directory, path)
 }
 
 #[test]

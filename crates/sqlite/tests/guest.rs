@@ -7,35 +7,13 @@ mod common;
 use common::shell::{
     FOLLOW, counter, drop_cache, extension, fetched, has_shell, run, stock, wait, with_extension,
 };
-use common::{Random, Shape, large};
+use common::{Random, Shape, large, table};
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-fn shape(rows: u64) -> Shape {
-    Shape {
-        schema: 0,
-        page_size: 4096,
-        rows,
-        longest_key: 20,
-        longest_row: 600,
-        deleted: false,
-        vacuumed: false,
-        journal: "delete",
-        encoding: "UTF-8",
-        auto_vacuum: 0,
-        seed: 4,
-    }
-}
-
-fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = shape(rows).build(directory.path(), "db");
-    (directory, path)
-}
 
 const SCAN: &str = "PRAGMA cache_size=50; SELECT * FROM t INDEXED BY i ORDER BY k;";
 
@@ -243,7 +221,7 @@ fn rows_in_the_write_ahead_log_are_read_from_it() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let path = Shape { journal: "wal", ..shape(4000) }.build(directory.path(), "db");
+    let path = Shape { journal: "wal", ..Shape::usual(4000) }.build(directory.path(), "db");
     // The log stays while this connection is open.
     let writer = Connection::open(&path).expect("opens");
     writer
@@ -261,7 +239,7 @@ fn rows_in_the_write_ahead_log_are_read_from_it() {
 fn a_writer_beside_a_scan_changes_nothing_of_what_it_reads() {
     for journal in ["wal", "delete"] {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = Shape { journal, ..shape(3000) }.build(directory.path(), "db");
+        let path = Shape { journal, ..Shape::usual(3000) }.build(directory.path(), "db");
         let mut reader = child("read_beside_a_writer", &path);
         let writer = Connection::open(&path).expect("opens");
         writer.busy_timeout(std::time::Duration::from_secs(20)).expect("set");

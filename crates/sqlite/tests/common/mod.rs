@@ -165,7 +165,31 @@ pub(crate) const SCHEMAS: [Schema; 11] = [
     },
 ];
 
+/// The usual table in a folder that goes with it.
+pub(crate) fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = Shape::usual(rows).build(directory.path(), "db");
+    (directory, path)
+}
+
 impl Shape {
+    /// A table of so many rows as most programs have it.
+    pub(crate) fn usual(rows: u64) -> Self {
+        Self {
+            schema: 0,
+            page_size: 4096,
+            rows,
+            longest_key: 20,
+            longest_row: 600,
+            deleted: false,
+            vacuumed: false,
+            journal: "delete",
+            encoding: "UTF-8",
+            auto_vacuum: 0,
+            seed: 4,
+        }
+    }
+
     /// A table's own key that reaches overflow pages is not followed (see `tree`): those tables get
     /// shorter ones.
     fn longest_key(&self) -> u64 {
