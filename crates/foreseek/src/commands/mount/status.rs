@@ -1,7 +1,7 @@
 //! How a mount is doing, as tables.
 
 use super::super::report::new_table;
-use foreseek_mount::{Learnt, MountStatus};
+use foreseek_mount::{Learnt, MountStatus, ReadStatus};
 use foreseek_prefetch::learn::Explained;
 use foreseek_units::{Bytes, Pages};
 
@@ -60,72 +60,78 @@ fn device(learnt: Option<Learnt>) -> String {
     format!("going elsewhere takes {switch_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
 }
 
+/// What a row is called, and what it says.
+type Row = (&'static str, String);
+
 fn mount_table(status: &MountStatus) -> String {
     let mut table = new_table();
-    let mut row = |name: &str, value: String| {
+    let mut rows = server_rows(status);
+    rows.extend(reads_rows(&status.reads));
+    rows.extend(memory_rows(&status.reads));
+    rows.extend(learnt_rows(status));
+    for (name, value) in rows {
         table.add_row([name.to_owned(), value]);
-    };
+    }
+    table.to_string()
+}
+
+fn server_rows(status: &MountStatus) -> Vec<Row> {
     let reads = &status.reads;
-    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 };
-    row("mount", format!("{} shows {}", status.mount_point.display(), status.source.display()));
-    row("server", format!("process {}, for {:.0} s", status.pid, status.seconds));
-    row("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known));
-    row("changed by others", format!("{} times", status.foreign_changes));
     let bound = reads.rho.map(|rho| format!(", at most {rho} times as dear as knowing where each read ends"));
-    row("policy", format!("{}{}", reads.policy, bound.unwrap_or_default()));
-    row("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active));
-    row(
-        "reads",
-        format!(
-            "{}, {} ({} failed): what the kernel's cache had not",
-            reads.reads,
-            Bytes(reads.read_bytes),
-            reads.failed
-        ),
+    vec![
+        ("mount", format!("{} shows {}", status.mount_point.display(), status.source.display())),
+        ("server", format!("process {}, for {:.0} s", status.pid, status.seconds)),
+        ("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known)),
+        ("changed by others", format!("{} times", status.foreign_changes)),
+        ("policy", format!("{}{}", reads.policy, bound.unwrap_or_default())),
+        ("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active)),
+    ]
+}
+
+fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 };
+    let hits = format!(
+        "{:.1} % of reads found all they asked for, {:.1} % waited for what was under way",
+        share(reads.hits, reads.reads),
+        share(reads.joined, reads.reads)
     );
-    row(
-        "prefetch hits",
-        format!(
-            "{:.1} % of reads found all they asked for, {:.1} % waited for what was under way",
-            share(reads.hits, reads.reads),
-            share(reads.joined, reads.reads)
-        ),
+    let fetched = format!(
+        "{}, {} of it ahead; {:.1} % of that dropped unused",
+        Bytes(reads.fetched_bytes),
+        Bytes(reads.prefetched_bytes),
+        share(reads.wasted_bytes, reads.prefetched_bytes)
     );
-    row(
-        "fetched",
-        format!(
-            "{}, {} of it ahead; {:.1} % of that dropped unused",
-            Bytes(reads.fetched_bytes),
-            Bytes(reads.prefetched_bytes),
-            share(reads.wasted_bytes, reads.prefetched_bytes)
-        ),
+    let thrashing = format!(
+        "{:.1} pages a second fetched again that were dropped unused ({} in all)",
+        reads.thrashing_pages_per_s, reads.prefetch_misses
     );
-    row(
-        "thrashing",
-        format!(
-            "{:.1} pages a second fetched again that were dropped unused ({} in all)",
-            reads.thrashing_pages_per_s, reads.prefetch_misses
-        ),
+    let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
+    vec![
+        ("reads", format!("{count}, {bytes} ({failed} failed): what the kernel's cache had not")),
+        ("prefetch hits", hits),
+        ("fetched", fetched),
+        ("thrashing", thrashing),
+        ("read again", format!("{} pages that the kernel's cache had lost", reads.lru_misses)),
+    ]
+}
+
+fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
+    let depth = format!(
+        "{} at a time is what pays on this device; memory lets {} be ahead of a stream",
+        Bytes(reads.depth_bytes),
+        Bytes(reads.bound_bytes)
     );
-    row("read again", format!("{} pages that the kernel's cache had lost", reads.lru_misses));
-    row(
-        "depth",
-        format!(
-            "{} at a time is what pays on this device; memory lets {} be ahead of a stream",
-            Bytes(reads.depth_bytes),
-            Bytes(reads.bound_bytes)
-        ),
+    let cache = format!(
+        "{}; ceiling {}; memory in use {}",
+        Bytes(reads.cached_bytes),
+        Bytes(reads.ceiling_bytes),
+        Bytes(reads.memory_bytes)
     );
-    row(
-        "prefetch cache",
-        format!(
-            "{}; ceiling {}; memory in use {}",
-            Bytes(reads.cached_bytes),
-            Bytes(reads.ceiling_bytes),
-            Bytes(reads.memory_bytes)
-        ),
-    );
-    row("learnt of the device", device(reads.learnt));
+    vec![("depth", depth), ("prefetch cache", cache)]
+}
+
+fn learnt_rows(status: &MountStatus) -> Vec<Row> {
+    let mut rows = vec![("learnt of the device", device(status.reads.learnt))];
     let problem = status.kept.as_ref().and_then(|kept| kept.problem.as_ref());
     if let Some(kept) = &status.kept {
         let began = match kept.begun_with_classes {
@@ -136,10 +142,8 @@ fn mount_table(status: &MountStatus) -> String {
             Some(seconds) => format!("saved {seconds:.0} s ago"),
             None => "nothing saved yet".to_owned(),
         };
-        row("learnt of streams", format!("{began}; {saved}, in {}", kept.path.display()));
+        rows.push(("learnt of streams", format!("{began}; {saved}, in {}", kept.path.display())));
     }
-    for remark in reads.remarks.iter().chain(problem) {
-        row("note", remark.clone());
-    }
-    table.to_string()
+    rows.extend(status.reads.remarks.iter().chain(problem).map(|remark| ("note", remark.clone())));
+    rows
 }
