@@ -13,20 +13,20 @@ const BUCKET: usize = 8;
 /// Seconds over which processor use is averaged in a chart of it.
 const USE_SECONDS: usize = 2;
 /// The policies in the order in which they are shown: each has one colour in all figures, whatever others are
-/// shown with it.
-const COLOURS: [&str; 11] = [
-    "linux-2.6.3",
-    "on-demand",
-    "aggressive",
-    "competitive",
-    "competitive-without-slow-start",
-    "learnt",
-    "oracle",
-    "learnt-told",
-    "competitive+cpem",
-    "linux-2.6.10",
-    "linux-2.6.18",
+/// shown with it. Those of one line are in no figure together, and the first colours are the easiest to tell
+/// apart.
+const COLOURS: [&[&str]; 8] = [
+    &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18"],
+    &["on-demand", "competitive+cpem"],
+    &["aggressive"],
+    &["competitive"],
+    &["competitive-without-slow-start"],
+    &["learnt"],
+    &["oracle"],
+    &["learnt-told"],
 ];
+/// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
+const SECONDS_FROM_MS: f64 = 10_000.0;
 /// Points of a device's curve: more than a chart's width can tell apart.
 const CURVE_POINTS: u32 = 200;
 
@@ -80,7 +80,11 @@ impl Chart {
             });
             Some(Series { name: name.clone(), points: points.collect(), mark: Mark::Line })
         };
-        self.devices.iter().map(curve).collect()
+        let curves: Option<Vec<Series>> = self.devices.iter().map(curve).collect();
+        // A drive has one colour in both charts of a figure.
+        let of_drives: Vec<&str> = Profile::builtin_names().collect();
+        let slots: Vec<&[&str]> = of_drives.chunks(1).collect();
+        Some(of_slots(curves?, &slots))
     }
 
     fn lines(&self, results: &Results) -> Option<String> {
@@ -98,7 +102,14 @@ impl Chart {
             series.last_mut()?.points.push(Point { x, y: mean, low, high });
         }
         let across = "requests at a time".to_owned();
-        let upright = unit(metric);
+        let mut upright = unit(metric);
+        let heights = || series.iter().flat_map(|series| &series.points).map(|point| point.high);
+        if upright == "ms" && heights().fold(0.0, f64::max) >= SECONDS_FROM_MS {
+            upright = "s".to_owned();
+            for point in series.iter_mut().flat_map(|series| &mut series.points) {
+                (point.y, point.low, point.high) = (point.y / 1e3, point.low / 1e3, point.high / 1e3);
+            }
+        }
         let series = of_policies(series);
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
     }
@@ -111,7 +122,8 @@ impl Chart {
                 policies.push(Some(&point.policy));
             }
         }
-        let policies = in_colours(policies, |policy| policy.map(ToString::to_string).unwrap_or_default());
+        let policies =
+            in_slots(policies, &COLOURS, |policy| policy.map(ToString::to_string).unwrap_or_default());
         let mut groups: Vec<Group> = Vec::new();
         for results in results {
             let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
@@ -211,22 +223,30 @@ const NO_BAR: (f64, f64, f64) = (f64::NAN, 0.0, 0.0);
 
 /// Curves of policies, each in its own colour.
 pub(crate) fn of_policies(series: Vec<Series>) -> Vec<Series> {
-    let placed = in_colours(series.into_iter().map(Some).collect(), |series| {
+    of_slots(series, &COLOURS)
+}
+
+fn of_slots(series: Vec<Series>, slots: &[&[&str]]) -> Vec<Series> {
+    let placed = in_slots(series.into_iter().map(Some).collect(), slots, |series| {
         series.as_ref().map(|series| series.name.clone()).unwrap_or_default()
     });
     let nobody = || Series { name: String::new(), points: Vec::new(), mark: Mark::Line };
     placed.into_iter().map(|series| series.unwrap_or_else(nobody)).collect()
 }
 
-/// Each at the place of its policy's colour, with gaps where others would be; those that have no colour of their
-/// own come last.
-fn in_colours<T>(shown: Vec<Option<T>>, name: impl Fn(&Option<T>) -> String) -> Vec<Option<T>> {
-    let mut placed: Vec<Option<T>> = COLOURS.iter().map(|_| None).collect();
+/// Each at the place of its name's colour, with gaps where others would be; those that have no colour of their
+/// own, or find it taken, come last.
+fn in_slots<T>(
+    shown: Vec<Option<T>>,
+    slots: &[&[&str]],
+    name: impl Fn(&Option<T>) -> String,
+) -> Vec<Option<T>> {
+    let mut placed: Vec<Option<T>> = slots.iter().map(|_| None).collect();
     let mut others = Vec::new();
     for one in shown {
-        match COLOURS.iter().position(|policy| *policy == name(&one)) {
-            Some(at) => placed[at] = one,
-            None => others.push(one),
+        match slots.iter().position(|names| names.contains(&name(&one).as_str())) {
+            Some(at) if placed[at].is_none() => placed[at] = one,
+            _ => others.push(one),
         }
     }
     placed.extend(others);
@@ -265,10 +285,33 @@ mod tests {
         let many = named(&["linux-2.6.3", "mount:learnt", "competitive", "learnt", "oracle"]);
         for policy in ["learnt", "competitive"] {
             assert_eq!(at(&few, policy), at(&many, policy));
-            assert_eq!(at(&few, policy), COLOURS.iter().position(|known| *known == policy));
+            assert_eq!(at(&few, policy), COLOURS.iter().position(|known| known.contains(&policy)));
         }
         assert_eq!(at(&many, "mount:learnt"), Some(COLOURS.len()));
         assert!(COLOURS.len() <= foreseek_chart::SERIES_LIMIT);
+        // Two of one colour in one figure: the second takes another.
+        let both = named(&["linux-2.6.3", "linux-2.6.10"]);
+        assert_eq!((at(&both, "linux-2.6.3"), at(&both, "linux-2.6.10")), (Some(0), Some(COLOURS.len())));
+    }
+
+    #[test]
+    fn no_figure_shows_two_policies_in_one_colour() {
+        let mut figures: Vec<Figure> = Figure::all().expect("built in");
+        figures.extend(Figure::learnt().expect("built in"));
+        for (figure, chart) in
+            figures.iter().flat_map(|figure| figure.charts.iter().map(move |c| (figure, c)))
+        {
+            let runs = figure.runs.iter().filter(|run| chart.runs.contains(&run.name));
+            let shown: std::collections::BTreeSet<String> = runs
+                .flat_map(|run| &run.policies)
+                .filter(|policy| chart.shows(policy))
+                .map(ToString::to_string)
+                .collect();
+            for names in COLOURS {
+                let shown = names.iter().filter(|name| shown.contains(**name)).count();
+                assert!(shown <= 1, "{}: {names:?}", figure.title);
+            }
+        }
     }
 
     #[test]
@@ -282,6 +325,10 @@ mod tests {
         let curves = chart.of_devices(|device, at| device.seek_time(Sectors(at)).as_millis_f64());
         for series in curves.expect("built-in devices") {
             let times: Vec<f64> = series.points.iter().map(|point| point.y).collect();
+            if series.name.is_empty() {
+                // It keeps a colour from the others.
+                continue;
+            }
             assert_eq!((times[0], times.len()), (0.0, 201), "{}", series.name);
             assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{}: {times:?}", series.name);
         }

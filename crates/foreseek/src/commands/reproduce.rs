@@ -4,7 +4,7 @@ use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_prefetch::stream::Congestion;
-use foreseek_reproduce::{LearntOptions, Options, Outcome, Progress, learnt, reproduce};
+use foreseek_reproduce::{LearntOptions, LearntOutcome, Options, Outcome, Progress, learnt, reproduce};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -92,38 +92,46 @@ fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
     let outcome = with_bar(args.quiet, |tell| {
         learnt(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
     })?;
-    if let Some(folder) = &args.output {
-        for (name, text) in [
-            ("learnt.txt", outcome.to_table()),
-            ("learnt.json", format!("{:#}\n", outcome.to_json())),
-            ("learnt.html", outcome.to_html()),
-        ] {
-            let path = folder.join(name);
-            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
+    if let Some(only) = &args.only
+        && outcome.tables.is_empty()
+        && outcome.left_out.is_empty()
+    {
+        anyhow::bail!(
+            "no run matches '{only}'; names are like learnt-two-*, studies, traces (with --traces DIR)"
+        );
     }
+    // What was measured is shown in any case: a report that cannot be written is said after it.
+    let written = args.output.as_deref().map(|folder| write_learnt(&outcome, folder));
     let text = match args.format {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         Format::Table => outcome.to_table(),
     };
     super::print(&text).context("writing the results to standard output")?;
+    written.transpose()?;
     Ok(if outcome.holding() == outcome.aims.len() { Answer::Done } else { Answer::No })
 }
 
 fn prepare(folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder)
-        .and_then(|()| tempfile::tempfile_in(folder).map(drop))
-        .with_context(|| format!("cannot write the report to {}", folder.display()))
+    fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop)).with_context(|| {
+        format!("cannot write the report to {}; give --output another folder", folder.display())
+    })
 }
 
 /// Writes the report; answers its page.
 fn write(outcome: &Outcome, folder: &Path) -> anyhow::Result<PathBuf> {
-    let put = |name: &str, text: String| {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        anyhow::Ok(path)
-    };
-    put("results.json", format!("{:#}\n", outcome.to_json()))?;
-    put("results.csv", outcome.to_csv())?;
-    put("report.html", outcome.to_html())
+    put(folder, "results.json", format!("{:#}\n", outcome.to_json()))?;
+    put(folder, "results.csv", outcome.to_csv())?;
+    put(folder, "report.html", outcome.to_html())
+}
+
+fn write_learnt(outcome: &LearntOutcome, folder: &Path) -> anyhow::Result<PathBuf> {
+    put(folder, "learnt.txt", outcome.to_table())?;
+    put(folder, "learnt.json", format!("{:#}\n", outcome.to_json()))?;
+    put(folder, "learnt.html", outcome.to_html())
+}
+
+fn put(folder: &Path, name: &str, text: String) -> anyhow::Result<PathBuf> {
+    let path = folder.join(name);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }

@@ -57,14 +57,14 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
             tell(progress.share, &format!("{} of {} runs", progress.over, progress.runs));
         })
     })?;
-    if let Some(csv) = csv {
-        csv.write(&results.to_csv())?;
-    }
+    // What was run is shown in any case: a file that cannot be written is said after it.
+    let written = csv.map(|csv| csv.write(&results.to_csv()));
     let text = match args.format {
         Format::Table => table(&results),
         Format::Json => serde_json::to_string_pretty(&results.to_json())? + "\n",
     };
     super::print(&text).context("writing the results to standard output")?;
+    written.transpose()?;
     Ok(Answer::Done)
 }
 
