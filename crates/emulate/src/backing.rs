@@ -1,7 +1,7 @@
 //! The file that holds a disk's data.
 
-use crate::error::Context;
 use crate::{AttachOptions, Backing as Wanted, Error};
+use foreseek_export::Context;
 use foreseek_export::Failure;
 use foreseek_export::run::ignore_missing;
 use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE};
@@ -46,7 +46,7 @@ impl Backing {
             Ok(_) if temporary => return Err(invalid("--dir", &path.display(), "the file exists")),
             Ok(found) => Some(Bytes(found.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error).context("look at", &path),
+            Err(error) => Err(error).context("look at", &path)?,
         };
         let size = decide_size(options.size, found, &path)?;
         let file = open_file(&path, found.is_none(), false).context("open", &path)?;

@@ -10,12 +10,12 @@
 //! be ended.
 
 use crate::clock::ModelClock;
-use crate::error::Context;
 use crate::fixed_delay::FixedDelay;
 use crate::path::PathModel;
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
 use crate::timer::now;
+use foreseek_export::Context;
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use std::fs::File;

@@ -7,7 +7,7 @@
 //! can see, as in a container, can it not leave; then it says so.
 
 use crate::Error;
-use crate::error::Context;
+use foreseek_export::Context;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 

@@ -3,7 +3,6 @@
 //! Every call is bounded in time. A target is a disk's name or its `/dev/loopN`.
 
 use crate::calibrate::measure;
-use crate::error::Context;
 use crate::model::check_scale;
 use crate::protocol::{Ask, Laid, Measured, Reply, Started};
 use crate::state::{Health, Place, Record};
@@ -11,6 +10,7 @@ use crate::teardown::{wait_for_end, wreck};
 use crate::usage::Users;
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
+use foreseek_export::Context;
 use foreseek_export::wire::{hear, say};
 use foreseek_export::{attach_loop, loop_device_over};
 use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};

@@ -1,7 +1,7 @@
 //! What can go wrong with an emulated disk.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why something could not be done to an emulated disk.
 #[derive(Debug, thiserror::Error)]
@@ -74,36 +74,6 @@ pub enum Error {
     )]
     Died(String),
     /// An operating-system call failed.
-    #[error("cannot {operation} {object}: {cause}")]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// On what.
-        object: String,
-        /// The system's answer. Part of the message, which also travels as text: no `source`.
-        cause: io::Error,
-    },
-}
-
-impl From<foreseek_export::FolderError> for Error {
-    fn from(error: foreseek_export::FolderError) -> Self {
-        let object = error.path.display().to_string();
-        Self::Io { operation: error.operation, object, cause: error.cause }
-    }
-}
-
-/// Names what was tried on what when an I/O result is an error.
-pub(crate) trait Context<T> {
-    /// Adds the operation and the path to an error.
-    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error>;
-}
-
-impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
-    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, Error> {
-        self.map_err(|cause| Error::Io {
-            operation,
-            object: object.as_ref().display().to_string(),
-            cause: cause.into(),
-        })
-    }
+    #[error(transparent)]
+    Call(#[from] foreseek_export::CallError),
 }

@@ -8,11 +8,11 @@
 //! back, goes on serving until the last user has closed it, frees everything and exits. A second
 //! signal makes it exit at once; `detach` then cleans up, as after a crash.
 
-use crate::error::Context;
 use crate::protocol::{Ask, Laid, Reply, Started};
 use crate::running::{Lay, Running};
 use crate::state::Place;
 use crate::{AttachOptions, Error};
+use foreseek_export::Context;
 use foreseek_export::daemon;
 use foreseek_export::wire::{hear, say};
 use foreseek_units::Bytes;
@@ -63,7 +63,7 @@ pub fn run(detached: bool) -> ExitCode {
 fn launch() -> Result<(), Error> {
     let program = std::env::current_exe().context("find", "this program's own file")?;
     let server = Command::new(&program).args(["disk", "serve", "--detached"]).spawn();
-    server.map(drop).context("run", &program)
+    Ok(server.map(drop).context("run", &program)?)
 }
 
 fn serve() -> Result<(), Error> {
@@ -115,7 +115,7 @@ fn begin(options: &AttachOptions, lay: &mut Lay<'_>) -> Result<(Running, OwnedFd
         (Ok(signals), Ok(log)) => (signals, log),
         (Err(error), _) | (_, Err(error)) => {
             place.remove()?;
-            return Err(error);
+            return Err(error.into());
         }
     };
     let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(io::stderr).try_init();
@@ -134,7 +134,7 @@ fn tend(mut running: Running, signals: &OwnedFd, listener: &UnixListener) -> Res
         let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         match poll(&mut ready, Some(if detaching { &DETACH_POLL } else { &SERVING_POLL })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).context("wait for", "clients"),
+            Err(error) => Err(error).context("wait for", "clients")?,
         }
         let signalled = !ready[0].revents().is_empty();
         let called = !ready[1].revents().is_empty();

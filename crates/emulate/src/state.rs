@@ -11,7 +11,7 @@
 //! a crash at any point `list` sees the disk and `detach` knows what to free.
 
 use crate::Error;
-use crate::error::Context;
+use foreseek_export::Context;
 use foreseek_export::ServerFolder;
 use foreseek_export::run::{ignore_missing, process_start, run_directory};
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ impl Place {
         match fs::DirBuilder::new().mode(0o700).create(&directory) {
             Ok(()) => Ok(Self::at(directory)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(name.to_owned())),
-            Err(error) => Err(error).context("make", &directory),
+            Err(error) => Err(error).context("make", &directory)?,
         }
     }
 

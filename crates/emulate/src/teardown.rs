@@ -6,9 +6,9 @@
 //! finding its work done, so a teardown that was itself interrupted can be repeated.
 
 use crate::Error;
-use crate::error::Context;
 use crate::state::{Place, Record};
 use crate::usage::Users;
+use foreseek_export::Context;
 use foreseek_export::loop_device_over;
 use foreseek_export::mount_table::{abort_connection, connection_of, mounted_on};
 use foreseek_export::run::ignore_missing;
@@ -81,7 +81,7 @@ fn abort(mount_point: &Path, recorded: Option<u32>) -> Result<(), Error> {
     // holds is still ours.
     let held = || recorded.filter(|_| loop_device_over(mount_point, recorded).is_some());
     let Some(connection) = connection_of(mount_point).or_else(held) else { return Ok(()) };
-    abort_connection(connection).context("abort the FUSE connection of", mount_point)
+    Ok(abort_connection(connection).context("abort the FUSE connection of", mount_point)?)
 }
 
 /// Ends the server, if it is still the process that wrote the record.

@@ -1,23 +1,12 @@
 //! A server's folder in the run directory: the record of what it has made, its control socket, its log.
 
+use crate::call::{CallError, Context};
 use crate::run::ignore_missing;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// An operating-system call on a folder failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {}: {cause}", path.display())]
-pub struct FolderError {
-    /// What was tried.
-    pub operation: &'static str,
-    /// On what.
-    pub path: PathBuf,
-    /// The system's answer; part of the message, and so no `source`.
-    pub cause: io::Error,
-}
 
 /// The folder of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +49,12 @@ impl ServerFolder {
     ///
     /// # Errors
     /// It cannot be read or understood.
-    pub fn record<R: DeserializeOwned>(&self) -> Result<Option<R>, FolderError> {
+    pub fn record<R: DeserializeOwned>(&self) -> Result<Option<R>, CallError> {
         let path = self.record_path();
         match fs::read(&path) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(failed("understand", &path))?)),
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", &path)(error)),
+            Err(error) => Err(error).context("read", &path),
         }
     }
 
@@ -73,20 +62,20 @@ impl ServerFolder {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn set_record(&self, record: &impl Serialize) -> Result<(), FolderError> {
+    pub fn set_record(&self, record: &impl Serialize) -> Result<(), CallError> {
         let (path, next) = (self.record_path(), self.next_record_path());
-        let text = serde_json::to_vec(record).map_err(failed("write", &path))?;
-        fs::write(&next, text).map_err(failed("write", &next))?;
-        fs::rename(&next, &path).map_err(failed("replace", &path))
+        let text = serde_json::to_vec(record).context("write", &path)?;
+        fs::write(&next, text).context("write", &next)?;
+        fs::rename(&next, &path).context("replace", &path)
     }
 
     /// Removes what is named here.
     ///
     /// # Errors
     /// Some of it cannot be removed.
-    pub fn clear(&self) -> Result<(), FolderError> {
+    pub fn clear(&self) -> Result<(), CallError> {
         for path in [self.control(), self.record_path(), self.next_record_path(), self.log()] {
-            ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
+            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
         }
         Ok(())
     }
@@ -95,12 +84,8 @@ impl ServerFolder {
     ///
     /// # Errors
     /// It cannot be removed.
-    pub fn remove(&self) -> Result<(), FolderError> {
+    pub fn remove(&self) -> Result<(), CallError> {
         self.clear()?;
-        ignore_missing(fs::remove_dir(&self.0)).map_err(failed("remove", &self.0))
+        ignore_missing(fs::remove_dir(&self.0)).context("remove", &self.0)
     }
-}
-
-fn failed<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> FolderError {
-    move |cause| FolderError { operation, path: path.to_owned(), cause: cause.into() }
 }

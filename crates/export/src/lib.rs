@@ -12,6 +12,7 @@
 //! Limits: the mount must be by root (no libfuse is used). The kernel's loop driver asks for no
 //! more than 1280 KiB at a time and has 128 requests under way at most.
 
+mod call;
 pub mod daemon;
 mod export;
 mod folder;
@@ -22,8 +23,9 @@ pub mod run;
 mod server;
 pub mod wire;
 
+pub use call::{CallError, Context};
 pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over};
-pub use folder::{FolderError, ServerFolder};
+pub use folder::ServerFolder;
 pub use mount_settings::MountSettings;
 pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
 

@@ -1,9 +1,9 @@
 //! Mounting, and talking to the servers of mounts. Every call is bounded in time.
 
-use crate::error::Context;
 use crate::place::{Place, Record};
 use crate::protocol::{Ask, Reply, Started};
 use crate::{Error, MountStatus, Settings, mount_point};
+use foreseek_export::Context;
 use foreseek_export::wire::{hear, say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

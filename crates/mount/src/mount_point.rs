@@ -1,8 +1,8 @@
 //! Whether a source can be mounted at a place, and freeing the place of what a dead server left.
 
-use crate::error::Context;
 use crate::mounted::KIND;
 use crate::{Error, MountOptions};
+use foreseek_export::Context;
 use foreseek_export::mount_table::{abort_connection, mounted_on};
 use rustix::mount::{UnmountFlags, unmount};
 use std::path::{Path, PathBuf, absolute};

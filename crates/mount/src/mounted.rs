@@ -1,7 +1,6 @@
 //! A source that is mounted and served, in this process.
 
 use crate::errands::Errands;
-use crate::error::Context;
 use crate::file_system::{FileSystem, KEEP};
 use crate::handles::Handles;
 use crate::kernel_cache::KernelCache;
@@ -10,6 +9,7 @@ use crate::read_path::ReadPath;
 use crate::source::Source;
 use crate::status::MountStatus;
 use crate::{Error, MountOptions, mount_point};
+use foreseek_export::Context;
 use foreseek_export::MountSettings;
 use foreseek_export::mount_table::{abort_connection, connection_of};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
@@ -184,7 +184,7 @@ impl Mounted {
                 unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
                 Ok(true)
             }
-            Err(errno) => Err(errno).context("unmount", point),
+            Err(errno) => Err(errno).context("unmount", point)?,
         }
     }
 
@@ -264,7 +264,7 @@ pub(crate) fn check_rights() -> Result<(), Error> {
 
 fn open_source(path: &Path) -> Result<OwnedFd, Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(CWD, path, flags, Mode::empty()).context("open", path)
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty()).context("open", path)?)
 }
 
 /// Each open file takes a descriptor here: as many as are wanted, or as this process may have at
@@ -314,7 +314,7 @@ fn open_session(
         let _ = unmount(&options.mount_point, UnmountFlags::DETACH);
     }
     remarks.extend_from_slice(settings.remarks());
-    session.context("speak with the kernel about", &options.mount_point)
+    Ok(session.context("speak with the kernel about", &options.mount_point)?)
 }
 
 /// What the source's own mount forbids stays forbidden.

@@ -9,7 +9,7 @@
 //! The record is written before the mount is made, so that what a crash leaves is found and freed.
 
 use crate::Error;
-use crate::error::Context;
+use foreseek_export::Context;
 use foreseek_export::ServerFolder;
 use foreseek_export::run::{process_start, run_directory};
 use rustc_hash::FxHasher;
@@ -97,7 +97,7 @@ impl Place {
     /// Makes the directory.
     pub(crate) fn make(&self) -> Result<(), Error> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder.path());
-        made.context("make", self.folder.path())
+        Ok(made.context("make", self.folder.path())?)
     }
 
     pub(crate) fn control(&self) -> PathBuf {

@@ -7,12 +7,12 @@
 //! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
-use crate::error::Context;
 use crate::keeper::{self, Keeper, Shelf};
 use crate::mounted::check_rights;
 use crate::place::{Place, Record};
 use crate::protocol::{Ask, Reply, Started};
 use crate::{Error, MountStatus, Mounted, Settings, mount_point};
+use foreseek_export::Context;
 use foreseek_export::daemon;
 use foreseek_export::wire::{hear, say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -118,7 +118,7 @@ impl Server {
             let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
             match poll(&mut ready, Some(if ending.is_some() { &ENDING_POLL } else { &SERVING_POLL })) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("wait for", "clients"),
+                Err(error) => Err(error).context("wait for", "clients")?,
             }
             let signalled = !ready[0].revents().is_empty();
             let called = !ready[1].revents().is_empty();

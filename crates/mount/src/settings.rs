@@ -1,8 +1,8 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
-use crate::error::Context;
 use crate::keeper::Shelf;
 use crate::{Error, Lessons, MountOptions, Plain, ReadPath, Reader, ReaderOptions};
+use foreseek_export::Context;
 use foreseek_storage::profile;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};

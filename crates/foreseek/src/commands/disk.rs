@@ -279,7 +279,11 @@ fn detach(args: &Detach) -> anyhow::Result<Answer> {
     match failed.as_slice() {
         [] => Ok(Answer::Done),
         failures => {
-            let lines: Vec<_> = failures.iter().map(|(target, why)| format!("{target}: {why}")).collect();
+            let named = |(target, why): &(&String, foreseek_emulate::Error)| {
+                let why = why.to_string();
+                if why.contains(target.as_str()) { why } else { format!("{target}: {why}") }
+            };
+            let lines: Vec<_> = failures.iter().map(named).collect();
             anyhow::bail!("{}", lines.join("\n"))
         }
     }

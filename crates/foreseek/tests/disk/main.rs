@@ -34,6 +34,10 @@ fn a_disk_lives_and_leaves_nothing_behind() {
     assert_eq!(listed[0]["health"], "ready");
     assert_eq!(listed[0]["device"], device.to_str().expect("plain"));
     assert_eq!(listed[0]["size_bytes"], 256 << 20);
+    // Who walks through /run meets no error.
+    let folder = fs::read_dir(lab.path("run/disks/life/mount")).expect("a folder");
+    let names: Vec<_> = folder.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["disk"]);
 
     lab.must(&["stats", "life", "--reset"]);
     for page in 0..20 {

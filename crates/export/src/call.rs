@@ -1,0 +1,65 @@
+//! Operating-system calls that failed: what was tried, on what, why, and the remedy where it is known.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// A call that failed.
+#[derive(Debug)]
+pub struct CallError {
+    /// What was tried.
+    pub operation: &'static str,
+    /// On what.
+    pub object: String,
+    /// The system's answer. Part of the message, which also travels as text: no `source`.
+    pub cause: io::Error,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, object, cause } = self;
+        write!(f, "cannot {operation} {object}: {cause}")?;
+        match cause.kind() {
+            ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+                f.write_str("; run this as root")
+            }
+            ErrorKind::StorageFull => f.write_str("; make room there"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// Names what was tried on what when an I/O result is an error.
+pub trait Context<T> {
+    /// Adds the operation and the path to an error.
+    ///
+    /// # Errors
+    /// The one that it was.
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, CallError>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, CallError> {
+        self.map_err(|cause| CallError {
+            operation,
+            object: object.as_ref().display().to_string(),
+            cause: cause.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_operation_object_cause_and_remedy() {
+        let full = Err::<(), _>(io::Error::from(ErrorKind::StorageFull)).context("write", "/a/b");
+        let said = full.expect_err("it is full").to_string();
+        assert_eq!(said, "cannot write /a/b: no storage space; make room there");
+        let gone = Err::<(), _>(io::Error::from(ErrorKind::NotFound)).context("open", "/a");
+        assert_eq!(gone.expect_err("it is gone").to_string(), "cannot open /a: entity not found");
+    }
+}
