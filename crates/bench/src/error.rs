@@ -22,6 +22,14 @@ pub enum Error {
         /// What is wrong and what is accepted.
         what: String,
     },
+    /// The results cannot be written down.
+    #[error("cannot write {}: {error}; give --out another folder, or mend this one and give the same command to go on", path.display())]
+    Out {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer; part of the message, and so no `source`.
+        error: io::Error,
+    },
     /// The results that are there come from other settings.
     #[error("{} holds runs of other settings ({what}): name another folder, or give the same settings to go on", path.display())]
     OtherPlan {
@@ -31,7 +39,7 @@ pub enum Error {
         what: String,
     },
     /// A line of the raw results that is not one.
-    #[error("{}, line {line}: {why}: mend or remove the line", path.display())]
+    #[error("{}, line {line}: {why}: mend or remove the line, or name another folder", path.display())]
     Record {
         /// The file.
         path: PathBuf,

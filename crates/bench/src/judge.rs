@@ -1,8 +1,11 @@
 //! What the runs say: ratios pair by pair with their 95 % intervals, and verdicts by fixed rules.
 //!
+//! A ratio is the geometric mean over the pairs, its interval Student's of the logarithms: runs
+//! scatter by factors, and neither side of a ratio is then better off by being the numerator.
+//!
 //! A bound holds where the whole interval lies on its good side, fails where the whole interval lies
 //! on the other, and is inconclusive in between. Of a bound that must hold at every point the worst
-//! point decides. Pure arithmetic over runs.
+//! point decides, and it does not hold while a point has not been measured. Pure arithmetic over runs.
 
 use crate::cell::{Cell, MANY, Point};
 use crate::policy::Policy;
@@ -83,6 +86,8 @@ pub struct Claim {
     pub place: String,
     /// How many places held, were inconclusive, failed.
     pub counts: (usize, usize, usize),
+    /// Where it was to be measured and was not.
+    pub missing: Vec<String>,
 }
 
 /// By pair.
@@ -139,12 +144,19 @@ fn best_static(runs: &[Run], cell: Cell, policies: &[Policy]) -> Option<Policy> 
 
 /// The ratio of pairs that both have.
 fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
-    pairs(ours, theirs, |ours, theirs| (theirs > 0.0).then(|| ours / theirs))
+    let values: Vec<f64> =
+        both(ours, theirs).filter(|(_, theirs)| *theirs > 0.0).map(|(ours, theirs)| ours / theirs).collect();
+    (!values.is_empty()).then(|| Summary::of_ratios(values))
 }
 
-fn pairs(ours: &Values, theirs: &Values, of: impl Fn(f64, f64) -> Option<f64>) -> Option<Summary> {
-    let values: Vec<f64> = ours.iter().filter_map(|(pair, ours)| of(*ours, *theirs.get(pair)?)).collect();
+/// The difference of pairs that both have.
+fn difference(ours: &Values, theirs: &Values) -> Option<Summary> {
+    let values: Vec<f64> = both(ours, theirs).map(|(ours, theirs)| ours - theirs).collect();
     (!values.is_empty()).then(|| Summary::of(values))
+}
+
+fn both(ours: &Values, theirs: &Values) -> impl Iterator<Item = (f64, f64)> {
+    ours.iter().filter_map(|(pair, ours)| Some((*ours, *theirs.get(pair)?)))
 }
 
 /// What DESIGN asks of "best static" at each point, and on average.
@@ -175,23 +187,21 @@ pub fn claims(runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
 fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
     let of = |wanted: &dyn Fn(Point) -> bool, value: &dyn Fn(&Entry) -> Option<Summary>| {
         let places = cells.iter().filter(|cell| cell.cell.point().is_some_and(wanted));
-        let places = places.filter_map(|cell| {
-            let entry = cell.entries.iter().find(|entry| entry.policy == *policy)?;
-            Some((cell.cell.to_string(), value(entry)?))
+        let places = places.map(|cell| {
+            let entry = cell.entries.iter().find(|entry| entry.policy == *policy);
+            (cell.cell.to_string(), entry.and_then(value))
         });
-        places.collect::<Vec<_>>()
+        places.collect::<Vec<Place>>()
     };
-    let one = |cell: Cell, value: Option<Summary>| -> Vec<(String, Summary)> {
-        value.map(|value| (cell.to_string(), value)).into_iter().collect()
-    };
+    let one = |cell: Cell, value: Option<Summary>| vec![(cell.to_string(), value)];
     let plain = |values: fn(&[Run], Cell, &Policy) -> Values, cell: Cell| {
         (values(runs, cell, policy), values(runs, cell, &Policy::Plain))
     };
     let many = |point: Point| point.concurrency >= MANY && !point.benchmark.is_random();
     let hot = plain(throughput, Cell::Hot);
     let cold = plain(medians, Cell::Cold);
-    let more = pairs(&cold.0, &cold.1, |ours, theirs| Some(ours - theirs));
-    let claim = |claim, places: Vec<(String, Summary)>, bound: Bound| worst(policy, claim, places, bound);
+    let more = difference(&cold.0, &cold.1);
+    let claim = |claim, places: Vec<Place>, bound: Bound| worst(policy, claim, places, bound);
     [
         claim(
             "at least 0.95 of the best static setting at every point",
@@ -200,10 +210,7 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
         ),
         claim(
             "at least 1.0 of the best static setting in the geometric mean",
-            geometric_mean(policy, runs, cells)
-                .map(|mean| ("all points".to_owned(), mean))
-                .into_iter()
-                .collect(),
+            vec![("all points".to_owned(), geometric_mean(policy, runs, cells))],
             Bound::Least(BEST_STATIC_MEAN),
         ),
         claim(
@@ -251,7 +258,7 @@ fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Sum
     }
     let whole = sums.into_values().filter(|(_, count)| *count == points);
     let means: Vec<f64> = whole.map(|(sum, count)| (sum / count as f64).exp()).collect();
-    (!means.is_empty()).then(|| Summary::of(means))
+    (!means.is_empty()).then(|| Summary::of_ratios(means))
 }
 
 /// Which side of a number is good.
@@ -283,13 +290,15 @@ impl Bound {
     }
 }
 
+/// A place with what was measured there.
+type Place = (String, Option<Summary>);
+
 /// The claim as its worst place decides it; none where it was measured nowhere.
-fn worst(
-    policy: &Policy,
-    claim: &'static str,
-    places: Vec<(String, Summary)>,
-    bound: Bound,
-) -> Option<Claim> {
+fn worst(policy: &Policy, claim: &'static str, places: Vec<Place>, bound: Bound) -> Option<Claim> {
+    let absent = places.iter().filter(|(_, value)| value.is_none());
+    let missing: Vec<String> = absent.map(|(place, _)| place.clone()).collect();
+    let places: Vec<(String, Summary)> =
+        places.into_iter().filter_map(|(place, value)| Some((place, value?))).collect();
     let verdicts: Vec<Verdict> = places.iter().map(|(_, value)| bound.judge(value)).collect();
     let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
     let counts = (count(Verdict::Holds), count(Verdict::Inconclusive), count(Verdict::Fails));
@@ -298,7 +307,9 @@ fn worst(
         let ((a, a_margin), (b, b_margin)) = (order(a), order(b));
         a.cmp(&b).then(a_margin.total_cmp(&b_margin))
     })?;
-    Some(Claim { policy: policy.clone(), claim, verdict, value, place, counts })
+    // What was not measured may be where it fails.
+    let verdict = if missing.is_empty() { verdict } else { verdict.min(Verdict::Inconclusive) };
+    Some(Claim { policy: policy.clone(), claim, verdict, value, place, counts, missing })
 }
 
 #[cfg(test)]
@@ -406,6 +417,21 @@ mod tests {
         };
         assert_eq!(verdict("hot"), (Verdict::Fails, 0.83));
         assert_eq!(verdict("cold"), (Verdict::Holds, 30.0));
+    }
+
+    #[test]
+    fn a_claim_about_every_point_does_not_hold_while_one_is_missing() {
+        let (there, not) = (cell("one-whole-0@4"), cell("one-whole-0@16"));
+        let mut runs = pairs_of(there, &[(Policy::DEFAULT, 10.0), (mount(), 20.0)]);
+        runs.extend(pairs_of(not, &[(Policy::DEFAULT, 10.0)]));
+        let (_, claims) = judged(&runs, &[there, not]);
+        let every = &claims[0];
+        assert_eq!((every.verdict, every.counts), (Verdict::Inconclusive, (1, 0, 0)));
+        assert_eq!(every.missing, ["one-whole-0@16/mq-deadline"]);
+        // One that fails already does.
+        let mut runs = pairs_of(there, &[(Policy::DEFAULT, 10.0), (mount(), 5.0)]);
+        runs.extend(pairs_of(not, &[(Policy::DEFAULT, 10.0)]));
+        assert_eq!(judged(&runs, &[there, not]).1[0].verdict, Verdict::Fails);
     }
 
     #[test]

@@ -36,4 +36,4 @@ pub use error::{Error, Result};
 pub use options::{DATA_SIZE, Options, PAIRS, PROFILE, SECONDS, TIME_SCALE};
 pub use outcome::Outcome;
 pub use policy::Policy;
-pub use run::run;
+pub use run::{Ahead, Told, run};

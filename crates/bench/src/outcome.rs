@@ -16,7 +16,7 @@ pub struct Outcome {
     pub claims: Vec<Claim>,
     /// Every cell.
     pub cells: Vec<Judged>,
-    /// Runs that failed, as text.
+    /// Runs that failed and have not been made since, as text.
     pub failed: Vec<String>,
     /// The load of the machine before runs, on average; our own earlier readers count.
     pub load: f64,
@@ -28,10 +28,10 @@ impl Outcome {
     pub(crate) fn of(plan: Plan, runs: Vec<Run>, options: &Options, notes: Vec<String>) -> Self {
         let cells = judge::judge_cells(&runs, &options.cells, &options.policies);
         let failed = |run: &Run| match &run.outcome {
-            record::Outcome::Failed(why) => {
+            record::Outcome::Failed(why) if !record::has(&runs, run.cell, &run.policy, run.pair) => {
                 Some(format!("{}, {}, pair {}: {why}", run.cell, run.policy, run.pair + 1))
             }
-            record::Outcome::Measured(_) => None,
+            record::Outcome::Failed(_) | record::Outcome::Measured(_) => None,
         };
         let loads: Vec<f64> = runs
             .iter()
@@ -52,9 +52,31 @@ impl Outcome {
         }
     }
 
-    /// Whether every claim holds. Inconclusive is not.
+    /// Whether every claim holds. Inconclusive is not, and nothing does while runs have failed.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.claims.iter().all(|claim| claim.verdict == Verdict::Holds)
+        self.failed.is_empty() && self.claims.iter().all(|claim| claim.verdict == Verdict::Holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Cell;
+    use crate::policy::Policy;
+
+    #[test]
+    fn what_failed_is_told_until_it_is_made_good_and_nothing_holds_until_then() {
+        let options = Options { cells: vec![Cell::Hot], ..Options::default() };
+        let run = |outcome| Run { cell: Cell::Hot, policy: Policy::Plain, pair: 0, seed: 1, outcome };
+        let of = |runs| Outcome::of(Plan::of(&options), runs, &options, Vec::new());
+        let failed = run(record::Outcome::Failed("it died".to_owned()));
+        let outcome = of(vec![failed.clone()]);
+        assert_eq!(outcome.failed, ["hot, plain, pair 1: it died"]);
+        // Nothing is claimed of it, but something was asked for and is not known.
+        assert!(outcome.claims.is_empty() && !outcome.holds());
+        let good = run(record::Outcome::Measured(Box::default()));
+        let outcome = of(vec![failed, good]);
+        assert!(outcome.failed.is_empty() && outcome.holds());
     }
 }

@@ -171,13 +171,9 @@ impl Records {
     /// It cannot be written, holds something else, or runs of another plan.
     pub fn open(folder: &Path, plan: &Plan) -> Result<Self> {
         let path = folder.join(FILE);
-        let cannot = |error| Error::io("cannot write", path.display(), error);
+        let cannot = |error| Error::Out { path: path.clone(), error };
         std::fs::create_dir_all(folder).map_err(cannot)?;
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Error::io("cannot read", path.display(), error)),
-        };
+        let text = Self::text(&path)?;
         let runs = Self::parse(&path, &text, plan)?;
         let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(cannot)?;
         if text.is_empty() {
@@ -187,6 +183,24 @@ impl Records {
             file.write_all(b"\n").map_err(cannot)?;
         }
         Ok(Self { path, file, runs })
+    }
+
+    /// The runs that are there, and nothing made.
+    ///
+    /// # Errors
+    /// The file holds something else, or runs of another plan.
+    pub fn look(folder: &Path, plan: &Plan) -> Result<Vec<Run>> {
+        let path = folder.join(FILE);
+        Self::parse(&path, &Self::text(&path)?, plan)
+    }
+
+    fn text(path: &Path) -> Result<String> {
+        match std::fs::read(path) {
+            // A line that is no text is told with its number, as any other that is not a run.
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(Error::io("cannot read", path.display(), error)),
+        }
     }
 
     fn parse(path: &Path, text: &str, plan: &Plan) -> Result<Vec<Run>> {
@@ -218,25 +232,16 @@ impl Records {
     /// # Errors
     /// The system's.
     pub fn push(&mut self, run: Run) -> Result<()> {
-        put(&mut self.file, &run).map_err(|error| Error::io("cannot write", self.path.display(), error))?;
+        put(&mut self.file, &run).map_err(|error| Error::Out { path: self.path.clone(), error })?;
         self.runs.push(run);
         Ok(())
     }
+}
 
-    /// Whether this run was made and did not fail.
-    #[must_use]
-    pub fn has(&self, cell: Cell, policy: &Policy, pair: u32) -> bool {
-        self.measured(cell, policy).any(|(made, _)| made == pair)
-    }
-
-    /// What was measured in a place of the sweep, by pair.
-    pub fn measured<'a>(
-        &'a self,
-        cell: Cell,
-        policy: &'a Policy,
-    ) -> impl Iterator<Item = (u32, &'a Measured)> {
-        measured(&self.runs, cell, policy)
-    }
+/// Whether this run was made and did not fail.
+#[must_use]
+pub fn has(runs: &[Run], cell: Cell, policy: &Policy, pair: u32) -> bool {
+    measured(runs, cell, policy).any(|(made, _)| made == pair)
 }
 
 /// What was measured in a place of the sweep, by pair.
@@ -292,7 +297,8 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(&path).expect("there");
         file.write_all(br#"{"cell":"hot","poli"#).expect("written");
         let mut records = Records::open(folder.path(), &plan).expect("read");
-        assert!(records.has(Cell::Hot, &Policy::Plain, 0) && !records.has(Cell::Hot, &Policy::Plain, 1));
+        let made = |pair| has(&records.runs, Cell::Hot, &Policy::Plain, pair);
+        assert!(made(0) && !made(1));
         records.push(run(1, good())).expect("written");
         let again = Records::open(folder.path(), &plan).expect("read");
         assert_eq!(again.runs, records.runs);
@@ -322,6 +328,9 @@ mod tests {
             .expect("written");
         let error = Records::open(folder.path(), &plan).expect_err("nonsense").to_string();
         assert!(error.contains("line 2"), "{error}");
+        std::fs::write(&path, b"\xff\xfe").expect("written");
+        let error = Records::look(folder.path(), &plan).expect_err("no text").to_string();
+        assert!(error.contains("line 1"), "{error}");
     }
 
     #[test]

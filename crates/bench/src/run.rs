@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::oracle;
 use crate::outcome::Outcome;
 use crate::policy::{Policy, ReadAhead};
-use crate::record::{self, Plan, Records, Run};
+use crate::record::{self, Plan, Records, Run, has};
 use crate::stand::Ground;
 use crate::{Error, Result};
 use foreseek_device::Profile;
@@ -33,22 +33,48 @@ const FAILURES_LIMIT: usize = 3;
 /// The share of all time that is put down to making the data set, for the bar.
 const MAKING: f64 = 0.02;
 
-/// Measures what is not measured yet and judges all of it. `progress` is told the share that is done
-/// and what is under way.
+/// What is to come, before anything is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// Runs that are to be made.
+    pub runs: usize,
+    /// Runs that are there already.
+    pub there: usize,
+    /// About how long it takes, in seconds.
+    pub seconds: f64,
+    /// What will be missing from the answer, with the remedy.
+    pub left_out: Vec<String>,
+}
+
+/// Who is told what of a measurement.
+pub struct Told<'a> {
+    /// What is to come; once, when nothing has been made yet.
+    pub ahead: &'a dyn Fn(&Ahead),
+    /// The share that is done and what is under way.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// Measures what is not measured yet and judges all of it.
 ///
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single
 /// runs is in the outcome.
-pub fn run(options: &Options, interrupt: &Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Outcome> {
+pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<Outcome> {
     let profile = options.check()?;
     let plan = Plan::of(options);
-    let mut records = Records::open(&options.out, &plan)?;
-    let mut notes = notes(options, &profile);
-    if options.missing(&records) {
+    let ahead = options.ahead(&Records::look(&options.out, &plan)?, nbd().is_ok());
+    if ahead.seconds > 0.0 {
         let what = missing();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }
+    }
+    (told.ahead)(&ahead);
+    let progress = told.progress;
+    let mut records = Records::open(&options.out, &plan)?;
+    let mut notes = notes(options, &profile);
+    notes.extend(ahead.left_out);
+    if ahead.seconds > 0.0 {
         let mut bench = Bench::begin(options, &profile, interrupt, &|share| {
             progress(MAKING * share, "making the data set");
         })?;
@@ -61,24 +87,51 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &dyn Fn(f64, &str
 }
 
 impl Options {
-    /// Whether anything is left to measure.
-    fn missing(&self, records: &Records) -> bool {
-        let micro = self.cells.iter().filter(|cell| cell.point().is_some());
-        let modelled = |(cell, pair): (&Cell, u32)| records.has(*cell, &Policy::Oracle, pair);
-        let mut pairs = (0..self.pairs).flat_map(|pair| micro.clone().map(move |cell| (cell, pair)));
-        !pairs.all(modelled) || self.todo(records).next().is_some()
+    /// What these options come to where so much is there already.
+    fn ahead(&self, there: &[Run], nbd: bool) -> Ahead {
+        let can = |policy: &Policy| nbd || *policy != Policy::Nbdkit;
+        let todo: Vec<(u32, Cell, &Policy)> = self.todo(there).collect();
+        let left_out = todo.iter().any(|(_, _, policy)| !can(policy));
+        let made: Vec<Cell> =
+            todo.iter().filter(|(_, _, policy)| can(policy)).map(|(_, cell, _)| *cell).collect();
+        let modelled: Vec<Cell> = self.unmodelled(there).map(|(_, cell)| cell).collect();
+        Ahead {
+            runs: made.len(),
+            there: self.runs() - todo.len(),
+            seconds: self.time(made.iter().copied(), modelled.iter().copied()),
+            left_out: left_out.then(|| NO_NBDKIT.to_owned()).into_iter().collect(),
+        }
+    }
+
+    /// Where the oracle has not been modelled.
+    fn unmodelled<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell)> + 'a {
+        let micro = move |pair| {
+            let points = self.cells.iter().filter(|cell| cell.point().is_some());
+            points.map(move |cell| (pair, *cell))
+        };
+        let all = (0..self.pairs).flat_map(micro);
+        all.filter(|(pair, cell)| !has(there, *cell, &Policy::Oracle, *pair))
     }
 
     /// What is to be measured, in order.
-    fn todo<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = (u32, Cell, &'a Policy)> {
+    fn todo<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell, &'a Policy)> {
         let of = move |pair: u32, cell: Cell| {
-            let there: Vec<&Policy> = self.policies.iter().filter(|policy| policy.is_in(cell)).collect();
-            let count = there.len();
-            (0..count).map(move |at| (pair, cell, there[(at + pair as usize) % count]))
+            let named: Vec<&Policy> = self.policies.iter().filter(|policy| policy.is_in(cell)).collect();
+            let count = named.len();
+            (0..count).map(move |at| (pair, cell, named[(at + pair as usize) % count]))
         };
         let cells = move |pair| self.cells.iter().flat_map(move |cell| of(pair, *cell));
-        (0..self.pairs).flat_map(cells).filter(|(pair, cell, policy)| !records.has(*cell, policy, *pair))
+        (0..self.pairs).flat_map(cells).filter(|(pair, cell, policy)| !has(there, *cell, policy, *pair))
     }
+}
+
+/// What is said where the peer cannot be measured.
+const NO_NBDKIT: &str = "nbdkit is not installed and will be missing from the comparison: install nbdkit and \
+                         libnbd-bin (Debian); the same command then adds it";
+
+/// nbdkit and what shows its disk as a file.
+fn nbd() -> foreseek_rig::Result<(Program, Program)> {
+    Ok((Program::find("nbdkit", "nbdkit")?, Program::find("nbdfuse", "libnbd-bin")?))
 }
 
 /// What the reader of the figures should know.
@@ -93,7 +146,7 @@ fn notes(options: &Options, profile: &Profile) -> Vec<String> {
             options.time_scale
         ),
         format!(
-            "{} of data in files of 4 MiB, {:.0} times the memory; the papers had 6000 files. The kernel's \
+            "{} of data in files of 4 MiB, {:.1} times the memory; the papers had 6000 files. The kernel's \
              names and attributes are read before a run, data are not.",
             options.data,
             options.data.get() as f64 / options.memory.get() as f64
@@ -161,12 +214,10 @@ impl<'a> Bench<'a> {
         data::write(&point, &files, interrupt, progress)?;
         let extents = data::extents(&point, &files)?;
         mounted.unmount()?;
-        let nbd = Program::find("nbdkit", "nbdkit")
-            .and_then(|kit| Ok((kit, Program::find("nbdfuse", "libnbd-bin")?)));
         let program =
             std::env::current_exe().map_err(|error| Error::io("cannot find", "this program", error))?;
         let queue = Queue::of(disk.device())?;
-        let nbd = nbd.ok();
+        let nbd = nbd().ok();
         Ok(Self { options, profile, interrupt, place, nbd, program, extents, queue, disk, folder })
     }
 
@@ -179,11 +230,8 @@ impl<'a> Bench<'a> {
     ) -> Result<()> {
         let options = self.options;
         let mut todo: Vec<(u32, Cell, Policy)> =
-            options.todo(records).map(|(pair, cell, policy)| (pair, cell, policy.clone())).collect();
-        if self.nbd.is_none() && todo.iter().any(|(_, _, policy)| *policy == Policy::Nbdkit) {
-            notes.push("nbdkit is left out: install nbdkit and libnbd-bin (Debian) to have it.".to_owned());
-            todo.retain(|(_, _, policy)| *policy != Policy::Nbdkit);
-        }
+            options.todo(&records.runs).map(|(pair, cell, policy)| (pair, cell, policy.clone())).collect();
+        todo.retain(|(_, _, policy)| self.nbd.is_some() || *policy != Policy::Nbdkit);
         let all: f64 = todo.iter().map(|(_, cell, _)| options.time_of(*cell)).sum();
         let (mut passed, mut failures) = (0.0, BTreeMap::<Policy, usize>::new());
         let depth = self.profile.competitive_depth();
@@ -240,24 +288,20 @@ impl<'a> Bench<'a> {
         notes: &mut Vec<String>,
         progress: &dyn Fn(f64, &str),
     ) -> Result<()> {
-        for pair in 0..self.options.pairs {
-            for cell in &self.options.cells {
-                let Some(point) = cell.point() else { continue };
-                if records.has(*cell, &Policy::Oracle, pair) {
-                    continue;
+        let todo: Vec<(u32, Cell)> = self.options.unmodelled(&records.runs).collect();
+        for (pair, cell) in todo {
+            let Some(point) = cell.point() else { continue };
+            self.interrupt.check()?;
+            progress(1.0 - MAKING, &format!("pair {}: {cell}, the oracle in virtual time", pair + 1));
+            let seed = self.options.seed + u64::from(pair);
+            let outcome = match oracle::run(point, seed, self.options, self.profile, &self.extents) {
+                Ok(measured) => record::Outcome::Measured(Box::new(measured)),
+                Err(error) => {
+                    notes.push(format!("{cell}: {error}"));
+                    record::Outcome::Failed(error.to_string())
                 }
-                self.interrupt.check()?;
-                progress(1.0 - MAKING, &format!("pair {}: {cell}, the oracle in virtual time", pair + 1));
-                let seed = self.options.seed + u64::from(pair);
-                let outcome = match oracle::run(point, seed, self.options, self.profile, &self.extents) {
-                    Ok(measured) => record::Outcome::Measured(Box::new(measured)),
-                    Err(error) => {
-                        notes.push(format!("{cell}: {error}"));
-                        record::Outcome::Failed(error.to_string())
-                    }
-                };
-                records.push(Run { cell: *cell, policy: Policy::Oracle, pair, seed, outcome })?;
-            }
+            };
+            records.push(Run { cell, policy: Policy::Oracle, pair, seed, outcome })?;
         }
         Ok(())
     }
@@ -265,5 +309,49 @@ impl<'a> Bench<'a> {
     fn end(self) -> Result<()> {
         drop(self.queue);
         Ok(self.disk.detach()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_options_it_is_the_core_over_every_policy_within_the_hour() {
+        let options = Options::default();
+        let ahead = options.ahead(&[], true);
+        // 24 points over stock Linux three times, nbdkit, the pass-through and the mount twice; two
+        // overheads over four.
+        assert_eq!((ahead.runs, ahead.there, ahead.left_out.len()), ((24 * 7 + 2 * 4) * 5, 0, 0));
+        assert!((3000.0..3600.0).contains(&ahead.seconds), "{} s", ahead.seconds);
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again_and_takes_no_time() {
+        let options = Options { cells: vec![Cell::Hot], pairs: 2, ..Options::default() };
+        let run = |pair, policy: &Policy, outcome| Run {
+            cell: Cell::Hot,
+            policy: policy.clone(),
+            pair,
+            seed: 1,
+            outcome,
+        };
+        let all: Vec<(u32, Cell, &Policy)> = options.todo(&[]).collect();
+        let good = || record::Outcome::Measured(Box::default());
+        let mut there: Vec<Run> = all.iter().map(|(pair, _, policy)| run(*pair, policy, good())).collect();
+        let ahead = options.ahead(&there, true);
+        assert_eq!((ahead.runs, ahead.there, ahead.seconds), (0, 8, 0.0));
+        there[3].outcome = record::Outcome::Failed("it died".to_owned());
+        assert_eq!(options.ahead(&there, true).runs, 1);
+    }
+
+    #[test]
+    fn where_nbdkit_is_not_installed_that_is_said_before_anything_is_made() {
+        let ahead = Options::default().ahead(&[], false);
+        assert_eq!(ahead.runs, (24 * 6 + 2 * 4) * 5);
+        assert!(ahead.left_out[0].contains("install nbdkit and libnbd-bin"), "{:?}", ahead.left_out);
+        // Nobody asked for it.
+        let options = Options { policies: vec![Policy::Plain], ..Options::default() };
+        assert!(options.ahead(&[], false).left_out.is_empty());
     }
 }

@@ -5,6 +5,7 @@
 //! had a process: what a policy knows of a handler ends with it.
 
 use super::files::Checked;
+use super::times::Times;
 use super::{Counted, Job, Said, say, watch_input};
 use foreseek_simulate::program::{FileSpec, Handle, Step, Workload, begin};
 use foreseek_simulate::workload;
@@ -30,7 +31,7 @@ struct Server<'a> {
     read_bytes: AtomicU64,
     reads: AtomicU64,
     /// How long each request took that has ended.
-    responses: Mutex<Vec<Duration>>,
+    responses: Mutex<Times>,
     failed: Mutex<Option<String>>,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn work(job: &Job, name: &str, concurrency: u32, files: &[FileSpec]) 
         stop: AtomicBool::new(false),
         read_bytes: AtomicU64::new(0),
         reads: AtomicU64::new(0),
-        responses: Mutex::new(Vec::new()),
+        responses: Mutex::new(Times::default()),
         failed: Mutex::new(None),
     };
     thread::scope(|scope| {
@@ -134,22 +135,20 @@ impl Server<'_> {
     fn measure(&self) -> Result<(), String> {
         let read = || (self.read_bytes.load(Ordering::Relaxed), self.reads.load(Ordering::Relaxed));
         self.wait(self.job.warm_up())?;
-        hold(&self.responses).clear();
+        *hold(&self.responses) = Times::default();
         let (before, start) = (read(), Instant::now());
         say(&Said::Begun)?;
         self.wait(self.job.measured())?;
         let (after, seconds) = (read(), start.elapsed().as_secs_f64());
         let mut responses = std::mem::take(&mut *hold(&self.responses));
-        responses.sort_unstable();
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let count = responses.len();
         say(&Said::Ended(Counted {
             seconds,
             read_bytes: after.0 - before.0,
             reads: after.1 - before.1,
-            requests: count as u64,
-            response_mean_ms: ms(responses.iter().sum()) / count.max(1) as f64,
-            response_p95_ms: responses.get(count * 95 / 100).copied().map(ms).unwrap_or_default(),
+            requests: responses.count(),
+            response_mean_ms: ms(responses.mean()),
+            response_p95_ms: responses.within(0.95).map(ms).unwrap_or_default(),
             read_median_us: 0.0,
         }))
     }

@@ -8,6 +8,7 @@
 mod files;
 mod handlers;
 mod single;
+mod times;
 
 use crate::{Error, Result};
 use foreseek_simulate::program::FileSpec;

@@ -1,6 +1,7 @@
 //! One reader: what a read costs where the disk has no part in it.
 
 use super::files::Checked;
+use super::times::Times;
 use super::{Counted, Job, Said, say, watch_input};
 use foreseek_simulate::program::FileSpec;
 use foreseek_units::{Bytes, PAGE_SIZE};
@@ -71,7 +72,7 @@ fn timed<T>(
         read(next)?;
     }
     say(&Said::Begun)?;
-    let (mut counted, mut times) = (Counted::default(), Vec::new());
+    let (mut counted, mut times) = (Counted::default(), Times::default());
     let start = Instant::now();
     let mut before = start;
     while before - start < job.measured() {
@@ -81,13 +82,10 @@ fn timed<T>(
         times.push(now - before);
         before = now;
     }
-    if times.is_empty() {
-        return Err("nothing was left to read after the warm-up: take less time".to_owned());
-    }
-    times.sort_unstable();
+    counted.reads = times.count();
+    let median = times.within(0.5).ok_or("nothing was left to read after the warm-up: take less time")?;
     counted.seconds = (before - start).as_secs_f64();
-    counted.reads = times.len() as u64;
-    counted.read_median_us = times[times.len() / 2].as_secs_f64() * 1e6;
+    counted.read_median_us = median.as_secs_f64() * 1e6;
     say(&Said::Ended(counted))?;
     watch_input(&AtomicBool::new(false));
     Ok(())

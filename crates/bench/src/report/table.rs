@@ -65,6 +65,9 @@ impl Outcome {
                 interval(&claim.value),
                 claim.place,
             );
+            if !claim.missing.is_empty() {
+                let _ = writeln!(text, "             not measured at {}", claim.missing.join(", "));
+            }
         }
         text
     }

@@ -4,7 +4,8 @@ use super::progress::with_bar;
 use super::{Answer, Format, print};
 use clap::ValueHint;
 use foreseek_bench::{
-    Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, reader, report,
+    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, Told, reader,
+    report,
 };
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
@@ -26,7 +27,7 @@ was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclu
 interval of the paired ratio has the bound in it.
 
 Examples:
-  foreseek bench mount --minutes 60               the core in an hour
+  foreseek bench mount                            the core over every policy, in under an hour
   foreseek bench mount --cells full --data-size 24000M --pairs 10 --seconds 20 --time-scale 1
   foreseek bench mount --cells two-rand-0@16,hot,cold --policies linux-128k,plain,mount-competitive
 
@@ -54,7 +55,8 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = SECONDS)]
     seconds: f64,
 
-    /// Make runs as long as lets all of it end within this time.
+    /// Make runs as long as lets all of it end within this time. To go on later with more, give the
+    /// --seconds that come of it, which are said at the beginning.
     #[arg(long, value_name = "MINUTES", conflicts_with = "seconds")]
     minutes: Option<f64>,
 
@@ -116,13 +118,11 @@ fn mount(args: MountArgs) -> anyhow::Result<Answer> {
     if let Some(minutes) = args.minutes {
         options.within(minutes)?;
     }
-    if !quiet {
-        let minutes = options.estimate() / 60.0;
-        super::remark(&format!("{} runs, about {minutes:.0} minutes and the oracle's", options.runs()));
-    }
     let interrupt = Interrupt::listen()?;
+    let ahead = |ahead: &Ahead| say(ahead, &options, quiet);
     let outcome: Outcome = with_bar(quiet, |progress| {
-        foreseek_bench::run(&options, &interrupt, &|share, what| progress(share, what))
+        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        foreseek_bench::run(&options, &interrupt, &told)
     })?;
     let written = report::write(&outcome, &options.out);
     let text = match format {
@@ -137,6 +137,19 @@ fn mount(args: MountArgs) -> anyhow::Result<Answer> {
     Ok(if outcome.holds() { Answer::Done } else { Answer::No })
 }
 
+/// Says what is to come. What will be missing is said in any case: it is not to be found out after an
+/// hour.
+fn say(ahead: &Ahead, options: &Options, quiet: bool) {
+    ahead.left_out.iter().for_each(|what| super::remark(what));
+    if quiet {
+        return;
+    }
+    let Ahead { runs, there, .. } = *ahead;
+    let already = if there > 0 { format!("{there} runs are there already; ") } else { String::new() };
+    let (seconds, minutes) = (options.seconds, (ahead.seconds / 60.0).ceil());
+    super::remark(&format!("{already}{runs} runs of {seconds} s and more, about {minutes} minutes"));
+}
+
 fn options(args: &MountArgs) -> anyhow::Result<Options> {
     let cells = match args.cells.as_str() {
         "core" => Cell::core(),
@@ -146,6 +159,16 @@ fn options(args: &MountArgs) -> anyhow::Result<Options> {
             cells.collect::<anyhow::Result<_>>()?
         }
     };
+    for policy in &args.policies {
+        if let Policy::Mount(name) = policy {
+            let known = super::mount::policies();
+            anyhow::ensure!(
+                known.contains(name),
+                "--policies {policy}: 'foreseek mount' has {}",
+                known.join(", ")
+            );
+        }
+    }
     Ok(Options {
         policies: args.policies.clone(),
         cells,

@@ -98,6 +98,14 @@ enum PolicyArg {
     Plain,
 }
 
+/// The names of the policies.
+pub(super) fn policies() -> Vec<String> {
+    let values = <PolicyArg as clap::ValueEnum>::value_variants().iter();
+    values
+        .filter_map(|value| Some(clap::ValueEnum::to_possible_value(value)?.get_name().to_owned()))
+        .collect()
+}
+
 impl From<PolicyArg> for Policy {
     fn from(policy: PolicyArg) -> Self {
         match policy {

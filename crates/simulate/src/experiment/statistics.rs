@@ -36,6 +36,20 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// The same of ratios: the geometric mean, and the interval of the logarithms. A ratio and its
+    /// inverse count alike then, and no end is below zero; the plain mean of ratios that scatter lies
+    /// above 1 either way around. Where one is zero there are no logarithms, and it is [`Summary::of`].
+    #[must_use]
+    pub fn of_ratios(values: Vec<f64>) -> Self {
+        if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
+            return Self::of(values);
+        }
+        let logs = Self::of(values.iter().map(|value| value.ln()).collect());
+        Self { mean: logs.mean.exp(), low: logs.low.exp(), high: logs.high.exp(), values }
+    }
+}
+
 /// The 97.5 % quantile of Student's t distribution: exact to five digits for up to 30 degrees of
 /// freedom (the table of any textbook), beyond by the first terms of Cornish and Fisher's expansion.
 #[must_use]
@@ -80,6 +94,20 @@ mod tests {
         assert!((summary.mean - 2.0).abs() < 1e-12);
         assert!((summary.high - 2.0 - 4.302_65 / 3f64.sqrt()).abs() < 1e-9);
         assert!((summary.mean - summary.low - (summary.high - summary.mean)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_ratio_and_its_inverse_count_alike() {
+        let ratios = vec![0.5, 1.0, 3.0];
+        let ours = Summary::of_ratios(ratios.clone());
+        let theirs = Summary::of_ratios(ratios.iter().map(|ratio| 1.0 / ratio).collect());
+        for (one, other) in [(ours.mean, theirs.mean), (ours.low, theirs.high), (ours.high, theirs.low)] {
+            assert!((one * other - 1.0).abs() < 1e-12, "{one} and {other}");
+        }
+        // By hand: the cube root of 1.5, where the plain mean is 1.5.
+        assert!((ours.mean - 1.5f64.cbrt()).abs() < 1e-12 && ours.low > 0.0);
+        assert_eq!(Summary::of_ratios(vec![0.0, 2.0]).mean, 1.0);
+        assert_eq!(Summary::of_ratios(Vec::new()).mean, 0.0);
     }
 
     #[test]
