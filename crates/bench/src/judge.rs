@@ -21,7 +21,7 @@ use std::fmt;
 pub enum Verdict {
     /// It does not hold.
     Fails,
-    /// The interval has the bound in it, or there are fewer than two pairs.
+    /// The interval has the bound in it, or there are fewer than [`PAIRS_LEAST`] pairs.
     Inconclusive,
     /// It holds.
     Holds,
@@ -159,7 +159,9 @@ fn both(ours: &Values, theirs: &Values) -> impl Iterator<Item = (f64, f64)> {
     ours.iter().filter_map(|(pair, ours)| Some((*ours, *theirs.get(pair)?)))
 }
 
-/// What DESIGN asks of "best static" at each point, and on average.
+/// Pairs below which nothing is decided: two that happen to be alike have an interval of no width.
+pub const PAIRS_LEAST: usize = 5;
+/// What is asked of "best static" at each point, and on average.
 const BEST_STATIC: f64 = 0.95;
 const BEST_STATIC_MEAN: f64 = 1.0;
 /// The least gain where streams are many.
@@ -274,7 +276,7 @@ impl Bound {
             Self::Least(bound) => (value.low >= bound, value.high < bound),
             Self::Most(bound) => (value.high <= bound, value.low > bound),
         };
-        match (value.values.len() >= 2, holds, fails) {
+        match (value.values.len() >= PAIRS_LEAST, holds, fails) {
             (true, true, _) => Verdict::Holds,
             (true, _, true) => Verdict::Fails,
             _ => Verdict::Inconclusive,
@@ -338,13 +340,13 @@ mod tests {
         Run { cell, policy: policy.clone(), pair, seed: u64::from(pair), outcome }
     }
 
-    /// Three pairs in which the machine was differently fast, and ratios that were not.
+    /// Five pairs in which the machine was differently fast, and ratios that were not.
     fn pairs_of(cell: Cell, values: &[(Policy, f64)]) -> Vec<Run> {
         let of = |pair: u32| {
-            let speed = [1.0, 0.5, 0.8][pair as usize];
+            let speed = [1.0, 0.5, 0.8, 0.6, 0.9][pair as usize];
             values.iter().map(move |(policy, mb)| run(cell, policy, pair, mb * speed, 100.0 / mb))
         };
-        (0..3).flat_map(of).collect()
+        (0..5).flat_map(of).collect()
     }
 
     fn judged(runs: &[Run], cells: &[Cell]) -> (Vec<Judged>, Vec<Claim>) {
@@ -396,20 +398,23 @@ mod tests {
     fn what_the_interval_spans_is_inconclusive() {
         let point = cell("four-64kb-0@1");
         let mut runs = pairs_of(point, &[(Policy::DEFAULT, 10.0)]);
-        runs.extend([9.0, 5.0, 8.5].iter().zip(0..).map(|(mb, pair)| run(point, &mount(), pair, *mb, 0.0)));
+        runs.extend(
+            [9.0, 5.0, 8.5, 5.5, 6.0].iter().zip(0..).map(|(mb, pair)| run(point, &mount(), pair, *mb, 0.0)),
+        );
         let (_, claims) = judged(&runs, &[point]);
         let random = claims.iter().find(|claim| claim.claim.contains("random")).expect("judged");
         assert_eq!(random.verdict, Verdict::Inconclusive, "{:?}", random.value);
-        let one = Bound::Least(1.0).judge(&Summary::of(vec![5.0]));
-        assert_eq!(one, Verdict::Inconclusive, "one pair proves nothing");
+        let of = |pairs: usize| Bound::Least(1.0).judge(&Summary::of(vec![5.0; pairs]));
+        assert_eq!(of(PAIRS_LEAST - 1), Verdict::Inconclusive, "a few pairs prove nothing");
+        assert_eq!(of(PAIRS_LEAST), Verdict::Holds);
     }
 
     #[test]
     fn overheads_are_over_the_plain_pass_through() {
         let mut runs =
             pairs_of(Cell::Hot, &[(Policy::DEFAULT, 100.0), (Policy::Plain, 60.0), (mount(), 50.0)]);
-        runs.extend((0..3).map(|pair| run(Cell::Cold, &Policy::Plain, pair, 1.0, 80.0 + f64::from(pair))));
-        runs.extend((0..3).map(|pair| run(Cell::Cold, &mount(), pair, 1.0, 110.0 + f64::from(pair))));
+        runs.extend((0..5).map(|pair| run(Cell::Cold, &Policy::Plain, pair, 1.0, 80.0 + f64::from(pair))));
+        runs.extend((0..5).map(|pair| run(Cell::Cold, &mount(), pair, 1.0, 110.0 + f64::from(pair))));
         let (_, claims) = judged(&runs, &[Cell::Hot, Cell::Cold]);
         let verdict = |word: &str| {
             let claim = claims.iter().find(|claim| claim.claim.contains(word)).expect(word);

@@ -1,9 +1,11 @@
 //! `foreseek mount` as a user meets it. What programs meet in a mount is tested in the crate `mount`.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
+use foreseek_mount::{MountOptions, Policy, Settings};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything.
@@ -97,6 +99,46 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
     assert!(fs::read_dir(&place.point).expect("read").next().is_none());
     assert!(!done(&["--list"]).contains(point));
     assert!(refused(&["--status", point]).contains("no mount of ours"));
+}
+
+#[test]
+fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let run = place.source.with_file_name("run");
+    let settings = Settings {
+        mount: MountOptions::new(&place.source, &place.point),
+        policy: Policy::Plain,
+        rho: 3.0,
+        memory_bytes: 64 << 20,
+        profile: None,
+        state: None,
+        forget: false,
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.args(["mount", "--serve"]).env("FORESEEK_RUN", &run).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = command.spawn().expect("the program runs");
+    // As when whoever mounts was interrupted while the server started.
+    drop(server.stdout.take());
+    let mut to = server.stdin.take().expect("a pipe");
+    writeln!(to, "{}", serde_json::to_string(&settings).expect("JSON")).expect("written");
+    let begun = Instant::now();
+    let status = loop {
+        match server.try_wait().expect("it is ours") {
+            Some(status) => break status,
+            None if begun.elapsed() > LIMIT => {
+                let _ = server.kill();
+                panic!("it goes on");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert_eq!(status.code(), Some(2));
+    assert!(fs::read_dir(&place.point).expect("read").next().is_none(), "it is not mounted");
+    let left = fs::read_dir(run.join("mounts")).expect("made").count();
+    assert_eq!(left, 0, "a mount that is not there would be listed as dead");
 }
 
 #[test]

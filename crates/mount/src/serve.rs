@@ -65,8 +65,11 @@ pub fn run_detached() -> Result<(), Error> {
     // Whoever started it waits for the end of this.
     drop(starter);
     let (server, signals) = begun?;
-    // Nobody there to hear it: nobody would know of the mount either.
-    heard.context("speak to", "the program that mounts")?;
+    if let Err(error) = heard {
+        // Nobody there to hear it: nobody would know of the mount either.
+        server.end()?;
+        return Ok(Err(error).context("speak to", "the program that mounts")?);
+    }
     server.tend(&signals)
 }
 
@@ -74,8 +77,11 @@ fn begin_detached(settings: &Settings) -> Result<(Server, OwnedFd), Error> {
     let signals = daemon::end_signals().context("wait for", "signals")?;
     let server = Server::start(settings)?;
     let log = server.place.log();
-    let opened = OpenOptions::new().create(true).append(true).open(&log).context("write", &log)?;
-    daemon::redirect(&opened).context("write", &log)?;
+    let opened = OpenOptions::new().create(true).append(true).open(&log);
+    if let Err(error) = opened.and_then(|opened| daemon::redirect(&opened)) {
+        server.end()?;
+        return Ok(Err(error).context("write", &log)?);
+    }
     let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(io::stderr).try_init();
     Ok((server, signals))
 }
@@ -138,6 +144,11 @@ impl Server {
                 _ => {}
             }
         }
+        self.end()
+    }
+
+    /// Takes the mount away, and what the server has left where its clients find it.
+    fn end(self) -> Result<(), Error> {
         // Saves what was learnt: before the end, which may have to wait for a disk.
         drop(self.keeper);
         let ended = self.mounted.end(Duration::ZERO);

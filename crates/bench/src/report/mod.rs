@@ -45,7 +45,7 @@ mod tests {
     fn outcome() -> Outcome {
         let options = Options { cells: Cell::core(), ..Options::default() };
         let mut runs = Vec::new();
-        for pair in 0..3 {
+        for pair in 0..5 {
             for cell in &options.cells {
                 for (at, policy) in Policy::compared().iter().chain([&Policy::Oracle]).enumerate() {
                     let read_bytes = (10_000_000 + 1_000_000 * at as u64) * u64::from(10 + pair);
@@ -60,7 +60,7 @@ mod tests {
             }
         }
         let failed = record::Outcome::Failed("it <died>".to_owned());
-        runs.push(Run { cell: Cell::Hot, policy: Policy::Plain, pair: 3, seed: 3, outcome: failed });
+        runs.push(Run { cell: Cell::Hot, policy: Policy::Plain, pair: 5, seed: 5, outcome: failed });
         Outcome::of(Plan::of(&options), runs, &options, vec!["Time is scaled.".to_owned()])
     }
 

@@ -24,7 +24,7 @@ pub(crate) enum Command {
 const AFTER_HELP: &str = "\
 Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it
 was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclusive' where the
-interval of the paired ratio has the bound in it.
+interval of the paired ratio has the bound in it, or there are fewer than five pairs.
 
 Examples:
   foreseek bench mount                            the core over every policy, in under an hour
