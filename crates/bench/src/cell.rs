@@ -41,7 +41,7 @@ pub enum Cell {
     Cold,
 }
 
-/// The levels of the issue.
+/// Requests at a time: each level four times the one before.
 pub const CONCURRENCY: [u32; 5] = [1, 4, 16, 64, 256];
 
 /// Streams are many from here on: a quarter of the papers' gain appears at about ten (TR-840 figure 5).

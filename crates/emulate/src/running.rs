@@ -13,11 +13,11 @@ use crate::state::{Place, Record};
 use crate::teardown::remove_files;
 use crate::timer::{Tell, Timer, ToTimer, now};
 use crate::{AttachOptions, Error, LbaRange, Set, Stats, cgroup, process};
-use foreseek_export::Context;
 use foreseek_export::run::process_start;
-use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_export::{Context, Export, ExportError, ExportOptions};
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -308,15 +308,22 @@ fn mount(place: &Place, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
         size,
         threads: THREADS,
         name: format!("foreseek:{}", place.name()),
-        request_timeout: request_timeout(),
+        request_timeout: request_timeout(std::env::var_os(TIMEOUT_VARIABLE))?,
     };
     Export::mount(disk, options).map_err(export_error)
 }
 
 /// Off unless asked for: a slow modelled device with a full queue may take long and be well.
-fn request_timeout() -> Option<Duration> {
-    let seconds = std::env::var(TIMEOUT_VARIABLE).ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+fn request_timeout(given: Option<OsString>) -> Result<Option<Duration>, Error> {
+    let Some(given) = given else { return Ok(None) };
+    match given.to_str().and_then(|seconds| seconds.parse().ok()) {
+        Some(seconds @ 1..) => Ok(Some(Duration::from_secs(seconds))),
+        _ => Err(Error::Invalid {
+            option: TIMEOUT_VARIABLE,
+            value: given.display().to_string(),
+            reason: "give whole seconds from 1, or unset it".to_owned(),
+        }),
+    }
 }
 
 fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {

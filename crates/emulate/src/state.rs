@@ -11,9 +11,8 @@
 //! a crash at any point `list` sees the disk and `detach` knows what to free.
 
 use crate::Error;
-use foreseek_export::Context;
-use foreseek_export::ServerFolder;
 use foreseek_export::run::{ignore_missing, process_start, run_directory};
+use foreseek_export::{Context, ServerFolder};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;

@@ -117,11 +117,16 @@ fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
         state: None,
         forget: false,
     };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    command.args(["mount", "--serve"]).env("FORESEEK_RUN", &run).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut server = command.spawn().expect("the program runs");
-    // As when whoever mounts was interrupted while the server started.
-    drop(server.stdout.take());
+    let foreseek = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.arg("mount").args(args).env("FORESEEK_RUN", &run);
+        command
+    };
+    // It cannot say that it is ready, as when whoever mounts was interrupted while the server started. A
+    // pipe that is closed would do, were it not that a process that another test starts may have it open.
+    let deaf = fs::OpenOptions::new().write(true).open("/dev/full").expect("there");
+    let mut server =
+        foreseek(&["--serve"]).stdin(Stdio::piped()).stdout(deaf).spawn().expect("the program runs");
     let mut to = server.stdin.take().expect("a pipe");
     writeln!(to, "{}", serde_json::to_string(&settings).expect("JSON")).expect("written");
     let begun = Instant::now();
@@ -129,7 +134,7 @@ fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
         match server.try_wait().expect("it is ours") {
             Some(status) => break status,
             None if begun.elapsed() > LIMIT => {
-                let _ = server.kill();
+                let _ = foreseek(&["--unmount", place.paths().1]).status();
                 panic!("it goes on");
             }
             None => std::thread::sleep(Duration::from_millis(5)),

@@ -9,9 +9,8 @@ use crate::read_path::ReadPath;
 use crate::source::Source;
 use crate::status::MountStatus;
 use crate::{Error, MountOptions, mount_point};
-use foreseek_export::Context;
-use foreseek_export::MountSettings;
 use foreseek_export::mount_table::{abort_connection, connection_of};
+use foreseek_export::{Context, MountSettings};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
@@ -302,6 +301,10 @@ fn open_session(
     let data = CString::new(data).map_err(std::io::Error::from).context("mount", &options.mount_point)?;
     let flags = mount_flags(options);
     mount(&options.source, &options.mount_point, KIND, flags, data.as_c_str())
+        .map_err(|errno| {
+            let why = std::io::Error::from(errno);
+            std::io::Error::new(why.kind(), format!("{why}; it needs root and the device /dev/fuse"))
+        })
         .context("mount a FUSE file system on", &options.mount_point)?;
     let mut config = Config::default();
     config.acl = SessionACL::All;

@@ -9,9 +9,8 @@
 //! The record is written before the mount is made, so that what a crash leaves is found and freed.
 
 use crate::Error;
-use foreseek_export::Context;
-use foreseek_export::ServerFolder;
 use foreseek_export::run::{process_start, run_directory};
+use foreseek_export::{Context, ServerFolder};
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::fs;

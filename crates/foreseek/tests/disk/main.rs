@@ -517,6 +517,15 @@ fn bad_input_is_refused_and_leaves_nothing() {
         lab.assert_clean();
     }
     assert_eq!(fs::read(lab.path("small")).expect("it is still there"), vec![0; 8192]);
+    // A limit that is none is not left out in silence.
+    for wrong in ["soon", "0"] {
+        let mut command = lab.command();
+        command.env("FORESEEK_FUSE_TIMEOUT", wrong).args(["attach", "--profile", "none", "--size", "16M"]);
+        let ended = lab.run(&mut command);
+        assert_eq!(ended.status, Some(2), "{ended:?}");
+        assert!(ended.err.contains("FORESEEK_FUSE_TIMEOUT") && ended.err.contains(wrong), "{ended:?}");
+        lab.assert_clean();
+    }
     lab.attach(&["--profile", "none", "--size", "16M", "--name", "one"]);
     let others: [(&[&str], &str); 9] = [
         (&["attach", "--profile", "none", "--size", "16M", "--name", "one"], "exists"),
