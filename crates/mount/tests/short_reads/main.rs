@@ -40,6 +40,16 @@ struct Short {
     source: ShortSource,
 }
 
+impl Drop for Short {
+    fn drop(&mut self) {
+        // Before the folder goes in which both are.
+        if let Err(error) = client::unmount(&self.mount.point) {
+            println!("unmount: {error}");
+        }
+        self.source.end();
+    }
+}
+
 fn short(policy: Policy, contents: &Arc<Contents>, direct: Direct, io_uring: bool) -> Option<Short> {
     let mut source = None;
     let mount = mounted_as(policy, io_uring, |options| {
@@ -119,7 +129,8 @@ fn forget(path: &Path) {
 fn reads_as_outside(direct: Direct, io_uring: bool) {
     let contents = Contents::new(LENGTH, &BAD);
     for policy in POLICIES {
-        let Some(Short { mount, source }) = short(policy, &contents, direct, io_uring) else { return };
+        let Some(short) = short(policy, &contents, direct, io_uring) else { return };
+        let Short { mount, source } = &short;
         let what = format!("{policy:?}, direct I/O {direct:?}, io_uring {io_uring}");
         let (outside, inside) = (mount.source.join(FILE), mount.point.join(FILE));
         read_in_order(&contents, &outside, PAGE, "outside");
@@ -181,7 +192,8 @@ fn a_source_that_was_shortened_ends_where_it_ends_outside() {
     let ways = POLICIES.into_iter().flat_map(|policy| [(policy, Direct::Taken), (policy, Direct::Refused)]);
     for (policy, direct) in ways {
         let contents = Contents::new(LENGTH, &[]);
-        let Some(Short { mount, source: _source }) = short(policy, &contents, direct, true) else { return };
+        let Some(short) = short(policy, &contents, direct, true) else { return };
+        let mount = &short.mount;
         let what = format!("{policy:?}, direct I/O {direct:?}");
         let (outside, inside) =
             (File::open(mount.source.join(FILE)).expect("opened"), mount.point.join(FILE));

@@ -68,7 +68,7 @@ impl Contents {
 
 /// The file system; it goes when dropped.
 pub(crate) struct ShortSource {
-    _session: BackgroundSession,
+    session: Option<BackgroundSession>,
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -90,7 +90,22 @@ impl ShortSource {
         config.acl = SessionACL::All;
         config.n_threads = Some(4);
         let session = fuser::spawn_mount(server, point, &config).expect("mounted");
-        Self { _session: session, answers }
+        Self { session: Some(session), answers }
+    }
+
+    /// Unmounts it; who has dropped a session has not.
+    pub(crate) fn end(&mut self) {
+        if let Some(session) = self.session.take()
+            && let Err(error) = session.umount_and_join()
+        {
+            println!("unmount: {error}");
+        }
+    }
+}
+
+impl Drop for ShortSource {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
