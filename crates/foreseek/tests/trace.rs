@@ -116,6 +116,7 @@ fn what_would_change_nothing_is_refused_with_the_remedy() {
         (&["--scheduler", "lottery"], "there are noop"),
         (&["--through", "cache", "--policy", "psychic"], "competitive"),
         (&["--as", "srt"], "there are spc"),
+        (&["--limit", "0"], "--limit"),
     ] {
         let all = [&["replay", path, "--profile", "ibm-36g-51"], args].concat();
         let complaint = complaint(&trace(&all));

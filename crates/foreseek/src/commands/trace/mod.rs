@@ -31,7 +31,7 @@ struct Source {
     kind: Option<foreseek_simulate::trace::Format>,
 
     /// Only the first N requests.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
