@@ -1,25 +1,35 @@
-//! Doing something for the caller of an operation: what is created belongs to the caller.
+//! Doing something for the caller of an operation: what is created belongs to the caller, and what is
+//! written is written with no more rights to space than the caller's.
 //!
 //! The kernel has checked all permissions already (`default_permissions`), with the caller's
 //! groups and capabilities, so that the server needs none of the caller's rights and keeps its own:
 //! only the file-system user and group of the thread change, its capabilities are set back at once.
-//! Two things depend on what the caller may *not*: a write takes the set-user-ID and set-group-ID
-//! bits away unless the writer has `CAP_FSETID`, so that is laid down where the kernel asks for it.
+//! Three things depend on what the caller may *not*, so that it is laid down meanwhile: who has
+//! `CAP_SYS_RESOURCE`, or is the user that a file system reserves blocks for, fills a file system and
+//! exceeds quotas, which no user's call does (quotas themselves are those of the file's owner, whoever
+//! writes); a write takes the set-user-ID and set-group-ID bits away unless the writer has `CAP_FSETID`,
+//! where the kernel asks for it.
+//!
+//! Limits: that a user has been given `CAP_SYS_RESOURCE`, or that root has not, no request tells.
 #![allow(unsafe_code)]
 
+use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// Whether this thread has a file mode mask of its own, which is empty, and no groups but one.
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
+    /// What this thread may, once it has a file mode mask of its own, which is empty, and no groups but
+    /// one; `CAP_SYS_RESOURCE` is then laid down but while it acts for root.
+    static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
 }
 
-/// While it lives, what this thread creates belongs to the caller.
+/// While it lives, this thread acts for the caller.
 #[derive(Debug)]
 pub(crate) struct AsCaller {
-    restore: bool,
+    ids: (u32, u32),
+    /// What the thread may otherwise, where that is to be set back.
+    otherwise: Option<CapabilitySets>,
     // It must be dropped by the thread that it changed.
     _thread: PhantomData<*const ()>,
 }
@@ -28,61 +38,83 @@ impl AsCaller {
     /// Takes on the caller's file-system user and group; the mode given to a creating call is taken
     /// as it is.
     pub(crate) fn new(uid: u32, gid: u32) -> Self {
-        prepare();
-        let restore = (uid, gid) != (0, 0);
-        if restore {
-            let own = capabilities(None);
-            // SAFETY: these calls change the calling thread's credentials alone and take numbers.
-            unsafe {
+        let without = if uid == 0 { CapabilitySet::empty() } else { CapabilitySet::SYS_RESOURCE };
+        Self::with(uid, gid, Some(without))
+    }
+
+    /// The same, and set-user-ID and set-group-ID bits go of what is written.
+    pub(crate) fn without_fsetid(uid: u32, gid: u32) -> Self {
+        Self::with(uid, gid, Some(CapabilitySet::SYS_RESOURCE | CapabilitySet::FSETID))
+    }
+
+    /// Makes a call that writes into an open file, for this user and group; set-user-ID and set-group-ID
+    /// bits go if `kill`. Each change of what a thread may costs about as much as the call itself: of a
+    /// user's there are as few as can be, and root's are made once its call has failed for want of space.
+    pub(crate) fn write<T>(
+        uid: u32,
+        gid: u32,
+        kill: bool,
+        mut call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let made = {
+            let _caller = match (uid, kill) {
+                (0, false) => None,
+                // The kernel takes CAP_FSETID with the user.
+                (1.., true) => Some(Self::with(uid, gid, None)),
+                (1.., false) => Some(Self::new(uid, gid)),
+                (0, true) => Some(Self::without_fsetid(uid, gid)),
+            };
+            call()
+        };
+        if uid == 0 && matches!(made, Err(Errno::NOSPC | Errno::DQUOT)) {
+            let _root =
+                Self::with(0, gid, Some(if kill { CapabilitySet::FSETID } else { CapabilitySet::empty() }));
+            return call();
+        }
+        made
+    }
+
+    /// As this user, and with all that the thread has but these; or as the kernel leaves it to such a user.
+    fn with(uid: u32, gid: u32, without: Option<CapabilitySet>) -> Self {
+        let own = prepare();
+        // SAFETY: these calls change the calling thread's credentials alone and take numbers.
+        unsafe {
+            if gid != 0 {
                 libc::setfsgid(gid);
+            }
+            if uid != 0 {
                 libc::setfsuid(uid);
             }
-            // The kernel took the file capabilities away with the user.
-            own.into_iter().for_each(set);
         }
-        Self { restore, _thread: PhantomData }
+        let otherwise = own.zip(without).map(|(own, without)| {
+            // The kernel took the file capabilities away with the user.
+            set(CapabilitySets { effective: own.effective - without, ..own });
+            otherwise(own)
+        });
+        Self { ids: (uid, gid), otherwise, _thread: PhantomData }
     }
 }
 
 impl Drop for AsCaller {
     fn drop(&mut self) {
-        if self.restore {
-            // SAFETY: as in `new`.
-            unsafe {
+        let (uid, gid) = self.ids;
+        // SAFETY: as in `with`.
+        unsafe {
+            if uid != 0 {
+                // It gives the file capabilities back.
                 libc::setfsuid(0);
+            }
+            if gid != 0 {
                 libc::setfsgid(0);
             }
         }
+        self.otherwise.into_iter().for_each(set);
     }
 }
 
-/// While it lives, this thread's writes take away set-user-ID and set-group-ID bits, as those of a
-/// caller of this group would.
-#[derive(Debug)]
-pub(crate) struct WithoutFsetid(Option<CapabilitySets>, PhantomData<*const ()>);
-
-impl WithoutFsetid {
-    /// Lays `CAP_FSETID` down, where there is a group.
-    pub(crate) fn new(group: Option<u32>) -> Self {
-        let own = group.and_then(|_| capabilities(None).ok());
-        if let (Some(own), Some(group)) = (own, group) {
-            prepare();
-            // SAFETY: it changes the calling thread's credentials alone and takes a number.
-            unsafe { libc::setfsgid(group) };
-            set(CapabilitySets { effective: own.effective - CapabilitySet::FSETID, ..own });
-        }
-        Self(own, PhantomData)
-    }
-}
-
-impl Drop for WithoutFsetid {
-    fn drop(&mut self) {
-        if let Some(own) = self.0 {
-            set(own);
-            // SAFETY: as in `new`.
-            unsafe { libc::setfsgid(0) };
-        }
-    }
+/// What a thread has while it acts for nobody.
+fn otherwise(own: CapabilitySets) -> CapabilitySets {
+    CapabilitySets { effective: own.effective - CapabilitySet::SYS_RESOURCE, ..own }
 }
 
 fn set(sets: CapabilitySets) {
@@ -94,21 +126,25 @@ fn set(sets: CapabilitySets) {
 }
 
 /// Makes the mode mask of this thread its own, and empty, since the mask to use comes with each
-/// request; and takes away the groups that the server was started with, which are no caller's.
-fn prepare() {
-    if PREPARED.get() {
-        return;
+/// request; and takes away the groups that the server was started with, which are no caller's. What it
+/// may, if that can be told.
+fn prepare() -> Option<CapabilitySets> {
+    if let Some(own) = PREPARED.get() {
+        return Some(own);
     }
+    let own = capabilities(None).ok();
     // SAFETY: both take plain numbers. Afterwards only this thread has this working directory, root
     // and mask, and it uses no path that is relative to the first; the system call sets the groups
     // of this thread alone.
     unsafe {
         if libc::unshare(libc::CLONE_FS) == 0 {
             rustix::process::umask(rustix::fs::Mode::empty());
-            PREPARED.set(true);
+            PREPARED.set(own);
         }
         libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
     }
+    own.map(otherwise).into_iter().for_each(set);
+    own
 }
 
 #[cfg(test)]
@@ -141,12 +177,18 @@ mod tests {
         }
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("a");
-        for (group, left) in [(None, 0o6755), (Some(7), 0o755)] {
+        for (uid, kill, left) in
+            [(0, false, 0o6755), (0, true, 0o755), (1234, false, 0o6755), (1234, true, 0o755)]
+        {
             fs::write(&path, "x").expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).expect("set");
-            let _guard = WithoutFsetid::new(group);
-            fs::write(&path, "y").expect("written");
-            assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, left);
+            let file = fs::File::options().write(true).open(&path).expect("opened");
+            let written = AsCaller::write(uid, 7, kill, || rustix::io::write(&file, b"y"));
+            assert_eq!(written, Ok(1));
+            assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, left, "{uid} {kill}");
         }
+        let own = capabilities(None).expect("told").effective;
+        assert!(own.contains(CapabilitySet::FSETID | CapabilitySet::CHOWN), "they are there again: {own:?}");
+        assert!(!own.contains(CapabilitySet::SYS_RESOURCE), "that is not: {own:?}");
     }
 }

@@ -220,7 +220,7 @@ impl Filesystem for FileSystem {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -228,11 +228,12 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.source.rename((parent.0, name), (new_parent.0, new_name), flags.bits()), reply);
+        let (from, to) = ((parent.0, name), (new_parent.0, new_name));
+        reply_empty(self.source.rename(from, to, flags.bits(), caller(request)), reply);
     }
 
-    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_entry(self.source.link(node.0, parent.0, name), reply);
+    fn link(&self, request: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.source.link(node.0, parent.0, name, caller(request)), reply);
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -310,7 +311,8 @@ impl Filesystem for FileSystem {
             offset,
             data,
             append: flags.0 & libc::O_APPEND != 0 && !mapped,
-            kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID).then_some(request.gid()),
+            by: (!mapped).then(|| caller(request)),
+            kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         reply_written(self.source.write(handle.0, write), reply);
     }
@@ -426,7 +428,7 @@ impl Filesystem for FileSystem {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -434,7 +436,8 @@ impl Filesystem for FileSystem {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.source.set_xattr(node.0, name, value, flags.cast_unsigned()), reply);
+        let set = self.source.set_xattr(node.0, name, value, flags.cast_unsigned(), caller(request));
+        reply_empty(set, reply);
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

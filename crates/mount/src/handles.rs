@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::nodes::Node;
+use crate::source::Caller;
 use foreseek_prefetch::engine::StreamId;
 use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -20,6 +21,8 @@ pub(crate) struct OpenFile {
     pub(crate) stream: Option<StreamId>,
     /// Whether it may write.
     pub(crate) writes: bool,
+    /// Who opened it.
+    pub(crate) by: Caller,
 }
 
 /// An open directory.

@@ -11,7 +11,7 @@
 //! leaves length and times as they were (within one tick of the file system's clock), goes unnoticed.
 
 use crate::anchor::{proc_path, stat_of};
-use crate::caller::{AsCaller, WithoutFsetid};
+use crate::caller::AsCaller;
 use crate::errands::Errands;
 use crate::handles::{Handles, OpenDirectory, OpenFile};
 use crate::kernel_cache::KernelCache;
@@ -110,8 +110,10 @@ pub(crate) struct Write<'a> {
     pub(crate) data: &'a [u8],
     /// At the file's end, wherever the kernel believes that to be.
     pub(crate) append: bool,
-    /// Set-user-ID and set-group-ID bits are to go, as of a writer of this group.
-    pub(crate) kill_privileges: Option<u32>,
+    /// Who writes; of what is written back from a mapping the kernel does not tell.
+    pub(crate) by: Option<Caller>,
+    /// Set-user-ID and set-group-ID bits are to go.
+    pub(crate) kill_privileges: bool,
 }
 
 /// The kernel's word for an error.
@@ -198,11 +200,14 @@ impl Source {
     }
 
     /// Another name for a file.
-    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr, by: Caller) -> Result<Found, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let node = self.nodes.get(id)?;
         let fd = node.reach()?;
-        touching(&node, &fd, || rustix::fs::linkat(&fd, "", &directory, name, AtFlags::EMPTY_PATH))?;
+        touching(&node, &fd, || {
+            let _caller = AsCaller::new(by.uid, by.gid);
+            rustix::fs::linkat(&fd, "", &directory, name, AtFlags::EMPTY_PATH)
+        })?;
         self.learn(open_path(&directory, name)?, parent, name)
     }
 
@@ -221,11 +226,15 @@ impl Source {
         (from, name): (u64, &OsStr),
         (to, new_name): (u64, &OsStr),
         flags: u32,
+        by: Caller,
     ) -> Result<(), Errno> {
         let from = self.nodes.get(from)?.reach()?;
         let to = self.nodes.get(to)?.reach()?;
         let named = [self.known(&from, name), self.known(&to, new_name)];
-        rustix::fs::renameat_with(&from, name, &to, new_name, RenameFlags::from_bits_retain(flags))?;
+        {
+            let _caller = AsCaller::new(by.uid, by.gid);
+            rustix::fs::renameat_with(&from, name, &to, new_name, RenameFlags::from_bits_retain(flags))?;
+        }
         named.into_iter().flatten().for_each(Named::keep);
         Ok(())
     }
@@ -360,11 +369,22 @@ impl Source {
         rustix::fs::listxattr(path.as_str(), names)
     }
 
-    pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: u32) -> Result<(), Errno> {
+    pub(crate) fn set_xattr(
+        &self,
+        id: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+        by: Caller,
+    ) -> Result<(), Errno> {
         let node = self.nodes.get(id)?;
         let fd = node.reach()?;
         let flags = rustix::fs::XattrFlags::from_bits_retain(flags);
-        touching(&node, &fd, || rustix::fs::setxattr(proc_path(&fd).as_str(), name, value, flags))
+        let path = proc_path(&fd);
+        touching(&node, &fd, || {
+            let _caller = AsCaller::new(by.uid, by.gid);
+            rustix::fs::setxattr(path.as_str(), name, value, flags)
+        })
     }
 
     pub(crate) fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
@@ -404,7 +424,7 @@ impl Source {
                 who: Who(by.pid),
             })
         });
-        self.files.add(OpenFile { node, file, stream, writes: access != libc::O_RDONLY as u32 })
+        self.files.add(OpenFile { node, file, stream, writes: access != libc::O_RDONLY as u32, by })
     }
 
     pub(crate) fn release(&self, handle: u64) {
@@ -441,9 +461,10 @@ impl Source {
         let opened = self.files.get(handle)?;
         let file = &*opened.file;
         self.change(&opened.node, file, |before| {
-            let _guard = WithoutFsetid::new(write.kill_privileges);
+            // Who opened the file stands for who stored into a mapping of it.
+            let by = write.by.unwrap_or(opened.by);
             let old = before.st_size.cast_unsigned();
-            let result = put(file, &write);
+            let result = AsCaller::write(by.uid, by.gid, write.kill_privileges, || put(file, &write));
             let done = *result.as_ref().unwrap_or(&0) as u64;
             // Bytes between the old end and the write are new as well: they read as zero.
             let range = span(old.min(write.offset), write.offset + done);
@@ -474,8 +495,9 @@ impl Source {
         let opened = self.files.get(handle)?;
         let file = &*opened.file;
         self.change(&opened.node, file, |before| {
-            let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
-            let result = rustix::fs::fallocate(file, FallocateFlags::from_bits_retain(mode), offset, length);
+            let mode = FallocateFlags::from_bits_retain(mode);
+            let allocate = || rustix::fs::fallocate(file, mode, offset, length);
+            let result = AsCaller::write(by.uid, by.gid, by.uid != 0, allocate);
             let old = before.st_size.cast_unsigned();
             (result, span(old.min(offset), offset.saturating_add(length)))
         })
@@ -492,15 +514,11 @@ impl Source {
         let to = self.files.get(to)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(COPY_LIMIT);
         self.change(&to.node, &*to.file, |before| {
-            let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
-            let (mut read, mut written) = (from_offset, to_offset);
-            let result = rustix::fs::copy_file_range(
-                &*from.file,
-                Some(&mut read),
-                &*to.file,
-                Some(&mut written),
-                length,
-            );
+            let result = AsCaller::write(by.uid, by.gid, by.uid != 0, || {
+                let (mut read, mut written) = (from_offset, to_offset);
+                let (read, written) = (Some(&mut read), Some(&mut written));
+                rustix::fs::copy_file_range(&*from.file, read, &*to.file, written, length)
+            });
             let done = *result.as_ref().unwrap_or(&0) as u64;
             let old = before.st_size.cast_unsigned();
             (result.map(|done| done as u32), span(old.min(to_offset), to_offset + done))
@@ -531,13 +549,14 @@ fn set_on(
 ) -> Result<(), Errno> {
     if set.uid.is_some() || set.gid.is_some() {
         let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
+        let _caller = AsCaller::new(by.uid, by.gid);
         rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
     }
     if let Some(mode) = set.mode {
         rustix::fs::chmod(proc_path(&fd).as_str(), Mode::from_raw_mode(mode))?;
     }
     if let Some(size) = set.size {
-        let _guard = WithoutFsetid::new((by.uid != 0).then_some(by.gid));
+        let _caller = (by.uid != 0).then(|| AsCaller::without_fsetid(by.uid, by.gid));
         match writable {
             Some(opened) => rustix::fs::ftruncate(&*opened.file, size)?,
             None => rustix::fs::ftruncate(node.open(OFlags::WRONLY)?, size)?,
