@@ -1,12 +1,12 @@
 //! The server's own memory: within its bound whatever programs do, and within a control group that
-//! leaves it less than it was promised.
+//! leaves it less than it was promised, or is given a lower limit, or in which others want memory.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 mod common;
 
 use common::{Random, TestMount, mounted, mounted_within, raise_descriptor_limit, wait_for};
 use foreseek_mount::{Policy, client};
-use foreseek_rig::memory_peak;
+use foreseek_rig::{Version, memory_peak};
 use foreseek_units::Bytes;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -98,16 +98,88 @@ fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
         let Some(mount) = mounted_within(policy, Bytes::mib(512), limit, fill) else { return };
         for _ in 0..2 {
             read_all_over(&mount, &large);
-            // So that the mount is asked again.
-            let file = File::open(mount.point.join("large")).expect("opened");
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+            forget(&mount);
         }
         let reads = || client::status(&mount.point).expect("it was not killed").reads;
         assert_eq!(reads().failed, 0);
-        let usage = mount.usage();
+        let usage = mount.group().usage();
         println!("{policy:?}: {usage:?}, {} MiB of frames", reads().memory_bytes >> 20);
         assert!(usage.peak <= limit, "{usage:?}");
         wait_for("frames that leave room in the group", || reads().memory_bytes < limit.get());
         assert!(reads().prefetched_bytes > 0);
     }
+}
+
+/// A server with much in its frames, in a group that leaves them room; how much that is.
+fn filled(limit: Bytes, large: &[u8]) -> Option<(TestMount, Bytes)> {
+    let fill = |source: &Path| {
+        let file = File::create(source.join("large")).expect("made");
+        file.write_all_at(large, 0).and_then(|()| file.sync_all()).expect("room");
+    };
+    let mount = mounted_within(Policy::Aggressive, Bytes::mib(256), limit, fill)?;
+    for _ in 0..4 {
+        read_all_over(&mount, large);
+        forget(&mount);
+    }
+    let frames = frames(&mount);
+    assert!(frames > Bytes::mib(48), "it was to be filled: {} MiB", frames.get() >> 20);
+    Some((mount, frames))
+}
+
+/// So that the mount is asked again.
+fn forget(mount: &TestMount) {
+    let file = File::open(mount.point.join("large")).expect("opened");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+}
+
+fn frames(mount: &TestMount) -> Bytes {
+    Bytes(client::status(&mount.point).expect("it was not killed").reads.memory_bytes)
+}
+
+/// Lowers the limit as far as that, as whoever runs the machine can: version 1 takes a limit only if what is
+/// in use fits it, and is asked again; in version 2 `memory.high` goes first.
+fn lower(mount: &TestMount, limit: Bytes) {
+    let group = mount.group();
+    match group.version() {
+        Version::V1 => wait_for("the lower limit", || {
+            let step = (group.usage().now + Bytes::mib(4)).max(limit);
+            let _ = group.set_limit(step);
+            step == limit && group.set_limit(limit).is_ok()
+        }),
+        Version::V2 => {
+            group.set_high(limit).expect("set");
+            wait_for("use below memory.high", || group.usage().now <= limit);
+            group.set_limit(limit + Bytes::mib(16)).expect("set");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_is_made_smaller_while_it_serves_makes_it_shrink() {
+    let large = contents(0, 128 << 20);
+    let limit = Bytes::mib(48);
+    let Some((mount, before)) = filled(Bytes::mib(512), &large) else { return };
+    let begun = std::time::Instant::now();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Reads go on meanwhile.
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                read_all_over(&mount, &large);
+                forget(&mount);
+            }
+        });
+        let lowered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lower(&mount, limit)));
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        if let Err(panic) = lowered {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    let after = frames(&mount);
+    println!("{} MiB of frames, {} MiB {:?} later", before.get() >> 20, after.get() >> 20, begun.elapsed());
+    read_all_over(&mount, &large);
+    let usage = mount.group().usage();
+    assert!(usage.kills == 0 && usage.now <= limit + Bytes::mib(16), "{usage:?}");
+    assert!(frames(&mount) < limit, "{} MiB", frames(&mount).get() >> 20);
+    assert_eq!(client::status(&mount.point).expect("it was not killed").reads.failed, 0);
 }

@@ -44,10 +44,14 @@ pub struct Place {
 /// What a group used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// What is charged to it now.
+    pub now: Bytes,
     /// The most that was charged to it at a time.
     pub peak: Bytes,
     /// How often a charge met the limit, so that something had to be reclaimed.
     pub limit_hits: u64,
+    /// How many of its processes were ended for want of memory.
+    pub kills: u64,
 }
 
 /// A group with a limit; removed when dropped.
@@ -140,6 +144,32 @@ impl MemoryGroup {
         })
     }
 
+    /// Gives it another limit, while it is in use. Version 1 refuses one below what cannot be taken from its
+    /// processes (EBUSY); version 2 ends processes for it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub fn set_limit(&self, limit: Bytes) -> Result<()> {
+        self.write(
+            if self.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" },
+            limit.get(),
+        )
+    }
+
+    /// Makes its processes wait and give back what they can above that much (`memory.high`, version 2).
+    ///
+    /// # Errors
+    /// In version 1, which has no such thing.
+    pub fn set_high(&self, high: Bytes) -> Result<()> {
+        self.write("memory.high", high.get())
+    }
+
+    /// Which of the two interfaces it has.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// A command that enters the group and then becomes `program`: every page of its memory is
     /// charged here.
     #[must_use]
@@ -157,18 +187,22 @@ impl MemoryGroup {
         };
         match self.version {
             Version::V1 => Usage {
+                now: Bytes(number("memory.usage_in_bytes").unwrap_or_default()),
                 peak: Bytes(number("memory.max_usage_in_bytes").unwrap_or_default()),
                 limit_hits: number("memory.failcnt").unwrap_or_default(),
+                kills: self.event("memory.oom_control", "oom_kill"),
             },
             Version::V2 => Usage {
+                now: Bytes(number("memory.current").unwrap_or_default()),
                 peak: Bytes(number("memory.peak").unwrap_or_default()),
-                limit_hits: self.event("max"),
+                limit_hits: self.event("memory.events", "max"),
+                kills: self.event("memory.events", "oom_kill"),
             },
         }
     }
 
-    fn event(&self, name: &str) -> u64 {
-        let events = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
+    fn event(&self, file: &str, name: &str) -> u64 {
+        let events = fs::read_to_string(self.path.join(file)).unwrap_or_default();
         events
             .lines()
             .filter_map(|line| line.split_once(' '))

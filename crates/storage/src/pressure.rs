@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// 200 ms of waiting in 2 s: a tenth, which is felt. Windows of whole multiples of 2 s may be asked
@@ -31,7 +31,11 @@ impl PressureWatch {
     pub fn new() -> Self {
         let machine = Path::new("/proc/pressure/memory").to_owned();
         let groups = memory::pressure_files();
-        Self { triggers: std::iter::once(machine).chain(groups).filter_map(|path| trigger(&path)).collect() }
+        Self::of(std::iter::once(machine).chain(groups))
+    }
+
+    fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { triggers: files.into_iter().filter_map(|path| trigger(&path)).collect() }
     }
 
     /// How many triggers there are: without any, only the amount of memory tells of its want.
@@ -85,6 +89,67 @@ mod tests {
         let start = std::time::Instant::now();
         let scarce = watch.wait(Duration::from_millis(20));
         assert!(scarce || start.elapsed() >= Duration::from_millis(20));
+    }
+
+    /// Names the group that a child enters.
+    const GROUP: &str = "FORESEEK_TEST_GROUP";
+    /// Where version 2 alone is mounted.
+    const GROUPS: &str = "/sys/fs/cgroup";
+
+    /// Tasks of this process's group wait for memory, and nobody else's: only the group's own trigger is
+    /// set.
+    #[test]
+    fn waiting_in_the_own_group_of_version_2_is_noticed() {
+        let root = Path::new(GROUPS);
+        let controllers = std::fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+        let enabled = controllers.split_whitespace().any(|name| name == "memory")
+            && std::fs::write(root.join("cgroup.subtree_control"), "+memory").is_ok();
+        let group = root.join(format!("foreseek-pressure-{}", std::process::id()));
+        if !enabled || std::fs::create_dir(&group).is_err() {
+            return println!("SKIPPED: no memory controller of version 2 in {GROUPS}, or no right to use it");
+        }
+        let ended = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["pressure::tests::in_a_group", "--exact", "--nocapture"])
+            .env(GROUP, &group)
+            .status();
+        while std::fs::remove_dir(&group).is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(ended.unwrap().success());
+    }
+
+    /// The child of the test above; no test otherwise.
+    #[test]
+    fn in_a_group() {
+        let Some(group) = std::env::var_os(GROUP).map(PathBuf::from) else { return };
+        std::fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        if !group.join("memory.pressure").exists() {
+            return println!("SKIPPED: no PSI in this kernel, or not switched on (psi=1)");
+        }
+        let files = memory::pressure_files();
+        assert_eq!(files, [group.join("memory.pressure")]);
+        let watch = PressureWatch::of(files);
+        assert_eq!(watch.triggers(), 1);
+        assert!(!watch.wait(Duration::from_millis(2500)), "nobody waits yet");
+        std::fs::write(group.join("memory.high"), (24 << 20).to_string()).unwrap();
+        let busy = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let until_told = std::sync::Arc::clone(&busy);
+        let eater = std::thread::spawn(move || {
+            let mut eaten: Vec<Vec<u8>> = Vec::new();
+            while until_told.load(std::sync::atomic::Ordering::Relaxed) {
+                // It goes on at 128 MiB, from the start.
+                eaten.truncate(eaten.len() % 128);
+                eaten.push(vec![1; 1 << 20]);
+            }
+        });
+        let begun = std::time::Instant::now();
+        let noticed = watch.wait(Duration::from_secs(60));
+        let told = std::fs::read_to_string(group.join("memory.pressure")).unwrap();
+        println!("noticed: {noticed}, after {:?}: {told}", begun.elapsed());
+        std::fs::write(group.join("memory.high"), "max").unwrap();
+        busy.store(false, std::sync::atomic::Ordering::Relaxed);
+        eater.join().unwrap();
+        assert!(noticed);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 pub(crate) mod file_systems;
 
 use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
-use foreseek_rig::{MemoryGroup, Place, Usage};
+use foreseek_rig::{MemoryGroup, Place};
 use foreseek_units::Bytes;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -161,9 +161,9 @@ impl TestMount {
         wait_for("the server", || client::status(&self.point).is_ok());
     }
 
-    /// What its control group tells of its memory.
-    pub(crate) fn usage(&self) -> Usage {
-        self.group.as_ref().expect("it is in a group").usage()
+    /// The control group that limits its memory.
+    pub(crate) fn group(&self) -> &MemoryGroup {
+        self.group.as_ref().expect("it is in a group")
     }
 
     /// The server's process.
