@@ -22,6 +22,7 @@ pub(crate) struct Below {
     pub(crate) source: PathBuf,
     pub(crate) plain: PathBuf,
     pub(crate) point: PathBuf,
+    disk_server: Pid,
     pub(crate) lab: Lab,
 }
 
@@ -41,7 +42,9 @@ impl Below {
         for path in [&source, &plain, &point] {
             fs::create_dir(path).expect("made");
         }
-        let below = Self { source, plain, point, lab };
+        let disk_server = lab.list()[0]["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
+        let disk_server = disk_server.expect("a server");
+        let below = Self { source, plain, point, disk_server, lab };
         below.mount(policy);
         Some(below)
     }
@@ -76,15 +79,27 @@ impl Below {
 
     /// Makes the sector that holds a byte of a file of the source a bad one.
     pub(crate) fn spoil(&self, path: &Path, at: usize) {
+        self.spoil_all(&[(path.to_owned(), at)]);
+    }
+
+    /// The same of several, and of no others.
+    pub(crate) fn spoil_all(&self, bytes: &[(PathBuf, usize)]) {
         let sectors = |bytes: usize| (bytes / 512) as u64;
-        let extents = extents_of(path).expect("ext4 tells");
-        let holding = extents.iter().find_map(|extent| {
-            let start = extent.page.get() as usize * PAGE;
-            let there = (start..start + extent.pages.get() as usize * PAGE).contains(&at);
-            there.then(|| extent.lba.get() + sectors(at - start))
-        });
-        let sector = holding.expect("it has a sector");
-        self.set(&["--fail-lba", &format!("{sector}..{}", sector + 1)]);
+        let sector = |(path, at): &(PathBuf, usize)| {
+            let extents = extents_of(path).expect("ext4 tells");
+            let holding = extents.iter().find_map(|extent| {
+                let start = extent.page.get() as usize * PAGE;
+                let there = (start..start + extent.pages.get() as usize * PAGE).contains(at);
+                there.then(|| extent.lba.get() + sectors(at - start))
+            });
+            holding.expect("it has a sector")
+        };
+        let ranges: Vec<String> =
+            bytes.iter().map(sector).map(|sector| format!("{sector}..{}", sector + 1)).collect();
+        if ranges.is_empty() {
+            return self.set(&["--fail-none"]);
+        }
+        self.set(&ranges.iter().flat_map(|range| ["--fail-lba", range]).collect::<Vec<_>>());
     }
 
     /// Requests that failed on the disk so far.
@@ -121,9 +136,12 @@ impl Below {
 
     /// Kills the disk's server, and takes the disk away from its users.
     pub(crate) fn kill_disk(&self) {
-        let list = self.lab.list();
-        let pid = list[0]["pid"].as_u64().expect("a server");
-        self.lab.tool("kill", &["-s", "KILL", &pid.to_string()]);
+        self.signal_disk(Signal::KILL).expect("sent");
+    }
+
+    /// Sends the disk's server a signal.
+    pub(crate) fn signal_disk(&self, signal: Signal) -> rustix::io::Result<()> {
+        kill_process(self.disk_server, signal)
     }
 }
 

@@ -10,6 +10,7 @@ mod below;
 #[path = "../disk/lab.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]
 mod lab;
+mod mixture;
 
 use below::{Below, PAGE, contents, forget, number, read};
 use lab::LIMIT;

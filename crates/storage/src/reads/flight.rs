@@ -4,11 +4,14 @@
 //! takes. An answer shorter than what was asked for is the end of the file where it ends off the
 //! file's alignment and the file has no more; elsewhere the rest is asked for again, until nothing more
 //! comes (what FUSE and network file systems give comes short at any place). What a signal or a shortage
-//! of the kernel's interrupted is tried again a few times. A file that does not take direct reads after
+//! of the kernel's interrupted is tried again a few times. A page for which somebody waits, and which
+//! failed, is asked for once more by itself: the block layer makes one request of reads that lie together,
+//! whoever asked for them, and on an error of the medium all of them may fail. It makes none of reads whose
+//! priorities differ, so that a page gets one that its neighbours have not. A file that does not take direct reads after
 //! all is read buffered.
 
 use super::{Access, Ended, Read, Target};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::io::Errno;
 use std::os::fd::RawFd;
 use std::time::Instant;
@@ -28,6 +31,8 @@ pub(super) struct Flight {
     asked: usize,
     access: Access,
     retries: u32,
+    /// Whether it is asked for by itself.
+    alone: bool,
     issued: Instant,
     others: usize,
 }
@@ -44,6 +49,8 @@ pub(super) struct Ask<'a> {
     pub(super) vectors: &'a [libc::iovec],
     /// From where.
     pub(super) offset: ByteOffset,
+    /// With what priority, as `ioprio_set` has it; 0 is the thread's own.
+    pub(super) priority: u16,
 }
 
 /// What is to be done after an answer.
@@ -58,8 +65,8 @@ pub(super) enum Next {
 impl Flight {
     pub(super) fn new(read: Read, others: usize) -> Self {
         let (done, asked, retries, issued) = (0, 0, 0, Instant::now());
-        let access = Access::Direct;
-        Self { read, done, vectors: Vec::new(), asked, access, retries, issued, others }
+        let (access, alone) = (Access::Direct, false);
+        Self { read, done, vectors: Vec::new(), asked, access, retries, alone, issued, others }
     }
 
     /// What to ask for next. The vectors and their memory stay where they are until this is called
@@ -80,7 +87,15 @@ impl Flight {
             }
         }
         self.asked = self.vectors.iter().map(|vector| vector.iov_len).sum();
-        Ok(Ask { fd, vectors: &self.vectors, offset: self.read.offset + Bytes(done as u64) })
+        let offset = self.read.offset + Bytes(done as u64);
+        let priority = if self.alone { unlike_its_neighbours(offset) } else { 0 };
+        Ok(Ask { fd, vectors: &self.vectors, offset, priority })
+    }
+
+    /// Whether it may have failed for what lies beside it.
+    fn may_be_sound(&self) -> bool {
+        let is_page = self.read.into.len() as u64 <= PAGE_SIZE || matches!(self.read.into, Target::Buffer(_));
+        self.read.urgent && is_page && !self.alone
     }
 
     /// Takes the kernel's answer.
@@ -104,6 +119,10 @@ impl Flight {
                 self.read.file.refuse_direct();
                 Next::Again
             }
+            Err(Errno::IO) if self.may_be_sound() => {
+                self.alone = true;
+                Next::Again
+            }
             Err(error) => Next::Over(Some(error)),
         }
     }
@@ -115,6 +134,12 @@ impl Flight {
         let (issued, others) = (self.issued, self.others);
         Ended { read: self.read, got, error, issued, ended: Instant::now(), others }
     }
+}
+
+/// A priority that a page shares with none of those next to it, nor with threads that were given none:
+/// `IOPRIO_CLASS_BE` (2), levels 0 to 3 of 8, of which 4 is what threads have.
+fn unlike_its_neighbours(offset: ByteOffset) -> u16 {
+    2 << 13 | (offset.get() / PAGE_SIZE % 4) as u16
 }
 
 #[cfg(test)]
@@ -167,9 +192,19 @@ mod tests {
         let mut flight = flight(2);
         asked(&mut flight);
         assert_eq!(flight.answered(Ok(PAGE)), Next::Again);
-        asked(&mut flight);
+        // Once more by itself: it may have failed for what lies beside it.
+        assert_eq!(flight.ask().expect("open").priority, 0);
+        assert_eq!(flight.answered(Err(Errno::IO)), Next::Again);
+        assert_ne!(flight.ask().expect("open").priority, 0);
         assert_eq!(flight.answered(Err(Errno::IO)), Next::Over(Some(Errno::IO)));
         assert_eq!(flight.end(Some(Errno::IO)).got, Bytes(PAGE as u64));
+    }
+
+    #[test]
+    fn pages_beside_each_other_differ_in_priority() {
+        let priorities = (0..9u64).map(|page| unlike_its_neighbours(ByteOffset(page * PAGE_SIZE)));
+        let priorities: Vec<u16> = priorities.collect();
+        assert!(priorities.windows(2).all(|two| two[0] != two[1] && two[0] & 7 != 4), "{priorities:?}");
     }
 
     #[test]

@@ -133,11 +133,35 @@ impl Shared {
     }
 }
 
+/// While it lives, this thread reads with a priority of its own.
+struct Priority;
+
+impl Priority {
+    fn new(priority: u16) -> Self {
+        set_priority(priority);
+        Self
+    }
+}
+
+impl Drop for Priority {
+    fn drop(&mut self) {
+        set_priority(0);
+    }
+}
+
+fn set_priority(priority: u16) {
+    /// `IOPRIO_WHO_PROCESS`, of which 0 is this thread.
+    const PROCESS: libc::c_int = 1;
+    // SAFETY: it takes numbers. Should it fail, a read may be part of another's request.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, PROCESS, 0, libc::c_int::from(priority)) };
+}
+
 /// Makes one read.
 fn fly(mut flight: Flight) -> Ended {
     loop {
         let answer = flight.ask().and_then(|ask| {
             let vectors = ask.vectors.len() as libc::c_int;
+            let _own = (ask.priority != 0).then(|| Priority::new(ask.priority));
             // SAFETY: the vectors describe memory that the flight owns, and the call is over before
             // the flight is.
             let got = unsafe { libc::preadv(ask.fd, ask.vectors.as_ptr(), vectors, ask.offset.get() as i64) };

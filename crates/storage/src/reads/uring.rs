@@ -160,7 +160,7 @@ impl Shared {
         let entry = table.flights[slot].ask().map(|ask| {
             let vectors = ask.vectors.len() as u32;
             let read = opcode::Readv::new(types::Fd(ask.fd), ask.vectors.as_ptr(), vectors);
-            read.offset(ask.offset.get()).build().user_data(slot as u64)
+            read.offset(ask.offset.get()).ioprio(ask.priority).build().user_data(slot as u64)
         });
         match entry {
             Ok(entry) => self.push(&entry),
