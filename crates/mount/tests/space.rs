@@ -14,7 +14,7 @@
 mod common;
 
 use common::{LIMIT, TestMount, mounted_with, set_mode};
-use foreseek_mount::Policy;
+use foreseek_mount::{Policy, client};
 use foreseek_rig::{Interrupt, Program};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
@@ -118,7 +118,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.point).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.point).stderr(Stdio::null()).status();
     }
 }
 
@@ -143,6 +143,16 @@ fn space(policy: Policy, features: &[&str], options: &str) -> Option<Space> {
             println!("SKIPPED: no such ext4 here: {why}");
             None
         }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // Before the folder goes in which both are.
+        if let Err(error) = client::unmount(&self.mount.point) {
+            println!("unmount: {error}");
+        }
+        let _ = Command::new("umount").arg("-l").arg(&self.disk.point).status();
     }
 }
 
