@@ -54,7 +54,18 @@ impl Measured {
     pub fn depth(&self) -> Bytes {
         self.rate.in_time(self.switch)
     }
+
+    /// How large a gap passes under the head: reading on behind it is no switch.
+    #[must_use]
+    pub fn gap(&self) -> Bytes {
+        self.depth().scale(NEAR)
+    }
 }
+
+/// A gap of up to this share of what passes during a switch is no switch: it passes under the head. Indirect
+/// blocks lie between a file's pages, and counting them as switches would make a device look faster
+/// than it is.
+const NEAR: f64 = 0.25;
 
 /// A fetch that the device has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +91,6 @@ const BIN_MEMORY: f64 = 32.0;
 /// After how many visits of other lengths a bin counts half: many more than [`BIN_MEMORY`], and a minute
 /// or less of a busy disk.
 const AGE: f64 = 1024.0;
-/// A gap of this share of what passes during a switch is no switch: it passes under the head.
-const NEAR: f64 = 0.25;
 /// Visits that are over at the same time, at most; more of them are a burst after a stall, and what comes then
 /// is taken for a visit by itself. A drive has as many requests at a time.
 const RUNS_MOST: usize = 32;
@@ -240,7 +249,7 @@ impl CostLearner {
         let waited = issued <= self.last;
         let time = completed - issued.max(self.last);
         self.last = self.last.max(completed);
-        let near = self.now.depth().scale(NEAR).sectors_floor();
+        let near = self.now.gap().sectors_floor();
         let beside = self.open.as_ref().is_some_and(|open| open.is_beside(range, near));
         match &mut self.open {
             Some(open) if waited && (beside || (time.is_zero() && open.runs.len() < RUNS_MOST)) => {

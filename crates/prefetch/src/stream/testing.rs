@@ -1,7 +1,7 @@
 //! A reader, a file and a naive page cache, for the tests of the policies: every answer is held to
 //! the contract of [`Prefetcher`].
 
-use super::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
+use super::{Ahead, Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use crate::depth::DeviceCosts;
 use crate::engine::{ObjectId, StreamId, Who};
 use foreseek_device::Profile;
@@ -31,6 +31,8 @@ pub(super) struct Memory {
     pub(super) bound: Option<Pages>,
     pub(super) place: Option<Lba>,
     pub(super) delivered: BTreeSet<u64>,
+    pub(super) awaited: Option<Awaited>,
+    pub(super) share: Option<Pages>,
 }
 
 impl View for Memory {
@@ -48,6 +50,12 @@ impl View for Memory {
     }
     fn delivered(&self, page: PageIndex) -> bool {
         self.delivered.contains(&page.0)
+    }
+    fn share(&self) -> Option<Pages> {
+        self.share
+    }
+    fn awaited(&self) -> Option<Awaited> {
+        self.awaited
     }
 }
 

@@ -174,6 +174,14 @@ impl BlockLayer {
         self.scheduler.awaits(who)
     }
 
+    /// Where the device is kept idle for this process, if it is, and how much it would be given from there on
+    /// before anybody else: what the pool would take of it at once, one request where it has none free.
+    #[must_use]
+    pub fn awaited(&self, who: Who) -> Option<(Lba, Sectors)> {
+        let requests = self.limit(Op::Read).saturating_sub(self.used[side(Op::Read)]).max(1);
+        self.awaits(who).then(|| (self.head, self.piece() * requests as u64))
+    }
+
     /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
@@ -245,11 +253,16 @@ impl BlockLayer {
         range.split(range.start + self.piece())
     }
 
-    /// Makes requests of a submission's pieces until none is free; answers what is left then. A submitter
-    /// that finds one free takes up to a batch of them, up to half a pool beyond the limit.
+    /// How many requests there may be for somebody who comes now: who finds one free takes up to a batch of
+    /// them, up to half a pool beyond the limit.
+    fn limit(&self, op: Op) -> usize {
+        let (used, Settings { requests, batch, .. }) = (self.used[side(op)], self.settings);
+        if used < requests { (used + batch).clamp(requests, requests * 3 / 2) } else { requests }
+    }
+
+    /// Makes requests of a submission's pieces until none is free; answers what is left then.
     fn feed(&mut self, now: Instant, mut rest: Rest) -> Option<Rest> {
-        let (used, Settings { requests, batch, .. }) = (self.used[side(rest.template.op)], self.settings);
-        let limit = if used < requests { (used + batch).clamp(requests, requests * 3 / 2) } else { requests };
+        let limit = self.limit(rest.template.op);
         loop {
             let (piece, after) = self.cut(rest.range);
             let piece = Request { range: piece, at: now, ..rest.template };

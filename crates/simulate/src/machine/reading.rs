@@ -10,8 +10,8 @@ use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::reclaim::Why;
-use foreseek_prefetch::engine::{ObjectId, StreamId};
-use foreseek_prefetch::stream::{Found, Touch, View};
+use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_prefetch::stream::{Awaited, Found, Touch, View};
 use foreseek_units::{ByteSpan, Lba, PAGE_SIZE, PageIndex, Pages};
 
 /// What a prefetcher sees of the machine while it decides.
@@ -19,6 +19,8 @@ struct Sight<'a> {
     file: &'a File,
     congested: bool,
     bound: Option<Pages>,
+    share: Pages,
+    awaited: Option<Awaited>,
 }
 
 impl View for Sight<'_> {
@@ -36,6 +38,14 @@ impl View for Sight<'_> {
 
     fn bound(&self) -> Option<Pages> {
         self.bound
+    }
+
+    fn share(&self) -> Option<Pages> {
+        Some(self.share)
+    }
+
+    fn awaited(&self) -> Option<Awaited> {
+        self.awaited
     }
 }
 
@@ -167,8 +177,12 @@ impl Machine {
         let touch =
             Touch { stream: StreamId(u64::from(stream)), page, request, first, mapped, found, marker };
         let bound = self.reclaim.bound(self.now, self.streams.len());
+        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        let awaited = self.block.awaited(who);
+        let awaited = awaited.map(|(at, room)| Awaited { at, room: room.bytes().pages_floor() });
         let file = &self.files[opened.file.0 as usize];
-        let sight = Sight { file, congested: self.block.congested(), bound };
+        let share = self.cache_limit() / self.streams.len().max(1) as u64;
+        let sight = Sight { file, congested: self.block.congested(), bound, share, awaited };
         self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
         for ahead in wanted.drain(..) {
             self.fetch(touched, ahead)?;
