@@ -20,5 +20,10 @@ pub fn escape(text: &str) -> String {
 /// About how wide a text is in pixels at the charts' size of letters: for placing a legend, where a
 /// few pixels do not matter.
 pub(crate) fn width(text: &str) -> f64 {
-    7.2 * text.chars().count() as f64
+    let one = |letter| match letter {
+        'f' | 'i' | 'j' | 'l' | 'r' | 't' | '.' | ',' | ' ' | '-' => 4.8,
+        'm' | 'w' | 'M' | 'W' => 11.0,
+        _ => 8.0,
+    };
+    text.chars().map(one).sum()
 }

@@ -138,7 +138,7 @@ impl Chart {
             }
         }
         let upright = match &self.normalized_to {
-            Some(policy) => format!("over that of {policy}"),
+            Some(policy) => format!("{} over that of {policy}", quantity(metric)),
             None => unit(metric),
         };
         let name = |policy: &Option<&Policy>| policy.map(ToString::to_string).unwrap_or_default();
@@ -253,6 +253,16 @@ fn in_slots<T>(
     let used = placed.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     placed.truncate(used);
     placed
+}
+
+/// What a metric is, where it has no unit: over another's.
+fn quantity(metric: &Metric) -> &'static str {
+    match metric.name {
+        "throughput_mb_per_s" => "throughput",
+        "response_mean_ms" => "response time",
+        "time_s" => "time",
+        other => other,
+    }
 }
 
 /// What an axis of a metric says.

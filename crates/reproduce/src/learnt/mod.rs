@@ -17,7 +17,7 @@ use crate::outcome::Drawn;
 use crate::pick::Runs;
 use crate::{Error, charts, run};
 use foreseek_device::Profile;
-use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp};
+use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp, Summary};
 use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload::{Parameters, by_name};
 use wildmatch::WildMatch;
@@ -113,6 +113,7 @@ pub fn learnt(
         };
         let results = experiment::run(run, options.workers, &tell)?;
         tables.push(table(&results));
+        tables.extend(times(&results));
         runs.insert(results);
         before += weight(run);
     }
@@ -120,7 +121,9 @@ pub fn learnt(
     let mut left_out = Vec::new();
     if only.matches("traces") {
         let (replayed, not) = replay(options);
-        tables.extend(replayed.iter().map(table));
+        tables.extend(
+            replayed.iter().flat_map(|results| std::iter::once(table(results)).chain(times(results))),
+        );
         left_out = not;
     }
     let mut aims = aims::of_runs(&runs);
@@ -167,7 +170,6 @@ fn replay(options: &LearntOptions) -> (Vec<Results>, Vec<String>) {
             run.made = Some(trace.made.clone());
             run.devices = Profile::builtin(device).into_iter().collect();
             run.policies = TRACE_POLICIES.iter().map(|name| Policy::new(name)).collect();
-            run.seeds.truncate(1);
             run.duration = foreseek_units::Nanos::from_secs(1_000_000);
             match experiment::run(&run, options.workers, &|_| {}) {
                 Ok(outcome) => results.push(outcome),
@@ -180,8 +182,7 @@ fn replay(options: &LearntOptions) -> (Vec<Results>, Vec<String>) {
 
 /// Throughput (of jobs: time) at each place of a run, a column a policy.
 fn table(results: &Results) -> Table {
-    let jobs = results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()));
-    let (metric, unit) = if jobs { (Metric::TIME, "s") } else { (Metric::THROUGHPUT, "MB/s") };
+    let (metric, unit) = if of_jobs(results) { (Metric::TIME, "s") } else { (Metric::THROUGHPUT, "MB/s") };
     let mut heads: Vec<String> = Vec::new();
     let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
     for point in &results.points {
@@ -196,6 +197,25 @@ fn table(results: &Results) -> Table {
         }
     }
     Table { title: format!("{}, {unit}", results.experiment), heads, rows }
+}
+
+fn of_jobs(results: &Results) -> bool {
+    results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()))
+}
+
+/// Of jobs: how long they take under learnt depth over competitive prefetching, with its interval over the seeds.
+fn times(results: &Results) -> Option<Table> {
+    let (ours, theirs) = (Policy::new("learnt"), Policy::new("competitive"));
+    let points = results.points.iter().filter(|point| point.policy == ours && of_jobs(results));
+    let row = |point: &experiment::Point| {
+        let other = results.point(&point.device, &theirs, point.concurrency)?;
+        let Summary { mean, low, high, .. } = point.ratio(other, &Metric::TIME);
+        Some((format!("{}, {}", point.device, point.concurrency), vec![mean, low, high]))
+    };
+    let rows: Vec<(String, Vec<f64>)> = points.filter_map(row).collect();
+    let heads = ["learnt", "from", "to"].map(str::to_owned).to_vec();
+    let title = format!("{}, time over competitive", results.experiment);
+    (!rows.is_empty()).then_some(Table { title, heads, rows })
 }
 
 /// The streams of every workload with enough of them to learn from, as one seed has them.
