@@ -257,13 +257,8 @@ impl Driver {
             Command::Want { request: asked, marked, requested } => {
                 (Some(asked) == request).then_some(Step::Want(Want { request: asked, marked, requested }))
             }
-            // The fadvise door has no frames: nothing is served, joined or dropped through it, and
-            // advice that was given cannot be taken back.
-            Command::Cancel { .. }
-            | Command::Serve { .. }
-            | Command::Fail { .. }
-            | Command::Join { .. }
-            | Command::Drop { .. } => None,
+            // The fadvise door has no frames: nothing is served or dropped through it.
+            Command::Serve { .. } | Command::Fail { .. } | Command::Drop { .. } => None,
         }
     }
 }

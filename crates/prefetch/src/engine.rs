@@ -206,7 +206,7 @@ pub enum Event<'a> {
         /// The range, as it was given when it was watched.
         range: ByteSpan,
     },
-    /// A reader asks for a range and waits for [`Command::Pass`], `Serve` or `Join`.
+    /// A reader asks for a range and waits for [`Command::Pass`] or `Serve`.
     Read {
         /// Names this read.
         request: RequestId,
@@ -319,11 +319,9 @@ pub enum Command {
         into: Into,
         /// How soon.
         urgency: Urgency,
-    },
-    /// A fetch is no longer wanted; it may still complete.
-    Cancel {
-        /// Which.
-        fetch: FetchId,
+        /// Hand it to the device at once and by itself, before those that follow: it is to be over before
+        /// they are. All others of one call are best handed on together.
+        apart: bool,
     },
     /// Answer a read out of frames.
     Serve {
@@ -338,13 +336,6 @@ pub enum Command {
         /// The read.
         request: RequestId,
         /// The fetch that was made for it alone and failed; the driver knows how.
-        fetch: FetchId,
-    },
-    /// Answer a read when a fetch that is under way has arrived.
-    Join {
-        /// The read.
-        request: RequestId,
-        /// The fetch.
         fetch: FetchId,
     },
     /// Let a read go its ordinary way.

@@ -221,6 +221,7 @@ impl AccessListEngine {
             epoch: object.epoch,
             into: Into::PageCache,
             urgency: Urgency::Prefetch,
+            apart: false,
         });
         self.stats.fetches += 1;
         self.stats.fetched += run.span.len();

@@ -114,7 +114,14 @@ impl Pass {
 
     pub(super) fn into_read(self, buffer: Buffer) -> reads::Read {
         let (token, offset) = (Token::of_pass(self.request), self.aligned.start);
-        reads::Read { token, file: self.file, offset, into: Target::Buffer(buffer), urgent: true }
+        reads::Read {
+            token,
+            file: self.file,
+            offset,
+            into: Target::Buffer(buffer),
+            urgent: true,
+            apart: false,
+        }
     }
 }
 
@@ -317,7 +324,7 @@ impl Core {
     /// Puts down what a command asks for.
     fn put_down(&mut self, command: Command, refused: &mut Vec<FetchId>, work: &mut Work) {
         match command {
-            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency } => {
+            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency, apart } => {
                 self.fetches.insert(fetch, (object, epoch));
                 let file = self.objects.file(object);
                 let Some((file, filling)) = file.zip(self.frames.fill(&frames)) else {
@@ -327,7 +334,7 @@ impl Core {
                 };
                 let (token, offset) = (Token::of_fetch(fetch), range.start.offset());
                 let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);
-                work.reads.push(reads::Read { token, file, offset, into, urgent });
+                work.reads.push(reads::Read { token, file, offset, into, urgent, apart });
             }
             Command::Serve { request, frames } => self.serve(request, frames, work),
             Command::Fail { request, fetch } => {
@@ -343,11 +350,8 @@ impl Core {
                 self.frames.empty(&frames);
                 work.dropped = true;
             }
-            // A fetch that is no longer wanted may still complete; who joins one is served when it has. The
-            // rest are not said at this door.
-            Command::Cancel { .. }
-            | Command::Join { .. }
-            | Command::Fetch { .. }
+            // Not said at this door.
+            Command::Fetch { .. }
             | Command::Want { .. }
             | Command::Forget { .. }
             | Command::AskResident { .. } => {}

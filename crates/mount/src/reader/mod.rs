@@ -190,6 +190,7 @@ impl ReadPath for Reader {
             fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + core.counts.passed.get(),
             prefetched_bytes: bytes(stats.fetched_ahead),
             wasted_bytes: bytes(stats.dropped),
+            taken_back_bytes: bytes(stats.taken_back),
             lru_misses: stats.lru_missed.get(),
             prefetch_misses: stats.prefetch_missed.get(),
             thrashing_pages_per_s: core.thrashing.rate(),

@@ -319,11 +319,19 @@ mod tests {
                 epoch: Epoch(5),
                 into: Into::Frames(vec![FrameId(6), FrameId(4)]),
                 urgency: Urgency::Demand,
+                apart: true,
             },
-            Command::Cancel { fetch: FetchId(1) },
+            Command::Fetch {
+                fetch: FetchId(2),
+                object: ObjectId(2),
+                range: Span::new(PageIndex(3), PageIndex(4)),
+                epoch: Epoch(5),
+                into: Into::PageCache,
+                urgency: Urgency::Prefetch,
+                apart: false,
+            },
             Command::Serve { request: RequestId(1), frames: vec![FrameId(2)] },
             Command::Fail { request: RequestId(3), fetch: FetchId(4) },
-            Command::Join { request: RequestId(1), fetch: FetchId(2) },
             Command::Pass { request: RequestId(1) },
             Command::Want { request: RequestId(1), marked: None, requested: (ObjectId(2), PageIndex(3)) },
             Command::Drop { frames: vec![FrameId(1), FrameId(2)] },
@@ -334,9 +342,9 @@ mod tests {
                 range: Span::new(PageIndex(3), PageIndex(4)),
             },
         ];
-        let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6,4 demand\n> cancel 1\n> serve 1 2\n> fail 3 4\n> join 1 2\n\
-            > pass 1\n> want 1 - 2:3\n> drop 1 2\n> forget 2 3..4\n> ask 1 2 3..4\n";
-        let equal = Replayed { events: 1, commands: 10, cut: false };
+        let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6,4 demand apart\n> fetch 2 2 3..4 5 cache prefetch\n\
+            > serve 1 2\n> fail 3 4\n> pass 1\n> want 1 - 2:3\n> drop 1 2\n> forget 2 3..4\n> ask 1 2 3..4\n";
+        let equal = Replayed { events: 1, commands: 9, cut: false };
         assert_eq!(try_replay(lines, commands.to_vec()), Ok(equal));
     }
 

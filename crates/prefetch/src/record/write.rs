@@ -155,7 +155,7 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
 /// A command, without the end of the line.
 pub(super) fn command(line: &mut String, command: &Command) {
     let _ = match command {
-        Command::Fetch { fetch, object, range, epoch, into, urgency } => {
+        Command::Fetch { fetch, object, range, epoch, into, urgency, apart } => {
             let into = match into {
                 Into::PageCache => "cache".to_owned(),
                 Into::Frames(frames) => format!("frames:{}", list(frames).trim_start().replace(' ', ",")),
@@ -164,12 +164,18 @@ pub(super) fn command(line: &mut String, command: &Command) {
                 Urgency::Demand => "demand",
                 Urgency::Prefetch => "prefetch",
             };
-            write!(line, "fetch {} {} {} {} {into} {urgency}", fetch.0, object.0, span(*range), epoch.0)
+            let apart = if *apart { " apart" } else { "" };
+            write!(
+                line,
+                "fetch {} {} {} {} {into} {urgency}{apart}",
+                fetch.0,
+                object.0,
+                span(*range),
+                epoch.0
+            )
         }
-        Command::Cancel { fetch } => write!(line, "cancel {}", fetch.0),
         Command::Serve { request, frames } => write!(line, "serve {}{}", request.0, list(frames)),
         Command::Fail { request, fetch } => write!(line, "fail {} {}", request.0, fetch.0),
-        Command::Join { request, fetch } => write!(line, "join {} {}", request.0, fetch.0),
         Command::Pass { request } => write!(line, "pass {}", request.0),
         Command::Want { request, marked, requested } => {
             let marked = marked.map_or("-".to_owned(), |(object, page)| format!("{}:{}", object.0, page.0));

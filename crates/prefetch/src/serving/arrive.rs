@@ -1,10 +1,10 @@
 //! What becomes of a fetch: its pages come, come short, or do not come.
 
-use super::flight::Fetch;
+use super::flight::{Fetch, Progress};
 use super::reads::Ticket;
 use super::{BUSY_PAUSE, ServingEngine};
 use crate::depth::Visit;
-use crate::engine::{FetchId, FetchOutcome, FrameId, ObjectId, Refusal, Urgency, Who};
+use crate::engine::{FetchId, FetchOutcome, FrameId, ObjectId, Refusal, StreamId, Urgency, Who};
 use crate::objects::{PageKey, Slot};
 use crate::stream::Served;
 use foreseek_cache::{Mark, Process};
@@ -19,6 +19,8 @@ impl ServingEngine {
         let Some(fetch) = self.flight.end(id) else { return };
         self.pause = None;
         let failed = outcome == FetchOutcome::Failed;
+        let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
+        self.pace.ended(fetch.progress.issued, self.now, fetch.range.len(), way);
         let came = Span::at(fetch.range.start, got).intersection(fetch.range);
         if failed || came != fetch.range {
             self.stats.failed_fetches += u64::from(failed);
@@ -45,7 +47,7 @@ impl ServingEngine {
 
     /// What a whole fetch tells about the device.
     fn learn(&mut self, fetch: &Fetch) {
-        let Some(issued) = fetch.issued else { return };
+        let Some(issued) = fetch.progress.issued else { return };
         let object = self.objects.find(fetch.object).map(|slot| self.objects.get(slot));
         let known = object.and_then(|object| object.lba(fetch.range.start));
         let nowhere = || {
@@ -114,7 +116,7 @@ impl ServingEngine {
             self.ready.push_back(ticket);
             return;
         }
-        let (slot, object, who) = (read.slot, read.object, read.who);
+        let (stream, slot, object, who) = (read.stream, read.slot, read.object, read.who);
         let frames: Vec<_> = failed.iter().map(|range| (*range, read.frames_of(*range).to_vec())).collect();
         let mut outstanding = 0;
         for (range, frames) in frames {
@@ -138,7 +140,7 @@ impl ServingEngine {
                     Lack::Coming(fetch) => u32::from(self.flight.join(fetch, ticket)),
                     Lack::Missing => {
                         let frames = run.iter().map(|one| one.0).collect();
-                        self.fetch_alone(ticket, Lone { slot, object, who, range }, frames);
+                        self.fetch_alone(ticket, Lone { stream, slot, object, who, range }, frames);
                         1
                     }
                 };
@@ -151,11 +153,10 @@ impl ServingEngine {
     }
 
     fn fetch_alone(&mut self, ticket: Ticket, lone: Lone, frames: Vec<FrameId>) {
-        let Lone { slot, object, who, range } = lone;
+        let Lone { stream, slot, object, who, range } = lone;
         frames.iter().for_each(|frame| self.frames.hold(*frame));
-        self.stats.fetches += 1;
-        self.stats.demand_fetches += 1;
         self.flight.ask(Fetch {
+            stream,
             slot,
             object,
             range,
@@ -165,8 +166,9 @@ impl ServingEngine {
             alone: true,
             waiters: vec![ticket],
             who,
-            issued: None,
+            ahead: Pages::ZERO,
             asked: self.now,
+            progress: Progress::default(),
         });
     }
 }
@@ -183,6 +185,7 @@ enum Lack {
 
 /// What is fetched for one read alone.
 struct Lone {
+    stream: StreamId,
     slot: Slot,
     object: ObjectId,
     who: Who,

@@ -1,10 +1,11 @@
 //! From ranges that are wanted to fetches, and the memory that these need.
 
-use super::flight::Fetch;
+use super::flight::{Fetch, Progress};
+use super::pace::PIECE;
 use super::pages::{Flying, Held};
 use super::serve::{Look, held};
 use super::{RESERVE, ServingEngine};
-use crate::engine::{FetchId, FrameId, Urgency, Who};
+use crate::engine::{FetchId, FrameId, StreamId, Urgency, Who};
 use crate::objects::{PageKey, Slot};
 use foreseek_cache::Status;
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
@@ -12,6 +13,7 @@ use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 /// The read for which something is fetched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
+    pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) who: Who,
     /// Its pages, and which of them were found.
@@ -24,6 +26,7 @@ impl ServingEngine {
     /// left out where the object ends or memory does; each missing page of the read itself has a frame kept
     /// for it.
     pub(super) fn fetch(&mut self, wanted: &Wanted<'_>, range: PageSpan, marker: Option<PageIndex>) {
+        self.flight.wanted_by(wanted.stream);
         let length = self.objects.get(wanted.slot).length.unwrap_or_default().pages_ceil();
         let end = (PageIndex::ZERO + length).max(wanted.pages.end).min(PageKey::END);
         let range = range.intersection(Span::new(PageIndex::ZERO, end));
@@ -97,11 +100,10 @@ impl ServingEngine {
             return;
         }
         let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
-        let pieces = pages.get().div_ceil(self.settings.fetch.get());
+        let lone = self.flight.is_lone(wanted.stream);
+        let longest = if lone { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
+        let pieces = pages.get().div_ceil(longest.get());
         let cut = |piece: u64| run.start + pages * piece / pieces;
-        self.stats.visits += 1;
-        self.stats.fetches += pieces;
-        self.stats.demand_fetches += if run.demand { pieces } else { 0 };
         self.objects.get_mut(wanted.slot).kept += pages.get();
         for piece in 0..pieces {
             let range = Span::new(cut(piece), cut(piece + 1));
@@ -110,9 +112,6 @@ impl ServingEngine {
             let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, piece > 0);
             for (page, frame) in range.iter().zip(frames) {
                 let ahead = !wanted.pages.contains(page);
-                let fetched =
-                    if ahead { &mut self.stats.fetched_ahead } else { &mut self.stats.fetched_on_demand };
-                *fetched += Pages(1);
                 let held = Held { frame, marker: marker == Some(page), ahead };
                 self.table.asked(PageKey::within(wanted.slot, page), Flying { fetch, held, claimed: false });
             }
@@ -129,6 +128,7 @@ impl ServingEngine {
     ) -> FetchId {
         let object = self.objects.get(wanted.slot);
         self.flight.ask(Fetch {
+            stream: wanted.stream,
             slot: wanted.slot,
             object: object.id,
             range,
@@ -138,9 +138,29 @@ impl ServingEngine {
             alone: false,
             waiters: Vec::new(),
             who: wanted.who,
-            issued: None,
+            ahead: range.len() - range.intersection(wanted.pages).len(),
             asked: self.now,
+            progress: Progress::default(),
         })
+    }
+
+    /// The reader of a stream has gone elsewhere, or is gone: what is held back for it will not be fetched, but
+    /// for what this read wants of it.
+    pub(super) fn leave(&mut self, stream: StreamId, wanted: PageSpan) {
+        let goes = |fetch: &Fetch| fetch.stream == stream && !fetch.range.overlaps(wanted);
+        self.take_back(goes);
+    }
+
+    /// What is held back and will not be fetched: its pages are missing again, its frames free.
+    pub(super) fn take_back(&mut self, goes: impl Fn(&Fetch) -> bool) {
+        for (id, fetch) in self.flight.take_back(goes) {
+            self.stats.taken_back += fetch.range.len();
+            for (page, frame) in fetch.range.iter().zip(fetch.frames) {
+                let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
+                self.objects.get_mut(fetch.slot).kept -= u64::from(gone.is_some());
+                self.frames.let_go(frame);
+            }
+        }
     }
 }
 

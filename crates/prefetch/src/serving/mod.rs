@@ -13,6 +13,9 @@
 //! answered when the last of its pages has come. A page whose last byte was read leaves the prefetch cache with
 //! that; it is remembered as delivered.
 //!
+//! While one stream alone has something fetched, the device is given little of it at a time, and the rest is taken
+//! back when its reader leaves.
+//!
 //! # Memory
 //!
 //! Every page that is kept, on its way or in a reply has a frame. Demand goes before prefetching: a read
@@ -36,7 +39,7 @@
 //!   make; it is one that is longer than [`READ_LIMIT`], or of a stream that is not open.
 //! - It carries out [`Fetch`], into the named frames, and answers each with one [`Done`] or [`Refused`].
 //!   Fetches of one call that lie together on the device are best handed on together and in order, so that
-//!   a block layer makes one request of them. `got` counts whole pages from the start, the one that
+//!   a block layer makes one request of them; one that is to go `apart` goes before those that follow. `got` counts whole pages from the start, the one that
 //!   the end of the object cuts among them; `Arrived` with less than was asked for means that the object
 //!   ends there, so a driver goes on after a short read until it gets nothing.
 //! - When the reply made of a `Serve` is out, it tells [`Unpinned`] with the same frames.
@@ -71,6 +74,7 @@ mod arrive;
 mod fetch;
 mod flight;
 mod frames;
+mod pace;
 mod pages;
 mod reads;
 mod serve;
@@ -86,13 +90,14 @@ use crate::engine::{Command, Commands, Engine, Epoch, Event, Extent, Into, Objec
 use crate::learn::Learning;
 use crate::objects::{Objects, PageKey, Slot};
 use crate::stream::{self, Ahead, Opened, Prefetcher, UnknownPolicy};
-use flight::Flight;
+use flight::{Flight, Turn};
 use foreseek_cache::{
     ActiveStreams, Activity, Ceiling, CeilingSettings, Direction, EvictionHistory, Process, STREAMS_LIMIT,
     StreamCount, depth_cap,
 };
-use foreseek_units::{ByteOffset, Bytes, Instant, Lba, Nanos, PageSpan, Pages, Span};
+use foreseek_units::{ByteOffset, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
 use frames::Frames;
+use pace::Pace;
 use pages::Table;
 use reads::{Reads, Ticket};
 use rustc_hash::FxHashMap;
@@ -121,6 +126,8 @@ struct Stream {
     who: Who,
     /// The length of its object that the prefetcher knows.
     length: Pages,
+    /// Where the range ends that the prefetcher wanted last.
+    reach: PageIndex,
 }
 
 /// The engine that serves reads.
@@ -142,6 +149,7 @@ pub struct ServingEngine {
     activity: Activity,
     active: StreamCount<StreamId>,
     learner: LoneCosts,
+    pace: Pace,
     /// Where the fetch that completed last ended.
     head: Lba,
     /// No fetch is issued before that: the driver was busy.
@@ -178,6 +186,7 @@ impl ServingEngine {
             activity: Activity::new(),
             active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
             learner: LoneCosts::new(guess, settings.overlapping),
+            pace: Pace::new(),
             head: Lba(0),
             pause: None,
             stats: Stats::default(),
@@ -205,6 +214,7 @@ impl ServingEngine {
             waiting: (self.reads.len() + self.starved.len()) as u64,
             in_flight: self.flight.under_way() as u32,
             queued: self.flight.queued() as u64,
+            held_back: self.flight.held_back() as u64,
             budget: self.frames.budget(),
             backed: self.frames.backed(),
             free: self.frames.free(),
@@ -260,13 +270,14 @@ impl ServingEngine {
             self.resized(slot, length);
         }
         self.objects.open(stream, slot, length);
-        self.streams.insert(stream, Stream { who, length: opened.length });
+        self.streams.insert(stream, Stream { who, length: opened.length, reach: PageIndex::ZERO });
         self.activity.ran(Process(who.0), self.now);
         self.prefetcher.opened(self.now, opened);
     }
 
     fn closed(&mut self, stream: StreamId) {
         if self.streams.remove(&stream).is_some() {
+            self.leave(stream, Span::new(PageIndex::ZERO, PageIndex::ZERO));
             self.objects.close(stream);
             self.active.closed(&stream);
             self.prefetcher.closed(self.now, stream);
@@ -292,6 +303,7 @@ impl ServingEngine {
         if self.objects.get(slot).kept == 0 {
             return;
         }
+        self.take_back(|fetch| fetch.slot == slot && range.covers(fetch.range));
         let frames = &mut self.frames;
         let gone = self.table.overtake(slot, range, |frame| frames.let_go(frame));
         self.objects.get_mut(slot).kept -= gone.get();
@@ -328,13 +340,17 @@ impl ServingEngine {
     /// Hands fetches to the driver, as many as may be under way.
     fn issue(&mut self, out: &mut Commands) {
         while out.room() > 0
-            && let Some((fetch, asked)) = self.flight.issue(self.now)
+            && let Some(turn) = self.flight.issue(self.now, &self.pace)
         {
+            let Turn { id: fetch, fetch: asked, apart, again } = turn;
             let flight::Fetch { object, range, urgency, .. } = *asked;
+            if !again {
+                self.stats.handed_out(asked);
+            }
             // As it is now: what changed while the fetch waited will be fetched as it has become.
             let epoch = self.objects.find(object).map_or(Epoch(0), |slot| self.objects.get(slot).epoch);
             let into = Into::Frames(asked.frames.clone());
-            out.push(Command::Fetch { fetch, object, range, epoch, into, urgency });
+            out.push(Command::Fetch { fetch, object, range, epoch, into, urgency, apart });
         }
     }
 }
@@ -403,7 +419,7 @@ impl Engine for ServingEngine {
     fn deadline(&self) -> Option<Instant> {
         let pause = self.pause.filter(|until| *until > self.now);
         let more = !self.ready.is_empty() || self.frames.has_dropped();
-        if more || (pause.is_none() && self.flight.has_turn()) {
+        if more || (pause.is_none() && self.flight.has_turn(&self.pace)) {
             return Some(self.now);
         }
         let epoch = self.ceiling.deadline();

@@ -4,7 +4,7 @@
 //! those into which the missing ones come. So nothing that happens to the pages later, be it a change of the
 //! object or a shortage of memory, takes them away from under it.
 
-use crate::engine::{FetchId, FrameId, ObjectId, RequestId, Who};
+use crate::engine::{FetchId, FrameId, ObjectId, RequestId, StreamId, Who};
 use crate::objects::Slot;
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
@@ -17,6 +17,7 @@ pub(super) struct Ticket(u64);
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) request: RequestId,
+    pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) object: ObjectId,
     pub(super) who: Who,

@@ -11,6 +11,10 @@ use crate::stream::{Found, Touch};
 use foreseek_cache::{Process, Status};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
 
+/// How far from the last range that the prefetcher wanted for a stream the next one may lie and go on with it: what
+/// calls overtake each other by, and gaps that are read through (four windows of a kernel's read-ahead).
+const NEAR: Pages = Pages(128);
+
 /// A read that was told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
@@ -192,12 +196,13 @@ impl ServingEngine {
                 looks,
                 history: &self.history,
                 bound,
-                congested: self.flight.queued() > self.settings.in_flight as usize,
+                congested: self.flight.pressing() > self.settings.in_flight as usize,
                 measured: self.learner.lone(),
             };
             self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
-            let want = Wanted { slot: asked.slot, who: asked.who, pages, looks };
+            let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };
             for ahead in wanted.drain(..) {
+                self.follow(asked, ahead.range);
                 // Whoever reads on a device so fast that the depth is shorter than the read needs all of the
                 // read at once all the same.
                 let short = ahead.range.contains(page) && ahead.range.end < pages.end;
@@ -209,6 +214,16 @@ impl ServingEngine {
             }
         }
         self.wanted = wanted;
+    }
+
+    /// The prefetcher wants this for a stream: where that lies elsewhere than what it wanted before, the reader has
+    /// left that.
+    fn follow(&mut self, asked: &Asked, range: PageSpan) {
+        let Some(stream) = self.streams.get_mut(&asked.stream) else { return };
+        let reach = std::mem::replace(&mut stream.reach, range.end);
+        if range.start.distance(reach) > NEAR {
+            self.leave(asked.stream, asked.pages());
+        }
     }
 
     /// The prefetcher hears of a length that has changed.
@@ -240,11 +255,13 @@ impl ServingEngine {
             self.table.used(&key, look.whole);
             self.frames.hold(flying.held.frame);
             frames.push(flying.held.frame);
+            self.flight.wanted_by(asked.stream);
             self.flight.hurry(flying.fetch);
             outstanding += u32::from(self.flight.join(flying.fetch, ticket));
         }
         Waiting {
             request: asked.request,
+            stream: asked.stream,
             slot: asked.slot,
             object: self.objects.id(asked.slot),
             who: asked.who,

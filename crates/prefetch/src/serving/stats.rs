@@ -1,5 +1,7 @@
 //! What a serving engine has done and how it stands.
 
+use super::flight::Fetch;
+use crate::engine::Urgency;
 use foreseek_units::{Nanos, Pages, Rate};
 
 /// Counters since it was made, and gauges of now.
@@ -19,15 +21,15 @@ pub struct Stats {
     pub lru_missed: Pages,
     /// Missed pages that had been prefetched, and dropped before anybody read them: thrashing.
     pub prefetch_missed: Pages,
-    /// Fetches asked for, and those of them for which a reader waited.
+    /// Fetches that were handed to the driver.
     pub fetches: u64,
-    /// Fetches for which a reader waited when they were asked for.
+    /// Those of them with or beside something for which a reader waited.
     pub demand_fetches: u64,
     /// Places to which the device was sent: fetches that lie together count as one.
     pub visits: u64,
-    /// Pages asked for because they were read.
+    /// Pages of them that were asked for because they were read.
     pub fetched_on_demand: Pages,
-    /// Pages asked for ahead of need.
+    /// Pages of them that were asked for ahead of need.
     pub fetched_ahead: Pages,
     /// Pages fetched ahead and then read.
     pub used: Pages,
@@ -35,6 +37,8 @@ pub struct Stats {
     pub dropped: Pages,
     /// Pages that a change of their object overtook.
     pub stale: Pages,
+    /// Pages that were held back for a lone reader and never fetched, since it left or they changed before.
+    pub taken_back: Pages,
     /// Pages that were wanted ahead and not fetched because there was no memory for them.
     pub forgone: Pages,
     /// Fetches that failed, came short or were refused.
@@ -54,6 +58,8 @@ pub struct Stats {
     pub in_flight: u32,
     /// Fetches that wait for one of those to end.
     pub queued: u64,
+    /// Those of them that are held back as their reader is the only one.
+    pub held_back: u64,
     /// How many frames may be in use.
     pub budget: Pages,
     /// Frames whose memory is in use or ready for use.
@@ -77,4 +83,15 @@ pub struct Stats {
     pub depth: Pages,
     /// Completed fetches from which that was learnt.
     pub learnt_from: u64,
+}
+
+impl Stats {
+    /// A fetch was handed to the driver.
+    pub(super) fn handed_out(&mut self, fetch: &Fetch) {
+        self.visits += u64::from(!fetch.follows);
+        self.fetches += 1;
+        self.demand_fetches += u64::from(fetch.urgency == Urgency::Demand);
+        self.fetched_ahead += fetch.ahead;
+        self.fetched_on_demand += fetch.range.len() - fetch.ahead;
+    }
 }

@@ -30,6 +30,12 @@ enum Op {
         late: bool,
     },
     CompleteAll,
+    /// Nobody but this stream goes on, so often.
+    Alone {
+        stream: u64,
+        pages: u64,
+        reads: u64,
+    },
     Break {
         nth: usize,
         after: u64,
@@ -67,6 +73,7 @@ fn ops(memory: u64) -> impl Strategy<Value = Vec<Op>> {
         20 => (0..STREAMS, 1..65u64).prop_map(|(stream, pages)| Op::GoOn { stream, pages }),
         16 => (0..20usize, any::<bool>()).prop_map(|(nth, late)| Op::Complete { nth, late }),
         4 => Just(Op::CompleteAll),
+        3 => (0..STREAMS, 1..65u64, 2..8u64).prop_map(|(stream, pages, reads)| Op::Alone { stream, pages, reads }),
         2 => (0..20usize, 0..70u64).prop_map(|(nth, after)| Op::Break { nth, after }),
         1 => (0..20usize, any::<bool>()).prop_map(|(nth, busy)| Op::Refuse { nth, busy }),
         10 => (1..9usize).prop_map(Op::Unpin),
@@ -99,6 +106,14 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
             }
         }
         Op::CompleteAll => world.complete_all(),
+        Op::Alone { stream, pages, reads } => {
+            world.complete_all();
+            for _ in 0..reads {
+                world.read(stream, bytes(at[stream as usize]), bytes(pages));
+                at[stream as usize] += pages;
+                world.complete_first();
+            }
+        }
         Op::Break { nth: at, after } => {
             if let Some(id) = nth(world, at) {
                 let pages = world.flying[&id].pages.len().get();
@@ -125,8 +140,13 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
     }
 }
 
-fn begin(settings: Settings) -> World {
+/// `taught`: the engine may pace a lone reader.
+fn begin(settings: Settings, taught: bool) -> World {
     let mut world = World::new(settings);
+    if taught {
+        world.create(OBJECTS, bytes(12_000));
+        world.teach(STREAMS, OBJECTS);
+    }
     for object in 0..OBJECTS {
         world.create(object, bytes(700 * object + 300) + 100 * object);
     }
@@ -153,8 +173,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn whatever_happens_every_read_gets_what_it_may(settings in any_settings(), ops in ops(1024)) {
-        let mut world = begin(settings);
+    fn whatever_happens_every_read_gets_what_it_may(settings in any_settings(), taught in any::<bool>(), ops in ops(1024)) {
+        let mut world = begin(settings, taught);
         let mut at = [0; STREAMS as usize];
         ops.iter().for_each(|op| tell(&mut world, &mut at, op));
         world.finish();
@@ -169,6 +189,8 @@ proptest! {
         let text = Text::default();
         let mut world = World::new(settings);
         world.record_into(Recorder::new(Box::new(text.clone())));
+        world.create(OBJECTS, bytes(12_000));
+        world.teach(STREAMS, OBJECTS);
         (0..OBJECTS).for_each(|object| world.create(object, bytes(700 * object + 300)));
         (0..STREAMS).for_each(|stream| world.open(stream, stream % OBJECTS));
         let mut at = [0; STREAMS as usize];

@@ -84,6 +84,8 @@ pub(crate) struct World {
     pub(crate) flying: BTreeMap<u64, Flying>,
     pub(crate) answers: BTreeMap<u64, Answer>,
     pub(crate) dropped: Vec<FrameId>,
+    /// What was fetched of which object from which page on, in order.
+    pub(crate) handed_out: Vec<(u64, u64)>,
     recorder: Option<Recorder>,
     out: Commands,
     objects: BTreeMap<u64, Object>,
@@ -112,6 +114,7 @@ impl World {
             flying: BTreeMap::new(),
             answers: BTreeMap::new(),
             dropped: Vec::new(),
+            handed_out: Vec::new(),
             recorder: None,
             out: Commands::new(),
             objects: BTreeMap::new(),
@@ -183,6 +186,20 @@ impl World {
         self.read(stream, first * PAGE_SIZE, pages * PAGE_SIZE);
         let new = self.flying.iter().filter(|(id, _)| before.is_none_or(|before| **id > before));
         new.map(|(_, one)| (one.pages.start.0, one.pages.len().get())).collect()
+    }
+
+    /// A lone reader reads an object to its end, and what is fetched for it comes in turn: the engine learns what
+    /// the device does when it is handed all at once.
+    pub(crate) fn teach(&mut self, stream: u64, object: u64) {
+        let pages = self.objects[&object].pages();
+        self.open(stream, object);
+        for first in (0..pages).step_by(32) {
+            self.read(stream, first * PAGE_SIZE, 32 * PAGE_SIZE);
+            self.complete_all();
+            self.unpin_all();
+        }
+        self.close(stream);
+        self.closed = false;
     }
 
     /// The oldest fetch under way ends, in full.
@@ -329,7 +346,9 @@ impl World {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency } => {
+            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency, apart } => {
+                assert_eq!(apart, self.flying.is_empty(), "by itself is what finds the device idle");
+                self.handed_out.push((object.0, range.start.0));
                 self.fetch(fetch, object, range, epoch, frames, urgency);
             }
             Command::Serve { request, frames } => self.serve(request, frames),
@@ -422,6 +441,7 @@ impl World {
             self.filling.len() + self.lent.keys().filter(|frame| !self.filling.contains(*frame)).count();
         assert!(used as u64 <= stats.backed.get() && stats.backed <= self.engine.settings().memory);
         assert!(stats.budget >= MEMORY_LEAST);
+        assert!(stats.held_back <= stats.queued);
     }
 
     /// Everything comes to its end: every read has been answered, and all memory is free or cached.

@@ -159,12 +159,10 @@ impl Machine {
         let mut asked = false;
         while let Some(command) = self.mount.as_mut().and_then(|mount| mount.queue.pop_front()) {
             match command {
-                Command::Fetch { fetch, object, range, epoch, into: Into::Frames(_), .. } => {
+                Command::Fetch { fetch, object, range, epoch, into: Into::Frames(_), apart, .. } => {
                     asked = true;
-                    let idle = self.mount.as_ref().is_some_and(|mount| mount.fetches.is_empty());
                     self.fetch_for_mount(fetch, object, range, epoch);
-                    if idle {
-                        // As the server does: the first goes to an idle device by itself.
+                    if apart {
                         self.block.unplug(self.now);
                     }
                 }

@@ -158,7 +158,7 @@ mod tests {
         let file = Arc::new(ReadFile::buffered_over(Arc::new(tempfile::tempfile().expect("a file"))));
         let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
         let into = Target::Buffer(arena.try_take(pages * PAGE).expect("room"));
-        Flight::new(Read { token: 0, file, offset: ByteOffset(8192), into, urgent: true }, 0)
+        Flight::new(Read { token: 0, file, offset: ByteOffset(8192), into, urgent: true, apart: false }, 0)
     }
 
     fn asked(flight: &mut Flight) -> (u64, usize) {
@@ -220,7 +220,10 @@ mod tests {
             .map(|frame| {
                 let into = Target::Frames(frames.fill(&[FrameId(frame)]).expect("free"));
                 let file = Arc::clone(&file);
-                Flight::new(Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true }, 0)
+                Flight::new(
+                    Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false },
+                    0,
+                )
             })
             .collect();
         for flight in &mut flights {

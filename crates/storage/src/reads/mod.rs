@@ -44,6 +44,8 @@ pub struct Read {
     pub into: Target,
     /// Whether somebody waits for it: it goes before those for which nobody does.
     pub urgent: bool,
+    /// Whether it goes to the kernel by itself, before those that are told after it.
+    pub apart: bool,
 }
 
 /// Memory that a read fills.
@@ -95,7 +97,8 @@ pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 /// Makes reads.
 pub trait Reads: Send + Sync {
     /// Makes reads, now or when others are over; those that lie together are best told together and in
-    /// order, for then the kernel may make one request of them. Their ends are told to the sink, never
+    /// order, for then the kernel may make one request of them, but for one that is to go
+    /// [apart](Read::apart). Their ends are told to the sink, never
     /// from within this call. Those that were not taken come back: it is stopping, or a file could not
     /// be opened.
     #[must_use]

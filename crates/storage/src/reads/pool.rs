@@ -1,5 +1,5 @@
 //! Reads by a pool of threads, each of which waits for one read at a time: where io_uring is
-//! forbidden (containers, hardened kernels).
+//! forbidden (containers, hardened kernels). Each read goes to the kernel by itself, be it to go apart or not.
 #![allow(unsafe_code)]
 
 use super::flight::{Flight, Next};

@@ -5,8 +5,7 @@
 //! Since each read under way has one entry at most, the submission queue is never full.
 //!
 //! Reads that are told together are submitted together, so that those that lie together become one request
-//! of the device. Where nothing is under way the first goes by itself: whoever waits for it has it as soon as
-//! it is read and not when all are, and the device, which is idle, is sent there no second time for the rest.
+//! of the device; one that is to go apart ends what is submitted at once.
 //!
 //! The kernel ends requests of a thread that exits: reads should be asked for by threads that live
 //! as long as the mount, and one that was cancelled so is told as such.
@@ -81,12 +80,12 @@ impl UringReads {
 
 impl Reads for UringReads {
     fn start(&self, mut reads: Vec<Read>) -> Vec<Read> {
-        if reads.len() < 2 || !self.shared.lock().flights.is_empty() {
-            return self.shared.take_on(reads);
+        let mut refused = Vec::new();
+        while !reads.is_empty() {
+            let apart = reads.iter().position(|read| read.apart);
+            let rest = apart.map_or_else(Vec::new, |at| reads.split_off(at + 1));
+            refused.extend(self.shared.take_on(std::mem::replace(&mut reads, rest)));
         }
-        let rest = reads.split_off(1);
-        let mut refused = self.shared.take_on(reads);
-        refused.extend(self.shared.take_on(rest));
         refused
     }
 
