@@ -304,6 +304,44 @@ fn a_lone_switch_is_told_from_one_of_a_queue() {
     }
 }
 
+/// Random blocks of 64 KiB, of which one in 64 is read as 128 KiB since it lies at the start of its file, tell next to
+/// nothing of the rate. By chance alone it may come out slower than it is, but not without bounds faster than it was guessed to be.
+#[test]
+fn chance_makes_no_device_fast() {
+    let profile = profile("ibm-36g-51");
+    let guess = Measured { switch: Nanos::from_micros(12_700), rate: Rate::mb_per_second(126.0) };
+    let lengths: Vec<u64> = (0..64).map(|at| if at == 0 { 32 } else { 16 }).collect();
+    for depth in [1, 4, 16, 64] {
+        for seed in 0..10 {
+            let mut load = Load::new(&profile, depth, &lengths);
+            load.random = Random(seed);
+            let mut learner = CostLearner::new(guess);
+            for (at, visit) in load.serve(4 * FEW).into_iter().enumerate() {
+                learner.completed(visit);
+                let rate = learner.costs().rate;
+                let most = 1.5 * guess.rate.as_mb_per_second();
+                assert!(
+                    rate.as_mb_per_second() < most,
+                    "{rate} of {depth} at a time, seed {seed}, visit {at}"
+                );
+            }
+        }
+    }
+}
+
+/// What is seen outweighs a guess however slow.
+#[test]
+fn a_device_is_as_fast_as_it_shows() {
+    let guess = Measured { switch: Nanos::from_millis(5), rate: Rate::mb_per_second(5.0) };
+    for name in ["seagate-146g", "barracuda-500g", "exos-18t"] {
+        let profile = profile(name);
+        let mut learner = CostLearner::new(guess);
+        Load::new(&profile, 1, &MIX).serve(FEW).into_iter().for_each(|visit| learner.completed(visit));
+        let (is, should) = (learner.costs().rate, profile.sequential_rate().as_mb_per_second());
+        assert!(off(is.as_mb_per_second(), should) < WITHIN, "{name}: {is} instead of {should} MB/s");
+    }
+}
+
 /// Another device in its place is learnt within some hundred requests.
 #[test]
 fn a_change_is_followed() {

@@ -19,6 +19,12 @@
 //!   nothing.
 //! - The line is a least-squares fit of relative errors through the bins. The guess that the learner begins
 //!   with takes part as two points and fades with what is seen.
+//! - Visits that are nearly all of one length tell how long one takes, and next to nothing of the rate: of
+//!   random blocks of 64 KiB the line was as steep as seek and turn happened to have it, and the rate anything
+//!   from half of the disk's to a thousand times that, by which depths grew. A rate above the guess
+//!   is therefore believed as far as what was seen outweighs half a visit that says otherwise
+//!   ([`RATE_GUESS`]), which does not fade. Below the guess it is believed: the time of a visit bounds
+//!   from below how slow the device can be, and nothing but this how fast.
 //!
 //! What a queue leaves to see: of one disk everything; the order in which it serves its queue shortens
 //! its seeks, which is learnt as a shorter switch ([`LoneCosts`](super::LoneCosts) has that of a device
@@ -103,6 +109,10 @@ const GUESS: f64 = 4.0;
 const GUESS_FADES: f64 = 24.0;
 /// Lengths at which the guess lies on the line: a short and a long read-ahead.
 const GUESS_AT: [Bytes; 2] = [Bytes::kib(16), Bytes::mib(1)];
+/// For how many visits without a switch the guess counts where the line has a rate above it, however much was
+/// seen. A visit's time deviates by 0.4 of its mean: half of one is off by a factor of
+/// 1.6 or so, as a guess is. Thirty visits of each of two octaves outweigh it ten times over.
+const RATE_GUESS: f64 = 0.5;
 /// The least switch time: a memory's. It keeps the depth from vanishing.
 const SWITCH_LEAST: f64 = 1e-6;
 /// The longest switch that is believed: a tape library's.
@@ -317,6 +327,10 @@ impl CostLearner {
             let expected = self.expected(0.0, self.going.length);
             line.add(self.going.weight(expected, self.visits), 0.0, self.going.length, self.going.time);
         }
+        let guess = 1.0 / self.guess.rate.as_bytes_per_second();
+        if line.each() < guess {
+            line.add(RATE_GUESS / (guess * guess), 0.0, 1.0, guess);
+        }
         let before = 1.0 / self.now.rate.as_bytes_per_second();
         if let Some((switch, each)) = line.solve(before) {
             self.now = Measured {
@@ -346,12 +360,20 @@ impl Line {
         self.moments += weight * length * time;
     }
 
+    fn determinant(&self) -> f64 {
+        self.ones * self.squares - self.cross * self.cross
+    }
+
+    /// The seconds a byte, as they come out: by chance at zero or below.
+    fn each(&self) -> f64 {
+        (self.ones * self.moments - self.cross * self.times) / self.determinant()
+    }
+
     /// The switch time in seconds and the seconds a byte; `before`: the latter as it was, where what
     /// was seen would have it at zero or below.
     fn solve(&self, before: f64) -> Option<(f64, f64)> {
-        let determinant = self.ones * self.squares - self.cross * self.cross;
-        let mut switch = (self.times * self.squares - self.moments * self.cross) / determinant;
-        let mut each = (self.ones * self.moments - self.cross * self.times) / determinant;
+        let mut switch = (self.times * self.squares - self.moments * self.cross) / self.determinant();
+        let mut each = self.each();
         if switch < SWITCH_LEAST {
             switch = SWITCH_LEAST;
             each = (self.moments - self.cross * switch) / self.squares;
