@@ -250,3 +250,98 @@ fn one_for_its_path_alone_is_reopened() {
     let mut bytes = [0; 3];
     assert_eq!(file.read_waiting(&mut bytes, ByteOffset(0)), Ok(3));
 }
+
+/// Reads of one page, named by their place.
+struct Pageful {
+    file: Arc<ReadFile>,
+    frames: Arc<Frames>,
+}
+
+impl Pageful {
+    fn new(directory: &Path, pages: usize) -> Self {
+        let file = file_of(directory, &contents(pages * PAGE));
+        Self { file, frames: Frames::new(Pages(pages as u64)).expect("memory") }
+    }
+
+    fn read(&self, page: usize) -> Read {
+        let into = Target::Frames(self.frames.fill(&[FrameId(page as u32)]).expect("free"));
+        let (token, offset) = (page as u64, ByteOffset((page * PAGE) as u64));
+        Read { token, file: Arc::clone(&self.file), offset, into, urgent: true }
+    }
+}
+
+/// A ring that tells in which thread ends were told.
+fn telling_threads() -> Option<(UringReads, Receiver<std::thread::ThreadId>)> {
+    let (to, from) = channel();
+    let sink: Sink = Box::new(move |ended: Vec<Ended>| {
+        for _ in ended {
+            let _ = to.send(std::thread::current().id());
+        }
+    });
+    UringReads::start(sink)
+        .inspect_err(|error| println!("SKIPPED: no io_uring ({error})"))
+        .ok()
+        .zip(Some(from))
+}
+
+#[test]
+fn who_attends_is_told_in_its_own_thread_and_who_does_not_in_another() {
+    let Some((reads, from)) = telling_threads() else { return };
+    let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
+    let pages = Pageful::new(directory.path(), 40);
+    for page in 0..40 {
+        let start = || assert!(reads.start(vec![pages.read(page)]).is_empty());
+        // Those who attend first: the ring's thread may go on for a moment after it has told.
+        if page < 20 {
+            reads.attend(&mut || start());
+            let told = from.try_recv().expect("told by the end of the call");
+            assert_eq!(told, std::thread::current().id());
+        } else {
+            start();
+            let told = from.recv_timeout(LIMIT).expect("it ends");
+            assert_ne!(told, std::thread::current().id());
+        }
+    }
+    assert!(reads.stop(LIMIT));
+}
+
+#[test]
+fn many_who_attend_or_do_not_all_hear_of_their_ends() {
+    with_each(|reads, from, directory| {
+        let pages = Pageful::new(directory, 2000);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let pages = &pages;
+                scope.spawn(move || {
+                    for page in (thread..2000).step_by(4) {
+                        let mut start = || assert!(reads.start(vec![pages.read(page)]).is_empty());
+                        if page % 3 == 0 { start() } else { reads.attend(&mut start) }
+                    }
+                });
+            }
+        });
+        let mut pages: Vec<u64> = (0..2000).map(|_| next(from).read.token).collect();
+        pages.sort_unstable();
+        assert!(pages.into_iter().eq(0..2000));
+    });
+}
+
+#[test]
+fn who_attends_is_let_go_though_there_is_always_something_under_way() {
+    let ring: Arc<std::sync::OnceLock<UringReads>> = Arc::default();
+    let (again, begun) = (Arc::downgrade(&ring), Instant::now());
+    // What has ended is read again.
+    let sink: Sink = Box::new(move |ended: Vec<Ended>| {
+        let ring = again.upgrade().filter(|_| begun.elapsed() < LIMIT);
+        if let Some(ring) = ring.as_ref().and_then(|ring| ring.get()) {
+            drop(ring.start(ended.into_iter().map(|one| one.read).collect()));
+        }
+    });
+    let Ok(reads) = UringReads::start(sink) else { return println!("SKIPPED: no io_uring") };
+    let reads = ring.get_or_init(|| reads);
+    let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
+    let pages = Pageful::new(directory.path(), 1);
+    reads.attend(&mut || assert!(reads.start(vec![pages.read(0)]).is_empty()));
+    assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+    assert!(reads.stop(LIMIT), "the ring's own thread goes on");
+}
