@@ -3,25 +3,20 @@
 //! It is looked up when a file is opened, once; reads do not wait for it. The name is the one that the
 //! kernel has for the opened file: whatever it was renamed to, and none where a file system has lost it.
 //! The program is the process's own name (`comm`), and not that of the thread, of which pools have many; it
-//! is remembered for [`REMEMBERED`], so that a program that opens thousands of files is looked at once.
+//! is [remembered](Remembered) for a second, so that a program that opens thousands of files is looked at once.
 //!
 //! Limits: what a process opened within that time before it became another program (`exec`) gives
 //! the new one's files the old one's name; a process of another pid namespace has none.
 
+use super::remembered::Remembered;
 use foreseek_prefetch::engine::Who;
 use foreseek_prefetch::learn::About;
-use rustc_hash::FxHashMap;
 use rustix::fd::AsRawFd;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-/// For how long a thread is taken to run the same program.
-const REMEMBERED: Duration = Duration::from_secs(1);
-/// Threads whose program is remembered: the thousand readers that a mount is made for.
-const THREADS_MOST: usize = 1024;
 /// The longest extension that tells a kind of files (`safetensors` has 11); what is longer is a
 /// name that has a dot in it.
 const KIND_LIMIT: usize = 12;
@@ -46,7 +41,7 @@ impl Described {
         Self {
             kind: path.file_name().map(kind).unwrap_or_default(),
             directory: directory.unwrap_or_default(),
-            program: programs.of(who),
+            program: programs.of(who.0, || look(who.0).unwrap_or_default().into()),
         }
     }
 
@@ -67,30 +62,7 @@ fn kind(name: &OsStr) -> String {
 }
 
 /// The programs that threads run.
-#[derive(Debug, Default)]
-pub(super) struct Programs(Mutex<FxHashMap<u32, (Instant, Arc<str>)>>);
-
-impl Programs {
-    fn of(&self, who: Who) -> Arc<str> {
-        let now = Instant::now();
-        let known = |threads: &FxHashMap<u32, (Instant, Arc<str>)>| {
-            let (since, program) = threads.get(&who.0)?;
-            (now.duration_since(*since) < REMEMBERED).then(|| Arc::clone(program))
-        };
-        let threads = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(program) = known(&threads()) {
-            return program;
-        }
-        // Two threads that look at once do no harm.
-        let program: Arc<str> = look(who.0).unwrap_or_default().into();
-        let mut threads = threads();
-        if threads.len() >= THREADS_MOST {
-            threads.clear();
-        }
-        threads.insert(who.0, (now, Arc::clone(&program)));
-        program
-    }
-}
+pub(super) type Programs = Remembered<u32, Arc<str>>;
 
 /// The name of the process that a thread belongs to.
 fn look(thread: u32) -> Option<String> {
@@ -141,15 +113,5 @@ mod tests {
         let own = std::fs::read_to_string("/proc/self/comm").expect("it runs");
         assert_eq!(of().program.as_ref(), own.trim_end());
         assert_eq!(Described::of(&file, Who(0), &programs).about().program, "");
-    }
-
-    #[test]
-    fn a_program_is_looked_at_once_in_a_while_and_no_more_are_remembered_than_may_be() {
-        let programs = Programs::default();
-        for thread in 0..3 * THREADS_MOST as u32 {
-            programs.of(Who(u32::MAX - thread));
-        }
-        let remembered = programs.0.lock().expect("no panic").len();
-        assert!((1..=THREADS_MOST).contains(&remembered), "{remembered}");
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! - A read is told to the engine in the thread that took it from the kernel. What lies in the
 //!   prefetch cache is answered there and then; anything else later, by the thread that completes
-//!   I/O. A read that the engine passes is made as it is, into a buffer of its own.
+//!   I/O, which may be the same one ([`Reads::attend`]). A read that the engine passes is made as it
+//!   is, into a buffer of its own.
 //! - Fetches go to [`Reads`]: direct I/O by io_uring into the frames that the engine named, all those of
 //!   one call together.
 //! - A thread of its own ticks at the engine's deadline and looks which readers have run or ended;
@@ -25,6 +26,7 @@ mod chores;
 mod core;
 mod objects;
 mod options;
+mod remembered;
 mod work;
 
 pub use budget::{Memory, SystemMemory};
@@ -41,7 +43,7 @@ use foreseek_prefetch::engine::{Event, FetchId, FetchOutcome, StreamId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, Pages};
-use objects::Found;
+use objects::{Found, Places};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -69,6 +71,7 @@ struct Shared {
     processes: Mutex<ProcessWatch>,
     /// The programs of readers, for a policy that learns.
     programs: Option<Programs>,
+    places: Places,
     alarm: chores::Alarm,
     origin: std::time::Instant,
 }
@@ -114,6 +117,7 @@ impl Reader {
             reads: OnceLock::new(),
             processes: Mutex::default(),
             programs,
+            places: Places::default(),
             alarm: chores::Alarm::default(),
             origin: std::time::Instant::now(),
         });
@@ -138,7 +142,7 @@ impl ReadPath for Reader {
         // Opening and mapping the file takes system calls; two that do it at once do no harm.
         let found = match file {
             Some(file) => Found { file, layout: None },
-            None => Found::of(&opened.file),
+            None => Found::of(&opened.file, &self.shared.places),
         };
         let programs = self.shared.programs.as_ref();
         let described = programs.map(|programs| Described::of(&opened.file, opened.who, programs));
@@ -149,7 +153,16 @@ impl ReadPath for Reader {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
             processes.watch(read.who.0);
         }
-        self.shared.with(|core, now, work| core.read(now, read, answer, work));
+        let mut asked = Some((read, answer));
+        let mut ask = || {
+            if let Some((read, answer)) = asked.take() {
+                self.shared.with(|core, now, work| core.read(now, read, answer, work));
+            }
+        };
+        match self.shared.reads.get() {
+            Some(reads) => reads.attend(&mut ask),
+            None => ask(),
+        }
     }
 
     fn closed(&self, stream: StreamId) {

@@ -4,11 +4,12 @@
 //! prefetched meanwhile, as long as its version is the same. How many closed files are remembered is
 //! bounded; of one that was forgotten nothing is taken for granted.
 
+use super::remembered::Remembered;
 use crate::read_path::Version;
 use foreseek_prefetch::engine::{Epoch, Extent, ObjectId};
 use foreseek_storage::reads::ReadFile;
 use foreseek_storage::{Backing, DISK_STRIDE, DeviceNumber, HostFd, Layout};
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Sectors};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,6 +26,9 @@ pub(super) struct Found {
     /// Where it lies, if that was looked up.
     pub(super) layout: Option<(DeviceNumber, Result<Layout, rustix::io::Errno>)>,
 }
+
+/// On which disk file systems lie, and from where on: a dozen files of /sys tell.
+pub(super) type Places = Remembered<DeviceNumber, (DeviceNumber, Sectors)>;
 
 /// All objects.
 #[derive(Default)]
@@ -56,11 +60,14 @@ pub(super) enum Opening {
 impl Found {
     /// Opens a file anew for direct reads, or takes it as it is where that is not possible; looks up
     /// where it lies.
-    pub(super) fn of(file: &Arc<File>) -> Self {
+    pub(super) fn of(file: &Arc<File>, places: &Places) -> Self {
         let place = HostFd::new(file.as_raw_fd()).and_then(|fd| {
             let (identity, _) = fd.identify()?;
-            let backing = Backing::of(identity.device);
-            Some((backing.disk, Layout::of(fd, &identity, backing.start)))
+            let (disk, start) = places.of(identity.device, || {
+                let backing = Backing::of(identity.device);
+                (backing.disk, backing.start)
+            });
+            Some((disk, Layout::of(fd, &identity, start)))
         });
         let file = ReadFile::reopen(file.as_fd()).unwrap_or_else(|errno| {
             tracing::warn!("cannot open a file of the source once more ({errno}): it is read as it is");

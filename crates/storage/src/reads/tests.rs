@@ -266,7 +266,7 @@ impl Pageful {
     fn read(&self, page: usize) -> Read {
         let into = Target::Frames(self.frames.fill(&[FrameId(page as u32)]).expect("free"));
         let (token, offset) = (page as u64, ByteOffset((page * PAGE) as u64));
-        Read { token, file: Arc::clone(&self.file), offset, into, urgent: true }
+        Read { token, file: Arc::clone(&self.file), offset, into, urgent: true, apart: false }
     }
 }
 
