@@ -157,6 +157,8 @@ impl Machine for Learnt {
             let least = if began && around { mapped::block(page, mapped::AROUND_2_6_3) } else { asked };
             self.fetch(run, start, sure, least, answer);
         } else if sure >= run.early && !answer.missing() && !answer.view.congested() {
+            // What others have fetched may have taken it beyond what was fetched for it.
+            run.fetched = run.fetched.max(page);
             let asked = Span::new(run.fetched, asked.end.max(run.fetched));
             self.fetch(run, start, sure, asked, answer);
         }
