@@ -96,10 +96,11 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         share(reads.joined, reads.reads)
     );
     let fetched = format!(
-        "{}, {} of it ahead; {:.1} % of that dropped unused",
+        "{}, {} of it ahead; {:.1} % of that dropped unused; {} taken back before they were fetched",
         Bytes(reads.fetched_bytes),
         Bytes(reads.prefetched_bytes),
-        share(reads.wasted_bytes, reads.prefetched_bytes)
+        share(reads.wasted_bytes, reads.prefetched_bytes),
+        Bytes(reads.taken_back_bytes)
     );
     let thrashing = format!(
         "{:.1} pages a second fetched again that were dropped unused ({} in all)",
