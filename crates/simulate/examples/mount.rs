@@ -6,6 +6,7 @@
 //! ```sh
 //! cargo run --release -p foreseek-simulate --example mount            # all
 //! cargo run --release -p foreseek-simulate --example mount two-rand-0 64 mount:learnt
+//! cargo run --release -p foreseek-simulate --example mount one-whole-0 64 mount:learnt/no-promise
 //! ```
 
 use foreseek_device::{Build, Profile};
@@ -25,6 +26,9 @@ const READERS: [u32; 5] = [1, 4, 16, 64, 256];
 /// Stock Linux with so many pages of read-ahead: 132 are the disk's competitive depth.
 const STATIC: [(&str, u64); 3] = [("linux-128k", 32), ("linux-depth", 132), ("linux-4m", 1024)];
 const MOUNTS: [&str; 2] = ["mount:competitive", "mount:learnt"];
+/// What is missing, by itself: only when it is asked for. Without a promise; with all the memory for the server
+/// and for the kernel's cache each.
+const VARIANTS: [&str; 2] = ["mount:learnt/no-promise", "mount:learnt/all-memory"];
 const SEEDS: u64 = 3;
 /// Measured time; with 256 readers twice as much.
 const TIME: Nanos = Nanos::from_secs(12);
@@ -40,7 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let is_chosen = |at: usize, name: &str| chosen.get(at).is_none_or(|one| one == name);
     let policies = STATIC.map(|(name, _)| name).into_iter().chain(MOUNTS);
-    let policies: Vec<&str> = policies.filter(|name| is_chosen(2, name)).collect();
+    let variants = VARIANTS.into_iter().filter(|name| chosen.get(2).is_some_and(|one| one == name));
+    let policies: Vec<&str> = policies.filter(|name| is_chosen(2, name)).chain(variants).collect();
     let mut out = stdout().lock();
     write!(out, "{:12} {:>7}", "MB/s", "readers")?;
     for policy in &policies {
@@ -69,8 +74,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, Box<dyn Error>> {
     let disk = Profile::builtin(DISK).ok_or("no such disk")?;
     let costs: Arc<dyn DeviceCosts> = Arc::new(disk.clone());
-    let mount = policy.strip_prefix("mount:");
-    let total = if mount.is_some() { MEMORY / 2 } else { MEMORY };
+    let (name, variant) = policy.split_once('/').unwrap_or((policy, ""));
+    let mount = name.strip_prefix("mount:");
+    let total = if mount.is_some() && variant != "all-memory" { MEMORY / 2 } else { MEMORY };
     let group = Settings::in_group(total);
     let window = STATIC.iter().find(|(name, _)| *name == policy).map_or(32, |(_, pages)| *pages);
     let kernel = stream::Settings { window: Pages(window), ..stream::Settings::default() };
@@ -94,12 +100,15 @@ fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, 
     let machine = match mount {
         None => machine,
         Some(policy) => {
-            let settings = serving::Settings {
+            let mut settings = serving::Settings {
                 policy: policy.to_owned(),
                 memory: total.pages_floor(),
                 machine: Bytes::gib(20).pages_floor(),
                 ..serving::Settings::default()
             };
+            if variant == "no-promise" {
+                settings.stream.rho = stream::RHO_LIMIT;
+            }
             let guess: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin(GUESS).ok_or("no such disk")?);
             machine.behind(ServingEngine::new(settings, &guess)?)
         }
