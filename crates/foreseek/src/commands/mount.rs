@@ -8,7 +8,7 @@ use anyhow::Context;
 use foreseek_mount::client::{self, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
 use foreseek_prefetch::serving::MEMORY_LEAST;
-use foreseek_prefetch::stream::{RHO, RHO_LIMIT};
+use foreseek_prefetch::stream::{RHO, RHO_LIMIT, RHO_RANGE};
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -149,7 +149,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
 /// A bound that the policy `learnt` can keep.
 fn rho(text: &str) -> Result<f64, String> {
     let rho: f64 = text.parse().map_err(|_| "give a number such as 3 or 2.5".to_owned())?;
-    if (2.0..=RHO_LIMIT).contains(&rho) { Ok(rho) } else { Err(format!("give 2 to {RHO_LIMIT}")) }
+    if RHO_RANGE.contains(&rho) { Ok(rho) } else { Err(format!("give 2 to {RHO_LIMIT}")) }
 }
 
 fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {

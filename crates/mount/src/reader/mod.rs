@@ -184,14 +184,14 @@ impl ReadPath for Reader {
     fn status(&self) -> ReadStatus {
         let mut core = self.shared.lock();
         let (stats, device) = (core.engine.stats(), core.device());
-        let settings = core.engine.settings().clone();
+        let rho = core.engine.settings().stream.rho;
         let learning = core.engine.learning();
-        let rho = learning.is_some().then_some(settings.stream.rho);
+        let rho = learning.is_some().then_some(rho);
         let (classes, known) =
             learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
-            policy: settings.policy,
+            policy: core.engine.settings().policy.clone(),
             rho,
             streams_open: stats.streams,
             streams_active: stats.active_streams,

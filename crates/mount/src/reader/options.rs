@@ -26,7 +26,7 @@ const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
 pub struct ReaderOptions {
     /// The prefetcher of streams, by its name in the registry.
     pub policy: String,
-    /// The bound that the policy `learnt` keeps, from 2 to [`RHO_LIMIT`](stream::RHO_LIMIT).
+    /// The bound that the policy `learnt` keeps, within [`RHO_RANGE`](stream::RHO_RANGE).
     pub rho: f64,
     /// Memory for prefetched data and what is kept about them.
     pub memory: Bytes,

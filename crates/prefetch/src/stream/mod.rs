@@ -49,7 +49,7 @@ pub use congestion::Congestion;
 pub use generation::window_machine;
 pub use ramp::{Ramp, SLOW_START};
 pub use registry::{TOLD, UnknownPolicy, about, by_name, names};
-pub use settings::{Generation, RHO, RHO_LIMIT, Settings};
+pub use settings::{Generation, RHO, RHO_LIMIT, RHO_RANGE, Settings};
 pub use stock::stock;
 
 use crate::depth::Measured;

@@ -5,6 +5,7 @@ use super::ramp::SLOW_START;
 use crate::depth::{Averaging, PageMeasure, SWITCH_WEIGHT};
 use foreseek_units::{Bytes, Pages};
 use serde::{Deserialize, Deserializer};
+use std::ops::RangeInclusive;
 
 /// Largest window or depth that a setting may give: a gibibyte, more than any memory should give to
 /// one fetch.
@@ -16,6 +17,8 @@ const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 pub const RHO: f64 = 3.0;
 /// The largest bound that may be set: beyond a thousand times the optimum none is meant.
 pub const RHO_LIMIT: f64 = 1000.0;
+/// The bounds that may be set. Less than 2 can nobody keep (EuroSys'07 section 4.2).
+pub const RHO_RANGE: RangeInclusive<f64> = 2.0..=RHO_LIMIT;
 
 /// Whose window machine a depth rule is put into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -161,7 +164,7 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 
 fn rho<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let rho = f64::deserialize(from)?;
-    if (2.0..=RHO_LIMIT).contains(&rho) {
+    if RHO_RANGE.contains(&rho) {
         return Ok(rho);
     }
     Err(serde::de::Error::custom(format!("must be from 2 to {RHO_LIMIT}, is {rho}")))

@@ -374,7 +374,7 @@ impl Reader<'_> {
         to.averaging = given.averaging.unwrap_or(to.averaging);
         to.page_measure = given.page_measure.unwrap_or(to.page_measure);
         if let Some(rho) = given.rho {
-            if !(2.0..=stream::RHO_LIMIT).contains(&rho) {
+            if !stream::RHO_RANGE.contains(&rho) {
                 return Err(self.wrong("prefetch.rho", format!("is {rho}: give 2 to {}", stream::RHO_LIMIT)));
             }
             to.rho = rho;

@@ -7,7 +7,7 @@
 
 use super::pool::PoolReads;
 use super::uring::UringReads;
-use super::{Read, Reads, Sink};
+use super::{Read, Reads, SharedSink, sink_to};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub(super) struct EitherReads {
     ring: UringReads,
     /// Started for the first file that needs it.
     threads: OnceLock<Option<PoolReads>>,
-    sink: Arc<dyn Fn(Vec<super::Ended>) + Send + Sync>,
+    sink: SharedSink,
 }
 
 impl EitherReads {
@@ -24,8 +24,8 @@ impl EitherReads {
     ///
     /// # Errors
     /// As of [`UringReads::start`].
-    pub(super) fn start(sink: &Arc<dyn Fn(Vec<super::Ended>) + Send + Sync>) -> std::io::Result<Self> {
-        let ring = UringReads::start(shared(sink))?;
+    pub(super) fn start(sink: &SharedSink) -> std::io::Result<Self> {
+        let ring = UringReads::start(sink_to(sink))?;
         Ok(Self { ring, threads: OnceLock::new(), sink: Arc::clone(sink) })
     }
 
@@ -34,7 +34,7 @@ impl EitherReads {
             return reads;
         }
         // Without a single thread they are refused, each time.
-        match self.threads.get_or_init(|| PoolReads::start(shared(&self.sink)).ok()) {
+        match self.threads.get_or_init(|| PoolReads::start(sink_to(&self.sink)).ok()) {
             Some(threads) => threads.start(reads),
             None => reads,
         }
@@ -63,10 +63,4 @@ impl Reads for EitherReads {
         let over = self.ring.stop(patience);
         threads.is_none_or(|threads| threads.stop(until.saturating_duration_since(Instant::now()))) && over
     }
-}
-
-/// A sink of its own for each.
-pub(super) fn shared(sink: &Arc<dyn Fn(Vec<super::Ended>) + Send + Sync>) -> Sink {
-    let sink = Arc::clone(sink);
-    Box::new(move |ended| sink(ended))
 }

@@ -95,6 +95,15 @@ pub struct Ended {
 /// [attends](Reads::attend). It should not block.
 pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 
+/// One that several [`Reads`] tell.
+type SharedSink = Arc<dyn Fn(Vec<Ended>) + Send + Sync>;
+
+/// A sink of its own for one of them.
+fn sink_to(shared: &SharedSink) -> Sink {
+    let shared = Arc::clone(shared);
+    Box::new(move |ended| shared(ended))
+}
+
 /// Makes reads.
 pub trait Reads: Send + Sync {
     /// Makes reads, now or when others are over; those that lie together are best told together and in
@@ -122,7 +131,7 @@ pub trait Reads: Send + Sync {
 /// # Errors
 /// Not even a thread could be started.
 pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
-    let sink: Arc<dyn Fn(Vec<Ended>) + Send + Sync> = Arc::from(sink);
+    let sink = SharedSink::from(sink);
     match EitherReads::start(&sink) {
         Ok(reads) => Ok((Arc::new(reads), None)),
         Err(error) => {
@@ -131,7 +140,7 @@ pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
                  'sysctl kernel.io_uring_disabled=0', in a container by its seccomp profile",
                 pool::THREADS
             );
-            Ok((Arc::new(PoolReads::start(either::shared(&sink))?), Some(remark)))
+            Ok((Arc::new(PoolReads::start(sink_to(&sink))?), Some(remark)))
         }
     }
 }
