@@ -63,6 +63,8 @@ pub enum Step {
     Began(Option<Stream>),
     /// One more of it.
     WentOn,
+    /// One of it that lies behind the last: passed over before, or touched again.
+    WentBack,
 }
 
 impl Follower {
@@ -121,8 +123,11 @@ impl Follower {
         if let Some(run) = &mut self.run {
             let most = if page < run.reached { self.behind } else { SKIP };
             let near = page >= run.start && page.distance(run.reached) <= most;
+            if near && page < run.reached {
+                return Step::WentBack;
+            }
             if near || page > run.reached && unseen(run.reached) {
-                run.reached = run.reached.max(page.next());
+                run.reached = page.next();
                 if run.reached >= run.decided {
                     run.advance(classes);
                 }

@@ -15,23 +15,27 @@
 //! come after what others have queued, and the device, which waits for its reader, would idle and go twice. Such a
 //! fetch is not counted: the promise is about switches and transfers.
 //!
-//! Memory bounds it where many read at once: a stream has no more ahead of it than half of its share of the page
-//! cache ([`View::share`](super::View::share)), where the kernel has no bound of its own.
+//! Memory bounds it where many read at once: a stream has no more ahead of it than that part of its share of the page
+//! cache ([`View::share`](super::View::share)) that lasts until its use ([`Lasting`]), where the kernel has no bound of
+//! its own. What was lost in spite of that, or what others have read and memory has given up since, is fetched again
+//! from there on as from where the stream stands. A page that a reader has passed over and comes back for is read with
+//! his call and no more.
 //!
-//! A page fault that begins a stream reads the block of 16 pages around it, as the kernels do and as long as it
-//! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a block).
+//! A page fault that begins a stream reads around it, as the kernels do and as long as it
+//! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window).
 //!
 //! `learnt-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
 //! learning is measured against.
 //!
-//! Limits: what is read in front of a fault is in no promise: 15 pages at most; what lies in memory already
+//! Limits: what is read in front of a fault is in no promise: 16 pages at most; what lies in memory already
 //! counts as consumed, although it cost nothing; the plan reckons
 //! with the mean rate of the device and the promise with that of the place. Read-ahead is not
 //! cancelled by congestion where a reader waits for it: it is one request with what he needs.
 
+use super::lasting::Lasting;
 use super::machine::{Answer, Machine, Streams};
 use super::registry::Parts;
-use super::{Awaited, Opened, Prefetcher, Served, View, mapped};
+use super::{Awaited, Found, Opened, Prefetcher, Served, View, mapped};
 use crate::depth::{DEPTH_LIMIT, Idle, Measured, Plan, Promise, SwitchCost};
 use crate::learn::{About, Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
@@ -50,10 +54,6 @@ const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
 /// next to nothing more, keeps all others waiting and takes their memory.
 const DEEPEST: f64 = 16.0;
-/// A page that is read lies in memory until as many others have come as memory holds. Streams are read at unlike
-/// paces, so that one that has this part of its share ahead of it loses next to nothing: by twice as much
-/// 128 requests at a time on a disk of today lost a third of their throughput, 64 gained 3 % of it.
-const LASTING: u64 = 2;
 /// How long a file is taken to be where a class is explained that says nothing of it.
 const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
@@ -72,7 +72,17 @@ fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
     let (idle, classes) = (Idle::default(), Classes::new(SCHEME, memory));
-    Box::new(Streams::new(Learnt { switch, idle, rho, unseen_hits, measured: None, classes }))
+    let (lasting, around) = (Lasting::default(), settings.window);
+    Box::new(Streams::new(Learnt {
+        switch,
+        idle,
+        rho,
+        unseen_hits,
+        measured: None,
+        lasting,
+        around,
+        classes,
+    }))
 }
 
 /// The machine.
@@ -83,6 +93,9 @@ struct Learnt {
     unseen_hits: bool,
     /// What the device costs, where it is measured while it works.
     measured: Option<Measured>,
+    lasting: Lasting,
+    /// The kernel's own window, which page faults go by.
+    around: Pages,
     classes: Classes<Option<Planned>>,
 }
 
@@ -104,6 +117,8 @@ struct Run {
     fetches: usize,
     /// How much the stream must be sure to want before the next fetch is made early.
     early: Pages,
+    /// Whether its share of memory cut the last fetch.
+    cut: bool,
     /// Whether the page after the last one that was touched would be found unseen.
     ends_unseen: bool,
     /// Page faults that found their page, and that did not.
@@ -120,7 +135,15 @@ impl Machine for Learnt {
         let follower = Follower::new(opened.length);
         let follower = if self.unseen_hits { follower.behind_read_ahead() } else { follower };
         let faults = mapped::Classic::default();
-        Run { follower, fetched: PageIndex::ZERO, fetches: 0, early: NEVER, ends_unseen: false, faults }
+        Run {
+            follower,
+            fetched: PageIndex::ZERO,
+            fetches: 0,
+            early: NEVER,
+            cut: false,
+            ends_unseen: false,
+            faults,
+        }
     }
 
     fn describe(&self, run: &mut Run, about: &About<'_>) {
@@ -142,9 +165,10 @@ impl Machine for Learnt {
         let (view, unseen_hits, fetched) = (answer.view, self.unseen_hits, run.fetched);
         // What was fetched for this stream is told of when it is touched.
         let unseen = |page| unseen_hits && page >= fetched && view.cached(page);
-        let began = matches!(run.follower.touch(&mut self.classes, page, unseen), Step::Began(_));
+        let step = run.follower.touch(&mut self.classes, page, unseen);
+        let began = matches!(step, Step::Began(_));
         if began {
-            (run.fetched, run.fetches, run.early) = (page, 0, NEVER);
+            (run.fetched, run.fetches, run.early, run.cut) = (page, 0, NEVER, false);
         }
         run.ends_unseen = unseen(page.next());
         let around = answer.touch.mapped && run.faults.around(answer.missing());
@@ -152,11 +176,18 @@ impl Machine for Learnt {
         // The call's pages will be touched, whatever comes after it.
         let asked = Span::at(page, answer.touch.request);
         let sure = asked.end - start;
-        if answer.missing() && page >= run.fetched {
+        if answer.missing() && step == Step::WentBack {
+            answer.read(asked, None);
+        } else if answer.missing() {
+            match answer.touch.found {
+                Found::Thrashed => self.lasting.lost(),
+                _ if run.cut && page >= run.fetched => self.lasting.kept(),
+                _ => {}
+            }
             run.fetched = page;
-            let least = if began && around { mapped::block(page, mapped::AROUND_2_6_3) } else { asked };
+            let least = if began && around { mapped::centred(page, self.around) } else { asked };
             self.fetch(run, start, sure, least, answer);
-        } else if sure >= run.early && !answer.missing() && !answer.view.congested() {
+        } else if sure >= run.early && !answer.view.congested() {
             // What others have fetched may have taken it beyond what was fetched for it.
             run.fetched = run.fetched.max(page);
             let asked = Span::new(run.fetched, asked.end.max(run.fetched));
@@ -205,8 +236,9 @@ impl Learnt {
         let wish = self.wish(run, fetched);
         let depth = promise.nearest(wish, run.fetches, fetched, sure);
         let ahead = from - answer.page();
-        let bound = answer.view.bound().or_else(|| Some(answer.view.share()? / LASTING));
+        let bound = answer.view.bound().or_else(|| Some(self.lasting.of(answer.view.share()?)));
         let room = bound.map_or(depth, |bound| (bound - ahead).max(Pages(1)));
+        run.cut = answer.view.bound().is_none() && room < depth;
         let window = Span::new(from.min(least.start), (from + depth.min(room)).max(least.end));
         let room = seamless(answer.view, place, costs).filter(|room| run.fetches > 0 && *room < window.len());
         let window = room.map_or(window, |room| Span::at(from, room));
@@ -375,14 +407,34 @@ mod tests {
         assert_eq!(deepest("competitive", 40, None), deepest("competitive", 4000, None));
     }
 
+    /// Of 56 pages ahead a dozen are lost.
     #[test]
-    fn golden_a_fault_that_begins_a_stream_reads_its_block() {
+    fn golden_what_was_lost_is_fetched_from_there_on() {
+        let mut world = World::new("learnt", &Settings::default(), 1000);
+        assert_eq!(world.pages(0..40), [(0, 8), (8, 24), (32, 64)]);
+        world.evict(40..52);
+        assert_eq!(world.pages(40..136), [(40, 96)], "in one fetch");
+    }
+
+    /// The reader leaves out 24 pages and comes back for them.
+    #[test]
+    fn golden_who_goes_back_gets_what_he_asks_for() {
+        let mut world = World::new("learnt", &Settings::default(), 1000);
+        assert_eq!(world.pages(0..8), [(0, 8)]);
+        assert_eq!(world.call(32, 8), [(32, 48)]);
+        assert_eq!(world.call(16, 8), [(16, 8)]);
+        assert_eq!(world.pages(40..80), [], "what is ahead of it is untouched");
+    }
+
+    #[test]
+    fn golden_a_fault_that_begins_a_stream_reads_around_it() {
         let mut world = World::new("learnt", &Settings::default(), 9000);
-        assert_eq!(world.faults([1000]), [(992, 16)]);
-        assert_eq!(world.faults([1001, 999, 992, 1007]), []);
-        assert_eq!(world.faults([1008])[0].0, 1008, "the stream goes on");
+        assert_eq!(world.faults([1000]), [(984, 32)]);
+        assert_eq!(world.faults([1001, 999, 984, 1015]), []);
+        assert_eq!(world.faults([1016])[0].0, 1016, "the stream goes on");
         // What is read around is not used: no longer than a hundred times.
-        let around = (0..110).filter(|n| world.faults([2000 + n * 56])[0].0.is_multiple_of(16)).count();
+        let faults = (0..110).map(|n| 2000 + n * 56);
+        let around = faults.filter(|page| world.faults([*page])[0].0 < *page).count();
         assert!((100..=110).contains(&around), "{around}");
     }
 }

@@ -23,6 +23,7 @@ mod competitive;
 mod congestion;
 mod demand;
 mod generation;
+mod lasting;
 mod learnt;
 mod linux_2_6_10;
 mod linux_2_6_18;
