@@ -91,7 +91,8 @@ impl Chart {
         let metric = Metric::by_name(&self.metric)?;
         let mut series: Vec<Series> = Vec::new();
         let levels = self.levels.map_or(0..=u32::MAX, |(first, last)| first..=last);
-        let within = results.points.iter().filter(|point| levels.contains(&point.concurrency));
+        let here = |point: &&experiment::Point| self.device.as_ref().is_none_or(|only| point.device == *only);
+        let within = results.points.iter().filter(here).filter(|point| levels.contains(&point.concurrency));
         for point in within.filter(|point| self.shows(&point.policy)) {
             let name = point.policy.to_string();
             if series.last().is_none_or(|last| last.name != name) {

@@ -79,6 +79,8 @@ pub(crate) struct Chart {
     /// The metric, by its name in results.
     #[serde(default)]
     pub(crate) metric: String,
+    /// Of runs on several devices: only this one.
+    pub(crate) device: Option<String>,
     /// Divide by this policy's value.
     pub(crate) normalized_to: Option<String>,
     /// Only this concurrency level.
@@ -187,7 +189,8 @@ mod tests {
                 assert_eq!(of_devices, chart.runs.is_empty(), "{}: {}", figure.file, chart.title);
                 assert_eq!(of_devices, !chart.devices.is_empty(), "{}: {}", figure.file, chart.title);
                 let known = |device: &String| Profile::builtin(device).is_some();
-                assert!(chart.devices.iter().all(known), "{}: {:?}", figure.file, chart.devices);
+                let named = chart.devices.iter().chain(&chart.device);
+                assert!(named.clone().all(known), "{}: {:?}", figure.file, named.collect::<Vec<_>>());
                 let shown = matches!(chart.kind, Kind::Lines | Kind::Bars);
                 assert!(
                     !shown || Metric::by_name(&chart.metric).is_some(),

@@ -7,6 +7,7 @@
 
 mod aims;
 mod evidence;
+mod matrix;
 mod page;
 mod study;
 
@@ -77,9 +78,6 @@ const TRACE_POLICIES: [&str; 6] =
     ["linux-2.6.3", "on-demand", "aggressive", "competitive", "learnt", "learnt-told"];
 /// The devices on which they are: one of the papers', one of later, one of today.
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
-/// All devices and levels: those of the whole matrix.
-const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2x-seagate", "network-volume"];
-const LEVELS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// The seeds of the studies' streams: those of runs are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
 /// Virtual time that a run of jobs takes, about, and that of a study: for the progress only.
@@ -94,11 +92,8 @@ pub fn learnt(
     progress: &(dyn Fn(run::Progress<'_>) + Sync),
 ) -> Result<LearntOutcome, Error> {
     let figures = Figure::learnt()?;
-    let sized = |run: &Experiment| match (options.full, options.quick) {
-        (true, _) => full(run.clone()),
-        (false, true) => run.clone().quick(),
-        (false, false) => run.clone(),
-    };
+    let figures = if options.full { matrix::whole(figures) } else { figures };
+    let sized = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
     let only = WildMatch::new(options.only.as_deref().unwrap_or("*"));
     let asked = |run: &&Experiment| only.matches(&run.name);
     let plan: Vec<Experiment> =
@@ -142,15 +137,7 @@ pub fn learnt(
     Ok(LearntOutcome { aims, tables, figures, left_out, quick: options.quick })
 }
 
-/// The run on all devices and at all levels; jobs have no levels.
-fn full(mut run: Experiment) -> Experiment {
-    run.devices = DEVICES.iter().filter_map(|name| Profile::builtin(name)).collect();
-    if closed(&run) {
-        run.concurrency = LEVELS.to_vec();
-    }
-    run
-}
-
+/// Whether its processes read in closed loops, so that how many there are can be set; jobs run once.
 fn closed(run: &Experiment) -> bool {
     by_name(&run.workload, &run.parameters).is_ok_and(|workload| workload.drive() == Drive::Closed)
 }
