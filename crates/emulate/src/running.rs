@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::logbook::{CAPACITY_MOST, Log, Logbook};
 use crate::meter::{Gauge, Meter, share};
 use crate::model::{build, check_scale, without_effect};
+use crate::path::PathModel;
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
 use crate::state::{Place, Record};
@@ -83,14 +84,8 @@ impl Running {
         remarks.extend(process::favour());
         let mut precautions: Vec<String> =
             [process::io_flusher(), process::spare_from_oom()].into_iter().flatten().collect();
-        let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
-        let timer = start_timer(&logbook, &gauge, &mut remarks)?;
-        let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
-            what: format!("{DATA_MEMORY} of memory for data on their way"),
-            remedy: "end something else first".to_owned(),
-        })?;
         let has_model = model.is_some();
-        let disk = Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model));
+        let disk = make(backing, has_model, &mut remarks)?;
         precautions.extend(process::lock_memory());
 
         let export = mount(&place.0, Arc::clone(&disk), size)?;
@@ -105,34 +100,13 @@ impl Running {
         place.0.set_record(&record)?;
         let (path, bounded) = path_of(&measured, delay);
         remarks.extend(bounded);
-        match model {
-            Some(model) => {
-                let schedule = Schedule::new(model, ModelClock::new(now(), scale), path);
-                disk.timer().tell(Tell::Schedule(Box::new(schedule)));
-                disk.set_delays(options.delays);
-            }
-            None => {
-                disk.timer().tell(Tell::Path(path));
-            }
-        }
-        disk.set_failing(options.fail_lba.clone());
-        *disk.meter() = Meter::new();
-        disk.gauge().read(true);
+        let schedule = model.map(|model| Schedule::new(model, ModelClock::new(now(), scale), path));
+        begin(&disk, options, schedule, path);
         record.ready = true;
         place.0.set_record(&record)?;
         disk.backing().keep();
-        let export = Some(export);
-        Ok(Self {
-            export,
-            disk,
-            place,
-            record,
-            device,
-            has_model,
-            remarks,
-            precautions,
-            counting_since: now(),
-        })
+        let (export, counting_since) = (Some(export), now());
+        Ok(Self { export, disk, place, record, device, has_model, remarks, precautions, counting_since })
     }
 
     pub(crate) fn device(&self) -> &Path {
@@ -280,6 +254,33 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
         device: None,
         cgroup: None,
     }
+}
+
+/// The disk with its timer and its memory, before anybody asks it.
+fn make(backing: Backing, has_model: bool, remarks: &mut Vec<String>) -> Result<Arc<Disk>, Error> {
+    let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
+    let timer = start_timer(&logbook, &gauge, remarks)?;
+    let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
+        what: format!("{DATA_MEMORY} of memory for data on their way"),
+        remedy: "end something else first".to_owned(),
+    })?;
+    Ok(Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model)))
+}
+
+/// The time of its model from now on, or none beside the path's; what was counted until here is forgotten.
+fn begin(disk: &Disk, options: &AttachOptions, schedule: Option<Schedule>, path: PathModel) {
+    match schedule {
+        Some(schedule) => {
+            disk.timer().tell(Tell::Schedule(Box::new(schedule)));
+            disk.set_delays(options.delays);
+        }
+        None => {
+            disk.timer().tell(Tell::Path(path));
+        }
+    }
+    disk.set_failing(options.fail_lba.clone());
+    *disk.meter() = Meter::new();
+    disk.gauge().read(true);
 }
 
 fn start_timer(

@@ -17,6 +17,7 @@ mod figure;
 mod learnt;
 mod measured;
 mod outcome;
+mod page;
 mod pick;
 mod report;
 mod rows;

@@ -1,6 +1,7 @@
 //! The outcome as text, JSON and a page.
 
-use super::{LearntOutcome, Table};
+use super::{Aim, LearntOutcome, Place, Table};
+use crate::page::document;
 use comfy_table::{CellAlignment, presets};
 use foreseek_chart::escape;
 use serde_json::{Value, json};
@@ -48,25 +49,53 @@ impl LearntOutcome {
     /// A page with charts, that opens without a network.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let mut page = String::from(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"color-scheme\" content=\"light dark\"><title>Foreseek: learnt depth</title></head><body>\n\
-             <h1>Learnt depth</h1>\n<pre>",
+        let look = if self.quick { ", in a look with one seed and no intervals" } else { "" };
+        // Writing to a String cannot fail.
+        let mut page = format!(
+            "<h1>Learnt depth</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
+             <p>A place is a device and a number of requests at a time; brackets hold the 95 % interval over the seeds. \
+             Misses that are the oracle's, too, and those of who knows the distribution and promises nothing, are out \
+             of any rule's reach.</p>\n\
+             <table><thead><tr><th>aim</th><th>wanted</th><th>reached at</th><th>mean</th><th>worst</th>\
+             <th>missed by the oracle, too</th><th>by who is told all, too</th></tr></thead><tbody>\n",
+            self.holding(),
+            self.aims.len(),
         );
-        self.aims.iter().for_each(|aim| page.push_str(&format!("{}\n", escape(&aim.line()))));
-        page.push_str("</pre>\n");
-        for figure in &self.figures {
-            let _ = writeln!(page, "<h2>{}</h2>\n<p>{}</p>", escape(&figure.title), escape(&figure.caption));
-            figure.charts.iter().for_each(|chart| {
-                let _ = writeln!(page, "<figure>{chart}</figure>");
-            });
-        }
-        for table in &self.tables {
-            let _ =
-                writeln!(page, "<h2>{}</h2>\n<pre>{}</pre>", escape(&table.title), escape(&table.to_text()));
-        }
-        page.push_str("</body></html>\n");
-        page
+        self.aims.iter().for_each(|aim| aim.write(&mut page));
+        page.push_str("</tbody></table>\n");
+        self.figures.iter().for_each(|figure| figure.write(&mut page));
+        page.push_str("<h2>Numbers</h2>\n");
+        self.tables.iter().for_each(|table| table.write(&mut page));
+        document("Foreseek: learnt depth", &page)
+    }
+}
+
+impl Aim {
+    /// A row of the page.
+    fn write(&self, page: &mut String) {
+        let class = if self.holds() { "" } else { " class=\"missed\"" };
+        let worst = self.worst().map_or_else(String::new, |Place { name, value, .. }| {
+            format!("{:.3} ({:.3} to {:.3}) at {name}", value.mean, value.low, value.high)
+        });
+        let (oracle, free) = self.out_of_reach();
+        let missed = self.places.len() - self.reached();
+        let of_missed = |count: usize, there: bool| match there && missed > 0 {
+            true => format!("{count} of {missed}"),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            page,
+            "<tr{class}><td class=\"what\">{}</td><td>{} {}</td><td>{} of {}</td><td>{:.3}</td><td class=\"what\">{}</td><td>{}</td><td>{}</td></tr>",
+            escape(self.what),
+            if self.at_most { "at most" } else { "at least" },
+            self.aim,
+            self.reached(),
+            self.places.len(),
+            self.mean(),
+            escape(&worst),
+            of_missed(oracle, self.places.iter().any(|place| place.oracle.is_some())),
+            of_missed(free, self.places.iter().any(|place| place.free.is_some())),
+        );
     }
 }
 
@@ -81,11 +110,34 @@ impl Table {
             }
         }
         for (name, values) in &self.rows {
-            let digits = if values.iter().all(|value| !value.is_finite() || *value < 10.0) { 3 } else { 1 };
-            let cell = |value: &f64| if value.is_finite() { format!("{value:.digits$}") } else { "-".into() };
-            let cells = values.iter().map(cell);
-            table.add_row(std::iter::once(name.clone()).chain(cells));
+            table.add_row(std::iter::once(name.clone()).chain(cells(values)));
         }
         table.to_string()
     }
+
+    /// A table of the page, shown where it is asked for.
+    fn write(&self, page: &mut String) {
+        let _ = write!(
+            page,
+            "<details><summary>{}</summary>\n<table class=\"numbers\"><thead><tr><th></th>",
+            escape(&self.title)
+        );
+        self.heads.iter().for_each(|head| page.push_str(&format!("<th>{}</th>", escape(head))));
+        page.push_str("</tr></thead><tbody>\n");
+        for (name, values) in &self.rows {
+            let _ = write!(page, "<tr><th>{}</th>", escape(name));
+            cells(values).for_each(|cell| page.push_str(&format!("<td>{cell}</td>")));
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody></table></details>\n");
+    }
+}
+
+/// The numbers of a row, all with as many digits.
+fn cells(values: &[f64]) -> impl Iterator<Item = String> {
+    let digits = if values.iter().all(|value| !value.is_finite() || *value < 10.0) { 3 } else { 1 };
+    values.iter().map(move |value| match value.is_finite() {
+        true => format!("{value:.digits$}"),
+        false => "-".to_owned(),
+    })
 }
