@@ -15,6 +15,9 @@
 //! come after what others have queued, and the device, which waits for its reader, would idle and go twice. Such a
 //! fetch is not counted: the promise is about switches and transfers.
 //!
+//! A remote volume has a latency and no head: each request costs a switch, also the one that goes on. Where a queue sends
+//! it one request after the other, a fetch is no longer than a request.
+//!
 //! Memory bounds it where many read at once: a stream has no more ahead of it than that part of its share of the page
 //! cache ([`View::share`](super::View::share)) that lasts until its use ([`Lasting`]), where the kernel has no bound of
 //! its own. What was lost in spite of that, or what others have read and memory has given up since, is fetched again
@@ -38,7 +41,7 @@ use super::registry::Parts;
 use super::{Awaited, Found, Opened, Prefetcher, Served, View, mapped};
 use crate::depth::{DEPTH_LIMIT, Idle, Measured, Plan, Promise, SwitchCost};
 use crate::learn::{About, Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
-use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Sectors, Span};
 use std::sync::Arc;
 
 /// After how many streams more a class is planned anew; before that, whenever their number has grown
@@ -233,36 +236,52 @@ impl Learnt {
         let place = answer.view.place(from);
         let costs = self.costs(place);
         let promise = Promise::new(self.rho, unit(costs));
-        let wish = self.wish(run, fetched);
+        let each = self.each(answer.view);
+        let wish = self.wish(run, fetched, each);
         let depth = promise.nearest(wish, run.fetches, fetched, sure);
         let ahead = from - answer.page();
         let bound = answer.view.bound().or_else(|| Some(self.lasting.of(answer.view.share()?)));
         let room = bound.map_or(depth, |bound| (bound - ahead).max(Pages(1)));
         run.cut = answer.view.bound().is_none() && room < depth;
         let window = Span::new(from.min(least.start), (from + depth.min(room)).max(least.end));
-        let room = seamless(answer.view, place, costs).filter(|room| run.fetches > 0 && *room < window.len());
+        let room = seamless(answer.view, place, costs).filter(|_| each.is_none() && run.fetches > 0);
+        let room = room.filter(|room| *room < window.len());
         let window = room.map_or(window, |room| Span::at(from, room));
         answer.read(window, None);
         run.fetched = window.end;
         run.fetches += usize::from(room.is_none());
-        run.early = self.early(run, start, promise, answer.end());
+        run.early = self.early(run, start, promise, answer.end(), each);
     }
 
     /// When the next fetch may be made early.
-    fn early(&mut self, run: &Run, start: PageIndex, promise: Promise, end: PageIndex) -> Pages {
+    fn early(
+        &mut self,
+        run: &Run,
+        start: PageIndex,
+        promise: Promise,
+        end: PageIndex,
+        each: Option<Pages>,
+    ) -> Pages {
         let (fetched, left) = (run.fetched - start, end - run.fetched);
         let doubt = self.idle.share();
         if left.is_zero() {
             return NEVER;
         }
-        let depth = self.wish(run, fetched).min(left);
+        let depth = self.wish(run, fetched, each).min(left);
         promise.sure(run.fetches, fetched, depth).max(self.plan(run).certain(fetched, doubt))
     }
 
-    /// How much to fetch next for a stream of which so much was fetched.
-    fn wish(&mut self, run: &Run, fetched: Pages) -> Pages {
+    /// How much to fetch next for a stream of which so much was fetched; `each`: [`Learnt::each`].
+    fn wish(&mut self, run: &Run, fetched: Pages, each: Option<Pages>) -> Pages {
         let deepest = Pages((self.promise().unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        let deepest = each.map_or(deepest, |longest| deepest.min(longest));
         self.plan(run).wish(run.fetches, fetched).min(deepest)
+    }
+
+    /// The longest request, where each costs a switch wherever it begins.
+    fn each(&self, view: &dyn View) -> Option<Pages> {
+        let goes_on = self.switch.costs().seek_time(Sectors::ZERO);
+        view.request().filter(|_| self.measured.is_none() && !goes_on.is_zero())
     }
 
     /// What the device costs at a place, or on average where none is known.
@@ -405,6 +424,19 @@ mod tests {
         assert_eq!((deepest("learnt", 40, None), deepest("learnt", 40, Some(30))), (Some(20), Some(30)));
         assert_eq!(deepest("learnt", 1, None), Some(1));
         assert_eq!(deepest("competitive", 40, None), deepest("competitive", 4000, None));
+    }
+
+    /// Each request has the whole latency there; a disk's has none that goes on.
+    #[test]
+    fn golden_where_each_request_costs_a_switch_a_fetch_is_one_of_them() {
+        let deepest = |device: &str, request: Option<u64>| {
+            let mut world = World::on(device, "learnt", 1000);
+            world.memory.request = request.map(Pages);
+            world.pages(0..700).iter().map(|window| window.1).max()
+        };
+        assert_eq!(deepest("network-volume", Some(40)), Some(40));
+        assert!(deepest("network-volume", None) > Some(100), "requests go side by side");
+        assert_eq!(deepest("ibm-36g-37", Some(40)), deepest("ibm-36g-37", None));
     }
 
     /// Of 56 pages ahead a dozen are lost.

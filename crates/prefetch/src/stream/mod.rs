@@ -144,6 +144,10 @@ pub trait View {
     fn awaited(&self) -> Option<Awaited> {
         None
     }
+    /// The longest request, where the queue gives the device one after the other: what is longer goes there in part.
+    fn request(&self) -> Option<Pages> {
+        None
+    }
     /// How much memory there is for each stream that is open, for those who go by that where there is no bound.
     /// The papers' policies do not: a deep fetch loses its pages under them (TR-840 section 4).
     fn share(&self) -> Option<Pages> {

@@ -33,6 +33,7 @@ pub(super) struct Memory {
     pub(super) delivered: BTreeSet<u64>,
     pub(super) awaited: Option<Awaited>,
     pub(super) share: Option<Pages>,
+    pub(super) request: Option<Pages>,
 }
 
 impl View for Memory {
@@ -57,6 +58,9 @@ impl View for Memory {
     fn awaited(&self) -> Option<Awaited> {
         self.awaited
     }
+    fn request(&self) -> Option<Pages> {
+        self.request
+    }
 }
 
 /// The costs of a built-in device.
@@ -71,7 +75,15 @@ impl World {
     }
 
     pub(super) fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
-        let mut prefetcher = by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy");
+        Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
+    }
+
+    /// The policy of this name reading a file of `length` pages on this device.
+    pub(super) fn on(device: &str, policy: &str, length: u64) -> Self {
+        Self::with(by_name(policy, &Settings::default(), &costs(device)).expect("a policy"), length, None)
+    }
+
+    fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
         let (object, who) = (ObjectId(1), Who(1));
         let told = told.map(Pages);
         let opened = Opened { stream: STREAM, object, who, length: Pages(length), told };

@@ -182,6 +182,12 @@ impl BlockLayer {
         self.awaits(who).then(|| (self.head, self.piece() * requests as u64))
     }
 
+    /// The longest request, where the device has one at a time.
+    #[must_use]
+    pub fn one_by_one(&self) -> Option<Sectors> {
+        (self.settings.in_device == 1).then(|| self.piece())
+    }
+
     /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
     #[must_use]
     pub fn next(&self) -> Option<Instant> {

@@ -20,6 +20,7 @@ struct Sight<'a> {
     congested: bool,
     bound: Option<Pages>,
     share: Pages,
+    request: Option<Pages>,
     awaited: Option<Awaited>,
 }
 
@@ -38,6 +39,10 @@ impl View for Sight<'_> {
 
     fn bound(&self) -> Option<Pages> {
         self.bound
+    }
+
+    fn request(&self) -> Option<Pages> {
+        self.request
     }
 
     fn share(&self) -> Option<Pages> {
@@ -182,7 +187,8 @@ impl Machine {
         let awaited = awaited.map(|(at, room)| Awaited { at, room: room.bytes().pages_floor() });
         let file = &self.files[opened.file.0 as usize];
         let share = self.cache_limit() / self.streams.len().max(1) as u64;
-        let sight = Sight { file, congested: self.block.congested(), bound, share, awaited };
+        let request = self.block.one_by_one().map(|most| most.bytes().pages_floor().max(Pages(1)));
+        let sight = Sight { file, congested: self.block.congested(), bound, share, request, awaited };
         self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
         for ahead in wanted.drain(..) {
             self.fetch(touched, ahead)?;
