@@ -63,7 +63,7 @@ pub enum Step {
     Began(Option<Stream>),
     /// One more of it.
     WentOn,
-    /// One of it that lies behind the last: passed over before, or touched again.
+    /// One of it that lies before the last: passed over, or touched again.
     WentBack,
 }
 
@@ -123,7 +123,7 @@ impl Follower {
         if let Some(run) = &mut self.run {
             let most = if page < run.reached { self.behind } else { SKIP };
             let near = page >= run.start && page.distance(run.reached) <= most;
-            if near && page < run.reached {
+            if near && page.next() < run.reached {
                 return Step::WentBack;
             }
             if near || page > run.reached && unseen(run.reached) {

@@ -182,10 +182,12 @@ impl Machine for Learnt {
         if answer.missing() && step == Step::WentBack {
             answer.read(asked, None);
         } else if answer.missing() {
-            match answer.touch.found {
-                Found::Thrashed => self.lasting.lost(),
-                _ if run.cut && page >= run.fetched => self.lasting.kept(),
-                _ => {}
+            if page >= run.fetched {
+                if run.cut {
+                    self.lasting.kept();
+                }
+            } else if answer.touch.found == Found::Thrashed {
+                self.lasting.lost();
             }
             run.fetched = page;
             let least = if began && around { mapped::centred(page, self.around) } else { asked };
@@ -242,14 +244,15 @@ impl Learnt {
         let ahead = from - answer.page();
         let bound = answer.view.bound().or_else(|| Some(self.lasting.of(answer.view.share()?)));
         let room = bound.map_or(depth, |bound| (bound - ahead).max(Pages(1)));
-        run.cut = answer.view.bound().is_none() && room < depth;
+        let cut = answer.view.bound().is_none() && room < depth;
         let window = Span::new(from.min(least.start), (from + depth.min(room)).max(least.end));
         let room = seamless(answer.view, place, costs).filter(|_| each.is_none() && run.fetches > 0);
         let room = room.filter(|room| *room < window.len());
         let window = room.map_or(window, |room| Span::at(from, room));
-        answer.read(window, None);
+        let reads = answer.read(window, None);
         run.fetched = window.end;
-        run.fetches += usize::from(room.is_none());
+        run.fetches += usize::from(reads && room.is_none());
+        run.cut = cut && room.is_none();
         run.early = self.early(run, start, promise, answer.end(), each);
     }
 
@@ -281,7 +284,7 @@ impl Learnt {
     /// The longest request, where each costs a switch wherever it begins.
     fn each(&self, view: &dyn View) -> Option<Pages> {
         let goes_on = self.switch.costs().seek_time(Sectors::ZERO);
-        view.request().filter(|_| self.measured.is_none() && !goes_on.is_zero())
+        view.request().filter(|_| !goes_on.is_zero())
     }
 
     /// What the device costs at a place, or on average where none is known.
