@@ -79,7 +79,7 @@ pub(crate) struct Chart {
     /// The metric, by its name in results.
     #[serde(default)]
     pub(crate) metric: String,
-    /// Of runs on several devices: only this one.
+    /// Of lines, whose runs are on several devices: only this one.
     pub(crate) device: Option<String>,
     /// Divide by this policy's value.
     pub(crate) normalized_to: Option<String>,
@@ -191,6 +191,7 @@ mod tests {
                 let known = |device: &String| Profile::builtin(device).is_some();
                 let named = chart.devices.iter().chain(&chart.device);
                 assert!(named.clone().all(known), "{}: {:?}", figure.file, named.collect::<Vec<_>>());
+                assert!(chart.device.is_none() || chart.kind == Kind::Lines, "{}", chart.title);
                 let shown = matches!(chart.kind, Kind::Lines | Kind::Bars);
                 assert!(
                     !shown || Metric::by_name(&chart.metric).is_some(),

@@ -116,6 +116,13 @@ impl Aim {
         (logarithms / self.places.len().max(1) as f64).exp()
     }
 
+    /// At how many places it is reached, and at how many the interval leaves it open.
+    pub(super) fn count(&self) -> String {
+        let unsure = self.places.iter().filter(|place| self.at(place) == Reached::Unsure).count();
+        let unsure = if unsure > 0 { format!(" ({unsure} within the interval)") } else { String::new() };
+        format!("{} of {} places{unsure}", self.reached(), self.places.len())
+    }
+
     /// One line for people; a second one tells how many of the misses are the ceilings', too.
     #[must_use]
     pub fn line(&self) -> String {
@@ -124,14 +131,11 @@ impl Aim {
         let worst = self.worst().map_or_else(String::new, |Place { name, value, .. }| {
             format!("worst {:.3} ({:.3} to {:.3}) at {name}", value.mean, value.low, value.high)
         });
-        let unsure = self.places.iter().filter(|place| self.at(place) == Reached::Unsure).count();
-        let unsure = if unsure > 0 { format!(" ({unsure} within the interval)") } else { String::new() };
         let mut line = format!(
-            "{verdict:6}  {} {sign} {}: {} of {} places{unsure}, mean {:.3}, {worst}",
+            "{verdict:6}  {} {sign} {}: {}, mean {:.3}, {worst}",
             self.what,
             self.aim,
-            self.reached(),
-            self.places.len(),
+            self.count(),
             self.mean(),
         );
         if !self.holds() && self.places.iter().any(|place| place.oracle.is_some()) {

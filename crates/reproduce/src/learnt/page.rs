@@ -56,7 +56,7 @@ impl LearntOutcome {
              <p>A place is a device and a number of requests at a time; brackets hold the 95 % interval over the seeds. \
              Misses that are the oracle's, too, and those of who knows the distribution and promises nothing, are out \
              of any rule's reach.</p>\n\
-             <table><thead><tr><th>aim</th><th>wanted</th><th>reached at</th><th>mean</th><th>worst</th>\
+             <table><thead><tr><th>aim</th><th></th><th>wanted</th><th>reached at</th><th>mean</th><th>worst</th>\
              <th>missed by the oracle, too</th><th>by who is told all, too</th></tr></thead><tbody>\n",
             self.holding(),
             self.aims.len(),
@@ -85,12 +85,12 @@ impl Aim {
         };
         let _ = writeln!(
             page,
-            "<tr{class}><td class=\"what\">{}</td><td>{} {}</td><td>{} of {}</td><td>{:.3}</td><td class=\"what\">{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr{class}><td class=\"what\">{}</td><td>{}</td><td>{} {}</td><td class=\"what\">{}</td><td>{:.3}</td><td class=\"what\">{}</td><td>{}</td><td>{}</td></tr>",
             escape(self.what),
+            if self.holds() { "holds" } else { "missed" },
             if self.at_most { "at most" } else { "at least" },
             self.aim,
-            self.reached(),
-            self.places.len(),
+            self.count(),
             self.mean(),
             escape(&worst),
             of_missed(oracle, self.places.iter().any(|place| place.oracle.is_some())),
