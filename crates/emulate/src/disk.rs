@@ -111,9 +111,10 @@ impl Disk {
     fn serve_modelled(&self, arrival: Instant, op: Op, range: ByteSpan, work: Work<'_>) {
         if !self.delays() {
             let answer = self.move_data(range, work);
-            let result = answer.send(false);
             let (kind, logged) = kind_of(op);
-            self.answered(kind, logged, range, arrival, result);
+            self.logbook.answers(logged, range, (arrival, now()), answer.outcome(false));
+            let result = answer.send(false);
+            self.answered(kind, range, arrival, result);
             return;
         }
         let id = IoId(self.ids.fetch_add(1, Ordering::Relaxed));
@@ -122,11 +123,11 @@ impl Disk {
         let answer = self.move_data(range, work);
         if let Some((answer, due)) = flight.moved(answer) {
             let leaves = now();
-            let result = answer.send(due.failed);
             let (kind, logged) = kind_of(op);
+            self.logbook.answers(logged, range, (arrival, leaves), answer.outcome(due.failed));
+            let result = answer.send(due.failed);
             let delayed = delayed(&due, leaves);
             self.meter().answered(kind, range.len(), result, leaves - arrival, Some(delayed));
-            self.logbook.answered(logged, range, (arrival, leaves), result);
             self.gauge.answered();
         }
     }
@@ -160,21 +161,13 @@ impl Disk {
 
     fn discard(&self, arrival: Instant, range: ByteSpan, reply: DoneReply) {
         let result = if self.fails(range) { Err(Failure::Io) } else { self.backing.discard(range) };
+        self.logbook.answers(LoggedOp::Discard, range, (arrival, now()), result);
         reply.end(result);
-        self.answered(Kind::Discard, LoggedOp::Discard, range, arrival, result);
+        self.answered(Kind::Discard, range, arrival, result);
     }
 
-    fn answered(
-        &self,
-        kind: Kind,
-        op: LoggedOp,
-        range: ByteSpan,
-        arrival: Instant,
-        result: Result<(), Failure>,
-    ) {
-        let sent = now();
-        self.meter().answered(kind, range.len(), result, sent - arrival, None);
-        self.logbook.answered(op, range, (arrival, sent), result);
+    fn answered(&self, kind: Kind, range: ByteSpan, arrival: Instant, result: Result<(), Failure>) {
+        self.meter().answered(kind, range.len(), result, now() - arrival, None);
         self.gauge.answered();
     }
 }

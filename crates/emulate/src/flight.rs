@@ -38,22 +38,22 @@ pub(crate) enum Answer {
 impl Answer {
     /// Answers; `failed` says that the modelled device failed the request.
     pub(crate) fn send(self, failed: bool) -> Result<(), Failure> {
-        let failure = failed.then_some(Failure::Io);
+        let outcome = self.outcome(failed);
+        match (self, outcome) {
+            (Self::Data(reply, Ok(buffer)), Ok(())) => reply.data(&buffer),
+            (Self::Data(reply, _), outcome) => reply.fail(outcome.err().unwrap_or(Failure::Io)),
+            (Self::Done(reply, _), outcome) => reply.end(outcome),
+        }
+        outcome
+    }
+
+    /// What it will say.
+    pub(crate) fn outcome(&self, failed: bool) -> Result<(), Failure> {
         match self {
-            Self::Data(reply, Ok(buffer)) if !failed => {
-                reply.data(&buffer);
-                Ok(())
-            }
-            Self::Data(reply, result) => {
-                let failure = failure.or(result.err()).unwrap_or(Failure::Io);
-                reply.fail(failure);
-                Err(failure)
-            }
-            Self::Done(reply, result) => {
-                let result = failure.map_or(result, Err);
-                reply.end(result);
-                result
-            }
+            _ if failed => Err(Failure::Io),
+            Self::Data(_, Err(failure)) => Err(*failure),
+            Self::Data(_, Ok(_)) => Ok(()),
+            Self::Done(_, result) => *result,
         }
     }
 }

@@ -44,8 +44,8 @@ impl Logbook {
         self.lock().take()
     }
 
-    /// A request was answered.
-    pub(crate) fn answered(
+    /// A request is answered right after this: a reader's next request comes after it in the log.
+    pub(crate) fn answers(
         &self,
         op: LoggedOp,
         range: ByteSpan,
@@ -55,7 +55,7 @@ impl Logbook {
         if self.on.load(Ordering::Acquire)
             && let Some(log) = self.lock().as_mut()
         {
-            log.answered(op, range, times, result);
+            log.answers(op, range, times, result);
         }
     }
 
@@ -65,7 +65,7 @@ impl Logbook {
 }
 
 impl Log {
-    fn answered(
+    fn answers(
         &mut self,
         op: LoggedOp,
         range: ByteSpan,
@@ -103,7 +103,7 @@ mod tests {
         let book = Logbook::default();
         let log = |at: u64, length| {
             let range = ByteSpan::at(ByteOffset(at), Bytes(length));
-            book.answered(LoggedOp::Read, range, (Instant(100), Instant(200)), Ok(()));
+            book.answers(LoggedOp::Read, range, (Instant(100), Instant(200)), Ok(()));
         };
         log(0, 512);
         assert!(book.stop().is_none(), "it was not started");

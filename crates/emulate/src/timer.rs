@@ -142,11 +142,12 @@ impl Timer {
         let Some(answer) = flight.due(due) else { return };
         // What sending takes is part of the path.
         let leaves = now();
-        let result = answer.send(due.failed);
         let (kind, op) = kind_of(flight.io.op);
+        let outcome = answer.outcome(due.failed);
+        self.logbook.answers(op, flight.io.range.bytes(), (flight.arrival, leaves), outcome);
+        let result = answer.send(due.failed);
         let bytes = flight.io.range.len().bytes();
         self.meter.answered(kind, bytes, result, leaves - flight.arrival, Some(delayed(&due, leaves)));
-        self.logbook.answered(op, flight.io.range.bytes(), (flight.arrival, leaves), result);
         self.gauge.answered();
     }
 

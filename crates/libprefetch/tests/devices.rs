@@ -51,7 +51,8 @@ fn a_block_device_is_prefetched_like_a_file() {
         read_page(&client, &node, 1, *number, &mut ask);
     }
     let stats = client.stats().engine;
-    assert_eq!((stats.rounds, stats.fetched.get(), stats.evicted.get()), (1, PAGES, 0), "{stats:?}");
+    assert_eq!((stats.rounds, stats.fetched.get()), (1, PAGES), "{stats:?}");
+    assert!(stats.evicted.get() <= taken(PAGES), "{stats:?}");
     client.closed(node.as_raw_fd());
 }
 

@@ -15,7 +15,7 @@ mod mixture;
 use below::{Below, PAGE, contents, forget, number, read};
 use lab::LIMIT;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mlock, mmap, msync, munmap};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Write;
@@ -170,6 +170,7 @@ fn a_slow_disk_makes_nobody_fail_and_holds_nothing_else_up() {
     below.put("hot", &hot);
     assert!(fs::read(below.point.join("hot")).expect("read") == hot);
     let cached = File::open(below.point.join("hot")).expect("opened");
+    let _locked = Locked::new(&cached, hot.len());
     // A random read takes a third of a second, and all of them wait for one head.
     below.set(&["--delays", "on", "--time-scale", "20"]);
     let (ended, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -324,6 +325,29 @@ fn a_store_for_which_there_is_no_room_is_told_when_it_is_flushed() {
     assert_eq!(fs::read(below.source.join("mapped")).expect("read")[4096], 8);
 }
 
+/// The first pages of a file, in memory until this is dropped: a memory monitor (DAMON) may take any others that
+/// look idle to it.
+struct Locked(*mut std::ffi::c_void, usize);
+
+impl Locked {
+    fn new(file: &File, length: usize) -> Self {
+        // SAFETY: a new mapping of a file's pages that nobody reads through; taken away in `drop`.
+        unsafe {
+            let start = mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0);
+            let start = start.expect("mapped");
+            mlock(start, length).expect("locked");
+            Self(start, length)
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, to which nobody has a reference.
+        let _ = unsafe { munmap(self.0, self.1) };
+    }
+}
+
 /// Takes the disk away under a mount with files open: who reads is told, and does not wait.
 fn without_its_disk(policy: &str, take_away: impl Fn(&Below)) {
     let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
@@ -333,6 +357,7 @@ fn without_its_disk(policy: &str, take_away: impl Fn(&Below)) {
     let file = File::open(below.point.join("cold")).expect("opened");
     assert!(fs::read(below.point.join("hot")).expect("read") == hot);
     let cached = File::open(below.point.join("hot")).expect("opened");
+    let locked = Locked::new(&cached, hot.len());
     assert!(read(&file, 0, PAGE).is_ok_and(|bytes| bytes == cold[..PAGE]));
     take_away(&below);
     let begun = Instant::now();
@@ -341,7 +366,7 @@ fn without_its_disk(policy: &str, take_away: impl Fn(&Below)) {
     assert!(read(&cached, 0, hot.len()).is_ok_and(|bytes| bytes == hot), "{policy}: what is cached");
     assert_eq!(below.reads()["policy"], policy);
     assert!(begun.elapsed() < LIMIT);
-    drop((file, cached));
+    drop((file, locked, cached));
     assert!(below.ends_on(&[Signal::TERM]), "{policy}: the mount's server does not end");
 }
 

@@ -12,6 +12,17 @@ use std::path::Path;
 
 pub const PAGE: u64 = 4096;
 
+/// How many of so many pages a kernel may take by itself meanwhile: a memory monitor (DAMON) takes any that look
+/// idle to it, new ones in old frames, too.
+pub fn taken(pages: u64) -> u64 {
+    pages / 100
+}
+
+/// Whether these are so many pages, but for what a kernel may take.
+pub fn nearly(seen: u64, pages: u64) -> bool {
+    (pages - taken(pages)..=pages).contains(&seen)
+}
+
 /// The page of a file of ours: its number and the file's, all over it.
 pub fn page(file: u32, number: u64) -> Vec<u8> {
     let mut word = Vec::from(number.to_le_bytes());
