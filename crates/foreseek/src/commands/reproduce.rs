@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "seed")]
     learnt: bool,
 
-    /// With --learnt: every run on all devices, with 1 to 512 requests at a time. Takes about an hour on two processors.
+    /// With --learnt: every run on all devices, with 1 to 512 requests at a time. Takes hours.
     #[arg(long, requires = "learnt", conflicts_with = "quick")]
     full: bool,
 
