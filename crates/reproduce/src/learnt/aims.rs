@@ -39,6 +39,12 @@ impl Place {
     pub fn of(name: String, value: Summary) -> Self {
         Self { name, value, oracle: None, free: None }
     }
+
+    /// What was measured, and where.
+    pub(super) fn told(&self) -> String {
+        let Summary { mean, low, high, .. } = self.value;
+        format!("{mean:.3} ({low:.3} to {high:.3}) at {}", self.name)
+    }
 }
 
 /// The verdict on a place.
@@ -128,9 +134,7 @@ impl Aim {
     pub fn line(&self) -> String {
         let verdict = if self.holds() { "holds" } else { "MISSED" };
         let sign = if self.at_most { "<=" } else { ">=" };
-        let worst = self.worst().map_or_else(String::new, |Place { name, value, .. }| {
-            format!("worst {:.3} ({:.3} to {:.3}) at {name}", value.mean, value.low, value.high)
-        });
+        let worst = self.worst().map_or_else(String::new, |place| format!("worst {}", place.told()));
         let mut line = format!(
             "{verdict:6}  {} {sign} {}: {}, mean {:.3}, {worst}",
             self.what,

@@ -74,9 +74,7 @@ impl Aim {
     /// A row of the page.
     fn write(&self, page: &mut String) {
         let class = if self.holds() { "" } else { " class=\"missed\"" };
-        let worst = self.worst().map_or_else(String::new, |Place { name, value, .. }| {
-            format!("{:.3} ({:.3} to {:.3}) at {name}", value.mean, value.low, value.high)
-        });
+        let worst = self.worst().map(Place::told).unwrap_or_default();
         let (oracle, free) = self.out_of_reach();
         let missed = self.places.len() - self.reached();
         let of_missed = |count: usize, there: bool| match there && missed > 0 {
