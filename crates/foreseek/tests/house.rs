@@ -5,27 +5,28 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates, from the ground up: each uses only crates above it in this list.
-const ORDER: [&str; 18] = [
+/// The crates that users run, from the ground up: each uses only crates above it in this list. The last
+/// is the command line, which offers the laboratory's commands, too.
+const PRODUCT: [&str; 13] = [
     "units",
     "chart",
     "device",
     "cache",
     "prefetch",
-    "simulate",
     "storage",
     "export",
     "emulate",
-    "rig",
     "libprefetch",
     "libprefetch-c",
     "sqlite",
     "mount",
-    "demo",
-    "bench",
-    "reproduce",
     "foreseek",
 ];
+/// The laboratory, from the ground up: each uses crates of the product below the command line, and
+/// those of the laboratory above it in this list.
+const LAB: [&str; 5] = ["simulate", "rig", "demo", "bench", "reproduce"];
+/// The product's crate that may use the laboratory.
+const COMMAND_LINE: &str = "foreseek";
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
 const PURE: [&str; 6] = ["units", "chart", "device", "cache", "prefetch", "simulate"];
 /// What a pure crate's own code must not name.
@@ -41,16 +42,38 @@ const IMPURE: [&str; 8] = [
 ];
 /// What a part of a pure crate may name all the same: an experiment's runs, each of which is pure,
 /// are spread over threads.
-const ALLOWED: [(&str, &str); 1] = [("crates/simulate/src/experiment", "std::thread")];
+const ALLOWED: [(&str, &str); 1] = [("lab/simulate/src/experiment", "std::thread")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/foreseek lies two below").into()
 }
 
+/// All crates.
+fn crates() -> impl Iterator<Item = &'static str> {
+    PRODUCT.into_iter().chain(LAB)
+}
+
+/// The folder of a crate.
+fn folder(name: &str) -> PathBuf {
+    root().join(if LAB.contains(&name) { "lab" } else { "crates" }).join(name)
+}
+
 fn manifest(name: &str) -> toml::Table {
-    let path = root().join("crates").join(name).join("Cargo.toml");
+    let path = folder(name).join("Cargo.toml");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a crate's shipped code may use.
+fn below(name: &str) -> Vec<&'static str> {
+    let up_to =
+        |crates: &[&'static str]| crates.iter().copied().take_while(|it| *it != name).collect::<Vec<_>>();
+    if name == COMMAND_LINE || LAB.contains(&name) {
+        let product = PRODUCT.into_iter().filter(|it| *it != COMMAND_LINE);
+        product.chain(up_to(&LAB)).collect()
+    } else {
+        up_to(&PRODUCT)
+    }
 }
 
 /// All Rust sources below a folder, without build output.
@@ -74,42 +97,43 @@ fn shipped(text: &str) -> &str {
 
 #[test]
 fn the_list_of_crates_is_complete() {
-    let listed: BTreeSet<String> = ORDER.iter().map(|name| (*name).to_owned()).collect();
-    let present: BTreeSet<String> = fs::read_dir(root().join("crates"))
-        .expect("the crates")
-        .map(|entry| entry.expect("a crate").file_name().into_string().expect("a plain name"))
-        .collect();
-    assert_eq!(listed, present);
+    for (place, listed) in [("crates", &PRODUCT[..]), ("lab", &LAB[..])] {
+        let listed: BTreeSet<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+        let present: BTreeSet<String> = fs::read_dir(root().join(place))
+            .expect("the crates")
+            .map(|entry| entry.expect("a crate").file_name().into_string().expect("a plain name"))
+            .collect();
+        assert_eq!(listed, present, "{place}");
+    }
 }
 
 #[test]
 fn a_crate_uses_only_crates_above_it() {
-    for (at, name) in ORDER.iter().enumerate() {
+    for name in crates() {
         let manifest = manifest(name);
         let Some(dependencies) = manifest.get("dependencies").and_then(|value| value.as_table()) else {
             continue;
         };
         for used in dependencies.keys().filter_map(|key| key.strip_prefix("foreseek-")) {
-            let above = ORDER[..at].contains(&used);
-            assert!(above, "crates/{name} uses foreseek-{used}, which is not above it");
+            assert!(below(name).contains(&used), "{name} uses foreseek-{used}, which is not above it");
         }
     }
 }
 
 #[test]
 fn every_crate_keeps_the_lints_of_the_house() {
-    for name in ORDER {
+    for name in crates() {
         let lints = manifest(name).get("lints").and_then(|lints| lints.get("workspace")?.as_bool());
-        assert_eq!(lints, Some(true), "crates/{name}/Cargo.toml lacks [lints] workspace = true");
+        assert_eq!(lints, Some(true), "{name}/Cargo.toml lacks [lints] workspace = true");
     }
 }
 
 #[test]
 fn the_pure_crates_are_pure() {
     for name in PURE {
-        let folder = root().join("crates").join(name).join("src");
+        let folder = folder(name).join("src");
         let lib = fs::read_to_string(folder.join("lib.rs")).expect("lib.rs");
-        assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
         for source in sources(&folder) {
             let text = fs::read_to_string(&source).expect("a source");
             let allowed =
@@ -123,8 +147,8 @@ fn the_pure_crates_are_pure() {
 
 #[test]
 fn every_source_says_what_it_is() {
-    for name in ORDER {
-        for source in sources(&root().join("crates").join(name)) {
+    for name in crates() {
+        for source in sources(&folder(name)) {
             let text = fs::read_to_string(&source).expect("a source");
             assert!(
                 text.starts_with("//!") || text.starts_with("#!/"),
@@ -139,7 +163,7 @@ fn every_source_says_what_it_is() {
 fn the_readme_and_the_architecture_name_every_crate() {
     for document in ["README.md", "docs/architecture.md"] {
         let text = fs::read_to_string(root().join(document)).expect(document);
-        for name in ORDER {
+        for name in crates() {
             assert!(text.contains(&format!("`{name}`")), "{document} does not name `{name}`");
         }
     }
