@@ -2,8 +2,9 @@
 //! again, and depths by it keep the promise.
 #![no_main]
 
-use foreseek_prefetch::depth::{Plan, Promise};
-use foreseek_prefetch::learn::{About, Classes, Memory, SCHEME};
+use foreseek_readahead::depth::{Plan, Promise};
+use foreseek_readahead::learn::{Classes, Memory, SCHEME};
+use foreseek_seam::About;
 use foreseek_units::Pages;
 use libfuzzer_sys::fuzz_target;
 

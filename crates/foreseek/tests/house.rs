@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 13] = [
+const PRODUCT: [&str; 15] = [
     "units",
     "chart",
     "device",
     "cache",
-    "prefetch",
+    "seam",
+    "hints",
+    "readahead",
     "storage",
     "export",
     "emulate",
@@ -28,7 +30,7 @@ const LAB: [&str; 5] = ["simulate", "rig", "demo", "bench", "reproduce"];
 /// The product's crate that may use the laboratory.
 const COMMAND_LINE: &str = "foreseek";
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 6] = ["units", "chart", "device", "cache", "prefetch", "simulate"];
+const PURE: [&str; 8] = ["units", "chart", "device", "cache", "seam", "hints", "readahead", "simulate"];
 /// What a pure crate's own code must not name.
 const IMPURE: [&str; 8] = [
     "std::fs",

@@ -33,8 +33,8 @@ mod thread;
 pub use client::Client;
 pub use entry::{Entry, Region, Want};
 pub use error::Error;
-pub use foreseek_prefetch::engine::HintMode;
-pub use foreseek_prefetch::{Mode, Order, Share};
+pub use foreseek_hints::{Mode, Order, Share};
+pub use foreseek_seam::HintMode;
 pub use settings::Settings;
 pub use stats::Stats;
 

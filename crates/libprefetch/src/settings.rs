@@ -1,7 +1,7 @@
 //! How a client works, from the program or from the environment.
 
 use crate::Error;
-use foreseek_prefetch::Order;
+use foreseek_hints::Order;
 use foreseek_units::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Settings {
     /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`,
     /// `FORESEEK_MODE=blocking|pipelined` sets `mode`, `FORESEEK_SHARE=stock|probing|paper|N%` sets
     /// `share`. Its `infill` is overridden by [`Settings::infill`].
-    pub policy: foreseek_prefetch::Settings,
+    pub policy: foreseek_hints::Settings,
     /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path`
     /// sets it to what that device profile says. `None`: none on a device
     /// that does not seek, the policy's own on others.
@@ -142,7 +142,7 @@ fn with_process_id(path: &OsString) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_prefetch::{Mode, Share};
+    use foreseek_hints::{Mode, Share};
     use foreseek_units::Pages;
 
     fn from(variables: &[(&str, &str)]) -> Result<Settings, Error> {

@@ -1,8 +1,9 @@
 //! What a client's lock protects: the driver, its page cache, and which object is which file.
 
 use crate::{Entry, Error, HintMode, Settings, Want, sink::AppendFile};
-use foreseek_prefetch::engine::{Access, ObjectId, RequestId, StreamId, Who};
-use foreseek_prefetch::{Driver, Order, Recorder, Step};
+use foreseek_hints::{Driver, Order, Step};
+use foreseek_seam::Recorder;
+use foreseek_seam::{Access, ObjectId, RequestId, StreamId, Who};
 use foreseek_storage::{Backing, HostFd, Identity, KernelPageCache, Notice, Options};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages, Position};
 use std::collections::HashMap;
@@ -51,7 +52,7 @@ impl State {
         Self { driver, cache, known: HashMap::new(), files: 0, beyond_end: 0 }
     }
 
-    pub(crate) fn stats(&self) -> foreseek_prefetch::Stats {
+    pub(crate) fn stats(&self) -> foreseek_hints::Stats {
         *self.driver.stats()
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 #[non_exhaustive]
 pub struct Stats {
     /// The engine's own.
-    pub engine: foreseek_prefetch::Stats,
+    pub engine: foreseek_hints::Stats,
     /// Reads of watched regions that passed unseen because the application was being asked at the
     /// time.
     pub unseen: u64,

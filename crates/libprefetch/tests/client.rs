@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
+use foreseek_hints::{Share, Stats};
 use foreseek_libprefetch::{Client, Entry, Error, HintMode, Mode, Settings};
-use foreseek_prefetch::{Share, Stats};
 use foreseek_units::{ByteOffset, ByteSpan};
 use std::fs::File;
 use std::os::fd::AsRawFd;

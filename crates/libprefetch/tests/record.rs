@@ -5,9 +5,10 @@
 mod common;
 
 use common::*;
+use foreseek_hints::AccessListEngine;
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Want};
-use foreseek_prefetch::engine::lba_of;
-use foreseek_prefetch::record::{Recording, ReplayError, replay};
+use foreseek_seam::lba_of;
+use foreseek_seam::record::{Recording, ReplayError, replay};
 use foreseek_storage::{DeviceNumber, Layout};
 use foreseek_units::{ByteOffset, Lba, PageIndex, Sectors};
 use std::fs::File;
@@ -71,8 +72,8 @@ fn a_real_run_is_replayed_command_by_command() {
     let path = folder.path().join("recording");
     eventful_run(folder.path(), &path);
     let text = std::fs::read_to_string(&path).unwrap();
-    let recording = Recording::open(&text).unwrap();
-    let replayed = replay(&mut recording.engine(), &recording).unwrap();
+    let recording = Recording::<foreseek_hints::Settings>::open(&text).unwrap();
+    let replayed = replay(&mut AccessListEngine::new(recording.settings().clone()), &recording).unwrap();
     assert!(replayed.events > 1000 && replayed.commands > 1000, "{replayed:?}");
     assert!(!replayed.cut);
 
@@ -81,8 +82,8 @@ fn a_real_run_is_replayed_command_by_command() {
     let altered: Vec<&str> =
         text.lines().enumerate().filter(|(line, _)| *line != fetch).map(|(_, line)| line).collect();
     let altered = altered.join("\n");
-    let recording = Recording::open(&altered).unwrap();
-    let error = replay(&mut recording.engine(), &recording).unwrap_err();
+    let recording = Recording::<foreseek_hints::Settings>::open(&altered).unwrap();
+    let error = replay(&mut AccessListEngine::new(recording.settings().clone()), &recording).unwrap_err();
     assert!(matches!(error, ReplayError::Mismatch { .. }), "{error}");
 }
 

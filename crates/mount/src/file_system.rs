@@ -10,7 +10,7 @@ use crate::directory::{self, Entry};
 use crate::nodes::ROOT;
 use crate::read_path::{Answer, Read};
 use crate::source::{Caller, Found, New, SetAttributes, Source, Write, fuse, sync};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,

@@ -3,7 +3,7 @@
 
 use crate::nodes::Node;
 use crate::source::Caller;
-use foreseek_prefetch::engine::StreamId;
+use foreseek_seam::StreamId;
 use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 use slab::Slab;

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::read_path::{Answer, Change, OpenedFile, Read};
     use crate::status::ReadStatus;
-    use foreseek_prefetch::engine::StreamId;
+    use foreseek_seam::StreamId;
     use std::sync::atomic::AtomicU64;
 
     /// Learns nothing but what it is made to.

@@ -12,11 +12,11 @@
 //!
 //! The source is told for people. The device's numbers are its switch time in nanoseconds and its rate
 //! in bytes a second; the line is left out where nothing was learnt of it. What follows is the policy's own
-//! ([`foreseek_prefetch::learn`]), and the last line shows that nothing was cut off. A text may come from anywhere: what does not hold in every line is
+//! ([`foreseek_readahead::learn`]), and the last line shows that nothing was cut off. A text may come from anywhere: what does not hold in every line is
 //! refused as a whole, with the line and the reason.
 
-use foreseek_prefetch::depth::Measured;
-use foreseek_prefetch::learn::{LoadError, TEXT_LIMIT, check};
+use foreseek_readahead::learn::{LoadError, TEXT_LIMIT, check};
+use foreseek_seam::Measured;
 use foreseek_units::{Nanos, Rate};
 use std::path::Path;
 

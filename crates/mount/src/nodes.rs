@@ -6,7 +6,7 @@
 
 use crate::Version;
 use crate::anchor::{Anchor, Volume, stat_of};
-use foreseek_prefetch::engine::ObjectId;
+use foreseek_seam::ObjectId;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, Stat};

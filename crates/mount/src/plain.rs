@@ -5,7 +5,7 @@
 
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
 use crate::status::ReadStatus;
-use foreseek_prefetch::engine::StreamId;
+use foreseek_seam::StreamId;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
 mod tests {
     use super::*;
     use crate::Version;
-    use foreseek_prefetch::engine::{ObjectId, Who};
+    use foreseek_seam::{ObjectId, Who};
     use foreseek_units::{ByteOffset, ByteSpan, Bytes};
     use std::io::Write;
     use std::sync::mpsc::channel;

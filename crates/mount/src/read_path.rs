@@ -14,7 +14,7 @@
 //!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
 
 use crate::{Lessons, ReadStatus};
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{ByteSpan, Bytes};
 use rustix::fs::Stat;
 use rustix::io::Errno;

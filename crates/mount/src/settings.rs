@@ -24,7 +24,7 @@ pub struct Settings {
     /// Who decides what is prefetched.
     pub policy: Policy,
     /// The bound that [`Policy::Learnt`] keeps: how many times what knowing its length would cost a
-    /// stream costs at most, within [`RHO_RANGE`](foreseek_prefetch::stream::RHO_RANGE). The others
+    /// stream costs at most, within [`RHO_RANGE`](foreseek_readahead::stream::RHO_RANGE). The others
     /// have none.
     pub rho: f64,
     /// Memory for prefetched data, in bytes.

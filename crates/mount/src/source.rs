@@ -17,7 +17,7 @@ use crate::handles::{Handles, OpenDirectory, OpenFile};
 use crate::kernel_cache::KernelCache;
 use crate::nodes::{Node, Nodes};
 use crate::read_path::{Change, OpenedFile, ReadPath, Version};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan};
 use fuser::Errno as FuseErrno;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! What a mount says of itself.
 
-use foreseek_prefetch::learn::Explained;
+use foreseek_readahead::learn::Explained;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -283,7 +283,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
     let settings = |source: &Path, point: &Path| Settings {
         mount: foreseek_mount::MountOptions::new(source, point),
         policy: Policy::Plain,
-        rho: foreseek_prefetch::stream::RHO,
+        rho: foreseek_readahead::stream::RHO,
         memory_bytes: 1 << 20,
         profile: None,
         state: None,

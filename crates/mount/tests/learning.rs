@@ -5,7 +5,7 @@ mod common;
 
 use common::{TestMount, mounted};
 use foreseek_mount::{MountStatus, Policy, client};
-use foreseek_prefetch::learn::Explained;
+use foreseek_readahead::learn::Explained;
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Read;

@@ -4,7 +4,8 @@
 mod reading_common;
 
 use foreseek_mount::{Answer, Change, Lessons, Read, ReadPath, Reader, ReaderOptions, Version};
-use foreseek_prefetch::engine::{ObjectId, Who};
+use foreseek_readahead::ServingEngine;
+use foreseek_seam::{ObjectId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use reading_common::{Faults, LIMIT, Lab, PAGE, Random, Scarce, contents};
 use rustix::io::Errno;
@@ -339,9 +340,11 @@ fn replayed(policy: &str, lessons: Option<Lessons>) -> Option<Lessons> {
     lab.cut(&files[1], 1 << 20);
     lab.reader.stop();
     let text = std::fs::read_to_string(options.record.as_ref().expect("set")).expect("recorded");
-    let recording = foreseek_prefetch::Recording::open_serving(&text).expect("a recording");
-    let mut engine = recording.engine(&options.costs()).expect("the same policy");
-    let replayed = foreseek_prefetch::replay(&mut engine, &recording).expect("the same commands");
+    let recording =
+        foreseek_seam::Recording::<foreseek_readahead::serving::Settings>::open(&text).expect("a recording");
+    let mut engine =
+        ServingEngine::new(recording.settings().clone(), &options.costs()).expect("the same policy");
+    let replayed = foreseek_seam::replay(&mut engine, &recording).expect("the same commands");
     assert!(replayed.events > 1000 && replayed.commands > 500 && !replayed.cut, "{replayed:?}");
     let lessons = lab.reader.lessons();
     let known = lessons.clone().unwrap_or_default();

@@ -13,7 +13,7 @@
 #![allow(unsafe_code)]
 
 use crate::region::{PAGE, Region};
-use foreseek_prefetch::engine::FrameId;
+use foreseek_seam::FrameId;
 use foreseek_units::{Bytes, Pages};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

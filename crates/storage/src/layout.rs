@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::fd::{FileKind, HostFd, Identity};
-use foreseek_prefetch::engine::Extent;
+use foreseek_seam::Extent;
 use foreseek_units::{Lba, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, Sectors};
 use rustix::io::Errno;
 use rustix::ioctl::Updater;

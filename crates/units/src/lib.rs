@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod costs;
 mod position;
 mod rate;
 mod size;
@@ -17,6 +18,7 @@ mod span;
 mod time;
 
 pub use amount::{Bytes, PAGE_SIZE, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors};
+pub use costs::DeviceCosts;
 pub use position::{ByteOffset, Lba, PageIndex, Position};
 pub use rate::Rate;
 pub use size::ParseSizeError;

@@ -5,8 +5,8 @@
 //! of an `fallocate`d file would be read from nowhere).
 
 use crate::{Error, Result};
-use foreseek_prefetch::engine::Extent;
 use foreseek_rig::{Interrupt, extents_of};
+use foreseek_seam::Extent;
 use foreseek_simulate::program::FileSpec;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use rand_core::{Rng, SeedableRng};

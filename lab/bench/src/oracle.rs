@@ -12,12 +12,12 @@ use crate::reader::Counted;
 use crate::record::Measured;
 use crate::{Cell, Error, Result};
 use foreseek_device::Profile;
-use foreseek_prefetch::depth::DeviceCosts;
-use foreseek_prefetch::engine::Extent;
-use foreseek_prefetch::stream;
+use foreseek_readahead::stream;
+use foreseek_seam::Extent;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::workload;
+use foreseek_units::DeviceCosts;
 use foreseek_units::Nanos;
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ mod simulated;
 
 pub use customer::QUERY;
 pub use error::{Error, Result};
-pub use foreseek_prefetch::Mode;
+pub use foreseek_hints::Mode;
 pub use foreseek_rig::Interrupt;
 pub use options::{DATABASE_SIZE, DISK_SIZE, Options, PROFILE, TIME_SCALE};
 pub use outcome::Outcome;

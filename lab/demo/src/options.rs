@@ -3,7 +3,7 @@
 use crate::progress::Show;
 use crate::{Error, Result, database};
 use foreseek_device::{Build, Profile};
-use foreseek_prefetch::Mode;
+use foreseek_hints::Mode;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@
 //! of the process to the end of its output.
 
 use crate::{Error, QUERY, Result};
-use foreseek_prefetch::Mode;
+use foreseek_hints::Mode;
 use foreseek_rig::{Interrupt, MemoryGroup, POLL, Program, Running, processor_time};
 use foreseek_units::{Bytes, Nanos};
 use rustix::process::{WaitId, WaitIdOptions, waitid};

@@ -4,7 +4,7 @@
 //! the runs in virtual time are computed from it.
 
 use crate::{Error, Result};
-use foreseek_prefetch::engine::{Extent, lba_of};
+use foreseek_seam::{Extent, lba_of};
 use foreseek_sqlite::page::PageNo;
 use foreseek_sqlite::sequence::Scan;
 use foreseek_sqlite::source::Image;

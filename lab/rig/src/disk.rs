@@ -5,7 +5,7 @@ use crate::process::Program;
 use crate::{Error, Result};
 use foreseek_emulate::client::{self, Attached, Log};
 use foreseek_emulate::{AttachOptions, Backing, Set, Stats};
-use foreseek_prefetch::engine::Extent;
+use foreseek_seam::Extent;
 use foreseek_storage::{HostFd, Layout};
 use foreseek_units::{Bytes, Sectors};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};

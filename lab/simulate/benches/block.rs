@@ -9,7 +9,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use foreseek_device::{Counters, Device, Finished, Full, Io, Op, Outcome};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_simulate::block::{BlockLayer, Completed, Settings, Submission, Tag, scheduler};
 use foreseek_units::{Instant, Lba, Nanos, Sectors, Span};
 use std::hint::black_box;

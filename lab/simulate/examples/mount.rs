@@ -10,12 +10,12 @@
 //! ```
 
 use foreseek_device::{Build, Profile};
-use foreseek_prefetch::depth::DeviceCosts;
-use foreseek_prefetch::{ServingEngine, serving, stream};
+use foreseek_readahead::{ServingEngine, serving, stream};
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Report, Settings, reclaim};
 use foreseek_simulate::program::FileNumber;
 use foreseek_simulate::workload::{self, Layout, LayoutSettings, Parameters};
+use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, Nanos, Pages};
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -1,14 +1,14 @@
 //! A modelled kernel: a page cache of limited size over a modelled device, in virtual time.
 //!
 //! A process calls [`VirtualKernel::read`]; the clock moves by what the call takes. It is also the
-//! [`PageCache`] of the fadvise door, so that the [`foreseek_prefetch::Driver`] that runs in real
+//! [`PageCache`] of the fadvise door, so that the [`foreseek_hints::Driver`] that runs in real
 //! programs runs on it unchanged:
 //!
 //! - advice to fetch makes one request for each missing run that lies together on the device, at
 //!   most [`REQUEST_LIMIT`] long, not merged with those of other calls; the caller waits only while
 //!   [`REQUESTS_LIMIT`] are outstanding. Pages that are there stay where they are in the lists;
 //! - a read of a missing page makes the kernel's own read-ahead (today's on-demand one, see
-//!   [`foreseek_prefetch::stream`]) and waits for the page; one of a page on its way waits for that
+//!   [`foreseek_readahead::stream`]) and waits for the page; one of a page on its way waits for that
 //!   request;
 //! - what does not fit is reclaimed (see [`crate::page_lists`]).
 //!
@@ -18,9 +18,9 @@
 use crate::options::{KernelCounters, KernelOptions, LOG_LIMIT, Logged, REQUEST_LIMIT, REQUESTS_LIMIT};
 use crate::page_lists::{PageLists, PageName, Presence};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
-use foreseek_prefetch::PageCache;
-use foreseek_prefetch::engine::{Extent, ObjectId, Refusal, StreamId, Who, lba_of};
-use foreseek_prefetch::stream::{self, Ahead, Found, Generation, Opened, Prefetcher, Settings, Touch, View};
+use foreseek_readahead::stream::{self, Ahead, Found, Generation, Opened, Prefetcher, Settings, Touch, View};
+use foreseek_seam::PageCache;
+use foreseek_seam::{Extent, ObjectId, Refusal, StreamId, Who, lba_of};
 use foreseek_units::{ByteSpan, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,6 @@
 //! What a modelled kernel is given, and what it tells.
 
-use foreseek_prefetch::engine::ObjectId;
+use foreseek_seam::ObjectId;
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages, Sectors};
 
 /// The longest request: `max_sectors_kb` of a loop device, and the clamp of one call of advice.

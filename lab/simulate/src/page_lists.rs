@@ -2,7 +2,7 @@
 //! page. Pages on their way from the device are locked and are passed over.
 
 use foreseek_cache::{Balance, TwoLists};
-use foreseek_prefetch::engine::ObjectId;
+use foreseek_seam::ObjectId;
 use foreseek_units::{PageIndex, Pages};
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@
 //! would follow them if it saw every touch and forgot nothing.
 
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_prefetch::learn::{self, Classes, Follower, Memory, SCHEME, Stream};
+use foreseek_readahead::learn::{self, Classes, Follower, Memory, SCHEME, Stream};
 use foreseek_units::{ByteOffset, ByteSpan, PageIndex, PageSpan, Pages, Span};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

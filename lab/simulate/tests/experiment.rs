@@ -1,7 +1,7 @@
 //! Experiments: from TOML to results.
 
 use foreseek_device::Profile;
-use foreseek_prefetch::stream::Congestion;
+use foreseek_readahead::stream::Congestion;
 use foreseek_simulate::experiment::{Experiment, Metric, Policy, Results, SetUp, run};
 use foreseek_units::Nanos;
 

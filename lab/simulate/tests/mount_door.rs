@@ -1,6 +1,6 @@
 //! The mount in virtual time: a kernel's read-ahead in front, the serving engine, the modelled disk.
 
-use foreseek_prefetch::stream::Generation;
+use foreseek_readahead::stream::Generation;
 use foreseek_simulate::experiment::{Experiment, Point, Policy, SetUp, run};
 use foreseek_units::{Nanos, Sectors};
 

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Application, FILE, Hint, STREAM, access, kernel, page, prefetched, random_pages, stock};
-use foreseek_prefetch::engine::{HintMode, Who};
-use foreseek_prefetch::{Driver, Settings, Share, Step};
+use foreseek_hints::{Driver, Settings, Share, Step};
+use foreseek_seam::{HintMode, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, Pages, Span};
 
 const FILE_SIZE: Bytes = Bytes::mib(64);

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Application, access, kernel, page, prefetched, random_pages};
-use foreseek_prefetch::engine::HintMode;
-use foreseek_prefetch::record::ReplayError;
-use foreseek_prefetch::{Recorder, Recording, Settings, replay};
+use foreseek_hints::{AccessListEngine, Settings};
+use foreseek_seam::HintMode;
+use foreseek_seam::record::ReplayError;
+use foreseek_seam::{Recorder, Recording, replay};
 use foreseek_units::{ByteSpan, Bytes, Pages};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,8 +57,9 @@ fn recorded(limit: u64) -> String {
 #[test]
 fn a_recorded_run_replays_identically() {
     let text = recorded(u64::MAX);
-    let recording = Recording::open(&text).expect("it was just written");
-    let replayed = replay(&mut recording.engine(), &recording).expect("identical");
+    let recording = Recording::<Settings>::open(&text).expect("it was just written");
+    let replayed =
+        replay(&mut AccessListEngine::new(recording.settings().clone()), &recording).expect("identical");
     assert!(replayed.events > 8000 && replayed.commands > 8000, "{replayed:?}");
     assert!(!replayed.cut);
 }
@@ -80,8 +82,9 @@ fn a_tampered_recording_is_found_out() {
         changed[line] = instead;
         changed.retain(|line| !line.is_empty());
         let changed = changed.join("\n");
-        let recording = Recording::open(&changed).expect("the head is untouched");
-        let error = replay(&mut recording.engine(), &recording).expect_err("it differs");
+        let recording = Recording::<Settings>::open(&changed).expect("the head is untouched");
+        let error = replay(&mut AccessListEngine::new(recording.settings().clone()), &recording)
+            .expect_err("it differs");
         let ReplayError::Mismatch { line: found, .. } = error else { panic!("{error}") };
         assert!(found.abs_diff(line + 1) <= 1, "{error}: line {}", line + 1);
     }
@@ -90,15 +93,19 @@ fn a_tampered_recording_is_found_out() {
 #[test]
 fn other_settings_are_found_out() {
     let text = recorded(u64::MAX).replacen("first_round=64", "first_round=65", 1);
-    let recording = Recording::open(&text).expect("the head is right");
-    assert!(matches!(replay(&mut recording.engine(), &recording), Err(ReplayError::Mismatch { .. })));
+    let recording = Recording::<Settings>::open(&text).expect("the head is right");
+    assert!(matches!(
+        replay(&mut AccessListEngine::new(recording.settings().clone()), &recording),
+        Err(ReplayError::Mismatch { .. })
+    ));
 }
 
 #[test]
 fn a_recording_that_was_cut_replays_as_far_as_it_goes() {
     let text = recorded(100_000);
     assert!(text.len() < 101_000);
-    let recording = Recording::open(&text).expect("the head is right");
-    let replayed = replay(&mut recording.engine(), &recording).expect("identical");
+    let recording = Recording::<Settings>::open(&text).expect("the head is right");
+    let replayed =
+        replay(&mut AccessListEngine::new(recording.settings().clone()), &recording).expect("identical");
     assert!(replayed.cut && replayed.events > 100);
 }

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Application, access, kernel, page, prefetched, random_pages, stock};
-use foreseek_prefetch::Settings;
-use foreseek_prefetch::engine::HintMode;
+use foreseek_hints::Settings;
+use foreseek_seam::HintMode;
 use foreseek_units::{ByteSpan, Bytes, PageIndex};
 
 fn speed_up(file: Bytes, memory: Bytes, reads: usize) -> f64 {

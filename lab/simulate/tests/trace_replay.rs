@@ -1,13 +1,13 @@
 //! Replay against a device that takes a millisecond for everything, where the outcome is known.
 
 use foreseek_device::{Build, Counters, Device, Finished, Full, Io, Outcome, Profile};
-use foreseek_prefetch::depth::DeviceCosts;
-use foreseek_prefetch::stream;
+use foreseek_readahead::stream;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::experiment::SetUp;
 use foreseek_simulate::machine::{Machine, Parts, Period, reclaim};
 use foreseek_simulate::trace::replay::{Accesses, Addresses, Loop, Outcome as Replayed, through_block};
 use foreseek_simulate::trace::{Reader, Summary, TraceError};
+use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, Instant, Lba, Nanos, SectorSpan, Sectors};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};

@@ -3,7 +3,7 @@
 
 use super::{Profile, Spec};
 use crate::profile::disk::{DiskModel, DiskSpec};
-use foreseek_units::{Lba, Nanos, Rate, Sectors};
+use foreseek_units::{DeviceCosts, Lba, Nanos, Rate, Sectors};
 
 impl Profile {
     /// How long the arm takes over a distance in sectors of the device, wherever on it that lies:
@@ -58,6 +58,33 @@ fn disk_rate(disk: &DiskSpec, model: &DiskModel, place: Lba) -> Rate {
     let last = Lba(disk.sectors().get().saturating_sub(1));
     let rate = model.geometry.rate_at(place.min(last)).as_bytes_per_second();
     Rate::bytes_per_second(rate.min(disk.bus_rate_mb_per_s * 1e6))
+}
+
+impl DeviceCosts for Profile {
+    fn seek_time(&self, distance: Sectors) -> Nanos {
+        Profile::seek_time(self, distance)
+    }
+
+    fn rate_at(&self, place: Lba) -> Rate {
+        Profile::rate_at(self, place)
+    }
+
+    fn mean_rate(&self) -> Rate {
+        self.sequential_rate()
+    }
+
+    /// Of a remote volume, where no arm moves, its mean latency.
+    fn average_seek(&self) -> Nanos {
+        Profile::average_seek(self).unwrap_or(self.switch_time())
+    }
+
+    fn half_turn(&self) -> Nanos {
+        Profile::half_turn(self)
+    }
+
+    fn capacity(&self) -> Sectors {
+        Profile::capacity(self).sectors_floor()
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::progress::with_bar;
 use super::{Answer, Format};
 use anyhow::Context;
-use foreseek_prefetch::stream::Congestion;
+use foreseek_readahead::stream::Congestion;
 use foreseek_reproduce::{LearntOptions, LearntOutcome, Options, Outcome, Progress, learnt, reproduce};
 use std::fs;
 use std::io::IsTerminal;

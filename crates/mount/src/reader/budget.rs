@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Looks without pressure before there is growth again, a second each.
 const CALM: u32 = 5;
 /// It never shrinks below that: what the engine needs at least.
-const LEAST: Pages = foreseek_prefetch::serving::MEMORY_LEAST;
+const LEAST: Pages = foreseek_readahead::serving::MEMORY_LEAST;
 
 /// Sees how much memory there is.
 pub trait Memory: Send {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::budget::{Budget, Memory};
-use foreseek_prefetch::engine::{Event, Who};
+use foreseek_seam::{Event, Who};
 use foreseek_storage::Activity;
 use foreseek_units::{Instant, Nanos, Pages};
 use std::sync::atomic::{AtomicU64, Ordering};

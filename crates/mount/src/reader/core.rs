@@ -5,13 +5,13 @@ use super::objects::{Found, Objects, Opening};
 use super::outcome;
 use super::work::{Reply, Token, Work};
 use crate::read_path::{Answer, Change, OpenedFile, Read, Version};
-use foreseek_prefetch::ServingEngine;
-use foreseek_prefetch::depth::Measured;
-use foreseek_prefetch::engine::{
-    Command, Commands, Door, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId, Saw,
-    StreamId, Urgency,
+use foreseek_readahead::ServingEngine;
+use foreseek_seam::Measured;
+use foreseek_seam::record::Recorder;
+use foreseek_seam::{
+    Command, Commands, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId, StreamId,
+    Urgency,
 };
-use foreseek_prefetch::record::Recorder;
 use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_storage::{Buffer, Frames};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE, Pages, Span};
@@ -127,7 +127,7 @@ impl Pass {
 
 impl Core {
     pub(super) fn new(engine: ServingEngine, mut recorder: Option<Recorder>, frames: Arc<Frames>) -> Self {
-        recorder.iter_mut().for_each(|recorder| recorder.begin_serving(engine.settings()));
+        recorder.iter_mut().for_each(|recorder| recorder.begin(engine.settings()));
         Self {
             engine,
             commands: Commands::new(),
@@ -183,7 +183,7 @@ impl Core {
             self.tell(now, Event::Resized { object, length }, work);
         }
         self.streams.insert(stream, object);
-        self.tell(now, Event::Opened { stream, object, length, who: opened.who, door: Door::Fuse }, work);
+        self.tell(now, Event::Opened { stream, object, length, who: opened.who }, work);
         if let Some(described) = &described {
             self.tell(now, Event::Described { stream, about: described.about() }, work);
         }
@@ -220,7 +220,7 @@ impl Core {
         self.requests.insert(request, Asked { object, range: read.range, part: Part::default(), answer });
         let (stream, range, who) = (read.stream, read.range, Some(read.who));
         let under_way = work.reads.len();
-        self.tell(now, Event::Read { request, stream, range, saw: Saw::Misses, who }, work);
+        self.tell(now, Event::Read { request, stream, range, who }, work);
         // Gone already: it was answered out of memory. Else it waits for what is fetched for it, or for
         // what was to be fetched anyway.
         let fetched = work.reads[under_way..].iter().any(|read| read.urgent);

@@ -3,7 +3,7 @@
 //! The engine ([`ServingEngine`]) decides; here its commands are carried out. It stands behind one
 //! lock, held for microseconds: what takes longer (submitting I/O, copying an answer) is put down as
 //! [`Work`] under the lock and done after it. What the engine is told has one order, that of the
-//! lock, which is the order of a [recording](foreseek_prefetch::record).
+//! lock, which is the order of a [recording](foreseek_seam::record).
 //!
 //! - A read is told to the engine in the thread that took it from the kernel. What lies in the
 //!   prefetch cache is answered there and then; anything else later, by the thread that completes
@@ -38,8 +38,8 @@ use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
 use about::{Described, Programs};
 use chores::Chores;
 use core::{Core, Doubt, Pass};
-use foreseek_prefetch::ServingEngine;
-use foreseek_prefetch::engine::{Event, FetchId, FetchOutcome, StreamId};
+use foreseek_readahead::ServingEngine;
+use foreseek_seam::{Event, FetchId, FetchOutcome, StreamId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, Pages};

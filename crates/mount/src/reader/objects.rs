@@ -6,7 +6,7 @@
 
 use super::remembered::Remembered;
 use crate::read_path::Version;
-use foreseek_prefetch::engine::{Epoch, Extent, ObjectId};
+use foreseek_seam::{Epoch, Extent, ObjectId};
 use foreseek_storage::reads::ReadFile;
 use foreseek_storage::{Backing, DISK_STRIDE, DeviceNumber, HostFd, Layout};
 use foreseek_units::{Bytes, Sectors};

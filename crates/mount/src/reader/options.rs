@@ -2,10 +2,10 @@
 
 use crate::Lessons;
 use foreseek_device::Profile;
-use foreseek_prefetch::depth::DeviceCosts;
-use foreseek_prefetch::record::Recorder;
-use foreseek_prefetch::{serving, stream};
+use foreseek_readahead::{serving, stream};
+use foreseek_seam::record::Recorder;
 use foreseek_storage::available;
+use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 use std::fs::File;
 use std::io::BufWriter;

@@ -2,7 +2,7 @@
 
 use super::core::Pass;
 use crate::read_path::Answer;
-use foreseek_prefetch::engine::{FetchId, FrameId, RequestId};
+use foreseek_seam::{FetchId, FrameId, RequestId};
 use foreseek_storage::{Reading, reads};
 use rustix::io::Errno;
 

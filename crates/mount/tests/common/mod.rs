@@ -119,7 +119,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     let settings = Settings {
         mount: options,
         policy,
-        rho: foreseek_prefetch::stream::RHO,
+        rho: foreseek_readahead::stream::RHO,
         memory_bytes: MEMORY.get(),
         profile: None,
         state: Some(place.path().join("state")),

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use foreseek_mount::{Answer, Change, Memory, OpenedFile, Read, ReadPath, Reader, ReaderOptions, Version};
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_storage::reads::{self, Ended, Reads, Sink};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use rustix::io::Errno;

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::reads::ReadFile;
     use crate::{Arena, Frames};
-    use foreseek_prefetch::engine::FrameId;
+    use foreseek_seam::FrameId;
     use foreseek_units::Pages;
     use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Arena, Frames};
-use foreseek_prefetch::engine::FrameId;
+use foreseek_seam::FrameId;
 use foreseek_units::{PAGE_SIZE, Pages};
 use std::fs::File;
 use std::io::Write;

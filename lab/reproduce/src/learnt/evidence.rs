@@ -5,12 +5,13 @@ use super::{Aim, LearntOptions, Place, Table};
 use crate::charts::of_policies;
 use crate::outcome::Drawn;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
-use foreseek_prefetch::competitive::{Model, adversary::against_policy};
-use foreseek_prefetch::depth::{DeviceCosts, Plan, Promise};
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
-use foreseek_prefetch::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
-use foreseek_prefetch::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
+use foreseek_readahead::depth::{Plan, Promise};
+use foreseek_readahead::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
+use foreseek_readahead::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
+use foreseek_readahead::{competitive::Model, competitive::adversary::against_policy};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::experiment::Summary;
+use foreseek_units::DeviceCosts;
 use foreseek_units::{Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate};
 use std::sync::Arc;
 

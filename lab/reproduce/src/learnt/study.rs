@@ -4,9 +4,10 @@
 //! the papers' model (a switch and the transfer of each fetch), so that the numbers say what learning is
 //! worth and nothing of queues and caches.
 
-use foreseek_prefetch::competitive::Depths;
-use foreseek_prefetch::depth::{Plan, Promise};
-use foreseek_prefetch::learn::{About, Classes, Memory, Scheme};
+use foreseek_readahead::competitive::Depths;
+use foreseek_readahead::depth::{Plan, Promise};
+use foreseek_readahead::learn::{Classes, Memory, Scheme};
+use foreseek_seam::About;
 use foreseek_simulate::program::Workload;
 use foreseek_simulate::truth;
 use foreseek_units::{PageIndex, Pages};
@@ -110,8 +111,8 @@ impl Learner {
 
     /// One that knows the distribution of all streams and learns nothing.
     pub(super) fn told(reads: &[Read], rho: f64, device: Device) -> Self {
-        let mut told = Self::new(foreseek_prefetch::learn::SCHEME, rho, device);
-        told.classes = Classes::new(foreseek_prefetch::learn::SCHEME, Memory::Lasting);
+        let mut told = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
+        told.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
         reads.iter().for_each(|read| told.learn(read));
         told.learns = false;
         told

@@ -4,7 +4,7 @@ use super::{Context, Row};
 use crate::Measured;
 use crate::pick::Sweep;
 use foreseek_device::Profile;
-use foreseek_prefetch::competitive::Model;
+use foreseek_readahead::competitive::Model;
 use foreseek_simulate::experiment::Metric;
 use foreseek_units::Bytes;
 use std::ops::RangeInclusive;

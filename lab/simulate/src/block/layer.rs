@@ -23,8 +23,8 @@
 use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
-use foreseek_prefetch::engine::Who;
-use foreseek_prefetch::stream::Served;
+use foreseek_readahead::stream::Served;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use slab::Slab;
 use std::collections::VecDeque;

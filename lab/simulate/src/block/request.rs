@@ -1,7 +1,7 @@
 //! A request on its way to the device.
 
 use foreseek_device::{Op, Outcome};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, SectorSpan};
 
 /// The submitter's name for what it submitted; a merged request completes several.

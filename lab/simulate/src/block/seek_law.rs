@@ -8,12 +8,12 @@
 //! the others stay: what the head has just passed is empty, and what lies ahead has had time to
 //! fill. There the mean is `C / 2n`.
 //!
-//! Both are drawn from a real scheduler here; [`foreseek_prefetch::competitive::seek_law`] is the law
+//! Both are drawn from a real scheduler here; [`foreseek_readahead::competitive::seek_law`] is the law
 //! itself and judges them.
 
 use super::{Request, RequestId, Scheduler};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors, Span};
 use rand_core::Rng;
 

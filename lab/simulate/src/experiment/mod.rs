@@ -29,8 +29,8 @@ use crate::program::{Drive, Workload};
 use crate::workload::{LayoutSettings, Parameters};
 use crate::{block, machine};
 use foreseek_device::Profile;
-use foreseek_prefetch::engine::Extent;
-use foreseek_prefetch::stream;
+use foreseek_readahead::stream;
+use foreseek_seam::Extent;
 use foreseek_units::Nanos;
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@ use super::{DURATION, Experiment, ExperimentError, SEEDS, WARM_UP};
 use crate::machine::{Costs, Memory, WriteBack};
 use crate::workload::{Aging, Parameters};
 use foreseek_device::Profile;
-use foreseek_prefetch::depth::{Averaging, PageMeasure};
-use foreseek_prefetch::stream;
+use foreseek_readahead::depth::{Averaging, PageMeasure};
+use foreseek_readahead::stream;
 use foreseek_units::{Bytes, Nanos, Pages, SECTORS_PER_PAGE, Sectors};
 use serde::Deserialize;
 

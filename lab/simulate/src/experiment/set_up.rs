@@ -2,15 +2,15 @@
 
 use crate::block;
 use crate::machine::Settings;
-use foreseek_prefetch::stream;
+use foreseek_readahead::stream;
 use foreseek_units::{Bytes, Sectors};
 use std::fmt;
 
 /// Read-ahead and page replacement together: what the papers compare.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The name of the prefetcher (`foreseek_prefetch::stream::by_name`); after `mount:` that of a mount
-    /// (`foreseek_prefetch::serving`) through which a kernel with stock read-ahead reads.
+    /// The name of the prefetcher (`foreseek_readahead::stream::by_name`); after `mount:` that of a mount
+    /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads.
     pub prefetcher: String,
     /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
     pub reclaim: String,

@@ -4,7 +4,7 @@ use super::Machine;
 use super::events::Event;
 use super::process::{Doing, Process};
 use crate::program::{self, Drive};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos};
 
 /// The clients, or the batch.

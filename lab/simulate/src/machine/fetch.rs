@@ -13,8 +13,8 @@ use super::reclaim::{Inserted, Why};
 use super::{Machine, MachineError};
 use crate::block::{Completed, Submission, Tag};
 use foreseek_device::{Op, Outcome};
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
-use foreseek_prefetch::stream::{Ahead, Served};
+use foreseek_readahead::stream::{Ahead, Served};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Span};
 use std::collections::{BTreeMap, VecDeque};
 

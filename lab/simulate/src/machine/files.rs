@@ -4,7 +4,7 @@
 //! zeroed parts of an array that no process has touched take no memory. 24 GB of files need 24 MB.
 
 use super::frames::FrameNo;
-use foreseek_prefetch::engine::Extent;
+use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 
 /// Names a file: its number in the order of the workload's files.

@@ -2,8 +2,8 @@
 
 use crate::block;
 use foreseek_device::Counters as DeviceCounters;
-use foreseek_prefetch::serving::Stats;
-use foreseek_prefetch::stream::Found;
+use foreseek_readahead::serving::Stats;
+use foreseek_readahead::stream::Found;
 use foreseek_units::{Bytes, Instant, Nanos, Pages};
 use hdrhistogram::Histogram;
 

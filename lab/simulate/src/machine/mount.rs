@@ -13,12 +13,11 @@ use super::Machine;
 use super::files::FileNo;
 use super::reading::Touched;
 use foreseek_device::Op;
-use foreseek_prefetch::engine::{
-    Command, Commands, Door, Engine, Epoch, Event, FetchId, FetchOutcome, Into, ObjectId, RequestId, Saw,
-    StreamId, Who,
+use foreseek_readahead::serving::{ServingEngine, Stats};
+use foreseek_readahead::stream::Opened;
+use foreseek_seam::{
+    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, Into, ObjectId, RequestId, StreamId, Who,
 };
-use foreseek_prefetch::serving::{ServingEngine, Stats};
-use foreseek_prefetch::stream::Opened;
 use foreseek_units::{Bytes, Nanos, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -103,7 +102,7 @@ impl Machine {
         };
         let Opened { stream, object, who, .. } = opened;
         let (length, extents) = (file.length, file.extents().to_vec());
-        self.tell(Event::Opened { stream, object, length, who, door: Door::Fuse });
+        self.tell(Event::Opened { stream, object, length, who });
         self.tell(Event::Placed { object, extents: &extents });
         self.serve_mount();
     }
@@ -132,8 +131,8 @@ impl Machine {
             let Some(mount) = &mut self.mount else { return };
             let request = RequestId(mount.requests.insert(Request { file, pages: part }) as u64);
             let stream = StreamId(u64::from(touched.stream));
-            let (range, saw) = (part.bytes(), Saw::Misses);
-            self.tell(Event::Read { request, stream, range, saw, who: Some(who) });
+            let range = part.bytes();
+            self.tell(Event::Read { request, stream, range, who: Some(who) });
         }
         self.serve_mount();
     }

@@ -3,7 +3,7 @@
 use super::files::FileNo;
 use super::frames::{FrameNo, NOBODY};
 use crate::program::{Handle, Program};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, Instant, Nanos, PageIndex, Pages};
 use rand_pcg::Pcg64Mcg;
 

@@ -10,8 +10,8 @@ use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::reclaim::Why;
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
-use foreseek_prefetch::stream::{Awaited, Found, Touch, View};
+use foreseek_readahead::stream::{Awaited, Found, Touch, View};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{ByteSpan, Lba, PAGE_SIZE, PageIndex, Pages};
 
 /// What a prefetcher sees of the machine while it decides.

@@ -6,8 +6,8 @@ use super::{Machine, MachineError};
 use crate::machine::events::Event;
 use crate::machine::files::{FileNo, OPENINGS};
 use crate::program::{FileNumber, Handle, Step};
-use foreseek_prefetch::engine::{ObjectId, StreamId};
-use foreseek_prefetch::stream::Opened;
+use foreseek_readahead::stream::Opened;
+use foreseek_seam::{ObjectId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
 
 /// The longest piece of a computation that is run without a look at the clock: a tenth of the time

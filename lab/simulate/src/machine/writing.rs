@@ -14,7 +14,7 @@ use super::reading::{Brought, Touched};
 use super::reclaim::Why;
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::{Extent, Who};
+use foreseek_seam::{Extent, Who};
 use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! One request of a trace.
 
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{ByteSpan, Instant, Nanos};
 
 /// When a request was made.

@@ -2,7 +2,7 @@
 
 use crate::rig::{MS, Rig, at, sectors};
 use foreseek_device::{Op, Outcome};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_simulate::block::{Settings, scheduler};
 use foreseek_units::{Instant, Lba, Nanos, Sectors};
 

@@ -3,7 +3,7 @@
 use crate::rig::{MS, Rig, sectors};
 use crate::stage::Stage;
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_simulate::block::{Request, RequestId, Settings, scheduler};
 use foreseek_units::{Instant, Nanos};
 use proptest::prelude::*;

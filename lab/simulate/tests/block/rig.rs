@@ -1,7 +1,7 @@
 //! A device whose times are written out, and a block layer over it that keeps a diary.
 
 use foreseek_device::{Counters, Device, Finished, Full, Io, Op, Outcome};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_simulate::block::{BlockLayer, Completed, Scheduler, Settings, Submission, Tag};
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
 use std::collections::VecDeque;

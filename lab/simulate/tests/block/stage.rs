@@ -2,7 +2,7 @@
 
 use crate::rig::{at, sectors};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_simulate::block::{Request, RequestId, Scheduler, scheduler};
 use foreseek_units::Instant;
 use std::collections::HashMap;

@@ -2,8 +2,9 @@
 #![allow(dead_code)]
 
 use foreseek_device::{Build, Profile};
-use foreseek_prefetch::engine::{Access, Extent, HintMode, ObjectId, StreamId, Who};
-use foreseek_prefetch::{Driver, Recorder, Settings, Stats, Step};
+use foreseek_hints::{Driver, Settings, Stats, Step};
+use foreseek_seam::Recorder;
+use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
 use foreseek_simulate::{KernelOptions, VirtualKernel};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Span};
 

@@ -1,8 +1,8 @@
 //! A machine for tests, with the simplest prefetcher that there is.
 
 use foreseek_device::{Build, Profile};
-use foreseek_prefetch::engine::StreamId;
-use foreseek_prefetch::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
+use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
+use foreseek_seam::StreamId;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::machine::reclaim::Linux26;
 use foreseek_simulate::machine::{Machine, Parts, Period, Report, Settings};

@@ -2,7 +2,7 @@
 
 use super::super::report::new_table;
 use foreseek_mount::{Learnt, MountStatus, ReadStatus};
-use foreseek_prefetch::learn::Explained;
+use foreseek_readahead::learn::Explained;
 use foreseek_units::{Bytes, Pages};
 
 /// Of the depths of a class as many are shown: by then the row is full.

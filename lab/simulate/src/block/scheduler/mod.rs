@@ -17,7 +17,7 @@ pub use deadline::{Deadline, Rules as DeadlineRules};
 pub use noop::Noop;
 
 use super::{Anticipations, Request, RequestId};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, SectorSpan};
 
 /// An I/O scheduler: a queue that may hold requests back although the device is idle.

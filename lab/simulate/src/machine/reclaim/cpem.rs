@@ -24,7 +24,7 @@ use foreseek_cache::{
     Activity, Balance, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status,
     StreamCount, TwoLists, depth_cap,
 };
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Nanos, PageIndex, Pages};
 
 /// How long after a prefetch its process has to have run to have had the opportunity to use it: at

@@ -14,7 +14,7 @@ pub use linux26::Linux26;
 use super::frames::FrameNo;
 use super::settings::Memory;
 use foreseek_cache::{ActiveStreams, CeilingSettings, Direction, StreamCount};
-use foreseek_prefetch::engine::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Nanos, PageIndex, Pages};
 
 /// How long a stream that reads nothing ahead counts as active: four epochs of the ceiling controller.

@@ -10,7 +10,7 @@ use super::super::field::{field, number, shown, time};
 use super::super::{Place, Record, When};
 use super::{LineParser, nothing, sectors};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos};
 
 #[derive(Default)]

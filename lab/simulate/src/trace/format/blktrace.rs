@@ -9,7 +9,7 @@
 use super::super::{Place, Record, When};
 use super::{Binary, nothing, span};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, SECTOR_SIZE};
 
 /// `BLK_IO_TRACE_MAGIC | BLK_IO_TRACE_VERSION`.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::trace::{Place, When};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos};
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use super::chains::Window;
 use crate::block::{self, BlockLayer, Completed, Submission, Tag};
 use crate::trace::{Record, Summary, TraceError, When};
 use foreseek_device::{Counters, Op, Outcome as IoOutcome};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos, SectorSpan};
 use hdrhistogram::Histogram;
 use slab::Slab;

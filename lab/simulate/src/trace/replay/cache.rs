@@ -5,7 +5,7 @@ use super::chains::{Chained, Chains};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
 use crate::trace::{Place, Record, Summary, TraceError};
 use foreseek_device::Op;
-use foreseek_prefetch::engine::{Extent, Who};
+use foreseek_seam::{Extent, Who};
 use foreseek_units::{Bytes, Lba, Nanos, PageIndex};
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};

@@ -10,7 +10,7 @@
 //! trace than others' can go on; one that lies beyond [`WINDOW_LIMIT`] comes late.
 
 use crate::trace::{Record, TraceError, When};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

@@ -27,7 +27,7 @@ mod group;
 use super::WorkloadError;
 use crate::program::{FileNumber, FileSpec};
 use allocator::Allocator;
-use foreseek_prefetch::engine::Extent;
+use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Lba, PageIndex, Pages, Sectors};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

@@ -34,7 +34,7 @@ use super::habits::ONE;
 use super::queue::{Entry, Queue, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{AnticipationTimer, Anticipations, Request, RequestId};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::block::RequestId;
     use foreseek_device::Op;
-    use foreseek_prefetch::engine::Who;
+    use foreseek_seam::Who;
     use foreseek_units::{Instant, Span};
 
     fn request(start: u64) -> Request {

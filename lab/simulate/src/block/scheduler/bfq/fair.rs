@@ -77,7 +77,7 @@ impl Fair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_prefetch::engine::Who;
+    use foreseek_seam::Who;
 
     #[test]
     fn among_those_whose_start_has_come_the_earliest_finish_is_next() {

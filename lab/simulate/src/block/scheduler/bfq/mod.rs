@@ -26,7 +26,7 @@ use super::Scheduler;
 use super::queue::{TICK, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 

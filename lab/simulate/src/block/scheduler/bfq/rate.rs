@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::block::RequestId;
     use foreseek_device::Op;
-    use foreseek_prefetch::engine::Who;
+    use foreseek_seam::Who;
     use foreseek_units::Span;
 
     /// The largest budget after so many requests of 256 sectors, one each two milliseconds.

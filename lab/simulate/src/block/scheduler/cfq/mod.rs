@@ -20,7 +20,7 @@ use super::Scheduler;
 use super::queue::{at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
-use foreseek_prefetch::engine::Who;
+use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};

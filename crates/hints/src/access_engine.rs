@@ -1,0 +1,447 @@
+//! Application-directed prefetching as an [`Engine`] (ATC'09 section 4.5), for the fadvise door.
+//!
+//! Before each read of a watched range the engine asks whether its pages are in the page cache, and
+//! notes how far the read has come on the [access list](crate::access_list). A read that finds
+//! everything goes on at once. One that misses has a reason:
+//!
+//! - *the buffer is at its end*: the page is on the list, after the last one that the present round
+//!   answers. A new round begins: the application is asked for more where the list is short of a
+//!   buffer-full, the list is walked from here until the buffer's number of unique pages was seen,
+//!   held pages that the new round does not need are given back, and the missing ones are fetched
+//!   in disk order. The reader waits while it is asked for, and then reads as ever;
+//! - *it was evicted early*, and not alone: contention. The buffer is halved and a new round begins.
+//!   Being smaller it leaves out the pages needed last, which are given back, so that the others
+//!   stay: a stock kernel, unlike the paper's, cannot be told which pages to evict first;
+//! - *the application strayed*: it is asked what it will read, and a new round begins where the
+//!   answer has the read;
+//! - the round left the page out, or the read is one that a list does not tell of (a page read
+//!   again, a suspicion): it goes its ordinary way.
+//!
+//! Pages of the last round that the new one needs are still there, by the engine's own account, and
+//! are not asked for again, unless a page was evicted early: then all of the new round is asked for.
+//! Advising a resident page costs as little as asking about it, and what has gone comes back.
+//!
+//! That the reader waits for a whole round is the paper's choice ([`crate::Mode::Blocking`]): a sorted batch is faster than
+//! overlapping, and the reader would soon wait anyway. Where the list is long, [`crate::pipeline`] does
+//! better.
+//!
+//! Not every miss leads to something: [`crate::trust`] and [`crate::patience`] bound what a wrong
+//! list and a silent application can cost.
+
+use crate::access_list::{AccessList, Entry, Place, Progress};
+use crate::contention::Contention;
+use crate::held::{Held, Met};
+use crate::objects::{Objects, PageKey, Slot};
+use crate::order::Spot;
+use crate::patience::Patience;
+use crate::pipeline::Pipeline;
+use crate::plan::Run;
+use crate::round::{Round, Work};
+use crate::trust::Trust;
+use crate::{Settings, Stats};
+use foreseek_seam::{
+    Access, Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, HintMode, ObjectId, QueryId,
+    Refusal, RequestId, StreamId,
+};
+use foreseek_units::{ByteSpan, Bytes, Instant, PageIndex, PageSpan, Pages, Position, Span};
+use std::collections::VecDeque;
+
+/// How many reads may wait for the answer about their residency: a driver answers before it hands
+/// the next read over, so one is usual; more pass unseen.
+const LOOKS_LIMIT: usize = 64;
+
+/// The longest read that Linux makes at once: 2 GiB less a page. What is longer is followed so far.
+const READ_LIMIT: Pages = Bytes::gib(2).pages_floor();
+
+/// A read whose residency was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) query: QueryId,
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) span: PageSpan,
+}
+
+/// A read that waits for the application's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) look: Look,
+    /// The page that led to the question.
+    pub(crate) page: PageKey,
+    /// Its place on the list; `None` when it is not on it.
+    pub(crate) at: Option<Place>,
+    /// Whether it was missing; else the list was only about to end.
+    pub(crate) missing: bool,
+    /// Where the list began and ended when the question was put.
+    pub(crate) list: (Place, Place),
+}
+
+/// Why a read missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Miss {
+    /// Nothing follows from it.
+    Aside,
+    Strayed,
+    Listed(Place),
+    Evicted(Place),
+}
+
+impl Miss {
+    /// A read of several pages counts as the gravest of its misses.
+    fn gravity(self) -> u8 {
+        match self {
+            Self::Aside => 0,
+            Self::Strayed => 1,
+            Self::Listed(_) => 2,
+            Self::Evicted(_) => 3,
+        }
+    }
+}
+
+/// The engine that fetches what an application said it will read.
+#[derive(Debug)]
+pub struct AccessListEngine {
+    pub(crate) settings: Settings,
+    pub(crate) stats: Stats,
+    pub(crate) objects: Objects,
+    pub(crate) list: AccessList,
+    pub(crate) contention: Contention,
+    pub(crate) trust: Trust,
+    pub(crate) patience: Patience,
+    pub(crate) held: Held,
+    pub(crate) round: Option<Round>,
+    pub(crate) work: Option<Work>,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) asked: Option<Asked>,
+    /// Fetches that were asked for and have not been answered, oldest first.
+    pub(crate) under_way: VecDeque<(FetchId, Run)>,
+    pub(crate) head: Option<Spot>,
+    /// What is held may have gone: pages were evicted.
+    pub(crate) doubtful: bool,
+    pub(crate) next_fetch: u64,
+    looks: Vec<Look>,
+    next_query: u64,
+    /// The page read last: to read more of it needs no look.
+    pub(crate) last: Option<PageKey>,
+    now: Instant,
+}
+
+impl AccessListEngine {
+    /// An engine with an empty list.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let settings = settings.bounded();
+        Self {
+            stats: Stats::default(),
+            objects: Objects::new(),
+            list: AccessList::new(settings.list_limit),
+            contention: Contention::new(settings.share),
+            trust: Trust::new(settings.first_round, settings.growth),
+            patience: Patience::default(),
+            held: Held::default(),
+            round: None,
+            work: None,
+            pipeline: Pipeline::default(),
+            asked: None,
+            under_way: VecDeque::new(),
+            head: None,
+            doubtful: false,
+            next_fetch: 0,
+            looks: Vec::new(),
+            next_query: 0,
+            last: None,
+            now: Instant::ZERO,
+            settings,
+        }
+    }
+
+    /// Its settings, every value within its bounds.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How many more accesses a hint of this mode may hold; what is beyond is not taken.
+    #[must_use]
+    pub fn room(&self, mode: HintMode) -> usize {
+        self.list.room(mode)
+    }
+
+    fn intern(&mut self, id: ObjectId) -> Option<Slot> {
+        if self.objects.crowded() && self.objects.find(id).is_none() {
+            let listed = self.list.pages().map(PageKey::slot);
+            let under_way = self.under_way.iter().map(|(_, run)| run.slot);
+            let looked = self.looks.iter().map(|look| look.slot);
+            let asked = self.asked.iter().map(|asked| asked.look.slot);
+            let marked = self.list.marked().into_iter().map(PageKey::slot);
+            let work = self.work.iter().flat_map(Work::slots);
+            let held = self.held.slots();
+            let used = listed.chain(under_way).chain(looked).chain(asked).chain(marked).chain(work);
+            self.objects.sweep(used.chain(held).chain(self.pipeline.slots()));
+        }
+        self.objects.intern(id)
+    }
+
+    fn hinted(&mut self, mode: HintMode, accesses: &[Access], done: bool) {
+        let mut last: Option<(ObjectId, Option<Slot>)> = None;
+        let mut entries = Vec::with_capacity(accesses.len());
+        for access in accesses {
+            let slot = match last {
+                Some((id, slot)) if id == access.object => slot,
+                _ => self.intern(access.object),
+            };
+            last = Some((access.object, slot));
+            // A page that no object can have, or an object too many, is left out of the list.
+            let key = slot.and_then(|slot| PageKey::new(slot, access.page));
+            entries.extend(key.map(|key| Entry::new(key, access.mark)));
+        }
+        self.stats.hinted += entries.len() as u64;
+        if let Some(round) = self.round.as_mut().filter(|_| mode != HintMode::Append) {
+            round.abandoned |= self.list.place() < round.end;
+        }
+        self.list.hint(mode, entries.into_iter(), done);
+    }
+
+    fn read(&mut self, request: RequestId, stream: StreamId, range: ByteSpan, out: &mut Commands) {
+        let Some((slot, span)) = self.watched(stream, range) else {
+            out.push(Command::Pass { request });
+            return;
+        };
+        self.stats.reads += 1;
+        let first = PageKey::new(slot, span.start);
+        if span.len() == Pages(1) && first == self.last || self.looks.len() >= LOOKS_LIMIT {
+            self.stats.hits += 1;
+            out.push(Command::Pass { request });
+            return;
+        }
+        let query = QueryId(self.next_query);
+        self.next_query += 1;
+        self.stats.queries += 1;
+        self.looks.push(Look { query, request, slot, span });
+        out.push(Command::AskResident { query, object: self.objects.id(slot), range: span });
+    }
+
+    /// The watched pages of a read that its object has.
+    fn watched(&self, stream: StreamId, range: ByteSpan) -> Option<(Slot, PageSpan)> {
+        let slot = self.objects.of_stream(stream)?;
+        let object = self.objects.get(slot);
+        let end = PageIndex(object.length?.pages_ceil().get());
+        let watched = object.own.watched(range);
+        let end = end.min(watched.start + READ_LIMIT);
+        let span = watched.intersection(Span::new(PageIndex::ZERO, end));
+        (!span.is_empty()).then_some((slot, span))
+    }
+
+    fn looked(&mut self, query: QueryId, runs: Option<&[PageSpan]>, out: &mut Commands) {
+        let Some(at) = self.looks.iter().position(|look| look.query == query) else { return };
+        let look = self.looks.swap_remove(at);
+        if self.pipeline.is_touring() {
+            if self.is_trusted() {
+                return self.toured(look, runs, out);
+            }
+            self.end_tour();
+        }
+        match self.follow(look.slot, look.span, runs) {
+            None => {
+                self.stats.hits += 1;
+                out.push(Command::Pass { request: look.request });
+            }
+            Some((page, miss)) => {
+                self.stats.misses += 1;
+                self.missed(look, page, miss, out);
+            }
+        }
+    }
+
+    /// Notes the pages of a read; answers the gravest miss among them.
+    fn follow(
+        &mut self,
+        slot: Slot,
+        span: PageSpan,
+        mut runs: Option<&[PageSpan]>,
+    ) -> Option<(PageKey, Miss)> {
+        let mut gravest: Option<(PageKey, Miss)> = None;
+        for page in span.iter() {
+            let Some(key) = PageKey::new(slot, page) else { break };
+            while let Some([run, rest @ ..]) = runs
+                && run.end <= page
+            {
+                runs = Some(rest);
+            }
+            // Where the cache does not tell, the engine's own account must do.
+            let resident = match runs {
+                Some(runs) => runs.first().is_some_and(|run| run.contains(page)),
+                None => self.held.contains(key),
+            };
+            let before = self.list.place();
+            let progress = self.list.read(key);
+            let listed = matches!(progress, Progress::On(_));
+            let met = self.held.met(key, resident, listed);
+            self.last = Some(key);
+            if met == Met::First {
+                self.stats.used += Pages(1);
+            }
+            if resident {
+                continue;
+            }
+            let miss = match (met, progress) {
+                (Met::Gone, Progress::On(at)) => Miss::Evicted(at),
+                (Met::Gone, _) => Miss::Evicted(before),
+                (_, Progress::On(at)) => Miss::Listed(at),
+                (_, Progress::Off) => Miss::Strayed,
+                (_, Progress::Behind | Progress::Far) => Miss::Aside,
+            };
+            if gravest.is_none_or(|(_, worst)| worst.gravity() < miss.gravity()) {
+                gravest = Some((key, miss));
+            }
+        }
+        gravest
+    }
+
+    fn missed(&mut self, look: Look, page: PageKey, miss: Miss, out: &mut Commands) {
+        let busy = self.work.is_some() || self.asked.is_some();
+        match miss {
+            Miss::Evicted(at) => {
+                self.stats.evicted += Pages(1);
+                let account = self.held.account();
+                let contention = self.contention.is_contention(account.lost, account.wanted);
+                if contention && !busy && self.round.take().is_some() {
+                    self.shrink();
+                    if self.trust.may_act() {
+                        return self.begin(look, page, at, out);
+                    }
+                }
+            }
+            Miss::Listed(at) => {
+                let answered = self.round.is_some_and(|round| at < round.end);
+                if !busy && !answered && self.trust.may_act() {
+                    self.judge(at);
+                    return self.begin(look, page, at, out);
+                }
+            }
+            Miss::Strayed => {
+                self.stats.strays += 1;
+                if !busy && self.trust.may_act() && self.patience.may_ask() {
+                    return self.ask(look, page, None, out);
+                }
+            }
+            Miss::Aside => {}
+        }
+        self.pass(look.request, Some(page), out);
+    }
+
+    /// Lets a read go its ordinary way; it will take the head to the missing page.
+    pub(crate) fn pass(&mut self, request: RequestId, missing: Option<PageKey>, out: &mut Commands) {
+        if let Some(page) = missing {
+            self.head = Some(Spot::of(&self.objects, self.settings.order, page));
+        }
+        out.push(Command::Pass { request });
+    }
+
+    fn done(&mut self, fetch: FetchId, epoch: Epoch, got: Pages, outcome: FetchOutcome) {
+        let Some(run) = self.settled(fetch) else { return };
+        // A completion of an older epoch says nothing: those pages were disowned at the change.
+        let current = self.objects.get(run.slot).epoch == epoch;
+        let got = if outcome == FetchOutcome::Failed { Pages::ZERO } else { got };
+        if current && got < run.span.len() {
+            self.stats.refused += 1;
+            self.disown(run.slot, Span::new(run.span.start + got, run.span.end));
+        }
+    }
+
+    fn refused(&mut self, fetch: FetchId, why: Refusal) {
+        let Some(run) = self.settled(fetch) else { return };
+        self.stats.refused += 1;
+        self.disown(run.slot, run.span);
+        if why != Refusal::Busy {
+            self.objects.get_mut(run.slot).unfetchable = true;
+            self.pipeline.replan();
+        }
+    }
+
+    /// Pages are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        self.held.disown(slot, span);
+        self.pipeline.disown(slot, span);
+    }
+
+    fn settled(&mut self, fetch: FetchId) -> Option<Run> {
+        let at = self.under_way.iter().position(|(id, _)| *id == fetch)?;
+        self.under_way.remove(at).map(|(_, run)| run)
+    }
+}
+
+impl Engine for AccessListEngine {
+    fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
+        let since = now.since(self.now);
+        self.now = now;
+        match event {
+            Event::Opened { stream, object, length, .. } => {
+                if let Some(slot) = self.intern(object) {
+                    self.objects.open(stream, slot, length);
+                }
+            }
+            Event::Closed { stream } => self.objects.close(stream),
+            Event::Placed { object, extents } => {
+                if let Some(slot) = self.intern(object) {
+                    self.objects.get_mut(slot).place(extents);
+                }
+            }
+            Event::Watched { object, range } => {
+                if let Some(slot) = self.intern(object) {
+                    self.objects.get_mut(slot).own.watch(range);
+                }
+            }
+            Event::Unwatched { object, range } => {
+                if let Some(slot) = self.objects.find(object)
+                    && self.objects.get_mut(slot).own.unwatch(range)
+                {
+                    // Its reads will no longer be seen, so nothing can be told about its pages.
+                    self.disown(slot, Span::new(PageIndex::ZERO, PageIndex(u64::MAX)));
+                }
+            }
+            Event::Read { request, stream, range, .. } => self.read(request, stream, range, out),
+            Event::Hint { mode, accesses, done } => self.hinted(mode, accesses, done),
+            Event::Answered { request } => self.answered(request, out),
+            Event::Resident { query, runs } => self.looked(query, runs, out),
+            Event::Done { fetch, epoch, got, outcome, .. } => {
+                self.stats.fetching += since;
+                self.done(fetch, epoch, got, outcome);
+            }
+            Event::Refused { fetch, why } => self.refused(fetch, why),
+            Event::Changed { object, range, epoch } => {
+                if let Some(slot) = self.objects.find(object) {
+                    self.objects.get_mut(slot).epoch = epoch;
+                    self.disown(slot, range.pages());
+                }
+            }
+            Event::Resized { object, length } => {
+                if let Some(slot) = self.objects.find(object) {
+                    self.objects.get_mut(slot).length = Some(length);
+                }
+            }
+            Event::Budget { pages } => {
+                let cap = self.settings.memory.unwrap_or(pages);
+                self.contention.set_maximum(pages.min(cap));
+                self.note_buffer();
+            }
+            Event::Tick => {
+                self.work_on(out);
+                self.pump_on(out);
+            }
+            // Nothing is learnt of readers who say themselves what they will read.
+            Event::Described { .. } | Event::Recalled { .. } => {}
+            Event::Unpinned { .. } | Event::Ran { .. } | Event::Exited { .. } => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        (self.work.is_some() || self.pipeline.is_busy()).then_some(self.now)
+    }
+}

@@ -1,0 +1,495 @@
+//! What an application said it will read, and how far it has come (ATC'09 section 4.2).
+//!
+//! The list is a queue of pages in the order of access. Reading the next entry moves the *place* on
+//! by one. Applications do not keep to their lists exactly, and the list follows them:
+//!
+//! - pages that a cache of the application's own answered are never read: a read that matches an
+//!   entry at most [`Reach::near`] ahead moves the place there at once, past whatever was left out,
+//!   marked or not;
+//! - a match further ahead, up to [`Reach::ahead`], is only a suspicion, as a read that has nothing
+//!   to do with the list may match by chance: the place moves when the *next* read matches at most
+//!   [`Reach::confirm`] after the suspected one;
+//! - pages are read again, in pieces or out of order: a match at most [`Reach::behind`] back moves
+//!   nothing. Of a match ahead and one behind, the nearer counts.
+//!
+//! Anything else has strayed. Finding a match takes constant time amortised over the entries: see
+//! [`crate::lookahead`].
+//!
+//! *Set from mark* replaces what follows the most recently accessed marked entry. All before it is
+//! consumed and the place is right after it, so this is a *set* for everyone but the application,
+//! which counted from the mark.
+
+use crate::lookahead::Lookahead;
+use crate::objects::PageKey;
+use foreseek_seam::HintMode;
+use std::collections::VecDeque;
+
+/// A place in the list: entries are numbered from the list's making, through all replacements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) u64);
+
+impl Place {
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    pub(crate) fn plus(self, entries: usize) -> Self {
+        Self(self.0 + entries as u64)
+    }
+
+    pub(crate) fn minus(self, entries: usize) -> Self {
+        Self(self.0.saturating_sub(entries as u64))
+    }
+
+    /// Entries from `earlier` to here; none where that is later.
+    pub(crate) fn since(self, earlier: Self) -> usize {
+        self.0.saturating_sub(earlier.0) as usize
+    }
+}
+
+const MARK: u64 = 1 << 63;
+
+/// A page and whether it is a landmark, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    pub(crate) fn new(page: PageKey, mark: bool) -> Self {
+        Self(page.raw() | if mark { MARK } else { 0 })
+    }
+
+    pub(crate) fn page(self) -> PageKey {
+        PageKey::from_raw(self.0 & !MARK)
+    }
+
+    fn mark(self) -> bool {
+        self.0 & MARK != 0
+    }
+}
+
+/// How far from its place a list looks for a match, in entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    pub(crate) near: usize,
+    pub(crate) confirm: usize,
+    pub(crate) behind: usize,
+    pub(crate) ahead: usize,
+}
+
+impl Reach {
+    /// `near`: an application's cache rarely answers more than that in a row, and where every second
+    /// read has nothing to do with the list, chance matches so near do not outrun the application.
+    /// `confirm`: where it does answer more, the next match may again be some way on. `behind`: a
+    /// jump by mistake costs nothing while it is larger than `near`, for then the reads that follow
+    /// in the old place still count as on the list. `ahead`: eight times SQLite's default cache of
+    /// 2,000 pages, and an index of about 1 MB.
+    pub(crate) const USUAL: Self = Self { near: 32, confirm: 256, behind: 1024, ahead: 16_384 };
+}
+
+/// What a read means for the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It matched this entry, and the place is now after it.
+    On(Place),
+    /// It was read or left out a little while ago.
+    Behind,
+    /// It will come later, perhaps; the place has not moved.
+    Far,
+    /// It is not on the list.
+    Off,
+}
+
+/// The list.
+#[derive(Debug)]
+pub(crate) struct AccessList {
+    entries: VecDeque<Entry>,
+    /// The place of the first entry kept; up to twice `reach` before the place itself.
+    first: Place,
+    place: Place,
+    limit: usize,
+    marked: Option<PageKey>,
+    complete: bool,
+    suspected: Option<Place>,
+    reach: Reach,
+    lookahead: Lookahead,
+}
+
+impl AccessList {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self::with_reach(limit, Reach::USUAL)
+    }
+
+    pub(crate) fn with_reach(limit: usize, reach: Reach) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            first: Place::default(),
+            place: Place::default(),
+            limit,
+            marked: None,
+            complete: false,
+            suspected: None,
+            reach,
+            lookahead: Lookahead::new(reach),
+        }
+    }
+
+    /// How many more entries fit.
+    pub(crate) fn room(&self, mode: HintMode) -> usize {
+        match mode {
+            HintMode::Append => self.limit - self.end().since(self.place).min(self.limit),
+            HintMode::Set | HintMode::SetFromMark => self.limit,
+        }
+    }
+
+    /// How many entries fit in all.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Takes hints over, as many as there is room for. `complete`: the application has no more.
+    pub(crate) fn hint(&mut self, mode: HintMode, entries: impl Iterator<Item = Entry>, complete: bool) {
+        if mode != HintMode::Append {
+            self.first = self.end();
+            self.place = self.first;
+            self.entries.clear();
+            self.suspected = None;
+            self.lookahead.invalidate();
+        }
+        let room = self.room(HintMode::Append);
+        self.entries.extend(entries.take(room));
+        self.complete = complete;
+    }
+
+    /// The place of the next entry.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The place after the last entry.
+    pub(crate) fn end(&self) -> Place {
+        self.first.plus(self.entries.len())
+    }
+
+    /// Whether the application said that this is all.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The most recently accessed marked page.
+    pub(crate) fn marked(&self) -> Option<PageKey> {
+        self.marked
+    }
+
+    /// The pages from a place on, with their places; from the first kept, where that is later.
+    pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = (Place, PageKey)> {
+        let start = place.max(self.first);
+        let skipped = start.since(self.first).min(self.entries.len());
+        self.entries.range(skipped..).enumerate().map(move |(n, entry)| (start.plus(n), entry.page()))
+    }
+
+    /// The page at a place, if it is kept.
+    pub(crate) fn page(&self, place: Place) -> Option<PageKey> {
+        self.entry(place).map(Entry::page)
+    }
+
+    /// Every page that is kept.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageKey> {
+        self.entries.iter().map(|entry| entry.page())
+    }
+
+    /// A page was read.
+    pub(crate) fn read(&mut self, page: PageKey) -> Progress {
+        if self.entry(self.place).is_some_and(|entry| entry.page() == page) {
+            return self.reached(self.place);
+        }
+        self.lookahead.follow(&self.entries, self.first, self.place);
+        if let Some(match_) = self.confirms(page) {
+            return self.reached(match_);
+        }
+        let behind = self.lookahead.behind(page).map(|at| self.place.since(at));
+        match self.lookahead.ahead(page) {
+            Some(at) if behind.is_none_or(|behind| at.since(self.place) < behind) => {
+                if at.since(self.place) <= self.reach.near {
+                    return self.reached(at);
+                }
+                self.suspected = Some(at.next());
+                Progress::Far
+            }
+            _ if behind.is_some() => Progress::Behind,
+            _ => Progress::Off,
+        }
+    }
+
+    /// The first entry for a page, from the place to the end of the list: the application has just
+    /// told where it is. Takes time in proportion to the list.
+    pub(crate) fn locate(&self, page: PageKey) -> Option<Place> {
+        self.from(self.place).find(|(_, entry)| *entry == page).map(|(place, _)| place)
+    }
+
+    /// Moves the place on to an entry, past what lies between.
+    pub(crate) fn go_to(&mut self, place: Place) {
+        let target = place.min(self.end());
+        if target <= self.place {
+            return;
+        }
+        let passed = self.place.since(self.first)..target.since(self.first);
+        if let Some(entry) = self.entries.range(passed).rev().find(|entry| entry.mark()) {
+            self.marked = Some(entry.page());
+        }
+        self.place = target;
+        self.suspected = None;
+        self.trim();
+    }
+
+    fn entry(&self, place: Place) -> Option<Entry> {
+        self.entries.get(place.since(self.first)).copied()
+    }
+
+    fn reached(&mut self, at: Place) -> Progress {
+        self.go_to(at.next());
+        Progress::On(at)
+    }
+
+    /// The match that makes a suspected place certain.
+    fn confirms(&self, page: PageKey) -> Option<Place> {
+        let suspected = self.suspected?;
+        let at = self.lookahead.ahead_from(page, suspected)?;
+        (at.since(suspected) <= self.reach.confirm).then_some(at)
+    }
+
+    /// Lets go of entries too far back to matter. Some more are kept than are looked at, so that
+    /// the index of them follows by steps instead of being built anew.
+    fn trim(&mut self) {
+        let kept = self.place.since(self.first);
+        if kept > 2 * self.reach.behind + self.reach.ahead {
+            let dropped = kept - self.reach.behind;
+            self.entries.drain(..dropped);
+            self.first = self.first.plus(dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Objects;
+    use foreseek_seam::ObjectId;
+    use foreseek_units::PageIndex;
+    use proptest::prelude::*;
+
+    const SMALL: Reach = Reach { near: 3, confirm: 4, behind: 6, ahead: 14 };
+    const LIMIT: usize = 50;
+
+    fn key(page: u64) -> PageKey {
+        let slot = Objects::new().intern(ObjectId(1)).expect("room");
+        PageKey::new(slot, PageIndex(page)).expect("small")
+    }
+
+    fn listed(pages: &[u64], reach: Reach) -> AccessList {
+        let mut list = AccessList::with_reach(LIMIT, reach);
+        list.hint(HintMode::Set, pages.iter().map(|page| Entry::new(key(*page), false)), true);
+        list
+    }
+
+    /// How many entries each of these reads left the list ahead of its place, and what it was.
+    fn follow(list: &mut AccessList, reads: &[u64]) -> Vec<(char, u64)> {
+        reads
+            .iter()
+            .map(|page| {
+                let kind = match list.read(key(*page)) {
+                    Progress::On(_) => '+',
+                    Progress::Behind => '-',
+                    Progress::Far => '?',
+                    Progress::Off => '!',
+                };
+                (kind, list.place().0)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pages_that_a_cache_swallowed_are_passed_over() {
+        let mut list = listed(&[1, 2, 3, 4, 5, 6], SMALL);
+        assert_eq!(follow(&mut list, &[1, 4, 6]), [('+', 1), ('+', 4), ('+', 6)]);
+    }
+
+    #[test]
+    fn reading_again_moves_nothing_even_if_the_page_comes_once_more() {
+        let mut list = listed(&[1, 2, 3, 4, 1, 5], SMALL);
+        assert_eq!(
+            follow(&mut list, &[1, 1, 2, 1, 2, 3, 4, 1]),
+            [('+', 1), ('-', 1), ('+', 2), ('-', 2), ('-', 2), ('+', 3), ('+', 4), ('+', 5)]
+        );
+    }
+
+    #[test]
+    fn a_single_odd_read_far_ahead_moves_nothing_and_two_in_a_row_do() {
+        let pages: Vec<u64> = (0..20).collect();
+        let mut list = listed(&pages, SMALL);
+        assert_eq!(follow(&mut list, &[0, 9, 1, 2]), [('+', 1), ('?', 1), ('+', 2), ('+', 3)]);
+        assert_eq!(follow(&mut list, &[12, 14]), [('?', 3), ('+', 15)]);
+    }
+
+    #[test]
+    fn a_swallowed_round_of_a_short_cycle_does_not_get_stuck() {
+        let cycle: Vec<u64> = (0..40).map(|n| n % 5).collect();
+        let mut list = listed(&cycle, SMALL);
+        assert_eq!(follow(&mut list, &[0, 1, 2, 4, 0, 1]).last(), Some(&('+', 7)));
+    }
+
+    #[test]
+    fn what_is_not_listed_is_off() {
+        let mut list = listed(&[1, 2], SMALL);
+        assert_eq!(follow(&mut list, &[7, 1, 2, 7]), [('!', 0), ('+', 1), ('+', 2), ('!', 2)]);
+    }
+
+    #[test]
+    fn a_mark_counts_as_accessed_when_something_after_it_was_read() {
+        let mut list = AccessList::with_reach(LIMIT, SMALL);
+        let entries = [(1, false), (2, true), (3, false), (4, true), (5, false)];
+        list.hint(HintMode::Set, entries.iter().map(|(page, mark)| Entry::new(key(*page), *mark)), false);
+        list.read(key(1));
+        assert_eq!(list.marked(), None);
+        list.read(key(3));
+        assert_eq!(list.marked(), Some(key(2)));
+        list.hint(HintMode::SetFromMark, [Entry::new(key(9), false)].into_iter(), true);
+        assert_eq!(list.marked(), Some(key(2)));
+        assert_eq!(list.read(key(9)), Progress::On(Place(5)));
+        assert!(list.is_complete());
+    }
+
+    #[test]
+    fn a_list_takes_what_it_has_room_for() {
+        let mut list = AccessList::with_reach(LIMIT, SMALL);
+        let many = |n: u64| (0..n).map(|page| Entry::new(key(page), false));
+        list.hint(HintMode::Set, many(60), false);
+        assert_eq!((list.room(HintMode::Append), list.room(HintMode::Set)), (0, LIMIT));
+        for page in 0..10 {
+            list.read(key(page));
+        }
+        assert_eq!(list.room(HintMode::Append), 10);
+        assert_eq!(list.locate(key(49)), Some(Place(49)));
+        assert_eq!(list.locate(key(50)), None);
+        assert_eq!(list.locate(key(3)), None);
+    }
+
+    /// The list as its documentation tells it: everything kept, everything searched.
+    struct Model {
+        entries: Vec<(u64, bool)>,
+        place: usize,
+        dropped: u64,
+        suspected: Option<usize>,
+        marked: Option<u64>,
+    }
+
+    impl Model {
+        fn hint(&mut self, mode: HintMode, entries: &[(u64, bool)]) {
+            if mode != HintMode::Append {
+                self.dropped += self.entries.len() as u64;
+                self.entries.clear();
+                self.place = 0;
+                self.suspected = None;
+            }
+            let room = LIMIT - (self.entries.len() - self.place);
+            self.entries.extend(entries.iter().take(room));
+        }
+
+        fn ahead(&self, page: u64) -> impl Iterator<Item = usize> {
+            let window = self.place..(self.place + SMALL.ahead).min(self.entries.len());
+            window.filter(move |at| self.entries[*at].0 == page)
+        }
+
+        fn read(&mut self, page: u64) -> Progress {
+            let first = self.ahead(page).next();
+            if first == Some(self.place) {
+                return self.reach(self.place);
+            }
+            let confirmed = self.suspected.and_then(|suspected| {
+                let at = self.ahead(page).take(SMALL.confirm).find(|at| *at >= suspected)?;
+                (at - suspected <= SMALL.confirm).then_some(at)
+            });
+            if let Some(at) = confirmed {
+                return self.reach(at);
+            }
+            let behind = (self.place.saturating_sub(SMALL.behind)..self.place)
+                .rev()
+                .find(|at| self.entries[*at].0 == page)
+                .map(|at| self.place - at);
+            match (first.map(|at| at - self.place), behind) {
+                (Some(ahead), behind) if behind.is_none_or(|behind| ahead < behind) => {
+                    if ahead <= SMALL.near {
+                        return self.reach(self.place + ahead);
+                    }
+                    self.suspected = Some(self.place + ahead + 1);
+                    Progress::Far
+                }
+                (_, Some(_)) => Progress::Behind,
+                _ => Progress::Off,
+            }
+        }
+
+        fn reach(&mut self, at: usize) -> Progress {
+            if let Some((page, _)) = self.entries[self.place..=at].iter().rev().find(|entry| entry.1) {
+                self.marked = Some(*page);
+            }
+            self.place = at + 1;
+            self.suspected = None;
+            Progress::On(Place(self.dropped + at as u64))
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Hint(HintMode, Vec<(u64, bool)>),
+        /// Reads the entry so far ahead of the place, if there is one.
+        Next(usize),
+        Read(u64),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let pages = proptest::collection::vec((0..12u64, any::<bool>()), 0..40);
+        let mode = prop_oneof![
+            4 => Just(HintMode::Append),
+            1 => Just(HintMode::Set),
+            1 => Just(HintMode::SetFromMark),
+        ];
+        let op = prop_oneof![
+            1 => (mode, pages).prop_map(|(mode, pages)| Op::Hint(mode, pages)),
+            12 => (0..3usize).prop_map(Op::Next),
+            2 => (0..20usize).prop_map(Op::Next),
+            2 => (0..15u64).prop_map(Op::Read),
+        ];
+        proptest::collection::vec(op, 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn the_list_follows_as_the_model_does(ops in ops()) {
+            let mut list = AccessList::with_reach(LIMIT, SMALL);
+            let mut model =
+                Model { entries: Vec::new(), place: 0, dropped: 0, suspected: None, marked: None };
+            for op in ops {
+                let page = match op {
+                    Op::Hint(mode, entries) => {
+                        let hints = entries.iter().map(|(page, mark)| Entry::new(key(*page), *mark));
+                        list.hint(mode, hints, false);
+                        model.hint(mode, &entries);
+                        None
+                    }
+                    Op::Next(ahead) => model.entries.get(model.place + ahead).map(|entry| entry.0),
+                    Op::Read(page) => Some(page),
+                };
+                if let Some(page) = page {
+                    prop_assert_eq!(list.read(key(page)), model.read(page));
+                }
+                prop_assert_eq!(list.place().0, model.dropped + model.place as u64);
+                prop_assert_eq!(list.marked(), model.marked.map(key));
+                let rest: Vec<PageKey> = list.from(list.place()).map(|(_, page)| page).collect();
+                let expected: Vec<PageKey> =
+                    model.entries[model.place..].iter().map(|(page, _)| key(*page)).collect();
+                prop_assert_eq!(rest, expected);
+                prop_assert!(list.entries.len() <= LIMIT + 2 * SMALL.behind + SMALL.ahead);
+            }
+        }
+    }
+}

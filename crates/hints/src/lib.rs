@@ -1,0 +1,36 @@
+//! Known futures: what a program has said that it will read, fetched in disk order.
+//!
+//! [`AccessListEngine`] is the policy of application-directed prefetching (ATC'09): an access list, a
+//! reorder buffer as large as memory allows, gaps that are cheaper read than skipped, contention
+//! control. [`Driver`] carries out its commands on any [`PageCache`](foreseek_seam::PageCache): a kernel's in real
+//! time, a modelled one in virtual time.
+#![forbid(unsafe_code)]
+
+mod access_engine;
+mod access_list;
+mod contention;
+mod driver;
+mod header;
+mod held;
+mod infill;
+mod lookahead;
+mod objects;
+mod order;
+mod patience;
+mod pipeline;
+mod plan;
+mod regions;
+mod round;
+mod settings;
+mod stats;
+mod tour;
+mod trust;
+
+pub use access_engine::AccessListEngine;
+pub use contention::Contention;
+pub use driver::{Driver, Step, Want};
+pub use settings::{
+    GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
+    Settings, Share,
+};
+pub use stats::Stats;

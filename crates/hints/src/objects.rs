@@ -1,0 +1,7 @@
+//! The table of objects of an engine that follows access lists: the seam's, with the watched ranges of each.
+
+use crate::regions::Regions;
+
+pub(crate) use foreseek_seam::objects::{PageKey, Slot};
+
+pub(crate) type Objects = foreseek_seam::objects::Objects<Regions>;

@@ -1,0 +1,458 @@
+//! The pipelined mode of the access-list engine: fetching goes on while the application reads.
+//!
+//! Where a list is longer than a buffer, and is trusted with a whole one, a [`Tour`] takes the place
+//! of the rounds. At each read of a watched page the engine notes how far the application has come,
+//! gives back in batches what that has freed, and asks for the next few runs of the tour, so that the
+//! device always has a little to do ([`LEAD`]). It needs no thread for that. A read whose page the
+//! head has not come to yet waits until all up to there is asked for; advice blocks when the device's
+//! queue is full, so that this is also when the application is slowed down to the device's pace.
+//!
+//! The list is asked for again when less than the reach is left of it, so that the
+//! head always knows the reads of a whole way around. Contention and trust are as in rounds, judged
+//! when half a buffer was read, and when the head has come around.
+
+use crate::access_engine::{AccessListEngine, Look};
+use crate::access_list::{Place, Progress};
+use crate::objects::{PageKey, Slot};
+use crate::plan::Walk;
+use crate::settings::Mode;
+use crate::tour::{Course, Met, Tour, Way};
+use crate::trust::Verdict;
+use foreseek_seam::{Command, Commands, HintMode, RequestId};
+use foreseek_units::{PageSpan, Pages};
+use std::collections::VecDeque;
+
+/// Fetches that are kept under way while no read waits: twice what the queue of a disk holds, and half
+/// of the 128 tags of a stock block device, above which advice would block the application.
+const LEAD: u32 = 64;
+
+/// In a buffer that the lead alone could fill there are rounds.
+const SMALLEST: Pages = Pages(LEAD as u64);
+
+/// Pages of the list that the head passes at one read, at most, to keep its lead. A read costs some
+/// microseconds; to look at so many pages about one.
+const SCAN: usize = 256;
+
+/// Pages that are given back together: DONTNEED is cheaper in batches (ATC'09 section 4.5).
+const BATCH: Pages = Pages(64);
+
+/// The part of the buffer for which a tour is planned at first. Reads at random fill up to 2 % more at
+/// times than the mean, and the lead takes some too.
+const FIT: f64 = 0.95;
+
+/// By what that part is cut when it was too much, and by what it grows with each time around else.
+const FIT_CUT: f64 = 0.97;
+const FIT_GROWTH: f64 = 0.01;
+const FIT_FLOOR: f64 = 0.5;
+
+/// One part in so many of the list must have been read before it is asked for, or gone through, anew.
+const PART: usize = 16;
+
+/// How much of a list was used, since it was last judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ledger {
+    /// Since the head came around.
+    fetched: Pages,
+    used: Pages,
+    /// Since the buffer was last sized.
+    read: Pages,
+    lost: Pages,
+}
+
+/// A read that waits while commands are given.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: RequestId,
+    /// The page that it waits for, where that is still to be asked for.
+    needed: Option<usize>,
+}
+
+/// What the engine keeps for tours.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    tour: Option<Tour>,
+    waiting: Option<Waiting>,
+    ledger: Ledger,
+    /// The part of the buffer for which tours are planned.
+    fit: f64,
+    /// Something was fetched since the head last came around.
+    moved: bool,
+    /// Memory was short since the head last came around.
+    short: bool,
+    /// The tour is to be planned anew: there is another buffer, or a file cannot be fetched any more.
+    stale: bool,
+    /// Pages were lost: the next tour waits for a round that holds.
+    pub(crate) shaken: bool,
+    /// To be given back.
+    forget: VecDeque<(Slot, PageSpan)>,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            tour: None,
+            waiting: None,
+            ledger: Ledger::default(),
+            fit: FIT,
+            moved: false,
+            short: false,
+            stale: false,
+            shaken: false,
+            forget: VecDeque::new(),
+        }
+    }
+}
+
+impl Pipeline {
+    pub(crate) fn is_touring(&self) -> bool {
+        self.tour.is_some()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let forget = self.forget.iter().map(|(slot, _)| *slot);
+        self.tour.iter().flat_map(Tour::slots).chain(forget)
+    }
+
+    /// Pages are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        if let Some(tour) = &mut self.tour {
+            tour.disown(slot, span);
+        }
+    }
+
+    /// Plans anew at the next read.
+    pub(crate) fn replan(&mut self) {
+        self.stale = true;
+    }
+}
+
+/// What one read has met.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meeting {
+    /// The last entry that it reached, and its page.
+    at: Option<(Place, PageKey)>,
+    /// A page was missing.
+    missed: bool,
+    /// It is an entry that the tour has still to fetch.
+    needed: Option<Place>,
+    /// A page was missing that is not on the list.
+    strayed: Option<PageKey>,
+    lost: Pages,
+}
+
+impl AccessListEngine {
+    /// Whether a tour is to begin, or to go on with another list: it is longer than a buffer and
+    /// trusted with one.
+    pub(crate) fn may_tour(&self, walk: &Walk) -> bool {
+        let calm = !self.pipeline.shaken && self.contention.buffer() > SMALLEST;
+        self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted()
+    }
+
+    /// Whether the list is trusted with a whole buffer.
+    pub(crate) fn is_trusted(&self) -> bool {
+        let buffer = self.contention.buffer();
+        self.trust.limit(buffer) == buffer
+    }
+
+    /// The buffer, or the reach of the tour, is another now: how much is the application best asked for?
+    pub(crate) fn note_buffer(&mut self) {
+        let buffer = self.contention.buffer();
+        self.stats.buffer = buffer;
+        let (pages, reads) = match (self.settings.mode, &self.pipeline.tour) {
+            (Mode::Blocking, _) => (buffer, 0),
+            // As far as a tour looks where no page comes again.
+            (Mode::Pipelined, None) => (Pages(buffer.get().saturating_mul(2)), 0),
+            // A quarter of the reach is read before it is asked again: more would take more memory from
+            // the pages. There are no more pages than reads.
+            (Mode::Pipelined, Some(tour)) => {
+                let reads = (tour.reach() + tour.reach() / 4).max(buffer.get().saturating_mul(2));
+                let reads = reads.min(self.list.limit() as u64);
+                (Pages(reads), reads)
+            }
+        };
+        (self.stats.lookahead, self.stats.lookahead_reads) = (pages, reads);
+    }
+
+    /// Begins a tour, or goes on with one, at the entry of a read that waits. `missing`: its page is
+    /// not in memory.
+    pub(crate) fn tour_from(&mut self, look: Look, from: Place, missing: bool, out: &mut Commands) {
+        if !self.pipeline.is_touring() {
+            self.round = None;
+            self.stats.rounds += 1;
+            self.pipeline.ledger = Ledger::default();
+        }
+        self.plan_tour(from);
+        let needed = self.pipeline.tour.as_ref().filter(|_| missing).and_then(|tour| tour.missing(from));
+        self.pump(Waiting { request: look.request, needed }, out);
+    }
+
+    fn plan_tour(&mut self, from: Place) {
+        let before = self.pipeline.tour.take();
+        let begins = before.is_none();
+        let course = Course {
+            list: &self.list,
+            objects: &self.objects,
+            order: self.settings.order,
+            from,
+            head: self.head,
+            memory: self.contention.buffer().scale(self.pipeline.fit),
+        };
+        let mut tour = Tour::plan(&course, before);
+        if begins {
+            tour.adopt(self.held.clear());
+        }
+        self.pipeline.tour = Some(tour);
+        self.pipeline.stale = false;
+        self.note_buffer();
+    }
+
+    /// Goes back to rounds. What the tour holds is kept until a round needs its memory.
+    pub(crate) fn end_tour(&mut self) {
+        if let Some(tour) = self.pipeline.tour.take() {
+            self.held.take_over(tour.into_pages());
+            self.note_buffer();
+        }
+    }
+
+    /// Goes on with a read that waited for an answer which did not help.
+    pub(crate) fn tour_on(&mut self, request: RequestId, out: &mut Commands) {
+        self.pump(Waiting { request, needed: None }, out);
+    }
+
+    /// Goes on to give commands.
+    pub(crate) fn pump_on(&mut self, out: &mut Commands) {
+        if let Some(waiting) = self.pipeline.waiting.take() {
+            self.pump(waiting, out);
+        }
+    }
+
+    /// A read during a tour; the pages of it that are in memory are known.
+    pub(crate) fn toured(&mut self, look: Look, runs: Option<&[PageSpan]>, out: &mut Commands) {
+        let met = self.meet(look, runs);
+        match met.missed {
+            false => self.stats.hits += 1,
+            true => self.stats.misses += 1,
+        }
+        if self.pipeline.is_busy() || self.asked.is_some() {
+            return out.push(Command::Pass { request: look.request });
+        }
+        if self.size(met.lost) {
+            return self.go_ashore(look, met, out);
+        }
+        if let Some(page) = met.strayed {
+            self.stats.strays += 1;
+            if self.trust.may_act() && self.patience.may_ask() {
+                if let Some(mut tour) = self.pipeline.tour.take() {
+                    self.judge_tour(&mut tour, false);
+                    self.pipeline.tour = Some(tour);
+                }
+                return self.ask(look, page, None, out);
+            }
+        }
+        if let Some((at, page)) = met.at
+            && self.is_running_short()
+        {
+            return self.ask_on(look, page, at, met.needed == Some(at), out);
+        }
+        if let Some((at, _)) = met.at.filter(|_| self.pipeline.stale) {
+            self.plan_tour(at);
+        }
+        let needed = met.needed.and_then(|at| self.pipeline.tour.as_ref()?.missing(at));
+        self.pump(Waiting { request: look.request, needed }, out);
+    }
+
+    /// Pages of the tour are lost, and nobody knows which others. Rounds need their pages for a shorter
+    /// time, and fetch again what may have gone.
+    fn go_ashore(&mut self, look: Look, met: Meeting, out: &mut Commands) {
+        self.end_tour();
+        self.doubtful = true;
+        self.pipeline.shaken = true;
+        match met.at {
+            Some((at, page)) if self.trust.may_act() => self.begin(look, page, at, out),
+            _ => self.pass(look.request, None, out),
+        }
+    }
+
+    /// Notes the pages of a read.
+    fn meet(&mut self, look: Look, mut runs: Option<&[PageSpan]>) -> Meeting {
+        let mut met = Meeting::default();
+        for page in look.span.iter() {
+            let Some(key) = PageKey::new(look.slot, page) else { break };
+            while let Some([run, rest @ ..]) = runs
+                && run.end <= page
+            {
+                runs = Some(rest);
+            }
+            let known = runs.map(|runs| runs.first().is_some_and(|run| run.contains(page)));
+            let progress = self.list.read(key);
+            self.last = Some(key);
+            let Progress::On(at) = progress else {
+                if known == Some(false) {
+                    met.missed = true;
+                    met.strayed = met.strayed.or(Some(key).filter(|_| progress == Progress::Off));
+                }
+                continue;
+            };
+            if self.pipeline.tour.as_ref().is_none_or(|tour| !tour.covers(at)) {
+                self.plan_tour(at);
+            }
+            let Some(tour) = &mut self.pipeline.tour else { break };
+            let kind = tour.read(at, known.unwrap_or(true));
+            met.at = Some((at, key));
+            match kind {
+                Met::First => {
+                    self.stats.used += Pages(1);
+                    self.pipeline.ledger.used += Pages(1);
+                    self.pipeline.ledger.read += Pages(1);
+                }
+                Met::Again => {}
+                Met::Gone => {
+                    met.lost += Pages(1);
+                    met.missed = true;
+                }
+                // Where the cache does not tell, the own account must do.
+                Met::Other if known != Some(true) => {
+                    met.needed = met.needed.or(Some(at));
+                    met.missed = true;
+                }
+                Met::Other => {}
+            }
+        }
+        met
+    }
+
+    /// Sizes the buffer by what was read and lost. Answers whether there is contention.
+    fn size(&mut self, lost: Pages) -> bool {
+        self.stats.evicted += lost;
+        let ledger = &mut self.pipeline.ledger;
+        ledger.lost += lost;
+        let buffer = self.contention.buffer();
+        let contention = !lost.is_zero() && self.contention.is_contention(ledger.lost, buffer);
+        if contention {
+            self.contention.evicted();
+        } else if ledger.read >= buffer / 2 {
+            self.contention.consumed(ledger.read, ledger.lost, ledger.read + ledger.lost);
+        } else {
+            return false;
+        }
+        (ledger.read, ledger.lost) = (Pages::ZERO, Pages::ZERO);
+        self.note_buffer();
+        self.pipeline.stale |= self.contention.buffer() != buffer;
+        contention
+    }
+
+    /// Whether the list should be longer.
+    fn is_running_short(&mut self) -> bool {
+        let Some(tour) = &self.pipeline.tour else { return false };
+        let left = self.list.end().since(self.list.place()) as u64;
+        let more = !self.list.is_complete() && self.list.room(HintMode::Set) > 0;
+        // Not at every read, where the application never has enough.
+        let due = tour.passed() >= tour.length() / PART;
+        more && due && left < tour.reach() && self.patience.may_ask()
+    }
+
+    /// Judges the list: what was fetched of it against what was read.
+    fn judge_tour(&mut self, tour: &mut Tour, consumed: bool) {
+        let ledger = &mut self.pipeline.ledger;
+        // What is still wanted and not read yet is not wasted, nor what memory was short for.
+        ledger.fetched -= tour.take_withdrawn();
+        let unread = tour.unread().min(ledger.fetched);
+        let buffer = self.contention.buffer();
+        if self.trust.judge(ledger.fetched - unread, ledger.used, consumed, buffer) == Verdict::Wasted {
+            self.stats.wasted_rounds += 1;
+        }
+        (ledger.fetched, ledger.used) = (unread, Pages::ZERO);
+    }
+
+    /// Asks for the next runs of the tour, until the page that a read waits for is among them and the
+    /// device has its lead, or the memory is full.
+    fn pump(&mut self, waiting: Waiting, out: &mut Commands) {
+        self.pipeline.waiting = None;
+        let mut needed = waiting.needed;
+        while let Some(mut tour) = self.pipeline.tour.take() {
+            let room = self.give_back(&mut tour, out);
+            needed = needed.filter(|stop| tour.lacks(*stop));
+            let due = needed.is_some() || tour.under_way() < LEAD;
+            let goes_on = room && due && self.step(&mut tour, needed, out);
+            self.pipeline.tour = Some(tour);
+            if !room {
+                self.pipeline.waiting = Some(Waiting { request: waiting.request, needed });
+                return;
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        if let (Some(_), Some(tour)) = (needed, &mut self.pipeline.tour) {
+            tour.passes();
+        }
+        out.push(Command::Pass { request: waiting.request });
+    }
+
+    /// Gives back what is ready. Answers whether there is room for a fetch and the read besides.
+    fn give_back(&mut self, tour: &mut Tour, out: &mut Commands) -> bool {
+        let buffer = self.contention.buffer();
+        let batch = if tour.memory() < buffer { BATCH.min(buffer / 16) } else { Pages(1) };
+        if self.pipeline.forget.is_empty() {
+            self.pipeline.forget.extend(tour.drops(batch, &self.objects, self.settings.order));
+        }
+        while out.room() > 2
+            && let Some((slot, range)) = self.pipeline.forget.pop_front()
+        {
+            self.stats.forgotten += range.len();
+            out.push(Command::Forget { object: self.objects.id(slot), range });
+        }
+        out.room() > 2
+    }
+
+    /// One move of the head. Answers whether there may be another.
+    fn step(&mut self, tour: &mut Tour, needed: Option<usize>, out: &mut Commands) -> bool {
+        let most = self.contention.buffer() - tour.memory();
+        if most.is_zero() {
+            if tour.relieve(needed.is_some()) {
+                return true;
+            }
+            // What is given back while it is on its way leaves no room yet.
+            if needed.is_none() || tour.memory() > tour.held() {
+                return false;
+            }
+            self.pipeline.short = true;
+            self.pipeline.fit = (self.pipeline.fit * FIT_CUT).max(FIT_FLOOR);
+            return tour.shorten();
+        }
+        let way = Way {
+            objects: &self.objects,
+            order: self.settings.order,
+            most,
+            scan: if needed.is_some() { usize::MAX } else { SCAN },
+            needed,
+        };
+        let advance = tour.advance(&way);
+        if advance.around {
+            self.come_around(tour);
+        }
+        let Some(run) = advance.run else { return needed.is_some() && advance.around };
+        self.pipeline.ledger.fetched += run.wanted;
+        self.pipeline.moved = true;
+        self.fetch(run, out);
+        true
+    }
+
+    /// The head begins anew at the lowest page.
+    fn come_around(&mut self, tour: &mut Tour) {
+        if !std::mem::take(&mut self.pipeline.moved) {
+            return;
+        }
+        self.stats.rounds += 1;
+        if !std::mem::take(&mut self.pipeline.short) {
+            self.pipeline.fit = (self.pipeline.fit + FIT_GROWTH).min(1.0);
+        }
+        self.judge_tour(tour, true);
+        // What was reckoned with is some time ago.
+        self.pipeline.stale |= tour.passed() >= tour.length() / PART;
+    }
+}

@@ -1,0 +1,864 @@
+//! The endless pass of the pipelined mode: which pages to fetch as the head comes by, which to keep.
+//!
+//! A *round* fills the memory, and then waits until all of it was read: averaged over the pass and
+//! over the reading, half of the memory lies empty. A *tour* is one C-LOOK pass (ATC'09 section 3.1)
+//! without an end. The head goes around over the pages of the list in disk order. A page that was
+//! read and will not be needed before the head comes by again is given back at once, and its memory
+//! goes to pages ahead of the head, whose reads lie further in the future than a round could reach.
+//!
+//! Let the application make `reach` reads while the head goes around once. Then two rules suffice, and
+//! no read waits for more than the head's next step:
+//!
+//! - a page that the head comes to is *wanted* if its next read is less than `reach` reads away;
+//! - a page that was read is *kept* if its next read comes before the head does: if it is less than
+//!   `reach` times that part of the way around that the head has yet to go to it.
+//!
+//! So a page at a part `a` of the way behind the head holds reads up to `reach * (1 - a)` away, and the
+//! memory that the tour takes is the mean, over the list's next `reach` entries, of how many distinct
+//! pages come up to there. [`Tour::plan`] walks the list until this mean is the memory, where a round's
+//! walk would stop when the number itself is. For reads at random all over a file of twice the memory
+//! that is 1.6 file lengths instead of 0.7: 2.3 times as much of the list for one pass.
+//!
+//! In the first time around the application waits, so that the head comes by again when no more
+//! than the part of `reach` that it has done by then was read: only so much is wanted.
+//!
+//! The arithmetic is for reads that are spread evenly. Others may need more memory than was reckoned;
+//! then [`Tour::shorten`] gives back what is needed last, and the engine plans with less.
+//!
+//! Limits: the way of the head is measured in pages of the list, not in time, which is right where
+//! passing over a page takes as long as reading it or where there are as many of one everywhere as of
+//! the other.
+
+use crate::access_list::{AccessList, Place};
+use crate::held::join;
+use crate::objects::{Objects, PageKey, Slot};
+use crate::order::Spot;
+use crate::plan::{FETCH_LIMIT, Run};
+use crate::settings::Order;
+use foreseek_units::{PageSpan, Pages, Span};
+use std::collections::VecDeque;
+
+/// No entry, no page.
+const NONE: u32 = u32::MAX;
+
+/// A device may finish requests in another order than that in which they were made, within its queue.
+/// The queue of a disk holds 32.
+const OUT_OF_ORDER: u32 = 32;
+
+/// So many requests a block device of today queues at most (`nr_requests` is 64 to 256 but where somebody
+/// set it higher): advice to fetch more waits, so that what was asked for before them has come.
+const QUEUE: u32 = 256;
+
+/// By what it looks less far ahead where memory is short. A little, as it takes a whole time around to
+/// look as far again.
+const SHORTER: f64 = 15.0 / 16.0;
+
+/// When memory is full, pages are given back that are needed so many times later than the head comes
+/// by again, then those that are needed less late, until a part of them has gone.
+const SLACKS: [f64; 6] = [8.0, 4.0, 2.0, 1.5, 1.2, 1.0];
+
+/// That part: each time costs a walk over all pages of the list.
+const RELIEF: u64 = 16;
+
+/// One part in so many of the list is read before another such walk, where one has gained little.
+const STALE: usize = 128;
+
+/// That part: 128 requests, which a stock block device takes before advice blocks, are about as much
+/// of a way around in which some thousand pages are fetched.
+const LAG: u64 = 16;
+
+/// Reads that come next are wanted in any case: those of one large page of a database, and some more.
+const NEAR: u64 = 64;
+
+/// A reach beyond every list: all of the list that there is. It can be multiplied with any number of
+/// pages that a list has.
+const BEYOND: u64 = 1 << 32;
+
+/// A page of the list.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    page: PageKey,
+    /// The next entry for it.
+    next: u32,
+    state: State,
+}
+
+/// In one word: the number of the fetch that brought it, and whether it was read since. Zero: not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State(u32);
+
+impl State {
+    const ABSENT: Self = Self(0);
+    const READ: u32 = 1 << 31;
+
+    fn fetched(number: u32) -> Self {
+        Self((number & !Self::READ).max(1))
+    }
+
+    fn is_held(self) -> bool {
+        self != Self::ABSENT
+    }
+
+    fn is_read(self) -> bool {
+        self.0 & Self::READ != 0
+    }
+
+    fn number(self) -> u32 {
+        self.0 & !Self::READ
+    }
+}
+
+/// An entry of the list: its page, and the next entry for the same.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    stop: u32,
+    next: u32,
+}
+
+/// What a read is to the tour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// Its page is held and was read for the first time since it was fetched.
+    First,
+    /// Its page is held and was read before.
+    Again,
+    /// Its page was fetched and is gone.
+    Gone,
+    /// Its page was not fetched yet, or is none that the tour fetches.
+    Other,
+}
+
+/// The state of the pass.
+#[derive(Debug)]
+pub(crate) struct Tour {
+    /// The place of the first entry.
+    base: Place,
+    steps: Vec<Step>,
+    /// Every page of them that can be fetched, in disk order.
+    stops: Vec<Stop>,
+    /// The entry that is being read.
+    here: usize,
+    /// The stop that the head comes to next.
+    head: usize,
+    /// How many entries ahead reads are wanted now.
+    reach: f64,
+    /// Where that climbs to, and by how much with each stop.
+    summit: u64,
+    climb: f64,
+    held: Pages,
+    unread: Pages,
+    /// Pages that are on the list and not held.
+    lacking: usize,
+    /// From which entry on it may pay to look for pages that need not be held.
+    relieved: usize,
+    /// Fetches so far, the last of them that a read has waited for, and the last of which it is certain
+    /// that nothing up to it is on its way.
+    fetches: u32,
+    arrived: u32,
+    settled: u32,
+    /// The fetch that the present read waits for, and the same with certainty.
+    awaited: (u32, u32),
+    /// How many stops the head has passed since the beginning, and how many it had at each fetch that
+    /// may be under way.
+    passed: u64,
+    issued: VecDeque<(u32, u64)>,
+    /// To be given back, with the fetch that brought it; 0: it was there before.
+    drops: Vec<(PageKey, u32)>,
+    /// Given back unread for want of memory, since this was last asked.
+    withdrawn: Pages,
+}
+
+/// What a tour is planned from.
+pub(crate) struct Course<'a> {
+    pub(crate) list: &'a AccessList,
+    pub(crate) objects: &'a Objects,
+    pub(crate) order: Order,
+    /// The entry that is being read.
+    pub(crate) from: Place,
+    /// Where the head is.
+    pub(crate) head: Option<Spot>,
+    /// How much memory is to be used.
+    pub(crate) memory: Pages,
+}
+
+impl Tour {
+    /// A tour that begins, or `before` gone on along a list that was extended or replaced. What that one
+    /// holds and this one does not need is given back.
+    pub(crate) fn plan(course: &Course<'_>, before: Option<Self>) -> Self {
+        let begins = before.is_none();
+        let mut tour = before.unwrap_or_else(Self::new);
+        tour.renumber();
+        // A list is long, and the memory that this takes is taken from pages: not twice at a time.
+        tour.steps = Vec::new();
+        let (steps, stops) = chart(course);
+        let old = std::mem::replace(&mut tour.stops, stops);
+        tour.base = course.from;
+        tour.steps = steps;
+        (tour.here, tour.relieved) = (0, 0);
+        let mut summit = reach(&tour.steps, &tour.stops, course.list.is_complete(), course.memory);
+        let spot = |page| Spot::of(course.objects, course.order, page);
+        tour.head = course.head.map_or(0, |head| tour.stops.partition_point(|stop| spot(stop.page) < head));
+        tour.head %= tour.stops.len().max(1);
+        tour.take_over(&old, spot);
+        if begins {
+            summit = tour.first_time_around(summit, course.memory);
+        }
+        tour.aim(summit);
+        tour
+    }
+
+    /// How far to look at the end of the first time around, so that what is wanted in it fits. Where
+    /// reads are spread evenly that is as far as ever.
+    fn first_time_around(&self, summit: u64, memory: Pages) -> u64 {
+        let all = self.stops.len() as f64;
+        let (after, before) = self.stops.split_at(self.head);
+        let fits = |summit: u64| {
+            let within = |at: usize| (summit as f64 * at as f64 / all).max(NEAR as f64) as u64;
+            let way = (0..).zip(before.iter().chain(after));
+            Pages(way.filter(|(at, stop)| self.away(**stop) < within(*at)).count() as u64) <= memory
+        };
+        let (mut most, mut least) = (summit, 0);
+        while !fits(most) && most - least > most / 16 {
+            let half = least + (most - least) / 2;
+            if fits(half) { least = half } else { most = half }
+        }
+        if fits(most) { most } else { least }
+    }
+
+    fn new() -> Self {
+        Self {
+            base: Place::default(),
+            steps: Vec::new(),
+            stops: Vec::new(),
+            here: 0,
+            head: 0,
+            reach: 0.0,
+            summit: 0,
+            climb: 0.0,
+            held: Pages::ZERO,
+            unread: Pages::ZERO,
+            lacking: 0,
+            relieved: 0,
+            fetches: 0,
+            arrived: 0,
+            settled: 0,
+            awaited: (0, 0),
+            passed: 0,
+            issued: VecDeque::new(),
+            drops: Vec::new(),
+            withdrawn: Pages::ZERO,
+        }
+    }
+
+    /// Begins to count fetches anew before their number becomes too large for a [`State`].
+    fn renumber(&mut self) {
+        if self.fetches < State::READ / 2 {
+            return;
+        }
+        for stop in self.stops.iter_mut().filter(|stop| stop.state.is_held()) {
+            stop.state = State(stop.state.0 & State::READ | 1);
+        }
+        self.drops.iter_mut().for_each(|(_, fetch)| *fetch = 0);
+        (self.fetches, self.arrived, self.settled, self.awaited) = (1, 1, 0, (1, 0));
+        self.issued.clear();
+    }
+
+    /// Looks so far ahead from now on: less at once, more step by step during one time around.
+    fn aim(&mut self, summit: u64) {
+        let all = self.stops.len().max(1) as f64;
+        let more = summit as f64 - self.reach;
+        // A climb that is under way goes on to its end in its time, but for the last half.
+        let left = if self.climb > 0.0 { (self.summit as f64 - self.reach) / self.climb } else { all };
+        self.summit = summit;
+        self.reach = self.reach.min(summit as f64);
+        self.climb = if more > 0.0 { more / left.clamp(all / 2.0, all) } else { 0.0 };
+    }
+
+    /// Marks the stops that were held before; the others that were are given back.
+    fn take_over(&mut self, old: &[Stop], spot: impl Fn(PageKey) -> Spot) {
+        (self.held, self.unread, self.lacking) = (Pages::ZERO, Pages::ZERO, self.stops.len());
+        for stop in old.iter().filter(|stop| stop.state.is_held()) {
+            match find(&self.stops, &spot, stop.page) {
+                Some(at) => self.take(at, stop.state),
+                None => self.drops.push((stop.page, stop.state.number())),
+            }
+        }
+    }
+
+    /// Pages that were in memory before the tour began: they are held from now on, or given back.
+    pub(crate) fn adopt(&mut self, pages: impl Iterator<Item = PageKey>) {
+        let mut pages: Vec<PageKey> = pages.collect();
+        pages.sort_unstable();
+        let mut needed = vec![false; pages.len()];
+        for at in 0..self.stops.len() {
+            if let Ok(found) = pages.binary_search(&self.stops[at].page) {
+                needed[found] = true;
+                self.take(at, State::fetched(self.fetches));
+            }
+        }
+        let rest = pages.into_iter().zip(needed).filter(|(_, needed)| !needed);
+        self.drops.extend(rest.map(|(page, _)| (page, 0)));
+    }
+
+    /// How much memory is taken, by pages on their way as well.
+    pub(crate) fn memory(&self) -> Pages {
+        self.held + Pages(self.drops.len() as u64)
+    }
+
+    /// How much of that is to be kept.
+    pub(crate) fn held(&self) -> Pages {
+        self.held
+    }
+
+    /// Pages that were fetched and not read yet.
+    pub(crate) fn unread(&self) -> Pages {
+        self.unread
+    }
+
+    /// How many entries ahead it looks.
+    pub(crate) fn reach(&self) -> u64 {
+        self.summit
+    }
+
+    /// Pages that were given back unread though they are on the list, since this was last asked.
+    pub(crate) fn take_withdrawn(&mut self) -> Pages {
+        std::mem::take(&mut self.withdrawn)
+    }
+
+    /// How many entries it knows, from where it was planned on.
+    pub(crate) fn length(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// How many of them have been read.
+    pub(crate) fn passed(&self) -> usize {
+        self.here
+    }
+
+    /// How many fetches are likely to be under way.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.fetches.saturating_sub(self.arrived)
+    }
+
+    /// Whether an entry is one that it knows.
+    pub(crate) fn covers(&self, place: Place) -> bool {
+        place >= self.base && place.since(self.base) < self.steps.len()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let drops = self.drops.iter().map(|(page, _)| page.slot());
+        self.stops.iter().map(|stop| stop.page.slot()).chain(drops)
+    }
+
+    /// A read has come to this entry, and its page is in the page cache or not. The entries before it
+    /// are over.
+    pub(crate) fn read(&mut self, place: Place, resident: bool) -> Met {
+        // The read before this one has returned, and so what it waited for has come.
+        self.arrived = self.arrived.max(self.awaited.0);
+        self.settled = self.settled.max(self.awaited.1).max(self.fetches.saturating_sub(QUEUE));
+        let arrived = self.arrived;
+        self.issued.retain(|(fetch, _)| *fetch > arrived);
+        let at = place.since(self.base).min(self.steps.len());
+        while self.here < at {
+            let step = self.steps[self.here];
+            self.here += 1;
+            if step.stop != NONE {
+                self.stops[step.stop as usize].next = step.next;
+                if step.next == NONE {
+                    self.end_with(step.stop as usize);
+                }
+            }
+        }
+        let Some(stop) = self.steps.get(at).and_then(|step| self.stops.get_mut(step.stop as usize)) else {
+            return Met::Other;
+        };
+        let state = stop.state;
+        if !state.is_held() {
+            return Met::Other;
+        }
+        if !resident {
+            self.lose(self.steps[at].stop as usize);
+            return Met::Gone;
+        }
+        self.awaited = (state.number(), state.number().saturating_sub(OUT_OF_ORDER));
+        if state.is_read() {
+            return Met::Again;
+        }
+        stop.state = State(state.0 | State::READ);
+        self.unread -= Pages(1);
+        Met::First
+    }
+
+    /// The present read fetches its page by itself: what was asked for before it comes before it.
+    pub(crate) fn passes(&mut self) {
+        self.awaited = (self.fetches, self.fetches);
+    }
+
+    /// The stop of an entry, if its page is not held.
+    pub(crate) fn missing(&self, place: Place) -> Option<usize> {
+        let step = self.steps.get(place.since(self.base))?;
+        let stop = self.stops.get(step.stop as usize)?;
+        (!stop.state.is_held()).then_some(step.stop as usize)
+    }
+
+    /// Whether a stop is still to be fetched.
+    pub(crate) fn lacks(&self, stop: usize) -> bool {
+        self.stops.get(stop).is_some_and(|stop| !stop.state.is_held())
+    }
+
+    /// Moves the head on, over at most `scan` pages of the list, up to the end of a run of wanted ones
+    /// that lie together; `needed` is wanted in any case.
+    pub(crate) fn advance(&mut self, way: &Way<'_>) -> Advance {
+        let mut step = Advance { run: None, around: false };
+        let scan = if self.lacking == 0 { 0 } else { way.scan.min(self.stops.len()) };
+        for _ in 0..scan {
+            let at = self.head;
+            let stop = self.stops[at];
+            let wanted = !stop.state.is_held() && (way.needed == Some(at) || self.wants(stop));
+            let spot = Spot::of(way.objects, way.order, stop.page);
+            match &mut step.run {
+                Some(run) if wanted && way.joins(run, stop.page, spot) => {
+                    run.span.end = run.span.end.next();
+                    run.wanted += Pages(1);
+                    run.end = spot.after(Pages(1));
+                }
+                Some(_) => break,
+                None if wanted => {
+                    let (slot, span) = (stop.page.slot(), Span::at(stop.page.page(), Pages(1)));
+                    step.run = Some(Run { slot, span, wanted: Pages(1), end: spot.after(Pages(1)) });
+                    self.fetches += 1;
+                }
+                None => {}
+            }
+            if wanted {
+                self.take(at, State::fetched(self.fetches));
+            }
+            self.reach = (self.reach + self.climb).min(self.summit as f64);
+            self.passed += 1;
+            self.head += 1;
+            if self.head == self.stops.len() {
+                self.head = 0;
+                step.around = true;
+                break;
+            }
+        }
+        if step.run.is_some() {
+            self.issued.push_back((self.fetches, self.passed));
+            self.issued.drain(..self.issued.len().saturating_sub(QUEUE as usize));
+        }
+        step
+    }
+
+    /// A page that the list has is held from now on.
+    fn take(&mut self, at: usize, state: State) {
+        self.stops[at].state = state;
+        self.lacking -= usize::from(self.stops[at].next != NONE);
+        self.held += Pages(1);
+        self.unread += Pages(u64::from(!state.is_read()));
+    }
+
+    /// Whether the head is to fetch a page that is not held.
+    fn wants(&self, stop: Stop) -> bool {
+        let all = self.stops.len() as f64;
+        let within = (self.reach * (1.0 + self.lag() as f64 / all)) as u64;
+        self.away(stop) < within.max(NEAR)
+    }
+
+    /// How many entries lie between here and a page's next one; very many where there is none.
+    fn away(&self, stop: Stop) -> u64 {
+        match stop.next {
+            NONE => u64::MAX,
+            next => u64::from(next).saturating_sub(self.here as u64),
+        }
+    }
+
+    /// Whether a held page is needed before the head comes by again.
+    fn keeps(&self, at: usize, slack: f64) -> bool {
+        let stop = self.stops[at];
+        let all = self.stops.len();
+        let ahead = if at >= self.head { at - self.head } else { at + all - self.head };
+        if self.away(stop) < NEAR {
+            return true;
+        }
+        let before = slack * self.reach * (ahead as u64 + 1 + self.lag()) as f64;
+        self.away(stop) as f64 * (all as f64) < before
+    }
+
+    /// How many stops lie between the head and what has come from the device, as far as reads have shown:
+    /// while one waits for long they show nothing, so it is at most a part of the way around.
+    fn lag(&self) -> u64 {
+        let lag = self.issued.front().map_or(0, |(_, passed)| self.passed - passed);
+        lag.min(self.stops.len() as u64 / LAG)
+    }
+
+    /// Gives a page back where it is not kept.
+    fn settle_one(&mut self, at: usize, slack: f64) {
+        let state = self.stops[at].state;
+        if state.is_held() && !self.keeps(at, slack) {
+            let withdrawn = !state.is_read() && self.stops[at].next != NONE;
+            self.withdrawn += Pages(u64::from(withdrawn));
+            self.drops.push((self.stops[at].page, state.number()));
+            self.lose(at);
+        }
+    }
+
+    /// A page is not on the list any more. One that was passed over without having been read may still
+    /// be, where the application is not quite where it seems: it is given back when memory is needed.
+    fn end_with(&mut self, at: usize) {
+        let state = self.stops[at].state;
+        if state.is_read() {
+            self.settle_one(at, 1.0);
+        } else if !state.is_held() {
+            self.lacking -= 1;
+        }
+    }
+
+    fn settle(&mut self, slack: f64) {
+        (0..self.stops.len()).for_each(|at| self.settle_one(at, slack));
+    }
+
+    /// Memory is full: gives back pages that need not be kept, those needed last first. Answers whether
+    /// there were any. Where there were few the last time it does not look again before some more was
+    /// read, unless that is `pressing`.
+    pub(crate) fn relieve(&mut self, pressing: bool) -> bool {
+        if self.here < self.relieved && !pressing {
+            return false;
+        }
+        let (held, enough) = (self.held, self.held - self.held / RELIEF);
+        for slack in SLACKS {
+            self.settle(slack);
+            if self.held < enough {
+                return true;
+            }
+        }
+        self.relieved = self.here + self.steps.len() / STALE;
+        self.held < held
+    }
+
+    /// A page is held no longer.
+    fn lose(&mut self, at: usize) {
+        let state = std::mem::replace(&mut self.stops[at].state, State::ABSENT);
+        self.lacking += usize::from(state.is_held() && self.stops[at].next != NONE);
+        self.held -= Pages(u64::from(state.is_held()));
+        self.unread -= Pages(u64::from(state.is_held() && !state.is_read()));
+    }
+
+    /// Memory is short, though nothing is held that need not be: looks less far ahead, until that gives
+    /// something back. Answers whether it did.
+    pub(crate) fn shorten(&mut self) -> bool {
+        let before = self.held;
+        while self.reach >= 1.0 && self.held == before {
+            self.reach = self.reach.min(self.steps.len() as f64) * SHORTER;
+            self.settle(1.0);
+        }
+        self.aim(self.reach as u64);
+        self.held < before
+    }
+
+    /// Pages of this object are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        for at in 0..self.stops.len() {
+            let page = self.stops[at].page;
+            if page.slot() == slot && span.contains(page.page()) {
+                self.lose(at);
+            }
+        }
+    }
+
+    /// Takes out what is to be given back, if it is at least `batch` pages: those that have arrived, as
+    /// a kernel keeps what is on its way, and were not fetched anew meanwhile.
+    pub(crate) fn drops(&mut self, batch: Pages, objects: &Objects, order: Order) -> Vec<(Slot, PageSpan)> {
+        if Pages(self.drops.len() as u64) < batch {
+            return Vec::new();
+        }
+        let settled = self.settled.max(self.fetches.saturating_sub(QUEUE));
+        let spot = |page: PageKey| Spot::of(objects, order, page);
+        let stops = &self.stops;
+        let is_held = |page| find(stops, spot, page).is_some_and(|at| stops[at].state.is_held());
+        let mut given = Vec::new();
+        self.drops.retain(|(page, fetch)| {
+            let has_arrived = *fetch <= settled;
+            if has_arrived && !is_held(*page) {
+                given.push(one(*page));
+            }
+            !has_arrived
+        });
+        join(given)
+    }
+
+    /// Every page that it holds, at its end.
+    pub(crate) fn into_pages(self) -> impl Iterator<Item = PageKey> {
+        let held = self.stops.into_iter().filter(|stop| stop.state.is_held()).map(|stop| stop.page);
+        held.chain(self.drops.into_iter().map(|(page, _)| page))
+    }
+}
+
+/// A page as a span.
+fn one(page: PageKey) -> (Slot, PageSpan) {
+    (page.slot(), Span::at(page.page(), Pages(1)))
+}
+
+/// How the head may move.
+pub(crate) struct Way<'a> {
+    pub(crate) objects: &'a Objects,
+    pub(crate) order: Order,
+    /// The longest run.
+    pub(crate) most: Pages,
+    /// Over how many pages of the list.
+    pub(crate) scan: usize,
+    /// The page that a read waits for.
+    pub(crate) needed: Option<usize>,
+}
+
+impl Way<'_> {
+    /// Whether a page lies right behind a run and there is room for it.
+    fn joins(&self, run: &Run, page: PageKey, spot: Spot) -> bool {
+        page.slot() == run.slot
+            && page.page() == run.span.end
+            && spot == run.end
+            && run.span.len() < FETCH_LIMIT.min(self.most)
+    }
+}
+
+/// What a move of the head gives.
+pub(crate) struct Advance {
+    /// What is to be fetched.
+    pub(crate) run: Option<Run>,
+    /// The head has come around.
+    pub(crate) around: bool,
+}
+
+/// An entry while entries are sorted: where its page lies, in halves so that it takes 12 bytes and not
+/// 16, and its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Placed {
+    spot: [u32; 2],
+    entry: u32,
+}
+
+/// The list as entries with the next one for the same page, and the pages in disk order.
+fn chart(course: &Course<'_>) -> (Vec<Step>, Vec<Stop>) {
+    let length = course.list.end().since(course.from);
+    let mut steps = Vec::with_capacity(length);
+    let mut reads: Vec<Placed> = Vec::with_capacity(length);
+    for (entry, (_, page)) in (0..NONE).zip(course.list.from(course.from)) {
+        steps.push(Step { stop: NONE, next: NONE });
+        if course.objects.get(page.slot()).can_fetch(page.page()) {
+            reads.push(Placed { spot: Spot::of(course.objects, course.order, page).halves(), entry });
+        }
+    }
+    reads.sort_unstable();
+    let page = |read: &Placed| course.list.page(course.from.plus(read.entry as usize));
+    let mut stops = Vec::with_capacity(reads.chunk_by(|a, b| a.spot == b.spot).count());
+    for together in reads.chunk_by_mut(|a, b| a.spot == b.spot) {
+        // Files may share blocks, and addresses of two devices may be the same.
+        if together.iter().any(|read| page(read) != page(&together[0])) {
+            together.sort_unstable_by_key(|read| (page(read), read.entry));
+        }
+        for reads in together.chunk_by(|a, b| page(a) == page(b)) {
+            for (at, read) in reads.iter().enumerate() {
+                let next = reads.get(at + 1).map_or(NONE, |next| next.entry);
+                steps[read.entry as usize] = Step { stop: stops.len() as u32, next };
+            }
+            stops.extend(page(&reads[0]).map(|page| Stop {
+                page,
+                next: reads[0].entry,
+                state: State::ABSENT,
+            }));
+        }
+    }
+    (steps, stops)
+}
+
+/// Where a page is among stops in disk order.
+fn find(stops: &[Stop], spot: impl Fn(PageKey) -> Spot, page: PageKey) -> Option<usize> {
+    let here = spot(page);
+    let from = stops.partition_point(|stop| spot(stop.page) < here);
+    let same = stops[from..].iter().take_while(|stop| spot(stop.page) == here);
+    same.into_iter().position(|stop| stop.page == page).map(|at| from + at)
+}
+
+/// Over how many entries the mean number of distinct pages from the first on is `memory`.
+fn reach(steps: &[Step], stops: &[Stop], complete: bool, memory: Pages) -> u64 {
+    let (mut distinct, mut sum) = (0, 0);
+    for (at, step) in (0..).zip(steps) {
+        distinct += u64::from(stops.get(step.stop as usize).is_some_and(|stop| u64::from(stop.next) == at));
+        sum += distinct;
+        if distinct > memory.get() && sum >= memory.get() * (at + 1) {
+            return at + 1;
+        }
+    }
+    let told = steps.len() as u64;
+    if !complete {
+        return told;
+    }
+    // Nothing comes after: as if all that is to be read were read again and again.
+    let missing = (memory.get() * told).saturating_sub(sum);
+    distinct
+        .checked_sub(memory.get())
+        .and_then(|more| missing.checked_div(more))
+        .map_or(BEYOND, |more| (told + more).min(BEYOND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access_list::Entry;
+    use foreseek_seam::{Extent, HintMode, ObjectId};
+    use foreseek_units::{Bytes, Lba, PageIndex};
+    use proptest::prelude::*;
+
+    /// Two files of 1000 pages; the second shares its first 100 blocks with the end of the first.
+    struct Files {
+        objects: Objects,
+        slots: [Slot; 2],
+    }
+
+    impl Files {
+        fn new() -> Self {
+            let mut objects = Objects::new();
+            let slots = [1, 2].map(|id| objects.intern(ObjectId(id)).expect("room"));
+            for (slot, lba) in slots.into_iter().zip([8000, 8000 + 900 * 8]) {
+                objects.get_mut(slot).place(&[Extent {
+                    page: PageIndex(0),
+                    pages: Pages(1000),
+                    lba: Lba(lba),
+                }]);
+                objects.get_mut(slot).length = Some(Bytes::mib(4));
+            }
+            Self { objects, slots }
+        }
+
+        fn page(&self, page: u64) -> PageKey {
+            PageKey::new(self.slots[(page / 1000) as usize % 2], PageIndex(page % 1000)).expect("small")
+        }
+
+        fn list(&self, pages: &[u64], complete: bool) -> AccessList {
+            let mut list = AccessList::new(1 << 20);
+            let entries = pages.iter().map(|page| Entry::new(self.page(*page), false));
+            list.hint(HintMode::Set, entries, complete);
+            list
+        }
+
+        fn plan(&self, list: &AccessList, from: Place, memory: u64, before: Option<Tour>) -> Tour {
+            let (objects, order, head) = (&self.objects, Order::Disk, None);
+            Tour::plan(&Course { list, objects, order, from, head, memory: Pages(memory) }, before)
+        }
+
+        fn way(&self, most: Pages, needed: Option<usize>) -> Way<'_> {
+            Way { objects: &self.objects, order: Order::Disk, most, scan: usize::MAX, needed }
+        }
+    }
+
+    /// Counts anew what the tour keeps count of.
+    fn check(tour: &Tour) {
+        let held: Vec<&Stop> = tour.stops.iter().filter(|stop| stop.state.is_held()).collect();
+        assert_eq!(tour.held, Pages(held.len() as u64));
+        assert_eq!(tour.unread, Pages(held.iter().filter(|stop| !stop.state.is_read()).count() as u64));
+        let lacking = tour.stops.iter().filter(|stop| !stop.state.is_held() && stop.next != NONE);
+        assert_eq!(tour.lacking, lacking.count());
+        let next =
+            |at: usize| (tour.here..tour.steps.len()).find(|step| tour.steps[*step].stop as usize == at);
+        for (at, stop) in tour.stops.iter().enumerate() {
+            assert_eq!(next(at).map_or(NONE, |next| next as u32), stop.next);
+        }
+    }
+
+    #[test]
+    fn it_reaches_as_far_as_the_mean_of_the_distinct_pages_is_the_memory() {
+        let files = Files::new();
+        let reach = |pages: &[u64], complete, memory| {
+            let tour = files.plan(&files.list(pages, complete), Place(0), memory, None);
+            super::reach(&tour.steps, &tour.stops, complete, Pages(memory))
+        };
+        // No page twice: the mean of 1 to n is (n + 1) / 2.
+        let once: Vec<u64> = (0..1000).map(|n| n * 7 % 1000).collect();
+        assert_eq!(reach(&once, true, 100), 199);
+        // 50 pages again and again: all of it fits, however long it is.
+        let again: Vec<u64> = (0..1000).map(|n| n % 50).collect();
+        assert_eq!(reach(&again, true, 60), BEYOND);
+        // A list that goes on is not known further than it was told.
+        assert_eq!(reach(&again, false, 60), 1000);
+        assert_eq!(reach(&[], true, 10), BEYOND);
+    }
+
+    #[test]
+    fn the_first_time_around_fills_the_memory_and_no_more() {
+        let files = Files::new();
+        let orders: [fn(u64) -> u64; 2] = [|n| n * 7919 % 1000, |n| 999 - n];
+        for order in orders {
+            let list: Vec<u64> = (0..1000).map(order).collect();
+            let mut tour = files.plan(&files.list(&list, true), Place(0), 100, None);
+            while !tour.advance(&files.way(Pages(1000), None)).around {}
+            check(&tour);
+            assert!((75..=110).contains(&tour.held.get()), "{:?}", tour.held);
+        }
+    }
+
+    #[test]
+    fn a_page_is_given_back_once_it_was_read_and_is_not_listed_again() {
+        let files = Files::new();
+        let list = files.list(&[5, 6, 5, 7], true);
+        let mut tour = files.plan(&list, Place(0), 100, None);
+        while tour.advance(&files.way(Pages(100), None)).run.is_some() {}
+        assert_eq!(tour.held, Pages(3));
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| tour.read(Place(at), true)),
+            [Met::First, Met::First, Met::Again, Met::First]
+        );
+        tour.passes();
+        tour.read(Place(4), true);
+        check(&tour);
+        let given = tour.drops(Pages(1), &files.objects, Order::Disk);
+        assert_eq!(given, [(files.slots[0], Span::new(PageIndex(5), PageIndex(8)))]);
+        assert_eq!(tour.memory(), Pages::ZERO);
+    }
+
+    #[test]
+    fn what_was_fetched_again_is_not_given_back() {
+        let files = Files::new();
+        let mut tour = files.plan(&files.list(&[5, 6], true), Place(0), 100, None);
+        tour.drops.push((files.page(5), 0));
+        tour.drops.push((files.page(9), 0));
+        tour.advance(&files.way(Pages(100), Some(0)));
+        let given = tour.drops(Pages(1), &files.objects, Order::Disk);
+        assert_eq!(given, [(files.slots[0], Span::at(PageIndex(9), Pages(1)))]);
+    }
+
+    proptest! {
+        #[test]
+        fn its_counts_are_right_whatever_happens(
+            pages in proptest::collection::vec(0..2000u64, 1..200),
+            ops in proptest::collection::vec((0..8u8, 0..2000u64), 0..80),
+            memory in 1..100u64,
+        ) {
+            let files = Files::new();
+            let list = files.list(&pages, true);
+            let mut tour = files.plan(&list, Place(0), memory, None);
+            tour.adopt([3, 1003, 1999].map(|page| files.page(page)).into_iter());
+            let mut place = 0;
+            for (op, number) in ops {
+                match op {
+                    0 | 1 => drop(tour.advance(&files.way(Pages(number % 9 + 1), None))),
+                    2 => {
+                        let needed = (number as usize) % tour.stops.len();
+                        tour.advance(&files.way(Pages(5), Some(needed)));
+                    }
+                    3 | 4 => {
+                        place = (place + number % 7).min(pages.len() as u64 - 1);
+                        let at = Place(tour.base.0.max(place));
+                        tour.read(at, number % 11 != 0);
+                    }
+                    5 => drop(tour.relieve(true)),
+                    6 => drop(tour.drops(Pages(1), &files.objects, Order::Disk)),
+                    _ if number % 3 == 0 => drop(tour.shorten()),
+                    _ if number % 3 == 1 => {
+                        tour.disown(files.slots[0], Span::new(PageIndex(number), PageIndex(number + 50)));
+                    }
+                    _ => tour = files.plan(&list, Place(tour.base.0.max(place)), memory, Some(tour)),
+                }
+                check(&tour);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The pipelined mode from outside: what it asks for and gives back, read by read.
+
+mod common;
+
+use common::{World, fetched, forgotten, pages, settings};
+use foreseek_hints::{Mode, Settings};
+use foreseek_seam::{Command, HintMode};
+use foreseek_units::{PageIndex, Pages};
+use std::collections::BTreeSet;
+
+const FILE_PAGES: u64 = 4000;
+const MEMORY: u64 = 2000;
+
+/// So many reads all over the file, the same each time.
+fn random(reads: usize) -> Vec<u64> {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    (0..reads)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) % FILE_PAGES
+        })
+        .collect()
+}
+
+fn world(mode: Mode) -> World {
+    World::new(Settings { mode, ..settings() }, FILE_PAGES, MEMORY)
+}
+
+/// Reads a list that was told at once; answers every page fetched, in order.
+fn read_all(world: &mut World, list: &[u64]) -> Vec<u64> {
+    world.hint(HintMode::Set, list, true);
+    list.iter().flat_map(|at| pages(&fetched(&world.read_page(*at)))).collect()
+}
+
+#[test]
+fn a_long_list_takes_far_fewer_passes_than_in_rounds() {
+    let list = random(24_000);
+    let mut rounds = world(Mode::Blocking);
+    let mut tour = world(Mode::Pipelined);
+    read_all(&mut rounds, &list);
+    read_all(&mut tour, &list);
+    let (blocking, pipelined) = (rounds.engine.stats(), tour.engine.stats());
+    // By the arithmetic 9.3, one of them to fill the memory, against 16.8.
+    assert!(pipelined.rounds * 3 <= blocking.rounds * 2, "{pipelined:?}, {blocking:?}");
+    // Hardly a read goes to the disk by itself: a miss waits for the head.
+    assert_eq!((pipelined.strays, pipelined.evicted), (0, Pages::ZERO));
+}
+
+#[test]
+fn the_head_only_goes_up_and_then_begins_anew() {
+    let mut world = world(Mode::Pipelined);
+    let order = read_all(&mut world, &random(24_000));
+    let descents = order.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
+    assert!(descents <= world.engine.stats().rounds, "{descents} in {:?}", world.engine.stats());
+}
+
+#[test]
+fn it_never_holds_more_than_the_buffer() {
+    let mut world = world(Mode::Pipelined);
+    let list = random(24_000);
+    world.hint(HintMode::Set, &list, true);
+    let mut held: BTreeSet<u64> = BTreeSet::new();
+    let mut most = 0;
+    for at in &list {
+        for command in world.read_page(*at) {
+            match command {
+                Command::Fetch { range, .. } => held.extend(range.iter().map(|page| page.0)),
+                Command::Forget { range, .. } => held.retain(|page| !range.contains(PageIndex(*page))),
+                _ => {}
+            }
+            assert!(held.len() as u64 <= world.engine.stats().buffer.0);
+            most = most.max(held.len() as u64);
+        }
+    }
+    assert!(most * 10 >= world.engine.stats().buffer.0 * 9, "{most}: memory was left empty");
+}
+
+#[test]
+fn the_next_pages_are_asked_for_while_reads_hit() {
+    let mut world = world(Mode::Pipelined);
+    let list = random(24_000);
+    world.hint(HintMode::Set, &list, true);
+    let at_hits = |world: &mut World, at: u64| {
+        let before = world.engine.stats().hits;
+        let said = world.read_page(at);
+        if world.engine.stats().hits > before { fetched(&said).len() } else { 0 }
+    };
+    let asked: usize = list.iter().map(|at| at_hits(&mut world, *at)).sum();
+    assert!(asked as u64 * 2 > world.engine.stats().fetches, "{asked} of {:?}", world.engine.stats());
+}
+
+#[test]
+fn it_asks_on_before_the_list_ends() {
+    let list = random(24_000);
+    let mut world = world(Mode::Pipelined);
+    for at in 0..list.len() {
+        // Whatever it asks for from here on.
+        world.answers.clear();
+        let told = world.engine.stats().lookahead.get().max(2400) as usize;
+        let end = list.len().min(at + told);
+        world.answers.push_back((HintMode::Set, list[at..end].to_vec(), end == list.len()));
+        world.read_page(list[at]);
+    }
+    let stats = world.engine.stats();
+    assert!(stats.wants > 5 && stats.strays == 1, "{stats:?}");
+    assert!(stats.misses < 24_000 / 50, "{stats:?}");
+}
+
+#[test]
+fn lost_pages_lead_back_to_rounds_and_a_smaller_buffer() {
+    let mut world = world(Mode::Pipelined);
+    let list = random(24_000);
+    world.hint(HintMode::Set, &list, true);
+    list[..2000].iter().for_each(|at| drop(world.read_page(*at)));
+    let before = *world.engine.stats();
+    world.cached.clear();
+    list[2000..2100].iter().for_each(|at| drop(world.read_page(*at)));
+    let after = *world.engine.stats();
+    assert!(after.evicted > Pages(1) && after.buffer * 2 <= before.buffer, "{after:?}");
+    // A round at once, not page by page.
+    assert!(after.misses - before.misses < 30, "{after:?}");
+}
+
+#[test]
+fn what_fits_is_fetched_in_one_round() {
+    let mut world = world(Mode::Pipelined);
+    let list: Vec<u64> = (0..6000).map(|n| n * 7 % 1000).collect();
+    world.hint(HintMode::Set, &list, true);
+    let first = world.read_page(list[0]);
+    assert_eq!(pages(&fetched(&first)).len(), 1000);
+    let later: Vec<Command> = list[1..].iter().flat_map(|at| world.read_page(*at)).collect();
+    assert!(fetched(&later).is_empty() && forgotten(&later).is_empty());
+}

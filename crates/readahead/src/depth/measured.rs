@@ -1,0 +1,349 @@
+//! What a device costs, learnt while it works: the switch time and the rate, from completed fetches.
+//!
+//! All that is used of a fetch is when it was issued, when it completed and where it lay. A device that
+//! serves one request after the other gives each its *service time*: from the completion before it, or
+//! from its own issue where that is later, to its completion, whatever the queue and its order. Fetches
+//! that lie together, or so near that the gap passes under the head, and follow each other without a pause
+//! are one *visit*. A visit of length `S` takes `C + S / R`, and both are read off a line through many
+//! visits.
+//!
+//! - A block layer makes one request of fetches that lie together, and tells of their ends at once, in an
+//!   order of its own; a driver that is late hears of several requests at once. So fetches that are
+//!   over at the same time are put together whatever their order. Where they are several visits, which
+//!   came first is not known: each is given its share of their time and of their length.
+//! - Visits are put into bins by their length in octaves, and each bin keeps an exponentially weighted
+//!   mean of length and time, over [`BIN_MEMORY`] visits. A bin is outlived only by visits of its own
+//!   length: a hundred long ones in a row do not wear out what short ones told, without which a line
+//!   could not be drawn; with the visits of the other bins it fades slowly ([`AGE`]).
+//! - A time far from its bin's mean is cut ([`CUT`] mean deviations): one stall of a second moves
+//!   nothing.
+//! - The line is a least-squares fit of relative errors through the bins. The guess that the learner begins
+//!   with takes part as two points and fades with what is seen.
+//! - Visits that are nearly all of one length tell how long one takes, and next to nothing of the rate: of
+//!   random blocks of 64 KiB the line was as steep as seek and turn happened to have it, and the rate anything
+//!   from half of the disk's to a thousand times that, by which depths grew. A rate above the guess
+//!   is therefore believed as far as what was seen outweighs half a visit that says otherwise
+//!   ([`RATE_GUESS`]), which does not fade. Below the guess it is believed: the time of a visit bounds
+//!   from below how slow the device can be, and nothing but this how fast.
+//!
+//! What a queue leaves to see: of one disk everything; the order in which it serves its queue shortens
+//! its seeks, which is learnt as a shorter switch ([`LoneCosts`](super::LoneCosts) has that of a device
+//! without a queue). A device that serves several at once, an array or a
+//! remote volume, hides how long each took: there ([`CostLearner::overlapping`]) only visits count that
+//! were alone with it, and while none is what was known before stays.
+//!
+//! Limits: a visit that begins where the last one ended, but was asked for later, may come out of the
+//! drive's own read-ahead, and tells nothing; a rate that differs from place to place is averaged over
+//! what is read.
+
+use foreseek_seam::Measured;
+use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, Rate, SectorSpan, Sectors};
+
+/// A fetch that the device has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// When it was handed to the device.
+    pub issued: Instant,
+    /// When it was complete.
+    pub completed: Instant,
+    /// Where it lies; for one of unknown place any numbers that tell neighbours.
+    pub range: SectorSpan,
+    /// Whether the device has had nothing but this visit since it was last idle.
+    pub alone: bool,
+}
+
+/// Bins of length: octaves from a page to [`VISIT_LIMIT`].
+const BINS: usize = 15;
+/// A longer visit is cut here, and goes on as one without a switch.
+const VISIT_LIMIT: Bytes = Bytes::mib(64);
+/// Over how many visits of its own length a bin averages: the deviation of a seek and half a turn, some
+/// 40 % of their mean, leaves 5 % of the mean of two such bins, and a change is followed within a second or
+/// two of a busy disk.
+const BIN_MEMORY: f64 = 32.0;
+/// After how many visits of other lengths a bin counts half: many more than [`BIN_MEMORY`], and a minute
+/// or less of a busy disk.
+const AGE: f64 = 1024.0;
+/// Visits that are over at the same time, at most; more of them are a burst after a stall, and what comes then
+/// is taken for a visit by itself. A drive has as many requests at a time.
+const RUNS_MOST: usize = 32;
+/// How many mean deviations from the mean a time is cut at. Rotation and seek of a random visit stay
+/// within 3; a retry or a stall is at 10 and more.
+const CUT: f64 = 6.0;
+/// For how many visits the guess counts.
+const GUESS: f64 = 4.0;
+/// After how many visits the guess counts half of that, and then fades fast.
+const GUESS_FADES: f64 = 24.0;
+/// Lengths at which the guess lies on the line: a short and a long read-ahead.
+const GUESS_AT: [Bytes; 2] = [Bytes::kib(16), Bytes::mib(1)];
+/// For how many visits without a switch the guess counts where the line has a rate above it, however much was
+/// seen. A visit's time deviates by 0.4 of its mean: half of one is off by a factor of
+/// 1.6 or so, as a guess is. Thirty visits of each of two octaves outweigh it ten times over.
+const RATE_GUESS: f64 = 0.5;
+/// The least switch time: a memory's. It keeps the depth from vanishing.
+const SWITCH_LEAST: f64 = 1e-6;
+
+/// Visits of like length.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    visits: f64,
+    /// Mean length in bytes.
+    length: f64,
+    /// Mean time in seconds.
+    time: f64,
+    /// Mean deviation from it.
+    deviation: f64,
+    /// The number of the last visit.
+    last: u64,
+}
+
+impl Bin {
+    fn add(&mut self, length: f64, time: f64, number: u64) {
+        self.visits = (self.visits + 1.0).min(BIN_MEMORY);
+        let weight = 1.0 / self.visits;
+        let off = time - self.time;
+        // The first few tell what is far.
+        let cut = if self.visits > 4.0 { CUT * self.deviation } else { f64::INFINITY };
+        let off = if self.visits > 1.0 { off.clamp(-cut, cut) } else { off };
+        self.time += off * weight;
+        self.length += (length - self.length) * weight;
+        if self.visits > 1.0 {
+            let weight = 1.0 / (self.visits - 1.0);
+            self.deviation += (off.abs() - self.deviation) * weight;
+        }
+        self.last = number;
+    }
+
+    /// What it counts in the fit, by the time that such a visit should take: errors grow with that.
+    fn weight(&self, expected: f64, now: u64) -> f64 {
+        let age = (now - self.last) as f64 / AGE;
+        self.visits * 0.5f64.powf(age) / (expected * expected).max(1e-18)
+    }
+}
+
+/// The visit that is being put together: several, where they were over at the same time.
+#[derive(Clone, Debug)]
+struct Open {
+    /// Where it lies; each a visit of its own.
+    runs: Vec<SectorSpan>,
+    time: Nanos,
+    begins: Begins,
+    alone: bool,
+}
+
+impl Open {
+    /// Whether a fetch lies beside one of its runs, or so near that the gap passes under the head.
+    fn is_beside(&self, range: SectorSpan, near: Sectors) -> bool {
+        self.runs.iter().any(|run| apart(*run, range) <= near)
+    }
+
+    /// A fetch belongs to it. It may lie between two runs, which are one then.
+    fn add(&mut self, mut range: SectorSpan, near: Sectors) {
+        self.runs.retain(|run| {
+            let beside = apart(*run, range) <= near;
+            if beside {
+                range = range.hull(*run);
+            }
+            !beside
+        });
+        self.runs.push(range);
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes(self.runs.iter().map(|run| run.len().bytes().get()).sum())
+    }
+}
+
+/// How far apart two ranges lie.
+fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
+    (other.start - one.end).max(one.start - other.end)
+}
+
+/// How a visit begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// By going there.
+    Switch,
+    /// Where the last one was cut.
+    Going,
+    /// Where the last one ended, some time after it: out of the drive's own read-ahead, or not.
+    Later,
+}
+
+/// Learns a device's costs.
+#[derive(Clone, Debug)]
+pub struct CostLearner {
+    guess: Measured,
+    /// Only visits count that were alone with the device.
+    overlapping: bool,
+    bins: [Bin; BINS],
+    /// Visits without a switch.
+    going: Bin,
+    open: Option<Open>,
+    last: Instant,
+    visits: u64,
+    now: Measured,
+}
+
+impl CostLearner {
+    /// A learner that begins with a guess.
+    #[must_use]
+    pub fn new(guess: Measured) -> Self {
+        let bins = [Bin::default(); BINS];
+        let going = Bin::default();
+        let (open, last) = (None, Instant::ZERO);
+        Self { guess, overlapping: false, bins, going, open, last, visits: 0, now: guess }
+    }
+
+    /// The same for a device that serves several at once.
+    #[must_use]
+    pub fn overlapping(guess: Measured) -> Self {
+        Self { overlapping: true, ..Self::new(guess) }
+    }
+
+    /// What was learnt so far.
+    #[must_use]
+    pub fn costs(&self) -> Measured {
+        self.now
+    }
+
+    /// From how many visits.
+    #[must_use]
+    pub fn visits(&self) -> u64 {
+        self.visits
+    }
+
+    /// The device has completed a fetch. To be told in the order of completion.
+    pub fn completed(&mut self, visit: Visit) {
+        let Visit { issued, completed, range, alone } = visit;
+        if range.is_empty() {
+            return;
+        }
+        let waited = issued <= self.last;
+        let time = completed - issued.max(self.last);
+        self.last = self.last.max(completed);
+        let near = self.now.gap().sectors_floor();
+        let beside = self.open.as_ref().is_some_and(|open| open.is_beside(range, near));
+        match &mut self.open {
+            Some(open) if waited && (beside || (time.is_zero() && open.runs.len() < RUNS_MOST)) => {
+                open.add(range, near);
+                open.time += time;
+                open.alone &= alone;
+                if open.bytes() >= VISIT_LIMIT {
+                    self.close();
+                    let runs = vec![SectorSpan::new(range.end, range.end)];
+                    self.open = Some(Open { runs, time: Nanos::ZERO, begins: Begins::Going, alone });
+                }
+            }
+            _ => {
+                self.close();
+                let begins = if beside { Begins::Later } else { Begins::Switch };
+                self.open = Some(Open { runs: vec![range], time, begins, alone });
+            }
+        }
+    }
+
+    /// The open visit is complete.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let visits = open.runs.len() as f64;
+        let bytes = open.bytes().get() as f64 / visits;
+        let time = open.time.as_secs_f64() / visits;
+        let hidden = self.overlapping && !open.alone;
+        // Of several at a time some may have gone on from where the last one was cut: which, is not seen.
+        let unclear = open.begins == Begins::Going && visits > 1.0;
+        if bytes == 0.0 || hidden || unclear || open.begins == Begins::Later {
+            return;
+        }
+        self.visits += 1;
+        let bin = match open.begins {
+            Begins::Switch => {
+                let octave = (bytes as u64 / PAGE_SIZE).max(1).ilog2() as usize;
+                &mut self.bins[octave.min(BINS - 1)]
+            }
+            _ => &mut self.going,
+        };
+        bin.add(bytes, time, self.visits);
+        self.fit();
+    }
+
+    /// How long a visit should take by what is known.
+    fn expected(&self, switched: f64, length: f64) -> f64 {
+        switched * self.now.switch.as_secs_f64() + length / self.now.rate.as_bytes_per_second()
+    }
+
+    /// Draws the line.
+    fn fit(&mut self) {
+        let mut line = Line::default();
+        let fade = GUESS / (1.0 + (self.visits as f64 / GUESS_FADES).powi(3));
+        for at in GUESS_AT {
+            let length = at.get() as f64;
+            let expected = self.expected(1.0, length);
+            let time = (self.guess.switch + self.guess.rate.time_for(at)).as_secs_f64();
+            line.add(fade / (expected * expected), 1.0, length, time);
+        }
+        for bin in self.bins.iter().filter(|bin| bin.visits > 0.0) {
+            let expected = self.expected(1.0, bin.length);
+            line.add(bin.weight(expected, self.visits), 1.0, bin.length, bin.time);
+        }
+        if self.going.visits > 0.0 {
+            let expected = self.expected(0.0, self.going.length);
+            line.add(self.going.weight(expected, self.visits), 0.0, self.going.length, self.going.time);
+        }
+        let guess = 1.0 / self.guess.rate.as_bytes_per_second();
+        if line.each() < guess {
+            line.add(RATE_GUESS / (guess * guess), 0.0, 1.0, guess);
+        }
+        let before = 1.0 / self.now.rate.as_bytes_per_second();
+        if let Some((switch, each)) = line.solve(before) {
+            self.now = Measured {
+                switch: Nanos::from_secs_f64(switch),
+                rate: Rate::bytes_per_second((1.0 / each).clamp(Measured::RATES.0, Measured::RATES.1)),
+            };
+        }
+    }
+}
+
+/// The sums of a weighted least-squares fit of `time = switch * switched + each * length`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    ones: f64,
+    cross: f64,
+    squares: f64,
+    times: f64,
+    moments: f64,
+}
+
+impl Line {
+    fn add(&mut self, weight: f64, switched: f64, length: f64, time: f64) {
+        self.ones += weight * switched;
+        self.cross += weight * switched * length;
+        self.squares += weight * length * length;
+        self.times += weight * switched * time;
+        self.moments += weight * length * time;
+    }
+
+    fn determinant(&self) -> f64 {
+        self.ones * self.squares - self.cross * self.cross
+    }
+
+    /// The seconds a byte, as they come out: by chance at zero or below.
+    fn each(&self) -> f64 {
+        (self.ones * self.moments - self.cross * self.times) / self.determinant()
+    }
+
+    /// The switch time in seconds and the seconds a byte; `before`: the latter as it was, where what
+    /// was seen would have it at zero or below.
+    fn solve(&self, before: f64) -> Option<(f64, f64)> {
+        let mut switch = (self.times * self.squares - self.moments * self.cross) / self.determinant();
+        let mut each = self.each();
+        if switch < SWITCH_LEAST {
+            switch = SWITCH_LEAST;
+            each = (self.moments - self.cross * switch) / self.squares;
+        }
+        if each < 1.0 / Measured::RATES.1 {
+            each = before;
+            switch = ((self.times - self.cross * each) / self.ones).max(SWITCH_LEAST);
+        }
+        (switch.is_finite() && each.is_finite() && each > 0.0).then_some((switch, each))
+    }
+}

@@ -1,0 +1,60 @@
+//! How much one fetch of a stream reads at most: the depth rules that the papers compare.
+//!
+//! A rule is asked when a window machine ([`crate::stream`]) is about to fetch, and hears what the
+//! device has served. [`Fixed`] is a kernel's constant, [`Competitive`] the switch time times the
+//! transfer rate (TR-840 section 3, EuroSys'07 sections 4 and 5), [`Told`] what an oracle was told,
+//! [`Zero`] nothing ahead at all.
+//! [`Plan`] is the depth that costs least for a known distribution of lengths ([`Survival`]), within a
+//! bound that holds for any.
+
+mod competitive;
+mod fixed;
+pub(crate) mod grid;
+mod idle;
+mod lone;
+mod measured;
+mod plan;
+mod survival;
+mod switch_cost;
+mod told;
+mod zero;
+
+pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
+pub use fixed::Fixed;
+pub use grid::LENGTH_LIMIT;
+pub use idle::Idle;
+pub use lone::LoneCosts;
+pub use measured::{CostLearner, Visit};
+pub use plan::{Plan, Promise};
+pub use survival::Survival;
+pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
+pub use told::Told;
+pub use zero::Zero;
+
+use crate::stream::Served;
+use foreseek_seam::Measured;
+use foreseek_units::{Lba, PageIndex, Pages};
+
+/// What a fetch is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// The first page that it would read.
+    pub page: PageIndex,
+    /// Where that lies on the device, if that is known.
+    pub place: Option<Lba>,
+    /// How far the stream's first page lies before it.
+    pub consumed: Pages,
+    /// How much an oracle was told that the stream will read from this page on.
+    pub told: Option<Pages>,
+    /// What the device was measured to cost lately, if it was.
+    pub measured: Option<Measured>,
+}
+
+/// How much one fetch reads at most.
+pub trait Depth: Send {
+    /// For this fetch; none: nothing is read ahead.
+    fn most(&mut self, asked: &Asked) -> Pages;
+
+    /// The device has served a request.
+    fn served(&mut self, _served: Served) {}
+}

@@ -1,0 +1,239 @@
+//! The table of classes: bounded, found by hashing, the least used given up first.
+
+use super::class::{Common, Known, LEVELS_LIMIT, Scheme};
+use super::lengths::{self, Lengths, Memory};
+use crate::depth::Survival;
+use crate::depth::grid::cell;
+use foreseek_seam::About;
+use foreseek_units::Pages;
+use rustc_hash::FxHashMap;
+
+/// Classes that are told apart: some 8 MiB with their plans. A class is worth keeping where streams come
+/// back to it; directories that were read once are given up.
+pub const CLASSES_LIMIT: usize = 1024;
+
+/// Streams that a class must have seen to be planned for by itself: before that it hardly differs from
+/// the one that holds it, and a plan costs more than it brings.
+const OWN_PLAN: u64 = 3;
+
+/// A class as long as it is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Name {
+    at: u32,
+    generation: u32,
+}
+
+/// The classes of a stream, from the coarsest to the finest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    names: [Name; LEVELS_LIMIT],
+    levels: usize,
+}
+
+/// A class, and what its owner keeps beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Class<K> {
+    pub(super) common: Common,
+    pub(super) lengths: Lengths,
+    /// The longest file of its streams.
+    pub(super) longest: Pages,
+    kept: K,
+    key: u64,
+    generation: u32,
+    /// Asked for since the hand came by.
+    used: bool,
+}
+
+/// All classes; `K` is what the owner keeps of each, its plan.
+#[derive(Clone, Debug)]
+pub struct Classes<K> {
+    scheme: Scheme,
+    memory: Memory,
+    all: Vec<Class<K>>,
+    by_key: FxHashMap<u64, u32>,
+    /// Where the search for a class to give up goes on. The first, which holds all, is never given up.
+    hand: usize,
+}
+
+impl<K: Default> Classes<K> {
+    /// None yet but the one that holds all.
+    #[must_use]
+    pub fn new(scheme: Scheme, memory: Memory) -> Self {
+        let mut classes = Self { scheme, memory, all: Vec::new(), by_key: FxHashMap::default(), hand: 1 };
+        classes.class(Common::default());
+        classes
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Class<K>> {
+        self.all.iter()
+    }
+
+    /// The classes of a stream of a file of this length that begins at its first page or not.
+    pub fn chain(&mut self, length: Pages, start: bool, about: &About<'_>) -> Chain {
+        self.chain_of(length, start, &Known::of(about))
+    }
+
+    pub(super) fn chain_of(&mut self, length: Pages, start: bool, known: &Known) -> Chain {
+        let mut chain = Chain::default();
+        for features in self.scheme.0.iter().take(LEVELS_LIMIT) {
+            let at = self.class(Common::of(features, length, start, known));
+            self.all[at].longest = self.all[at].longest.max(length);
+            chain.names[chain.levels] = Name { at: at as u32, generation: self.all[at].generation };
+            chain.levels += 1;
+        }
+        chain
+    }
+
+    /// Puts a class in place, as it was saved.
+    pub(super) fn restore(&mut self, common: Common, longest: Pages, lengths: Lengths) {
+        let at = self.class(common);
+        let class = &mut self.all[at];
+        (class.longest, class.lengths, class.kept) = (longest, lengths, K::default());
+    }
+
+    /// Where a class is; made where there is none.
+    fn class(&mut self, common: Common) -> usize {
+        let key = common.key();
+        if let Some(at) = self.by_key.get(&key) {
+            let at = *at as usize;
+            self.all[at].used = true;
+            return at;
+        }
+        let at = if self.all.len() < CLASSES_LIMIT { self.all.len() } else { self.least_used() };
+        let generation = self.all.get(at).map_or(0, |old| old.generation.wrapping_add(1));
+        let lengths = Lengths::new(self.memory);
+        let class =
+            Class { common, lengths, longest: Pages::ZERO, kept: K::default(), key, generation, used: true };
+        match self.all.get_mut(at) {
+            Some(old) => {
+                self.by_key.remove(&old.key);
+                *old = class;
+            }
+            None => self.all.push(class),
+        }
+        self.by_key.insert(key, at as u32);
+        at
+    }
+
+    /// One that was not asked for since the hand last came by (second chance).
+    fn least_used(&mut self) -> usize {
+        loop {
+            let at = self.hand;
+            self.hand = if at + 1 < self.all.len() { at + 1 } else { 1 };
+            if !std::mem::take(&mut self.all[at].used) {
+                return at;
+            }
+        }
+    }
+
+    fn of(&self, chain: &Chain) -> impl DoubleEndedIterator<Item = usize> + use<K> {
+        let kept = chain.names.map(|name| {
+            let at = name.at as usize;
+            self.all.get(at).is_some_and(|class| class.generation == name.generation).then_some(at)
+        });
+        kept.into_iter().take(chain.levels).flatten()
+    }
+
+    /// Teaches each class of a stream.
+    pub(super) fn teach(&mut self, chain: &Chain, lesson: impl Fn(&mut Lengths)) {
+        if self.memory == Memory::Told {
+            return;
+        }
+        for at in self.of(chain) {
+            lesson(&mut self.all[at].lengths);
+        }
+    }
+
+    /// A stream of these classes is over: the cells before its last one were taught already.
+    pub(super) fn over(&mut self, chain: &Chain, length: Pages, ended: bool) {
+        let last = cell(length);
+        self.teach(chain, |lengths| {
+            match last {
+                Some(cell) if ended => lengths.ended_in(cell),
+                Some(cell) => lengths.lost_in(cell, length),
+                None => {}
+            }
+            lengths.over();
+        });
+    }
+
+    /// Teaches a whole stream at once: how much of it was seen, and whether it ended there.
+    pub fn stream(&mut self, chain: &Chain, length: Pages, ended: bool) {
+        self.teach(chain, |lengths| lengths.stream(length, ended));
+    }
+
+    /// The finest class that has seen enough to be planned for.
+    fn planned(&self, chain: &Chain) -> usize {
+        self.of(chain).rev().find(|at| self.all[*at].lengths.seen() >= OWN_PLAN).unwrap_or(0)
+    }
+
+    /// What the owner keeps of the class by which a stream is planned for, and the streams that it has
+    /// seen.
+    pub fn kept(&mut self, chain: &Chain) -> (&mut K, u64) {
+        let at = self.planned(chain);
+        let class = &mut self.all[at];
+        (&mut class.kept, class.lengths.seen())
+    }
+
+    /// The longest file of that class.
+    #[must_use]
+    pub fn longest(&self, chain: &Chain) -> Pages {
+        self.all[self.planned(chain)].longest
+    }
+
+    /// How long the streams of that class are: each class takes the estimate of the one that holds it
+    /// where it has seen little.
+    #[must_use]
+    pub fn survival(&self, chain: &Chain) -> Survival {
+        let last = self.planned(chain);
+        let mut levels: Vec<usize> = Vec::with_capacity(LEVELS_LIMIT);
+        for at in self.of(chain) {
+            levels.push(at);
+            if at == last {
+                break;
+            }
+        }
+        self.blended(&levels)
+    }
+
+    fn blended(&self, levels: &[usize]) -> Survival {
+        let hazard = |cell| {
+            let from = lengths::prior(cell);
+            levels.iter().fold(from, |prior, at| self.all[*at].lengths.hazard(cell, prior))
+        };
+        Survival::of_hazards(hazard)
+    }
+
+    /// The classes that have seen a stream.
+    pub(super) fn met(&self) -> impl Iterator<Item = &Class<K>> {
+        self.all.iter().filter(|class| class.lengths.seen() > 0)
+    }
+
+    /// How many classes have seen a stream.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.met().count()
+    }
+
+    /// How long the streams of a class are, as it stands: for people.
+    pub(super) fn survival_of(&self, class: &Class<K>) -> Survival {
+        let levels: Vec<usize> =
+            self.holders(class).chain(self.by_key.get(&class.key).map(|at| *at as usize)).collect();
+        self.blended(&levels)
+    }
+
+    /// The coarser classes that hold one.
+    fn holders(&self, class: &Class<K>) -> impl Iterator<Item = usize> {
+        let level = class.common.level(self.scheme).unwrap_or(0);
+        let coarser = self.scheme.0.iter().take(level).map(|features| class.common.only(features).key());
+        coarser.filter_map(|key| self.by_key.get(&key)).map(|at| *at as usize)
+    }
+}

@@ -1,0 +1,209 @@
+//! Following readers: where a stream begins, how far it has come, how it ends.
+//!
+//! A stream begins at a page that does not follow the one touched before, and goes on as long as the next
+//! page, the same, or one not far ahead ([`SKIP`]) is touched. It ends where its reader goes elsewhere or closes. Where it
+//! reached the end of its file it did not end there: it could not go on, which says nothing of how long
+//! it would have been. And where a door does not see pages that are found in somebody else's cache, a
+//! reader that leaves in front of such a page may have read on unseen: the stream is lost, not
+//! ended, and one that reappears behind such pages has gone on.
+
+use super::class::Known;
+use super::classes::{Chain, Classes};
+use crate::depth::grid::{CELLS, point};
+use foreseek_seam::About;
+use foreseek_units::{PageIndex, Pages};
+
+/// Pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through costs the
+/// disks here a quarter of what going there would. Readers by an index in nearly physical order do so
+/// all the time.
+const SKIP: Pages = Pages(32);
+/// By how much more a page may come late where a kernel reads ahead in front: it has two windows of
+/// 128 KiB under way, and several threads take them up, so that the later one may be told of first.
+const DISORDER: Pages = Pages(64);
+
+/// What follows one opening of a file.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// The file's length.
+    length: Pages,
+    /// How far behind the last page a page of the same stream may be.
+    behind: Pages,
+    known: Option<Box<Known>>,
+    /// The classes of streams that begin within the file, and at its start.
+    chains: [Option<Chain>; 2],
+    run: Option<Run>,
+}
+
+/// A stream.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: PageIndex,
+    /// The page after the last one that was touched.
+    reached: PageIndex,
+    /// The cell of the grid that it is in, and where that is decided.
+    cell: usize,
+    decided: PageIndex,
+    chain: Chain,
+}
+
+/// A stream that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Its first page.
+    pub start: PageIndex,
+    /// How much of it was seen; never none.
+    pub length: Pages,
+    /// Whether it ended there: it could have gone on, and was not lost sight of.
+    pub ended: bool,
+}
+
+/// What a touch was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The first of a stream; the one before it is over.
+    Began(Option<Stream>),
+    /// One more of it.
+    WentOn,
+    /// One of it that lies before the last: passed over, or touched again.
+    WentBack,
+}
+
+impl Follower {
+    /// Of a file of this length.
+    #[must_use]
+    pub fn new(length: Pages) -> Self {
+        let length = length.max(Pages(1));
+        Self { length, behind: SKIP, known: None, chains: [None; 2], run: None }
+    }
+
+    /// The same, of reads that come through a kernel's read-ahead, and not quite in their order.
+    #[must_use]
+    pub fn behind_read_ahead(self) -> Self {
+        Self { behind: SKIP + DISORDER, ..self }
+    }
+
+    /// More is known of the file or its reader.
+    pub fn describe(&mut self, about: &About<'_>) {
+        self.known = Some(Box::new(Known::of(about)));
+        self.chains = [None; 2];
+    }
+
+    /// The file has become so long.
+    pub fn resize(&mut self, length: Pages) {
+        self.length = length.max(Pages(1));
+        self.chains = [None; 2];
+    }
+
+    /// The file's length, as far as it is known.
+    #[must_use]
+    pub fn length(&self) -> Pages {
+        self.length
+    }
+
+    /// The first page of the stream that is being followed.
+    #[must_use]
+    pub fn start(&self) -> Option<PageIndex> {
+        self.run.map(|run| run.start)
+    }
+
+    /// Its classes.
+    #[must_use]
+    pub fn chain(&self) -> Option<&Chain> {
+        self.run.as_ref().map(|run| &run.chain)
+    }
+
+    /// A page is touched. `unseen` says whether pages that a reader finds at a place would not be told
+    /// of.
+    pub fn touch<K: Default>(
+        &mut self,
+        classes: &mut Classes<K>,
+        page: PageIndex,
+        unseen: impl Fn(PageIndex) -> bool,
+    ) -> Step {
+        self.length = self.length.max(page.next() - PageIndex::ZERO);
+        if let Some(run) = &mut self.run {
+            let most = if page < run.reached { self.behind } else { SKIP };
+            let near = page >= run.start && page.distance(run.reached) <= most;
+            if near && page.next() < run.reached {
+                return Step::WentBack;
+            }
+            if near || page > run.reached && unseen(run.reached) {
+                run.reached = page.next();
+                if run.reached >= run.decided {
+                    run.advance(classes);
+                }
+                return Step::WentOn;
+            }
+        }
+        let before = self.leave(classes, unseen);
+        let start = page == PageIndex::ZERO;
+        let chain = self.chains[usize::from(start)].get_or_insert_with(|| {
+            let nothing = Known::default();
+            classes.chain_of(self.length, start, self.known.as_deref().unwrap_or(&nothing))
+        });
+        let mut run = Run { start: page, reached: page.next(), cell: 0, decided: page, chain: *chain };
+        run.decided = run.end_of(0);
+        run.advance(classes);
+        self.run = Some(run);
+        Step::Began(before)
+    }
+
+    /// The stream is over, if there was one: its reader has gone elsewhere or closed.
+    pub fn leave<K: Default>(
+        &mut self,
+        classes: &mut Classes<K>,
+        unseen: impl Fn(PageIndex) -> bool,
+    ) -> Option<Stream> {
+        let run = self.run.take()?;
+        let length = run.reached - run.start;
+        let at_end = run.reached >= PageIndex::ZERO + self.length;
+        let ended = !at_end && !unseen(run.reached);
+        classes.over(&run.chain, length, ended);
+        Some(Stream { start: run.start, length, ended })
+    }
+}
+
+impl Run {
+    /// The page that decides a cell: the one after its last.
+    fn end_of(&self, cell: usize) -> PageIndex {
+        self.start + Pages(point(cell + 1)) + Pages(1)
+    }
+
+    /// Teaches the cells that were passed: of which all was read, and a page more.
+    fn advance<K: Default>(&mut self, classes: &mut Classes<K>) {
+        while self.cell < CELLS && self.reached >= self.decided {
+            let cell = self.cell;
+            classes.teach(&self.chain, |lengths| lengths.passed(cell));
+            self.cell += 1;
+            self.decided = if self.cell < CELLS { self.end_of(self.cell) } else { PageIndex(u64::MAX) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Memory, SCHEME};
+    use super::*;
+
+    /// How many streams are seen in a file that is read in windows of 32 pages, told of in this order.
+    fn streams(follower: Follower, windows: &[u64]) -> usize {
+        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+        let mut follower = follower;
+        let pages = windows.iter().flat_map(|window| window * 32..(window + 1) * 32);
+        let steps = pages.map(|page| follower.touch(&mut classes, PageIndex(page), |_| false));
+        steps.filter(|step| matches!(step, Step::Began(_))).count()
+    }
+
+    #[test]
+    fn windows_of_read_ahead_that_change_places_are_one_stream() {
+        let swapped = [0, 2, 1, 4, 3, 5, 7, 6];
+        assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &swapped), 1);
+        assert!(streams(Follower::new(Pages(256)), &swapped) > 1, "where order is kept it tells something");
+    }
+
+    #[test]
+    fn who_goes_back_further_begins_anew() {
+        let back = [0, 1, 2, 3, 4, 5, 1, 2];
+        assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &back), 2);
+    }
+}

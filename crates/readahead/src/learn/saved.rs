@@ -1,0 +1,300 @@
+//! What was learnt, as text: one line a class, one a cell of its life table.
+//!
+//! ```text
+//! foreseek-learnt 1
+//! class size=10 start=yes kind=c program=cc1 longest=1733 seen=129
+//! cell 8 128.4 127.1
+//! ```
+//!
+//! A cell's numbers are the weights of the streams that came to it and of those that ended in it;
+//! `longest` is the length of the longest file, in pages. Names are percent-encoded; a feature that a
+//! class does not go by is left out. A text may come from
+//! anywhere: whatever it says, memory stays bounded, nothing panics, and the promise of the policy that
+//! uses it holds. Classes of a scheme that is not in use are counted and left out.
+
+use super::class::{Common, NAME_LIMIT};
+use super::classes::{CLASSES_LIMIT, Classes};
+use super::lengths::{Lengths, Table};
+use crate::depth::grid::CELLS;
+use foreseek_seam::percent;
+use foreseek_units::{PAGE_SIZE, Pages};
+use std::fmt::Write;
+use std::str::FromStr;
+
+/// The version of the text that this one writes, and the only one that it reads.
+pub const FORMAT: u32 = 1;
+/// The longest text that is read: four times what the largest table writes.
+pub const TEXT_LIMIT: usize = 16 << 20;
+/// What the first line begins with.
+const MAGIC: &str = "foreseek-learnt";
+/// The most streams that a class is said to have seen: beyond that none is told apart.
+const SEEN_LIMIT: u64 = 1 << 40;
+/// The longest file that is believed, in pages: what a file's length in bytes can be at most.
+const FILE_LIMIT: u64 = u64::MAX / PAGE_SIZE;
+
+/// What was taken up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Classes that are known now.
+    pub classes: usize,
+    /// Classes that go by other features than those in use.
+    pub left_out: usize,
+}
+
+/// Why a text is not what was saved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what was learnt cannot be read, line {line}: {reason}; delete the file to begin anew")]
+pub struct LoadError {
+    /// Counted from one.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Looks at what is to be loaded, as a policy with classes by [`SCHEME`](super::SCHEME) would take it up.
+///
+/// # Errors
+/// As [`Classes::load`].
+pub fn check(text: &str) -> Result<Loaded, LoadError> {
+    Classes::<()>::new(super::SCHEME, super::Memory::Fading).load(text)
+}
+
+impl<K: Default> Classes<K> {
+    /// All that was learnt.
+    #[must_use]
+    pub fn save(&self) -> String {
+        let mut text = format!("{MAGIC} {FORMAT}\n");
+        for class in self.iter().filter(|class| class.lengths.seen() > 0) {
+            write_class(&mut text, &class.common, class.longest, class.lengths.seen());
+            for cell in 0..CELLS {
+                let (exposed, ended) = class.lengths.table().weights(cell);
+                if exposed > 0.0 {
+                    // Writing to a String cannot fail.
+                    let _ = writeln!(text, "cell {cell} {exposed} {ended}");
+                }
+            }
+        }
+        text
+    }
+
+    /// Takes up what was saved, in place of what is known of the same classes.
+    ///
+    /// # Errors
+    /// The text is not what [`Classes::save`] writes. What was read before the line that is wrong is kept.
+    pub fn load(&mut self, text: &str) -> Result<Loaded, LoadError> {
+        if text.len() > TEXT_LIMIT {
+            return Err(LoadError { line: 1, reason: format!("the text is longer than {TEXT_LIMIT} bytes") });
+        }
+        let mut loaded = Loaded::default();
+        let mut open: Option<Read> = None;
+        let outcome = self.read(text, &mut open, &mut loaded);
+        if let Some(read) = open {
+            self.put(read, &mut loaded);
+        }
+        outcome.map(|()| loaded)
+    }
+
+    fn read(&mut self, text: &str, open: &mut Option<Read>, loaded: &mut Loaded) -> Result<(), LoadError> {
+        for (number, line) in text.lines().enumerate() {
+            let wrong = |reason| LoadError { line: number + 1, reason };
+            match line.split_once(' ') {
+                _ if number == 0 => format(line).map_err(wrong)?,
+                Some(("class", rest)) => {
+                    let next = class(rest).map_err(wrong)?;
+                    if let Some(read) = open.replace(next) {
+                        self.put(read, loaded);
+                    }
+                    if loaded.classes + loaded.left_out >= CLASSES_LIMIT {
+                        *open = None;
+                        return Err(wrong(format!("more than {CLASSES_LIMIT} classes")));
+                    }
+                }
+                Some(("cell", rest)) => {
+                    let read = open.as_mut().ok_or_else(|| wrong("a cell before any class".to_owned()))?;
+                    read.cells.push(cell(rest).map_err(wrong)?);
+                    if read.cells.len() > CELLS {
+                        return Err(wrong(format!("a class of more than {CELLS} cells")));
+                    }
+                }
+                _ if line.is_empty() => {}
+                _ => return Err(wrong("neither a class nor a cell".to_owned())),
+            }
+        }
+        if text.is_empty() { Err(LoadError { line: 1, reason: "it is empty".to_owned() }) } else { Ok(()) }
+    }
+
+    fn put(&mut self, read: Read, loaded: &mut Loaded) {
+        let Read { common, longest, seen, cells } = read;
+        if common.level(self.scheme()).is_none() {
+            loaded.left_out += 1;
+            return;
+        }
+        loaded.classes += 1;
+        let lengths = Lengths::restored(self.memory(), seen, Table::of(cells));
+        self.restore(common, longest, lengths);
+    }
+}
+
+/// A class as it is being read.
+struct Read {
+    common: Common,
+    longest: Pages,
+    seen: u64,
+    cells: Vec<(usize, f64, f64)>,
+}
+
+fn write_class(text: &mut String, common: &Common, longest: Pages, seen: u64) {
+    text.push_str("class");
+    let Common { size, start, kind, directory, program } = common;
+    let name = |name: &Option<Box<str>>| name.as_deref().map(percent::encoded);
+    let fields = [
+        ("size", size.map(|size| size.to_string())),
+        ("start", start.map(|start| if start { "yes" } else { "no" }.to_owned())),
+        ("kind", name(kind)),
+        ("directory", name(directory)),
+        ("program", name(program)),
+        ("longest", Some(longest.get().to_string())),
+        ("seen", Some(seen.to_string())),
+    ];
+    for (key, value) in fields {
+        if let Some(value) = value {
+            let _ = write!(text, " {key}={value}");
+        }
+    }
+    text.push('\n');
+}
+
+fn format(line: &str) -> Result<(), String> {
+    match line.strip_prefix(MAGIC).map(str::trim) {
+        Some(version) if version == FORMAT.to_string() => Ok(()),
+        Some(version) => Err(format!("its format is '{version}', this version reads {FORMAT}")),
+        None => Err(format!("the first line should read '{MAGIC} {FORMAT}'")),
+    }
+}
+
+fn class(rest: &str) -> Result<Read, String> {
+    let mut read = Read { common: Common::default(), longest: Pages::ZERO, seen: 0, cells: Vec::new() };
+    let common = &mut read.common;
+    for field in rest.split_ascii_whitespace() {
+        let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' has no value"))?;
+        match key {
+            "size" => common.size = Some(number::<u32>(value)?.min(u64::BITS - 1)),
+            "start" if value == "yes" => common.start = Some(true),
+            "start" if value == "no" => common.start = Some(false),
+            "kind" => common.kind = Some(decoded(value)?),
+            "directory" => common.directory = Some(decoded(value)?),
+            "program" => common.program = Some(decoded(value)?),
+            "longest" => read.longest = Pages(number::<u64>(value)?.min(FILE_LIMIT)),
+            "seen" => read.seen = number::<u64>(value)?.min(SEEN_LIMIT),
+            _ => return Err(format!("'{field}' is nothing that a class has")),
+        }
+    }
+    Ok(read)
+}
+
+fn cell(rest: &str) -> Result<(usize, f64, f64), String> {
+    let mut fields = rest.split_ascii_whitespace();
+    let mut next = || fields.next().ok_or_else(|| "a cell has three numbers".to_owned());
+    Ok((number(next()?)?, number(next()?)?, number(next()?)?))
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number"))
+}
+
+fn decoded(text: &str) -> Result<Box<str>, String> {
+    let name = percent::decoded(text).ok_or_else(|| format!("'{text}' is no name"))?;
+    if name.len() > NAME_LIMIT {
+        return Err(format!("a name is longer than {NAME_LIMIT} bytes"));
+    }
+    Ok(name.into_boxed_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Follower, Memory, SCHEME};
+    use super::*;
+    use foreseek_seam::About;
+    use foreseek_units::PageIndex;
+    use proptest::prelude::*;
+
+    fn taught(names: &[String], streams: u64) -> Classes<()> {
+        let mut classes = Classes::new(SCHEME, Memory::Fading);
+        for n in 0..streams {
+            let name = &names[n as usize % names.len()];
+            let mut follower = Follower::new(Pages(300 + n % 5 * 1000));
+            follower.describe(&About { kind: name, directory: "/a b", program: "p%" });
+            for page in (n % 3..n % 3 + 1 + n * 37 % 200).map(PageIndex) {
+                follower.touch(&mut classes, page, |_| false);
+            }
+            follower.leave(&mut classes, |_| false);
+        }
+        classes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn what_is_saved_is_loaded_again(names in prop::collection::vec(".{0,12}", 1..6), streams in 1..60u64) {
+            let text = taught(&names, streams).save();
+            let mut other: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let loaded = other.load(&text).expect("what was saved");
+            prop_assert_eq!(loaded.left_out, 0);
+            prop_assert_eq!(other.save(), text);
+        }
+
+        #[test]
+        fn whatever_a_text_says_nothing_panics_and_memory_is_bounded(
+            lines in prop::collection::vec(
+                prop_oneof![
+                    "class( size=[0-9]{1,12}| start=(yes|no|x)| kind=[a-z%0-9]{0,6}| longest=[0-9]{1,22}| seen=[0-9]{1,22}){0,4}",
+                    "cell [0-9]{1,3} (-?[0-9.e]{1,8}|nan|inf) (-?[0-9.e]{1,8}|nan|inf)",
+                    ".{0,20}",
+                ], 0..30),
+        ) {
+            let text = format!("{MAGIC} {FORMAT}\n{}", lines.join("\n"));
+            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let _ = classes.load(&text);
+            let survival = classes.survival_of(classes.iter().next().expect("the one that holds all"));
+            prop_assert!((0..2000).all(|x| (0.0..=1.0).contains(&survival.beyond(Pages(x)))));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_the_rest_is_kept() {
+        for (text, line, reason) in [
+            ("", 1, "empty"),
+            ("foreseek-learnt 9", 1, "its format is '9', this version reads 1"),
+            ("# a comment", 1, "the first line should read 'foreseek-learnt 1'"),
+            ("foreseek-learnt 1\ncell 1 2 3", 2, "a cell before any class"),
+            ("foreseek-learnt 1\nclass seen=2\ncell 1 2", 3, "a cell has three numbers"),
+            ("foreseek-learnt 1\nclass colour=red", 2, "'colour=red' is nothing that a class has"),
+            ("foreseek-learnt 1\nclass kind=%zz", 2, "'%zz' is no name"),
+            ("foreseek-learnt 1\nclass seen=5\nwhat", 3, "neither a class nor a cell"),
+        ] {
+            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let error = classes.load(text).expect_err(text);
+            assert_eq!(error.line, line, "{text}");
+            assert!(error.to_string().contains(reason), "{error}");
+            assert_eq!(
+                classes.iter().next().map(|all| all.lengths.seen()),
+                Some(if text.contains("seen=5") {
+                    5
+                } else if text.contains("seen=2") {
+                    2
+                } else {
+                    0
+                }),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn classes_of_another_scheme_are_left_out() {
+        let text = "foreseek-learnt 1\nclass directory=/a seen=3\nclass seen=7\n";
+        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+        assert_eq!(classes.load(text), Ok(Loaded { classes: 1, left_out: 1 }));
+    }
+}

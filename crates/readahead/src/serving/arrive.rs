@@ -1,0 +1,193 @@
+//! What becomes of a fetch: its pages come, come short, or do not come.
+
+use super::flight::{Fetch, Progress};
+use super::reads::Ticket;
+use super::{BUSY_PAUSE, ServingEngine};
+use crate::depth::Visit;
+use crate::stream::Served;
+use foreseek_cache::{Mark, Process};
+use foreseek_seam::objects::{PageKey, Slot};
+use foreseek_seam::{FetchId, FetchOutcome, FrameId, ObjectId, Refusal, StreamId, Urgency, Who};
+use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SectorSpan, Span};
+
+/// Sectors that no device has, to which pages of unknown place are mapped, object by object.
+const NOWHERE: u64 = 1 << 62;
+
+impl ServingEngine {
+    /// A fetch has ended.
+    pub(super) fn done(&mut self, id: FetchId, got: Pages, outcome: FetchOutcome) {
+        let Some(fetch) = self.flight.end(id) else { return };
+        self.pause = None;
+        let failed = outcome == FetchOutcome::Failed;
+        let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
+        self.pace.ended(fetch.progress.issued, self.now, fetch.range.len(), way);
+        let came = Span::at(fetch.range.start, got).intersection(fetch.range);
+        if failed || came != fetch.range {
+            self.stats.failed_fetches += u64::from(failed);
+        } else {
+            self.learn(&fetch);
+        }
+        self.arrive(id, &fetch, came);
+        self.tell_waiters(id, fetch, came, failed);
+    }
+
+    /// The driver did not take a fetch.
+    pub(super) fn refused(&mut self, id: FetchId, why: Refusal) {
+        if why == Refusal::Busy {
+            self.flight.put_back(id);
+            self.pause = Some(self.now + BUSY_PAUSE);
+            return;
+        }
+        let Some(fetch) = self.flight.end(id) else { return };
+        self.stats.failed_fetches += 1;
+        let nothing = Span::new(fetch.range.start, fetch.range.start);
+        self.arrive(id, &fetch, nothing);
+        self.tell_waiters(id, fetch, nothing, true);
+    }
+
+    /// What a whole fetch tells about the device.
+    fn learn(&mut self, fetch: &Fetch) {
+        let Some(issued) = fetch.progress.issued else { return };
+        let object = self.objects.find(fetch.object).map(|slot| self.objects.get(slot));
+        let known = object.and_then(|object| object.lba(fetch.range.start));
+        let nowhere = || {
+            Lba(NOWHERE | fetch.object.0.wrapping_mul(1 << 40) >> 2)
+                + (fetch.range.start - PageIndex::ZERO).sectors()
+        };
+        let range = SectorSpan::at(known.unwrap_or_else(nowhere), fetch.range.len().sectors());
+        let alone = !self.flight.is_crowded();
+        self.learner.completed(Visit { issued, completed: self.now, range, alone });
+        if known.is_some() {
+            self.prefetcher.served(self.now, Served { from: self.head, range });
+            self.head = range.end;
+        }
+    }
+
+    /// The pages of a fetch that have come go into the prefetch cache, or to the reads that take them
+    /// over; the others are forgotten.
+    fn arrive(&mut self, id: FetchId, fetch: &Fetch, came: PageSpan) {
+        let mark = Mark { process: Process(fetch.who.0), at: fetch.asked };
+        for (page, frame) in fetch.range.iter().zip(&fetch.frames) {
+            let key = PageKey::within(fetch.slot, page);
+            if came.contains(page) {
+                self.frames.fill(*frame);
+            }
+            // What was made for one read alone, or overtaken by a change, is nobody else's.
+            let flying = if fetch.alone { None } else { self.table.ended(&key, id) };
+            match flying {
+                Some(flying) if came.contains(page) && flying.claimed => self.delivered(key),
+                Some(flying) if came.contains(page) => {
+                    self.table.keep(key, flying.held, mark);
+                    continue;
+                }
+                Some(_) => self.objects.get_mut(fetch.slot).kept -= 1,
+                None => {}
+            }
+            self.frames.let_go(*frame);
+        }
+    }
+
+    /// The reads that waited for a fetch have their pages, or not.
+    fn tell_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
+        let Fetch { range, frames, waiters, alone, .. } = fetch;
+        let own = alone || waiters.len() == 1;
+        for ticket in waiters {
+            let Some(read) = self.reads.get_mut(ticket) else { continue };
+            let lacks = read.lacks(Span::new(came.end, range.end), range, &frames);
+            match lacks.first() {
+                None => {}
+                Some(first) if !failed => read.end = read.end.min(first.start),
+                // A fetch of nothing but the read's own pages need not be tried again.
+                Some(_) if own && read.pages.covers(range) => read.error = Some(id),
+                Some(_) => read.failed.extend(lacks),
+            }
+            read.outstanding -= 1;
+            if read.outstanding == 0 {
+                self.settle(ticket);
+            }
+        }
+    }
+
+    /// A read has heard from all its fetches: it is answered, or what failed is fetched for it alone.
+    fn settle(&mut self, ticket: Ticket) {
+        let Some(read) = self.reads.get_mut(ticket) else { return };
+        let failed = if read.error.is_some() { Vec::new() } else { std::mem::take(&mut read.failed) };
+        if failed.is_empty() {
+            self.ready.push_back(ticket);
+            return;
+        }
+        let (stream, slot, object, who) = (read.stream, read.slot, read.object, read.who);
+        let frames: Vec<_> = failed.iter().map(|range| (*range, read.frames_of(*range).to_vec())).collect();
+        let mut outstanding = 0;
+        for (range, frames) in frames {
+            let mut start = range.start;
+            // Another read that lacks the same pages may have had them fetched into the same frames, or
+            // be about to.
+            let states = frames.into_iter().map(|frame| {
+                let state = match self.flight.fills(frame) {
+                    Some(fetch) => Lack::Coming(fetch),
+                    None if self.frames.is_filled(frame) => Lack::Mended,
+                    None => Lack::Missing,
+                };
+                (frame, state)
+            });
+            let states: Vec<(FrameId, Lack)> = states.collect();
+            for run in states.chunk_by(|one, next| one.1 == next.1) {
+                let range = Span::at(start, Pages(run.len() as u64));
+                start = range.end;
+                outstanding += match run[0].1 {
+                    Lack::Mended => 0,
+                    Lack::Coming(fetch) => u32::from(self.flight.join(fetch, ticket)),
+                    Lack::Missing => {
+                        let frames = run.iter().map(|one| one.0).collect();
+                        self.fetch_alone(ticket, Lone { stream, slot, object, who, range }, frames);
+                        1
+                    }
+                };
+            }
+        }
+        match self.reads.get_mut(ticket) {
+            Some(read) if outstanding > 0 => read.outstanding = outstanding,
+            _ => self.ready.push_back(ticket),
+        }
+    }
+
+    fn fetch_alone(&mut self, ticket: Ticket, lone: Lone, frames: Vec<FrameId>) {
+        let Lone { stream, slot, object, who, range } = lone;
+        frames.iter().for_each(|frame| self.frames.hold(*frame));
+        self.flight.ask(Fetch {
+            stream,
+            slot,
+            object,
+            range,
+            frames,
+            urgency: Urgency::Demand,
+            follows: false,
+            alone: true,
+            waiters: vec![ticket],
+            who,
+            ahead: Pages::ZERO,
+            asked: self.now,
+            progress: Progress::default(),
+        });
+    }
+}
+
+/// How a page stands that a failed fetch did not bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    Missing,
+    /// It is being fetched for another read alone.
+    Coming(FetchId),
+    /// It was.
+    Mended,
+}
+
+/// What is fetched for one read alone.
+struct Lone {
+    stream: StreamId,
+    slot: Slot,
+    object: ObjectId,
+    who: Who,
+    range: PageSpan,
+}

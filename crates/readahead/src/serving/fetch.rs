@@ -1,0 +1,179 @@
+//! From ranges that are wanted to fetches, and the memory that these need.
+
+use super::flight::{Fetch, Progress};
+use super::pace::PIECE;
+use super::pages::{Flying, Held};
+use super::serve::{Look, held};
+use super::{RESERVE, ServingEngine};
+use foreseek_cache::Status;
+use foreseek_seam::objects::{PageKey, Slot};
+use foreseek_seam::{FetchId, FrameId, StreamId, Urgency, Who};
+use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+
+/// The read for which something is fetched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) stream: StreamId,
+    pub(super) slot: Slot,
+    pub(super) who: Who,
+    /// Its pages, and which of them were found.
+    pub(super) pages: PageSpan,
+    pub(super) looks: &'a [Look],
+}
+
+impl ServingEngine {
+    /// Asks for those pages of a range that are neither there nor on their way. What lies beyond the read is
+    /// left out where the object ends or memory does; each missing page of the read itself has a frame kept
+    /// for it.
+    pub(super) fn fetch(&mut self, wanted: &Wanted<'_>, range: PageSpan, marker: Option<PageIndex>) {
+        self.flight.wanted_by(wanted.stream);
+        let length = self.objects.get(wanted.slot).length.unwrap_or_default().pages_ceil();
+        let end = (PageIndex::ZERO + length).max(wanted.pages.end).min(PageKey::END);
+        let range = range.intersection(Span::new(PageIndex::ZERO, end));
+        let mut owed = wanted.pages.iter().filter(|page| !self.has(wanted, *page)).count();
+        let mut run = Run::at(range.start);
+        for page in range.iter() {
+            if self.has(wanted, page) {
+                self.ask(wanted, std::mem::replace(&mut run, Run::at(page.next())), marker);
+                continue;
+            }
+            let demand = wanted.pages.contains(page);
+            owed -= usize::from(demand);
+            if !demand && !self.may_read_ahead(owed, run.ahead) {
+                self.stats.forgone += range.end - page;
+                break;
+            }
+            let Some(frame) = self.frames.take() else { break };
+            run.frames.push(frame);
+            run.demand |= demand;
+            run.ahead += u64::from(!demand);
+        }
+        self.ask(wanted, run, marker);
+    }
+
+    /// Whether a page is there or on its way.
+    fn has(&self, wanted: &Wanted<'_>, page: PageIndex) -> bool {
+        held(wanted.pages, wanted.looks, page) || self.table.has(&PageKey::within(wanted.slot, page))
+    }
+
+    /// Whether one page more may be fetched ahead, with `more` of them about to be; makes room for it.
+    fn may_read_ahead(&mut self, owed: usize, more: u64) -> bool {
+        let ceiling = self.ceiling();
+        while self.table.ahead() + Pages(more) >= ceiling {
+            if !self.evict() {
+                return false;
+            }
+        }
+        let reserve = self.frames.budget().get() as usize / RESERVE;
+        self.make_room(owed + reserve + 1)
+    }
+
+    /// Makes so many frames available, if it can.
+    pub(super) fn make_room(&mut self, frames: usize) -> bool {
+        while self.frames.available() < frames {
+            if !self.evict() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Drops a page of the prefetch cache; false where there is none.
+    pub(super) fn evict(&mut self) -> bool {
+        let Some(evicted) = self.table.evict(&self.activity) else { return false };
+        self.frames.let_go(evicted.value.frame);
+        self.objects.get_mut(evicted.key.slot()).kept -= 1;
+        if evicted.value.ahead {
+            self.stats.dropped += Pages(1);
+            self.history.evicted(evicted.key, Status::Prefetched);
+        }
+        true
+    }
+
+    /// Asks for a run of pages, in fetches of like length, none longer than the settings allow.
+    fn ask(&mut self, wanted: &Wanted<'_>, mut run: Run, marker: Option<PageIndex>) {
+        // The frame freed last is taken first. In ascending order most of them lie together in memory: the
+        // device writes, and a reply reads, a few long pieces instead of many pages.
+        run.frames.sort_unstable();
+        let pages = Pages(run.frames.len() as u64);
+        if pages.is_zero() {
+            return;
+        }
+        let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
+        let lone = self.flight.is_lone(wanted.stream);
+        let longest = if lone { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
+        let pieces = pages.get().div_ceil(longest.get());
+        let cut = |piece: u64| run.start + pages * piece / pieces;
+        self.objects.get_mut(wanted.slot).kept += pages.get();
+        for piece in 0..pieces {
+            let range = Span::new(cut(piece), cut(piece + 1));
+            let at = |page: PageIndex| (page - run.start).get() as usize;
+            let frames = run.frames[at(range.start)..at(range.end)].to_vec();
+            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, piece > 0);
+            for (page, frame) in range.iter().zip(frames) {
+                let ahead = !wanted.pages.contains(page);
+                let held = Held { frame, marker: marker == Some(page), ahead };
+                self.table.asked(PageKey::within(wanted.slot, page), Flying { fetch, held, claimed: false });
+            }
+        }
+    }
+
+    fn begin_fetch(
+        &mut self,
+        wanted: &Wanted<'_>,
+        range: PageSpan,
+        frames: Vec<FrameId>,
+        urgency: Urgency,
+        follows: bool,
+    ) -> FetchId {
+        let object = self.objects.get(wanted.slot);
+        self.flight.ask(Fetch {
+            stream: wanted.stream,
+            slot: wanted.slot,
+            object: object.id,
+            range,
+            frames,
+            urgency,
+            follows,
+            alone: false,
+            waiters: Vec::new(),
+            who: wanted.who,
+            ahead: range.len() - range.intersection(wanted.pages).len(),
+            asked: self.now,
+            progress: Progress::default(),
+        })
+    }
+
+    /// The reader of a stream has gone elsewhere, or is gone: what is held back for it will not be fetched, but
+    /// for what this read wants of it.
+    pub(super) fn leave(&mut self, stream: StreamId, wanted: PageSpan) {
+        let goes = |fetch: &Fetch| fetch.stream == stream && !fetch.range.overlaps(wanted);
+        self.take_back(goes);
+    }
+
+    /// What is held back and will not be fetched: its pages are missing again, its frames free.
+    pub(super) fn take_back(&mut self, goes: impl Fn(&Fetch) -> bool) {
+        for (id, fetch) in self.flight.take_back(goes) {
+            self.stats.taken_back += fetch.range.len();
+            for (page, frame) in fetch.range.iter().zip(fetch.frames) {
+                let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
+                self.objects.get_mut(fetch.slot).kept -= u64::from(gone.is_some());
+                self.frames.let_go(frame);
+            }
+        }
+    }
+}
+
+/// Missing pages in a row, with the frames that were taken for them.
+struct Run {
+    start: PageIndex,
+    frames: Vec<FrameId>,
+    demand: bool,
+    ahead: u64,
+}
+
+impl Run {
+    fn at(start: PageIndex) -> Self {
+        Self { start, frames: Vec::new(), demand: false, ahead: 0 }
+    }
+}

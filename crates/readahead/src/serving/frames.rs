@@ -1,0 +1,154 @@
+//! Who uses which frame.
+//!
+//! A frame is *held* by each of its users: the I/O that fills it, the prefetch cache, every read that will
+//! be or is being answered out of it. With the last hold it is free. Frames that are given back lose their
+//! memory and get it again when they are next used; the number of frames with memory stays within the
+//! budget, as far as holds let it. All is O(1) a frame.
+
+use foreseek_seam::FrameId;
+use foreseek_units::Pages;
+
+/// The users of one frame.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    holds: u32,
+    /// How many of them are replies: only those does the driver end.
+    lent: u32,
+    /// Whether what it was taken for has come into it.
+    filled: bool,
+}
+
+/// All frames.
+#[derive(Debug)]
+pub(super) struct Frames {
+    uses: Vec<Uses>,
+    /// Free and with memory, last used last.
+    free: Vec<FrameId>,
+    /// Without memory, but for those that were never used.
+    bare: Vec<FrameId>,
+    /// To be told to the driver.
+    dropped: Vec<FrameId>,
+    budget: usize,
+    backed: usize,
+    most: usize,
+}
+
+impl Frames {
+    /// So many frames, all of which may be used.
+    pub(super) fn new(most: Pages) -> Self {
+        let most = usize::try_from(most.get()).unwrap_or(usize::MAX).min(u32::MAX as usize);
+        let (uses, free, bare, dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { uses, free, bare, dropped, budget: most, backed: 0, most }
+    }
+
+    /// How many could be taken now.
+    pub(super) fn available(&self) -> usize {
+        self.free.len() + self.budget.saturating_sub(self.backed)
+    }
+
+    /// How many have memory beyond the budget.
+    pub(super) fn excess(&self) -> usize {
+        self.backed.saturating_sub(self.budget)
+    }
+
+    pub(super) fn free(&self) -> Pages {
+        Pages(self.available() as u64)
+    }
+
+    pub(super) fn backed(&self) -> Pages {
+        Pages(self.backed as u64)
+    }
+
+    pub(super) fn budget(&self) -> Pages {
+        Pages(self.budget as u64)
+    }
+
+    /// Takes a free one, held once.
+    pub(super) fn take(&mut self) -> Option<FrameId> {
+        let frame = match self.free.pop() {
+            Some(frame) => frame,
+            None if self.backed < self.budget => {
+                self.backed += 1;
+                self.bare.pop().unwrap_or_else(|| {
+                    self.uses.push(Uses::default());
+                    FrameId(self.uses.len() as u32 - 1)
+                })
+            }
+            None => return None,
+        };
+        self.uses[frame.0 as usize] = Uses { holds: 1, ..Uses::default() };
+        Some(frame)
+    }
+
+    /// One user more.
+    pub(super) fn hold(&mut self, frame: FrameId) {
+        self.uses[frame.0 as usize].holds += 1;
+    }
+
+    /// One user less.
+    pub(super) fn let_go(&mut self, frame: FrameId) {
+        let uses = &mut self.uses[frame.0 as usize];
+        uses.holds -= 1;
+        if uses.holds == 0 {
+            self.freed(frame);
+        }
+    }
+
+    /// Its page has come.
+    pub(super) fn fill(&mut self, frame: FrameId) {
+        self.uses[frame.0 as usize].filled = true;
+    }
+
+    pub(super) fn is_filled(&self, frame: FrameId) -> bool {
+        self.uses[frame.0 as usize].filled
+    }
+
+    /// A hold of a read becomes one of its reply.
+    pub(super) fn lend(&mut self, frame: FrameId) {
+        self.uses[frame.0 as usize].lent += 1;
+    }
+
+    /// A reply is over. What was not lent is the driver's error and changes nothing.
+    pub(super) fn unpin(&mut self, frame: FrameId) {
+        if let Some(uses) = self.uses.get_mut(frame.0 as usize).filter(|uses| uses.lent > 0) {
+            uses.lent -= 1;
+            self.let_go(frame);
+        }
+    }
+
+    /// How many frames may have memory from now on. What is free and too many goes at once.
+    pub(super) fn set_budget(&mut self, budget: Pages) {
+        self.budget = usize::try_from(budget.get()).unwrap_or(usize::MAX).min(self.most);
+        while self.excess() > 0
+            && let Some(frame) = self.free.pop()
+        {
+            self.bare(frame);
+        }
+    }
+
+    /// The frames whose memory is to go since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> Vec<FrameId> {
+        // What was taken again meanwhile has its memory back already.
+        let mut dropped = std::mem::take(&mut self.dropped);
+        dropped.retain(|frame| self.uses[frame.0 as usize].holds == 0);
+        dropped
+    }
+
+    pub(super) fn has_dropped(&self) -> bool {
+        !self.dropped.is_empty()
+    }
+
+    fn freed(&mut self, frame: FrameId) {
+        if self.excess() > 0 {
+            self.bare(frame);
+        } else {
+            self.free.push(frame);
+        }
+    }
+
+    fn bare(&mut self, frame: FrameId) {
+        self.backed -= 1;
+        self.bare.push(frame);
+        self.dropped.push(frame);
+    }
+}

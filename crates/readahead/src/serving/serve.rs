@@ -1,0 +1,307 @@
+//! Reads: what is there, what is asked for, when one is answered.
+
+use super::fetch::Wanted;
+use super::pages::{Flying, Held, State};
+use super::reads::{Ticket, Waiting};
+use super::sight::Sight;
+use super::{READ_LIMIT, ServingEngine, depth_cap};
+use crate::stream::{Found, Touch};
+use foreseek_cache::{Process, Status};
+use foreseek_seam::objects::{PageKey, Slot};
+use foreseek_seam::{Command, Commands, FrameId, RequestId, StreamId, Who};
+use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
+
+/// How far from the last range that the prefetcher wanted for a stream the next one may lie and go on with it: what
+/// calls overtake each other by, and gaps that are read through (four windows of a kernel's read-ahead).
+const NEAR: Pages = Pages(128);
+
+/// A read that was told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) request: RequestId,
+    pub(super) stream: StreamId,
+    pub(super) slot: Slot,
+    pub(super) range: ByteSpan,
+    pub(super) who: Who,
+}
+
+/// How a page of a read was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    found: Found,
+    marker: bool,
+    /// Where it is, if it is there: held for the read.
+    pub(super) frame: Option<FrameId>,
+    /// Whether the read takes it over.
+    whole: bool,
+}
+
+impl Asked {
+    fn pages(&self) -> PageSpan {
+        self.range.pages()
+    }
+}
+
+/// Whether a page is one of a read's that were there: it is held for the read, and no longer in the table.
+pub(super) fn held(pages: PageSpan, looks: &[Look], page: PageIndex) -> bool {
+    pages.contains(page) && looks[(page - pages.start).get() as usize].frame.is_some()
+}
+
+impl ServingEngine {
+    pub(super) fn read(
+        &mut self,
+        request: RequestId,
+        stream: StreamId,
+        range: ByteSpan,
+        who: Option<Who>,
+        out: &mut Commands,
+    ) {
+        self.stats.reads += 1;
+        let pages = range.pages();
+        let fits = pages.len() <= READ_LIMIT && pages.end <= PageKey::END;
+        let slot = self.objects.of_stream(stream).filter(|_| fits);
+        let (Some(slot), Some(opened)) = (slot, self.streams.get(&stream)) else {
+            self.stats.passed += 1;
+            out.push(Command::Pass { request });
+            return;
+        };
+        let who = who.unwrap_or(opened.who);
+        self.activity.ran(Process(who.0), self.now);
+        self.active.touched(self.now, stream);
+        let asked = Asked { request, stream, slot, range, who };
+        // Who needs memory waits behind those who wait for it already.
+        let waits = !self.starved.is_empty() && self.missing(&asked) > 0;
+        if waits || !self.serve(asked, out) {
+            self.stats.starved += 1;
+            self.starved.push_back(asked);
+        }
+    }
+
+    /// Serves the reads that wait for memory, as far as there is some.
+    pub(super) fn feed(&mut self, out: &mut Commands) {
+        while let Some(first) = self.starved.front().copied() {
+            // Its stream may have been closed, and its slot be another object's.
+            if self.objects.of_stream(first.stream) != Some(first.slot) {
+                if out.room() == 0 {
+                    return;
+                }
+                self.stats.passed += 1;
+                out.push(Command::Pass { request: first.request });
+            } else if !self.serve(first, out) {
+                return;
+            }
+            self.starved.pop_front();
+        }
+    }
+
+    /// How many pages of a read are neither there nor on their way.
+    fn missing(&self, asked: &Asked) -> usize {
+        let absent = |page: &PageIndex| !self.table.has(&PageKey::within(asked.slot, *page));
+        asked.pages().iter().filter(absent).count()
+    }
+
+    /// Serves a read, or arranges that it will be. False where there is no memory for it.
+    fn serve(&mut self, asked: Asked, out: &mut Commands) -> bool {
+        let mut missing = self.missing(&asked);
+        while self.frames.available() < missing {
+            if !self.make_room(missing) {
+                return false;
+            }
+            // To make room, pages of this very read may have gone.
+            missing = self.missing(&asked);
+        }
+        let looks: Vec<Look> = asked.pages().iter().map(|page| self.look(&asked, page)).collect();
+        self.touch(&asked, &looks);
+        let read = self.take_hold(&asked, &looks);
+        let waits = read.outstanding > 0;
+        let ticket = self.reads.wait(read);
+        if !waits {
+            self.conclude(ticket, out);
+        }
+        true
+    }
+
+    /// Looks for a page of a read, and takes hold of it if it is there.
+    fn look(&mut self, asked: &Asked, page: PageIndex) -> Look {
+        let key = PageKey::within(asked.slot, page);
+        // Who has read its last byte does not come back for it.
+        let length = self.objects.get(asked.slot).length.unwrap_or_default();
+        let whole = asked.range.end.get() >= page.next().offset().get().min(length.get());
+        let state = self.table.state(&key);
+        if let State::Here(Held { marker: true, .. })
+        | State::Flying(Flying { held: Held { marker: true, .. }, .. }) = state
+        {
+            self.table.unmark(&key);
+        }
+        self.stats.used += Pages(u64::from(self.table.used(&key, whole)));
+        match state {
+            State::Here(held) => {
+                self.stats.hits += Pages(1);
+                if whole {
+                    self.delivered(key);
+                } else {
+                    self.frames.hold(held.frame);
+                }
+                Look { found: Found::Hit, marker: held.marker, frame: Some(held.frame), whole }
+            }
+            State::Flying(flying) => {
+                self.stats.joined += Pages(1);
+                Look { found: Found::InFlight, marker: flying.held.marker, frame: None, whole }
+            }
+            State::Absent => Look { found: self.missed(&key), marker: false, frame: None, whole },
+        }
+    }
+
+    /// A page is missing: was it here before?
+    fn missed(&mut self, key: &PageKey) -> Found {
+        self.stats.missed += Pages(1);
+        let Some(was) = self.history.take(key) else { return Found::Miss };
+        self.ceiling.missed(was);
+        match was {
+            Status::Lru => {
+                self.stats.lru_missed += Pages(1);
+                Found::Miss
+            }
+            Status::Prefetched => {
+                self.stats.prefetch_missed += Pages(1);
+                Found::Thrashed
+            }
+        }
+    }
+
+    /// Touches each page of a read: what is missing is asked for, and what the prefetcher wants beside it.
+    fn touch(&mut self, asked: &Asked, looks: &[Look]) {
+        let pages = asked.pages();
+        self.tell_length(asked);
+        let active = self.active.count(self.now, self.streams.len());
+        let bound = depth_cap(self.ceiling(), active);
+        let mut wanted = std::mem::take(&mut self.wanted);
+        for (page, look) in pages.iter().zip(looks) {
+            let key = PageKey::within(asked.slot, page);
+            let comes = look.frame.is_none() && self.table.has(&key);
+            let touch = Touch {
+                stream: asked.stream,
+                page,
+                request: pages.end - page,
+                first: page == pages.start,
+                mapped: false,
+                found: if comes { Found::InFlight } else { look.found },
+                marker: look.marker,
+            };
+            let sight = Sight {
+                slot: asked.slot,
+                object: self.objects.get(asked.slot),
+                table: &self.table,
+                pages,
+                looks,
+                history: &self.history,
+                bound,
+                congested: self.flight.pressing() > self.settings.in_flight as usize,
+                measured: self.learner.lone(),
+            };
+            self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
+            let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };
+            for ahead in wanted.drain(..) {
+                self.follow(asked, ahead.range);
+                // Whoever reads on a device so fast that the depth is shorter than the read needs all of the
+                // read at once all the same.
+                let short = ahead.range.contains(page) && ahead.range.end < pages.end;
+                let end = if short { pages.end } else { ahead.range.end };
+                self.fetch(&want, Span::new(ahead.range.start, end), ahead.marker);
+            }
+            if look.frame.is_none() && !self.table.has(&key) {
+                self.fetch(&want, Span::new(page, pages.end), None);
+            }
+        }
+        self.wanted = wanted;
+    }
+
+    /// The prefetcher wants this for a stream: where that lies elsewhere than what it wanted before, the reader has
+    /// left that.
+    fn follow(&mut self, asked: &Asked, range: PageSpan) {
+        let Some(stream) = self.streams.get_mut(&asked.stream) else { return };
+        let reach = std::mem::replace(&mut stream.reach, range.end);
+        if range.start.distance(reach) > NEAR {
+            self.leave(asked.stream, asked.pages());
+        }
+    }
+
+    /// The prefetcher hears of a length that has changed.
+    fn tell_length(&mut self, asked: &Asked) {
+        let length = self.objects.get(asked.slot).length.unwrap_or_default().pages_ceil();
+        if let Some(stream) = self.streams.get_mut(&asked.stream).filter(|stream| stream.length != length) {
+            stream.length = length;
+            self.prefetcher.resized(asked.stream, length);
+        }
+    }
+
+    /// Takes hold of the frames into which a read's missing pages come, and joins those fetches.
+    fn take_hold(&mut self, asked: &Asked, looks: &[Look]) -> Waiting {
+        let pages = asked.pages();
+        let ticket = self.reads.next();
+        let mut frames = Vec::with_capacity(looks.len());
+        let mut outstanding = 0;
+        for (page, look) in pages.iter().zip(looks) {
+            if let Some(frame) = look.frame {
+                frames.push(frame);
+                continue;
+            }
+            let key = PageKey::within(asked.slot, page);
+            let State::Flying(flying) = self.table.state(&key) else {
+                // There was a frame for every page that was missing, and all were asked for.
+                debug_assert!(false, "page {page:?} was not asked for");
+                break;
+            };
+            self.table.used(&key, look.whole);
+            self.frames.hold(flying.held.frame);
+            frames.push(flying.held.frame);
+            self.flight.wanted_by(asked.stream);
+            self.flight.hurry(flying.fetch);
+            outstanding += u32::from(self.flight.join(flying.fetch, ticket));
+        }
+        Waiting {
+            request: asked.request,
+            stream: asked.stream,
+            slot: asked.slot,
+            object: self.objects.id(asked.slot),
+            who: asked.who,
+            end: pages.start + Pages(frames.len() as u64),
+            pages,
+            frames,
+            outstanding,
+            failed: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// A page was taken over by a reader: the cache in front has it from now on.
+    pub(super) fn delivered(&mut self, key: PageKey) {
+        self.objects.get_mut(key.slot()).kept -= 1;
+        self.history.evicted(key, Status::Lru);
+    }
+
+    /// A read waits for nothing any longer.
+    fn conclude(&mut self, ticket: Ticket, out: &mut Commands) {
+        if self.ready.is_empty() && out.room() > 0 {
+            self.answer(ticket, out);
+        } else {
+            self.ready.push_back(ticket);
+        }
+    }
+
+    /// Answers a read that waits for nothing.
+    pub(super) fn answer(&mut self, ticket: Ticket, out: &mut Commands) {
+        let Some(mut read) = self.reads.end(ticket) else { return };
+        let request = read.request;
+        if let Some(fetch) = read.error {
+            self.stats.failed_reads += 1;
+            read.frames.iter().for_each(|frame| self.frames.let_go(*frame));
+            out.push(Command::Fail { request, fetch });
+            return;
+        }
+        let beyond: Vec<FrameId> = read.frames.split_off((read.end - read.pages.start).get() as usize);
+        beyond.into_iter().for_each(|frame| self.frames.let_go(frame));
+        read.frames.iter().for_each(|frame| self.frames.lend(*frame));
+        out.push(Command::Serve { request, frames: read.frames });
+    }
+}

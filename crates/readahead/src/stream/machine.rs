@@ -1,0 +1,182 @@
+//! The frame of every prefetcher: it keeps the streams and holds their answers to the contract.
+//!
+//! A [`Machine`] decides for one stream at one touch; [`Streams`] makes a
+//! [`Prefetcher`] of it. What all machines owe their caller is done here, once: ranges are cut at the
+//! end of the object, empty ones are dropped, ranges that are in memory already are not asked for,
+//! and a missing page that the machine left out is read alone.
+
+use super::slab::Slab;
+use super::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
+use crate::depth::{Asked, Depth};
+use crate::learn::Learning;
+use foreseek_seam::About;
+use foreseek_seam::StreamId;
+use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
+
+/// Decides what is read ahead of one stream.
+pub(super) trait Machine: Send {
+    /// What it keeps of a stream.
+    type Stream: Send;
+
+    /// A stream begins.
+    fn open(&self, opened: &Opened) -> Self::Stream;
+
+    /// More is known of its file or its reader.
+    fn describe(&self, _stream: &mut Self::Stream, _about: &About<'_>) {}
+
+    /// Its file has become so long.
+    fn resize(&self, _stream: &mut Self::Stream, _length: Pages) {}
+
+    /// A stream has ended.
+    fn close(&mut self, _stream: &mut Self::Stream) {}
+
+    /// A page of it is touched.
+    fn touch(&mut self, stream: &mut Self::Stream, answer: &mut Answer<'_>);
+
+    /// The device has served a request.
+    fn served(&mut self, now: Instant, served: Served);
+
+    /// What it has learnt.
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        None
+    }
+}
+
+/// What is kept of every stream.
+#[derive(Debug)]
+struct Open<S> {
+    end: PageIndex,
+    told: Option<Pages>,
+    /// The first page that was touched.
+    first: Option<PageIndex>,
+    own: S,
+}
+
+/// All streams of a machine.
+pub(super) struct Streams<M: Machine> {
+    machine: M,
+    open: Slab<Open<M::Stream>>,
+}
+
+impl<M: Machine> Streams<M> {
+    pub(super) fn new(machine: M) -> Self {
+        Self { machine, open: Slab::new() }
+    }
+}
+
+impl<M: Machine> Prefetcher for Streams<M> {
+    fn opened(&mut self, now: Instant, opened: Opened) {
+        let end = PageIndex::ZERO + opened.length;
+        self.closed(now, opened.stream);
+        let own = self.machine.open(&opened);
+        self.open.insert(opened.stream, Open { end, told: opened.told, first: None, own });
+    }
+
+    fn described(&mut self, stream: StreamId, about: &About<'_>) {
+        if let Some(open) = self.open.get_mut(stream) {
+            self.machine.describe(&mut open.own, about);
+        }
+    }
+
+    fn closed(&mut self, _now: Instant, stream: StreamId) {
+        if let Some(open) = self.open.get_mut(stream) {
+            self.machine.close(&mut open.own);
+            self.open.remove(stream);
+        }
+    }
+
+    fn touch(&mut self, _now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>) {
+        let Some(stream) = self.open.get_mut(touch.stream) else {
+            // A stream that was never opened: nothing is known of its object but the page.
+            let end = touch.page.next();
+            return Answer { touch, view, out, end, first: touch.page, told: None, demanded: false }.finish();
+        };
+        // An object may have grown since it was opened.
+        stream.end = stream.end.max(touch.page.next());
+        let first = *stream.first.get_or_insert(touch.page);
+        let (end, told) = (stream.end, stream.told);
+        let mut answer = Answer { touch, view, out, end, first, told, demanded: false };
+        self.machine.touch(&mut stream.own, &mut answer);
+        answer.finish();
+    }
+
+    fn resized(&mut self, stream: StreamId, length: Pages) {
+        if let Some(open) = self.open.get_mut(stream) {
+            open.end = PageIndex::ZERO + length;
+            self.machine.resize(&mut open.own, length);
+        }
+    }
+
+    fn served(&mut self, now: Instant, served: Served) {
+        self.machine.served(now, served);
+    }
+
+    fn learning(&mut self) -> Option<&mut dyn Learning> {
+        self.machine.learning()
+    }
+}
+
+/// The answer to one touch as it is made, with all that a machine may ask.
+pub(super) struct Answer<'a> {
+    pub(super) touch: Touch,
+    pub(super) view: &'a dyn View,
+    out: &'a mut Vec<Ahead>,
+    end: PageIndex,
+    first: PageIndex,
+    told: Option<Pages>,
+    demanded: bool,
+}
+
+impl Answer<'_> {
+    /// The touched page.
+    pub(super) fn page(&self) -> PageIndex {
+        self.touch.page
+    }
+
+    /// Whether the touched page is missing and is not among what was answered so far.
+    pub(super) fn missing(&self) -> bool {
+        matches!(self.touch.found, Found::Miss | Found::Thrashed) && !self.demanded
+    }
+
+    /// The page after the object's last.
+    pub(super) fn end(&self) -> PageIndex {
+        self.end
+    }
+
+    /// What a depth rule gives for a fetch that begins at `page`, within the bound of memory.
+    pub(super) fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
+        let asked = Asked {
+            page,
+            place: self.view.place(page),
+            consumed: page - self.first,
+            told: self.told.map(|told| (self.first + told) - page),
+            measured: self.view.measured(),
+        };
+        let most = depth.most(&asked);
+        self.view.bound().map_or(most, |bound| most.min(bound.max(Pages(1))))
+    }
+
+    /// Reads a window, as far as it lies within the object. Answers whether anything of it is to be
+    /// read: false where all of it is in memory or on its way, or past the end.
+    pub(super) fn read(&mut self, window: PageSpan, marker: Option<PageIndex>) -> bool {
+        let range = Span::new(window.start, window.end.min(self.end));
+        let demand = self.missing() && range.contains(self.touch.page);
+        if range.is_empty() || !(demand || range.iter().any(|page| !self.here(page))) {
+            return false;
+        }
+        self.demanded |= demand;
+        self.out.push(Ahead { range, marker: marker.filter(|page| range.contains(*page)), demand });
+        true
+    }
+
+    fn here(&self, page: PageIndex) -> bool {
+        page == self.touch.page || self.view.cached(page)
+    }
+
+    /// A missing page that no window holds is read alone.
+    fn finish(mut self) {
+        if self.missing() {
+            self.read(Span::at(self.touch.page, Pages(1)), None);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A reader, a file and a naive page cache, for the tests of the policies: every answer is held to
+//! the contract of [`Prefetcher`].
+
+use super::{Ahead, Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
+use foreseek_device::Profile;
+use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_units::DeviceCosts;
+use foreseek_units::{Instant, Lba, PageIndex, Pages};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A window as tests write it: its first page and how many.
+pub(super) type Window = (u64, u64);
+
+const STREAM: StreamId = StreamId(3);
+
+/// One stream over one file.
+pub(super) struct World {
+    prefetcher: Box<dyn Prefetcher>,
+    pub(super) memory: Memory,
+    lost: BTreeSet<u64>,
+    markers: BTreeSet<u64>,
+    length: u64,
+}
+
+/// What is in memory.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) cached: BTreeSet<u64>,
+    pub(super) congested: bool,
+    pub(super) bound: Option<Pages>,
+    pub(super) place: Option<Lba>,
+    pub(super) delivered: BTreeSet<u64>,
+    pub(super) awaited: Option<Awaited>,
+    pub(super) share: Option<Pages>,
+    pub(super) request: Option<Pages>,
+}
+
+impl View for Memory {
+    fn cached(&self, page: PageIndex) -> bool {
+        self.cached.contains(&page.0)
+    }
+    fn congested(&self) -> bool {
+        self.congested
+    }
+    fn place(&self, page: PageIndex) -> Option<Lba> {
+        self.place.map(|start| start + Pages(page.0).sectors())
+    }
+    fn bound(&self) -> Option<Pages> {
+        self.bound
+    }
+    fn delivered(&self, page: PageIndex) -> bool {
+        self.delivered.contains(&page.0)
+    }
+    fn share(&self) -> Option<Pages> {
+        self.share
+    }
+    fn awaited(&self) -> Option<Awaited> {
+        self.awaited
+    }
+    fn request(&self) -> Option<Pages> {
+        self.request
+    }
+}
+
+/// The costs of a built-in device.
+pub(super) fn costs(device: &str) -> Arc<dyn DeviceCosts> {
+    Arc::new(Profile::builtin(device).expect("a built-in profile"))
+}
+
+impl World {
+    /// The policy of this name reading a file of `length` pages, on the 393 KB drive.
+    pub(super) fn new(policy: &str, settings: &Settings, length: u64) -> Self {
+        Self::told(policy, settings, length, None)
+    }
+
+    pub(super) fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
+        Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
+    }
+
+    /// The policy of this name reading a file of `length` pages on this device.
+    pub(super) fn on(device: &str, policy: &str, length: u64) -> Self {
+        Self::with(by_name(policy, &Settings::default(), &costs(device)).expect("a policy"), length, None)
+    }
+
+    fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
+        let (object, who) = (ObjectId(1), Who(1));
+        let told = told.map(Pages);
+        let opened = Opened { stream: STREAM, object, who, length: Pages(length), told };
+        prefetcher.opened(Instant::ZERO, opened);
+        let (lost, markers) = (BTreeSet::new(), BTreeSet::new());
+        Self { prefetcher, memory: Memory::default(), lost, markers, length }
+    }
+
+    /// A call that reads so many pages; the windows that it made, in order.
+    pub(super) fn call(&mut self, start: u64, pages: u64) -> Vec<Window> {
+        (start..start + pages)
+            .flat_map(|page| self.touch(page, start + pages - page, page == start, false))
+            .collect()
+    }
+
+    /// Calls that read a page each.
+    pub(super) fn pages(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
+        pages.into_iter().flat_map(|page| self.call(page, 1)).collect()
+    }
+
+    /// Page faults.
+    pub(super) fn faults(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
+        pages.into_iter().flat_map(|page| self.touch(page, 1, true, true)).collect()
+    }
+
+    /// Loses pages that were read ahead.
+    pub(super) fn evict(&mut self, pages: impl IntoIterator<Item = u64>) {
+        for page in pages {
+            if self.memory.cached.remove(&page) {
+                self.lost.insert(page);
+            }
+        }
+    }
+
+    pub(super) fn served(&mut self, served: Served) {
+        self.prefetcher.served(Instant::ZERO, served);
+    }
+
+    pub(super) fn touch(&mut self, page: u64, request: u64, first: bool, mapped: bool) -> Vec<Window> {
+        let found = match () {
+            () if self.memory.cached.contains(&page) => Found::Hit,
+            () if self.lost.contains(&page) => Found::Thrashed,
+            () => Found::Miss,
+        };
+        let marker = self.markers.remove(&page);
+        let touch = Touch {
+            stream: STREAM,
+            page: PageIndex(page),
+            request: Pages(request),
+            first,
+            mapped,
+            found,
+            marker,
+        };
+        // Reading past the end shows that the file has grown.
+        self.length = self.length.max(page + 1);
+        let mut out = Vec::new();
+        self.prefetcher.touch(Instant::ZERO, touch, &self.memory, &mut out);
+        self.check(touch, &out);
+        for ahead in &out {
+            for at in ahead.range.iter().filter(|at| !self.memory.cached.contains(&at.0)).collect::<Vec<_>>()
+            {
+                self.memory.cached.insert(at.0);
+                self.lost.remove(&at.0);
+                if ahead.marker == Some(at) {
+                    self.markers.insert(at.0);
+                }
+            }
+        }
+        out.iter().map(|ahead| (ahead.range.start.0, ahead.range.len().0)).collect()
+    }
+
+    /// What holds for every prefetcher.
+    fn check(&self, touch: Touch, out: &[Ahead]) {
+        let end = self.length;
+        let missing = matches!(touch.found, Found::Miss | Found::Thrashed);
+        let demands = out.iter().filter(|ahead| ahead.demand).count();
+        assert_eq!(demands, usize::from(missing), "{touch:?}: {out:?}");
+        for ahead in out {
+            assert!(!ahead.range.is_empty() && ahead.range.end.0 <= end, "{touch:?}: {ahead:?} of {end}");
+            assert!(ahead.marker.is_none_or(|marker| ahead.range.contains(marker)), "{ahead:?}");
+            assert!(!ahead.demand || ahead.range.contains(touch.page), "{touch:?}: {ahead:?}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! What the engine does where it matters, in single stories.
+
+use crate::world::{Answer, World, bytes, settings, spans};
+use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
+use foreseek_seam::{Event, Refusal, Urgency, Who};
+use foreseek_units::{Nanos, Pages};
+
+/// One file of 4000 pages, open as stream 0.
+fn world(settings: Settings) -> World {
+    let mut world = World::new(settings);
+    world.create(0, bytes(4000));
+    world.open(0, 0);
+    world
+}
+
+fn small(memory: u64) -> Settings {
+    Settings { memory: Pages(memory), machine: Pages(memory), ..settings() }
+}
+
+/// Fetches that lie together, as one.
+fn visit(fetches: &[(u64, u64)]) -> Option<(u64, u64)> {
+    let pages = fetches.iter().map(|(_, pages)| pages).sum();
+    assert!(fetches.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0), "{fetches:?}");
+    Some((fetches.first()?.0, pages))
+}
+
+#[test]
+fn golden_a_random_read_fetches_itself_alone() {
+    let mut world = world(settings());
+    for page in [700, 90, 3001, 333, 2000, 702, 1500] {
+        assert_eq!(world.read_pages(0, page, 1), [(page, 1)]);
+        world.complete_all();
+    }
+    assert_eq!(world.stats().fetched_ahead, Pages(0));
+    assert_eq!(world.read(0, bytes(10) + 512, 1024), 7);
+    assert_eq!(spans(&world), [(10, 1)]);
+    world.finish();
+}
+
+/// What a kernel with 128 KiB of read-ahead asks for a file that is read from its start: every visit of
+/// the disk is as long as slow start and the competitive depth have it.
+#[test]
+fn golden_the_visits_of_a_sequential_reader() {
+    let mut world = world(settings());
+    let calls = [(0, 4), (4, 8), (12, 16), (28, 32), (60, 32), (92, 32), (124, 32), (156, 32), (188, 32)];
+    let mut visits = Vec::new();
+    for (first, pages) in calls {
+        let fetches = world.read_pages(0, first, pages);
+        assert!(fetches.iter().all(|(_, pages)| *pages <= 32), "in pieces: {fetches:?}");
+        visits.extend(visit(&fetches));
+        world.complete_all();
+        world.unpin_all();
+    }
+    assert_eq!(visits[..3], [(0, 16), (16, 32), (48, 64)]);
+    // The competitive depth.
+    assert_eq!(visits[3].0, 112);
+    assert!((85..=105).contains(&visits[3].1), "{visits:?}");
+    world.finish();
+}
+
+#[test]
+fn the_next_window_is_fetched_while_the_reader_reads_the_last() {
+    let mut world = world(settings());
+    assert_eq!(world.read_pages(0, 0, 4), [(0, 16)]);
+    world.complete_all();
+    assert_eq!(world.read_pages(0, 4, 8), [(16, 32)]);
+    world.complete_all();
+    // The reader finds all of it.
+    assert_eq!(visit(&world.read_pages(0, 12, 16)), Some((48, 64)));
+    assert_eq!(world.answers.len(), 3);
+    world.finish();
+}
+
+#[test]
+fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
+    let mut world = world(Settings { fetch: Pages(32), ..settings() });
+    world.create(1, bytes(4000));
+    world.open(1, 0);
+    world.read(0, 0, bytes(64));
+    assert_eq!(spans(&world), [(0, 32), (32, 32)]);
+    let early = world.read(1, bytes(8), bytes(8));
+    let late = world.read(1, bytes(40), bytes(8));
+    assert_eq!(spans(&world).len(), 2, "nothing is fetched twice");
+    world.complete_first();
+    assert_eq!(world.answers.get(&early), Some(&Answer::Served(8)));
+    assert_eq!(world.answers.get(&late), None);
+    world.complete_first();
+    assert_eq!(world.answers.len(), 3);
+    world.finish();
+}
+
+#[test]
+fn a_page_that_was_read_is_handed_over_and_one_that_comes_back_is_an_lru_miss() {
+    let mut world = world(settings());
+    world.read(0, bytes(100), bytes(4));
+    world.complete_all();
+    assert_eq!(world.stats().cached, Pages(0));
+    world.read(0, bytes(100), bytes(2));
+    assert_eq!(spans(&world), [(100, 2)]);
+    assert_eq!((world.stats().missed, world.stats().lru_missed), (Pages(6), Pages(2)));
+    world.finish();
+}
+
+/// Direct reads of sectors do not fetch a page for each.
+#[test]
+fn a_page_stays_until_its_last_byte_was_read() {
+    let mut world = world(settings());
+    for sector in 0..8 {
+        world.read(0, bytes(500) + 512 * sector, 512);
+        world.complete_all();
+        world.unpin_all();
+        assert_eq!(world.stats().cached, Pages(u64::from(sector < 7)));
+    }
+    assert_eq!((world.stats().fetches, world.stats().dropped), (1, Pages(0)));
+    world.finish();
+}
+
+#[test]
+fn a_change_drops_what_is_there_and_overtakes_what_is_on_its_way() {
+    let mut world = world(settings());
+    world.read(0, 0, bytes(4));
+    world.complete_all();
+    assert_eq!(world.stats().cached, Pages(12));
+    world.change(0, 8, 4);
+    assert_eq!((world.stats().cached, world.stats().stale), (Pages(8), Pages(4)));
+    let before = world.read(0, bytes(8), bytes(4));
+    let changed = |world: &World| spans(world).into_iter().filter(|span| span.0 < 16).collect::<Vec<_>>();
+    assert_eq!(changed(&world), [(8, 4)]);
+    world.change(0, 8, 2);
+    let after = world.read(0, bytes(8), bytes(4));
+    assert_eq!(changed(&world), [(8, 4), (8, 2)], "only what changed is fetched again");
+    world.complete_all();
+    assert_eq!(world.answers[&before], Answer::Served(4));
+    assert_eq!(world.answers[&after], Answer::Served(4));
+    world.finish();
+}
+
+#[test]
+fn an_object_that_shrinks_answers_with_fewer_pages() {
+    let mut world = world(settings());
+    let read = world.read(0, bytes(3996), bytes(8));
+    world.complete_all();
+    assert_eq!(world.answers[&read], Answer::Served(4));
+    world.resize(0, bytes(3990) + 1);
+    let read = world.read(0, bytes(3988), bytes(8));
+    world.complete_all();
+    assert_eq!(world.answers[&read], Answer::Served(3));
+    world.resize(0, bytes(4100));
+    let read = world.read(0, bytes(3990), bytes(1));
+    world.complete_all();
+    assert_eq!(world.answers[&read], Answer::Served(1));
+    world.finish();
+}
+
+#[test]
+fn a_failed_prefetch_is_a_counter_and_a_failed_read_is_one_read() {
+    let mut world = world(settings());
+    world.open(1, 0);
+    let first = world.read(0, 0, bytes(4));
+    let second = world.read(1, bytes(6), bytes(4));
+    let id = *world.flying.keys().next().expect("one fetch");
+    assert_eq!(spans(&world), [(0, 16)]);
+    // Five pages come.
+    world.complete(id, Some(5), false);
+    assert_eq!(world.answers.get(&first), Some(&Answer::Served(4)));
+    assert_eq!(world.stats().failed_fetches, 1);
+    assert_eq!(spans(&world), [(6, 4)], "for the second read alone");
+    let id = *world.flying.keys().next().expect("one fetch");
+    world.complete(id, Some(0), false);
+    assert_eq!(world.answers.get(&second), Some(&Answer::Failed));
+    // Page 4 is there, the next one is fetched; nothing is left of the failure.
+    let third = world.read(0, bytes(4), bytes(2));
+    world.complete_all();
+    assert_eq!(world.answers[&third], Answer::Served(2));
+    assert_eq!(world.stats().failed_reads, 1);
+    world.finish();
+}
+
+#[test]
+fn two_reads_of_a_bad_page_both_hear_of_it_and_their_neighbour_does_not() {
+    let mut world = world(settings());
+    (1..3).for_each(|stream| world.open(stream, 0));
+    world.read(0, 0, bytes(4));
+    let reads = [(4, 4), (6, 4), (10, 4)].map(|(first, pages)| world.read(1, bytes(first), bytes(pages)));
+    let id = *world.flying.keys().next().expect("one fetch");
+    world.complete(id, Some(4), false);
+    assert_eq!(spans(&world), [(4, 4), (8, 2), (10, 4)]);
+    // Page 6 is bad.
+    while let Some((id, flying)) = world.flying.first_key_value() {
+        let bad = flying.pages.iter().position(|page| page.0 == 6).map(|at| at as u64);
+        world.complete(*id, bad, false);
+    }
+    assert_eq!(
+        reads.map(|read| world.answers[&read].clone()),
+        [Answer::Failed, Answer::Failed, Answer::Served(4)]
+    );
+    world.finish();
+}
+
+#[test]
+fn a_busy_driver_is_asked_again() {
+    let mut world = world(settings());
+    let read = world.read(0, bytes(50), bytes(4));
+    let id = *world.flying.keys().next().expect("one fetch");
+    world.refuse(id, Refusal::Busy);
+    assert!(world.flying.is_empty());
+    world.pass_time(1_000_000);
+    assert_eq!(spans(&world), [(50, 4)]);
+    world.complete_all();
+    assert_eq!(world.answers[&read], Answer::Served(4));
+    world.finish();
+}
+
+#[test]
+fn less_memory_takes_effect_at_once() {
+    let mut world = world(small(4096));
+    world.create(1, bytes(4000));
+    for stream in 1..30 {
+        world.open(stream, 1);
+        world.read(stream, bytes(100 * stream), bytes(16));
+        world.read(stream, bytes(100 * stream + 16), bytes(16));
+        world.read(stream, bytes(100 * stream + 32), bytes(4));
+        world.complete_all();
+    }
+    world.unpin_all();
+    let before = world.stats();
+    assert!(before.cached > Pages(0) && before.backed > MEMORY_LEAST, "{before:?}");
+    world.budget(0);
+    let after = world.stats();
+    assert_eq!(after.budget, MEMORY_LEAST);
+    assert!(after.backed <= MEMORY_LEAST);
+    assert_eq!(world.dropped.len() as u64, before.backed.get().saturating_sub(after.backed.get()));
+    world.budget(4096);
+    assert_eq!(world.stats().budget, Pages(4096));
+    world.finish();
+}
+
+/// 1,200 readers of 16 pages in 1,024 frames.
+#[test]
+fn reads_beyond_memory_wait_and_are_served_in_order() {
+    let mut world = world(small(1024));
+    let reads: Vec<u64> = (0..80).map(|at| world.read(0, bytes(50 * at + 7), bytes(16))).collect();
+    assert!(world.stats().starved > 0 && world.stats().free < Pages(16));
+    while !world.flying.is_empty() {
+        world.complete_first();
+        world.unpin_first();
+    }
+    let mut served: Vec<u64> = world.answers.keys().copied().collect();
+    served.sort_unstable();
+    assert_eq!(served, reads);
+    world.finish();
+}
+
+#[test]
+fn demand_goes_before_what_is_read_ahead_and_few_are_under_way() {
+    let mut world = world(Settings { in_flight: 2, ..settings() });
+    world.create(1, bytes(4000));
+    (1..40).for_each(|stream| world.open(stream, 1));
+    // Three visits; the third one waits.
+    for stream in 1..4 {
+        world.read(stream, bytes(1000 * stream), bytes(8));
+    }
+    assert_eq!(world.flying.len(), 2);
+    assert_eq!(world.stats().queued, 1);
+    assert!(world.flying.values().all(|one| one.urgency == Urgency::Demand));
+    world.complete_first();
+    assert_eq!((world.flying.len(), world.stats().queued), (2, 0));
+    world.finish();
+}
+
+/// TR-840 section 4.2: the ceiling is shared among the streams.
+#[test]
+fn the_more_streams_the_shallower() {
+    let mut world = world(small(8192));
+    let alone = world.stats();
+    assert_eq!((alone.ceiling, alone.bound), (Pages(2048), Pages(2048)));
+    for stream in 0..512 {
+        world.open(stream, 0);
+        world.read(stream, bytes(7 * stream), bytes(1));
+        world.complete_all();
+        world.unpin_all();
+    }
+    assert!((4..=8).contains(&world.stats().bound.get()), "{:?}", world.stats());
+    world.pass_time(Nanos::from_secs(60).get());
+    assert_eq!(world.stats().active_streams, 0, "who has not read for long does not count");
+    world.finish();
+}
+
+/// TR-840 section 4.1: pages of a process that has ended go first.
+#[test]
+fn the_pages_of_the_dead_make_room() {
+    let mut world = world(small(1024));
+    world.create(1, bytes(4000));
+    for stream in 1..5 {
+        world.open(stream, 1);
+        world.read(stream, bytes(500 * stream), bytes(16));
+        world.complete_all();
+        world.read(stream, bytes(500 * stream + 16), bytes(8));
+        world.complete_all();
+        world.unpin_all();
+    }
+    let held = world.stats().cached;
+    world.tell(Event::Exited { who: Who(3) });
+    // Eight pages are lacking: the third stream's, which may go at once. The others are found.
+    for at in 0..5 {
+        world.read(0, bytes(300 * at + 7), bytes(200));
+    }
+    assert_eq!((held, world.stats().dropped), (Pages(32), Pages(8)));
+    world.complete_all();
+    world.unpin_all();
+    for stream in [1, 2, 4] {
+        world.read(stream, bytes(500 * stream + 24), bytes(8));
+    }
+    assert_eq!(world.stats().hits, Pages(24));
+    world.finish();
+}
+
+#[test]
+fn a_page_that_was_dropped_unused_is_a_prefetch_miss() {
+    let mut world = world(small(1024));
+    world.read(0, 0, bytes(16));
+    world.read(0, bytes(16), bytes(8));
+    world.complete_all();
+    world.unpin_all();
+    let ahead = world.stats().cached;
+    assert!(ahead > Pages(0));
+    // Somebody else needs all memory.
+    world.open(1, 0);
+    for at in 0..6 {
+        world.read(1, bytes(1000 + 200 * at), bytes(199));
+    }
+    world.complete_all();
+    world.unpin_all();
+    let dropped = world.stats().dropped;
+    assert!(dropped > Pages(0));
+    world.read(0, bytes(24), bytes(8));
+    assert!(world.stats().prefetch_missed > Pages(0), "{:?}", world.stats());
+    world.finish();
+}
+
+#[test]
+fn what_is_not_served_is_passed() {
+    let mut world = world(settings());
+    let unknown = world.read(77, 0, bytes(1));
+    let long = world.read(0, 0, bytes(257));
+    let empty = world.read(0, bytes(5), 0);
+    assert_eq!(world.answers[&unknown], Answer::Passed);
+    assert_eq!(world.answers[&long], Answer::Passed);
+    assert_eq!(world.answers[&empty], Answer::Served(0));
+    world.finish();
+}

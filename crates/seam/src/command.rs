@@ -1,0 +1,140 @@
+//! What an engine asks for.
+
+use crate::{Epoch, FetchId, FrameId, ObjectId, QueryId, RequestId};
+use foreseek_units::{PageIndex, PageSpan};
+
+/// Where fetched pages go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Into {
+    /// The kernel's page cache.
+    PageCache,
+    /// Frames of ours, one a page in the order of the range, in no particular order themselves.
+    Frames(Vec<FrameId>),
+}
+
+/// How soon a fetch is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Urgency {
+    /// A reader waits for it.
+    Demand,
+    /// Read ahead of need.
+    Prefetch,
+}
+
+/// What an engine asks its driver to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Bring a range in.
+    Fetch {
+        /// Names it in `Done` or `Refused`.
+        fetch: FetchId,
+        /// Of what.
+        object: ObjectId,
+        /// Which pages.
+        range: PageSpan,
+        /// The object's epoch as the engine knows it.
+        epoch: Epoch,
+        /// Where to.
+        into: Into,
+        /// How soon.
+        urgency: Urgency,
+        /// Hand it to the device at once and by itself, before those that follow: it is to be over before
+        /// they are. All others of one call are best handed on together.
+        apart: bool,
+    },
+    /// Answer a read out of frames.
+    Serve {
+        /// The read.
+        request: RequestId,
+        /// One frame a page of the read's range, from its first page on; fewer where the object ends
+        /// before the range does. They are pinned until `Unpinned`.
+        frames: Vec<FrameId>,
+    },
+    /// Answer a read with an error.
+    Fail {
+        /// The read.
+        request: RequestId,
+        /// The fetch that was made for it alone and failed; the driver knows how.
+        fetch: FetchId,
+    },
+    /// Let a read go its ordinary way.
+    Pass {
+        /// The read.
+        request: RequestId,
+    },
+    /// Ask the application for its coming accesses; hints and then `Answered` follow (ATC'09
+    /// section 4.1: the callback and its arguments).
+    Want {
+        /// The read that waits.
+        request: RequestId,
+        /// The most recently accessed marked entry.
+        marked: Option<(ObjectId, PageIndex)>,
+        /// The access that led to the question.
+        requested: (ObjectId, PageIndex),
+    },
+    /// The memory of these frames may be given back; a later fetch may name them again.
+    Drop {
+        /// Which.
+        frames: Vec<FrameId>,
+    },
+    /// Give pages back to the kernel (`POSIX_FADV_DONTNEED`).
+    Forget {
+        /// Of what.
+        object: ObjectId,
+        /// Which pages.
+        range: PageSpan,
+    },
+    /// Say which pages of a range are in the page cache.
+    AskResident {
+        /// Names the answer.
+        query: QueryId,
+        /// Of what.
+        object: ObjectId,
+        /// Which pages.
+        range: PageSpan,
+    },
+}
+
+/// How many commands an engine may emit at one event. Enough to keep a device's queue of 32 full
+/// many times over; small enough that a driver's buffer of them stays in a processor's cache.
+pub const COMMANDS_LIMIT: usize = 1024;
+
+/// The commands that answer one event; at most [`COMMANDS_LIMIT`].
+#[derive(Debug, Default)]
+pub struct Commands {
+    items: Vec<Command>,
+}
+
+impl Commands {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { items: Vec::with_capacity(COMMANDS_LIMIT) }
+    }
+
+    /// How many more fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        COMMANDS_LIMIT - self.items.len()
+    }
+
+    /// Adds a command.
+    ///
+    /// # Panics
+    /// When there is no room: an engine asks first. This is a bug in the engine.
+    pub fn push(&mut self, command: Command) {
+        assert!(self.room() > 0, "an engine emitted more than {COMMANDS_LIMIT} commands at once");
+        self.items.push(command);
+    }
+
+    /// What was added so far.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Command] {
+        &self.items
+    }
+
+    /// Takes all of them out, in order.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
+        self.items.drain(..)
+    }
+}

@@ -1,0 +1,137 @@
+//! Recording what an engine is told and says, and holding another run of it to that.
+//!
+//! A recording is text: a line that names the format, a line with the settings, then a line for each
+//! event with its time, followed by a line for each command that the engine gave:
+//!
+//! ```text
+//! foreseek-recording 2
+//! settings share=stock memory=- infill=8 order=disk mode=blocking first_round=- growth=4 list_limit=4194304
+//! 1200 opened 1 7 1048576 4711
+//! 1200 placed 7 0+256@2048
+//! 1300 watched 7 0..1048576
+//! 2500 read 0 1 0..4096
+//! > ask 0 7 0..1
+//! 3100 resident 0 0..1
+//! > pass 0
+//! ```
+//!
+//! The second line is the engine's own ([`Header`]): an access-list engine's begins with `settings`, a serving
+//! engine's with `serving`.
+//!
+//! Times are nanoseconds of the driver's clock, ranges half-open, `read` in bytes and the others in
+//! pages; `-` is none. [`replay`] feeds the events to an engine in virtual time and compares its
+//! commands one by one: what runs in a program and what runs in the simulator are the same policy
+//! (rule 1 of the house). An engine that depended on anything but its events would be found out.
+
+pub mod fields;
+mod read;
+mod replay;
+mod write;
+
+pub use replay::{Recording, ReplayError, Replayed, replay};
+
+use crate::{Command, Event};
+use fields::{Fields, Reason};
+use foreseek_units::Instant;
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// The version of the format: raised when a line changes its meaning.
+pub const FORMAT: u32 = 2;
+
+/// The first word of a recording.
+const MAGIC: &str = "foreseek-recording";
+
+/// What begins a line with a command.
+const COMMAND: &str = "> ";
+
+/// The last line of a recording that was cut at [`RECORDING_LIMIT`].
+const CUT: &str = "cut";
+
+/// A recording ends when it is this long: about ten million reads. It is meant for a test or an
+/// afternoon, and a forgotten one must not fill a disk.
+pub const RECORDING_LIMIT: u64 = 1 << 30;
+
+/// The settings that an engine was made with: the second line of its recording.
+pub trait Header: Sized {
+    /// Adds them to the line.
+    fn write(&self, line: &mut String);
+
+    /// Reads what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Reason>;
+}
+
+/// Writes a recording. A failure to write ends it without a word to the program; whoever owns the
+/// sink can see it there.
+pub struct Recorder {
+    sink: Option<Box<dyn Write + Send>>,
+    line: String,
+    written: u64,
+    limit: u64,
+}
+
+impl Recorder {
+    /// A recorder that writes to `sink`, line by line; the sink should buffer.
+    #[must_use]
+    pub fn new(sink: Box<dyn Write + Send>) -> Self {
+        Self { sink: Some(sink), line: String::new(), written: 0, limit: RECORDING_LIMIT }
+    }
+
+    /// The same, to end after so many bytes.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Begins the recording of a new engine. Its driver then hands over each [`event`](Self::event) that
+    /// it tells, and the [`commands`](Self::commands) that answer it.
+    pub fn begin(&mut self, settings: &impl Header) {
+        // Writing to a string cannot fail.
+        self.line.clear();
+        let _ = writeln!(self.line, "{MAGIC} {FORMAT}");
+        settings.write(&mut self.line);
+        self.line.push('\n');
+        self.put();
+    }
+
+    /// An engine is told this.
+    pub fn event(&mut self, now: Instant, event: &Event<'_>) {
+        if self.sink.is_some() {
+            self.line.clear();
+            write::event(&mut self.line, now, event);
+            self.put();
+        }
+    }
+
+    /// It said this.
+    pub fn commands(&mut self, commands: &[Command]) {
+        if self.sink.is_some() && !commands.is_empty() {
+            self.line.clear();
+            for command in commands {
+                self.line.push_str(COMMAND);
+                write::command(&mut self.line, command);
+                self.line.push('\n');
+            }
+            self.put();
+        }
+    }
+
+    /// Writes the line; ends the recording when that fails or it is long enough.
+    fn put(&mut self) {
+        let Some(sink) = &mut self.sink else { return };
+        self.written += self.line.len() as u64;
+        let cut = self.written > self.limit;
+        if cut {
+            self.line.clear();
+            self.line.push_str(CUT);
+            self.line.push('\n');
+        }
+        if sink.write_all(self.line.as_bytes()).is_err() || cut {
+            self.sink = None;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Reads the lines of a recording. What is wrong with one is told as a reason; the caller knows the
+//! line's number.
+
+use super::fields::{Fields, Reason, number, range};
+use super::{FORMAT, MAGIC};
+use crate::{
+    About, Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Measured, ObjectId,
+    QueryId, Refusal, RequestId, StreamId, Who,
+};
+use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span};
+
+/// Memory for the parts of an event that it borrows; used again for each line.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    extents: Vec<Extent>,
+    accesses: Vec<Access>,
+    runs: Vec<PageSpan>,
+    frames: Vec<FrameId>,
+    names: [String; 3],
+}
+
+/// The first line.
+pub(super) fn format(line: &str) -> Result<(), Reason> {
+    let version = line
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| format!("this is no recording: the first line should read '{MAGIC} {FORMAT}'"))?;
+    if version.trim() == FORMAT.to_string() {
+        return Ok(());
+    }
+    Err(format!("the recording has format '{}', this version reads {FORMAT}", version.trim()))
+}
+
+/// A line with an event.
+pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Event<'a>), Reason> {
+    let mut fields = Fields::new(line);
+    let now = Instant(fields.number("time")?);
+    let name = fields.word("name of an event")?;
+    let event = match name {
+        "opened" => Event::Opened {
+            stream: StreamId(fields.number("stream")?),
+            object: ObjectId(fields.number("object")?),
+            length: Bytes(fields.number("length")?),
+            who: Who(fields.number("who")?),
+        },
+        "described" => {
+            let stream = StreamId(fields.number("stream")?);
+            for (name, key) in parts.names.iter_mut().zip(["kind", "directory", "program"]) {
+                *name = fields.text(key)?;
+            }
+            let [kind, directory, program] = &parts.names;
+            Event::Described { stream, about: About { kind, directory, program } }
+        }
+        "recalled" => {
+            parts.names[0] = fields.text("learnt")?;
+            let device = if !fields.is_over() { Some(measured(&mut fields)?) } else { None };
+            Event::Recalled { learnt: &parts.names[0], device }
+        }
+        "closed" => Event::Closed { stream: StreamId(fields.number("stream")?) },
+        "placed" => {
+            let object = ObjectId(fields.number("object")?);
+            fields.rest(&mut parts.extents, extent)?;
+            Event::Placed { object, extents: &parts.extents }
+        }
+        "watched" => Event::Watched { object: ObjectId(fields.number("object")?), range: fields.bytes()? },
+        "unwatched" => {
+            Event::Unwatched { object: ObjectId(fields.number("object")?), range: fields.bytes()? }
+        }
+        "read" => Event::Read {
+            request: RequestId(fields.number("request")?),
+            stream: StreamId(fields.number("stream")?),
+            range: fields.bytes()?,
+            who: fields.next().map(number).transpose()?.map(Who),
+        },
+        "hint" => {
+            let mode = mode(fields.word("mode")?)?;
+            let done = match fields.word("done or more")? {
+                "done" => true,
+                "more" => false,
+                other => return Err(format!("'{other}' should be done or more")),
+            };
+            let mut last = None;
+            fields.rest(&mut parts.accesses, |word| access(word, &mut last))?;
+            Event::Hint { mode, accesses: &parts.accesses, done }
+        }
+        "answered" => Event::Answered { request: RequestId(fields.number("request")?) },
+        "done" => Event::Done {
+            fetch: FetchId(fields.number("fetch")?),
+            epoch: Epoch(fields.number("epoch")?),
+            got: Pages(fields.number("pages")?),
+            outcome: outcome(fields.word("outcome")?)?,
+            in_flight: fields.number("number in flight")?,
+        },
+        "refused" => {
+            Event::Refused { fetch: FetchId(fields.number("fetch")?), why: refusal(fields.word("reason")?)? }
+        }
+        "changed" => Event::Changed {
+            object: ObjectId(fields.number("object")?),
+            range: fields.bytes()?,
+            epoch: Epoch(fields.number("epoch")?),
+        },
+        "resized" => Event::Resized {
+            object: ObjectId(fields.number("object")?),
+            length: Bytes(fields.number("length")?),
+        },
+        "resident" => {
+            let query = QueryId(fields.number("query")?);
+            if fields.clone().word("runs") == Ok("unknown") {
+                fields.expect("unknown")?;
+                Event::Resident { query, runs: None }
+            } else {
+                fields.rest(&mut parts.runs, pages)?;
+                Event::Resident { query, runs: Some(&parts.runs) }
+            }
+        }
+        "unpinned" => {
+            fields.rest(&mut parts.frames, |word| number(word).map(FrameId))?;
+            Event::Unpinned { frames: &parts.frames }
+        }
+        "budget" => Event::Budget { pages: Pages(fields.number("pages")?) },
+        "ran" => Event::Ran { who: Who(fields.number("who")?) },
+        "exited" => Event::Exited { who: Who(fields.number("who")?) },
+        "tick" => Event::Tick,
+        other => return Err(format!("'{other}' is no event")),
+    };
+    fields.end()?;
+    Ok((now, event))
+}
+
+fn measured(fields: &mut Fields<'_>) -> Result<Measured, Reason> {
+    let switch = Nanos(number(fields.value("switch")?)?);
+    let rate = Rate::bytes_per_second(number(fields.value("rate")?)?);
+    Measured::plausible(switch, rate).ok_or_else(|| "no device is like that".to_owned())
+}
+
+fn pages(word: &str) -> Result<PageSpan, Reason> {
+    range(word).map(|(start, end)| Span::new(PageIndex(start), PageIndex(end)))
+}
+
+fn extent(word: &str) -> Result<Extent, Reason> {
+    let parts = word.split_once('+').and_then(|(page, rest)| Some((page, rest.split_once('@')?)));
+    let (page, (pages, lba)) = parts.ok_or_else(|| format!("'{word}' is no extent: PAGE+PAGES@LBA"))?;
+    Ok(Extent { page: PageIndex(number(page)?), pages: Pages(number(pages)?), lba: Lba(number(lba)?) })
+}
+
+/// An access; one without an object is of the same as the last.
+fn access(word: &str, last: &mut Option<ObjectId>) -> Result<Access, Reason> {
+    let (unmarked, mark) = word.strip_suffix('*').map_or((word, false), |rest| (rest, true));
+    let page = match unmarked.split_once(':') {
+        Some((object, page)) => {
+            *last = Some(ObjectId(number(object)?));
+            page
+        }
+        None => unmarked,
+    };
+    let object = last.ok_or_else(|| format!("'{word}' names no object, and none was named before"))?;
+    Ok(Access { object, page: PageIndex(number(page)?), mark })
+}
+
+fn mode(word: &str) -> Result<HintMode, Reason> {
+    Ok(match word {
+        "set" => HintMode::Set,
+        "append" => HintMode::Append,
+        "from-mark" => HintMode::SetFromMark,
+        other => return Err(format!("'{other}' should be set, append or from-mark")),
+    })
+}
+
+fn outcome(word: &str) -> Result<FetchOutcome, Reason> {
+    Ok(match word {
+        "arrived" => FetchOutcome::Arrived,
+        "issued" => FetchOutcome::Issued,
+        "failed" => FetchOutcome::Failed,
+        other => return Err(format!("'{other}' should be arrived, issued or failed")),
+    })
+}
+
+fn refusal(word: &str) -> Result<Refusal, Reason> {
+    Ok(match word {
+        "busy" => Refusal::Busy,
+        "unsupported" => Refusal::Unsupported,
+        "gone" => Refusal::Gone,
+        other => return Err(format!("'{other}' should be busy, unsupported or gone")),
+    })
+}

@@ -1,0 +1,350 @@
+//! Feeds a recording's events to an engine and compares what it says.
+
+use super::fields::{Fields, Reason};
+use super::read::{self, Parts};
+use super::{COMMAND, CUT, Header, write};
+use crate::{Commands, Engine};
+use foreseek_units::Instant;
+use std::iter::{Enumerate, Peekable};
+use std::str::Lines;
+
+/// Why a replay ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error("recording, line {line}: {reason}")]
+    Malformed {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The engine said something else than it was recorded to have said.
+    #[error(
+        "recording, line {line}: at {} ns, event {event}, the engine was recorded to say {}, and now says {}",
+        at.get(), said(recorded), said(replayed)
+    )]
+    Mismatch {
+        /// The line of the first difference, counted from 1.
+        line: usize,
+        /// Which event it answers, counted from 0.
+        event: usize,
+        /// The time of the event.
+        at: Instant,
+        /// What the recording has.
+        recorded: Option<String>,
+        /// What the engine says.
+        replayed: Option<String>,
+    },
+}
+
+fn said(command: &Option<String>) -> String {
+    command.as_ref().map_or("nothing more".to_owned(), |command| format!("'{command}'"))
+}
+
+/// What was compared, all of it equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Events told.
+    pub events: usize,
+    /// Commands compared.
+    pub commands: usize,
+    /// The recording was cut at its limit; what was recorded of it is equal.
+    pub cut: bool,
+}
+
+/// A recording whose first lines have been read.
+#[derive(Clone, Debug)]
+pub struct Recording<'a, S> {
+    settings: S,
+    lines: Enumerate<Lines<'a>>,
+}
+
+impl<'a, S: Header> Recording<'a, S> {
+    /// Reads the format and the settings of an engine.
+    ///
+    /// # Errors
+    /// Where the text is no recording, or one of another version or engine.
+    pub fn open(text: &'a str) -> Result<Self, ReplayError> {
+        let mut lines = text.lines().enumerate();
+        let malformed = |line: usize| move |reason: Reason| ReplayError::Malformed { line, reason };
+        let mut head =
+            |what: &str| lines.next().ok_or_else(|| format!("the recording ends before its {what}"));
+        head("first line").and_then(|(_, line)| read::format(line)).map_err(malformed(1))?;
+        let settings = head("settings").and_then(|(_, line)| header(line)).map_err(malformed(2))?;
+        Ok(Self { settings, lines })
+    }
+
+    /// With which settings the engine ran.
+    #[must_use]
+    pub fn settings(&self) -> &S {
+        &self.settings
+    }
+}
+
+/// The second line.
+fn header<S: Header>(line: &str) -> Result<S, Reason> {
+    let mut fields = Fields::new(line);
+    let settings = S::read(&mut fields)?;
+    fields.end()?;
+    Ok(settings)
+}
+
+/// Tells an engine what the recorded one was told, at the same times, and compares its commands one
+/// by one with the recorded ones.
+///
+/// # Errors
+/// At the first line that cannot be read, or command that differs.
+pub fn replay<S>(engine: &mut dyn Engine, recording: &Recording<'_, S>) -> Result<Replayed, ReplayError> {
+    let mut lines = recording.lines.clone().peekable();
+    let mut parts = Parts::default();
+    let mut out = Commands::new();
+    let mut replayed = Replayed::default();
+    let mut last = Instant::ZERO;
+    while let Some((index, text)) = lines.next() {
+        let line = index + 1;
+        if text == CUT {
+            replayed.cut = true;
+            break;
+        }
+        let malformed = |reason: String| ReplayError::Malformed { line, reason };
+        let (now, event) = read::event(text, &mut parts).map_err(malformed)?;
+        if now < last {
+            return Err(malformed(format!("time runs backwards, from {} to {} ns", last.get(), now.get())));
+        }
+        last = now;
+        engine.on(now, event, &mut out);
+        // A recording that was cut may lack this event's commands.
+        if lines.peek().is_none_or(|(_, next)| *next != CUT) {
+            compare(&mut lines, line, now, &mut out, &mut replayed)?;
+        }
+        out.drain();
+        replayed.events += 1;
+    }
+    Ok(replayed)
+}
+
+/// Compares the commands that answer the event on `line`.
+fn compare(
+    lines: &mut Peekable<Enumerate<Lines<'_>>>,
+    line: usize,
+    at: Instant,
+    out: &mut Commands,
+    replayed: &mut Replayed,
+) -> Result<(), ReplayError> {
+    let event = replayed.events;
+    let mut said = out.as_slice().iter();
+    let mut written = String::new();
+    let mut line = line;
+    loop {
+        let recorded = lines.next_if(|(_, text)| text.starts_with(COMMAND)).map(|(index, text)| {
+            line = index + 1;
+            &text[COMMAND.len()..]
+        });
+        written.clear();
+        let now = said.next().map(|command| {
+            write::command(&mut written, command);
+            written.as_str()
+        });
+        if recorded != now {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            return Err(ReplayError::Mismatch {
+                line,
+                event,
+                at,
+                recorded: owned(recorded),
+                replayed: owned(now),
+            });
+        }
+        if recorded.is_none() {
+            return Ok(());
+        }
+        replayed.commands += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        About, Access, Command, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Into,
+        Measured, ObjectId, QueryId, Refusal, RequestId, StreamId, Urgency, Who,
+    };
+    use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Rate, Span};
+
+    const HEAD: &str = "foreseek-recording 2\nnothing\n";
+
+    /// The settings of an engine that has none.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Nothing;
+
+    impl Header for Nothing {
+        fn write(&self, line: &mut String) {
+            line.push_str("nothing");
+        }
+
+        fn read(fields: &mut Fields<'_>) -> Result<Self, Reason> {
+            fields.expect("nothing").map(|()| Self)
+        }
+    }
+
+    /// Says the same whatever it is told.
+    struct Parrot(Vec<Command>);
+
+    impl Engine for Parrot {
+        fn on(&mut self, _now: Instant, _event: Event<'_>, out: &mut Commands) {
+            self.0.iter().for_each(|command| out.push(command.clone()));
+        }
+
+        fn deadline(&self) -> Option<Instant> {
+            None
+        }
+    }
+
+    fn try_replay(lines: &str, says: Vec<Command>) -> Result<Replayed, ReplayError> {
+        let text = format!("{HEAD}{lines}");
+        replay(&mut Parrot(says), &Recording::<Nothing>::open(&text)?)
+    }
+
+    #[test]
+    fn every_event_is_read_as_it_was_written() {
+        let bytes: ByteSpan = Span::new(ByteOffset(1), ByteOffset(9000));
+        let extents = [Extent { page: PageIndex(0), pages: Pages(3), lba: Lba(8) }];
+        let access = |object, page, mark| Access { object: ObjectId(object), page: PageIndex(page), mark };
+        let accesses = [access(1, 2, false), access(1, 3, true), access(u64::MAX, 3, false)];
+        let device = Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(51.2e6 / 3.0) };
+        let runs = [Span::new(PageIndex(1), PageIndex(2)), Span::new(PageIndex(4), PageIndex(9))];
+        let events = [
+            Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), who: Who(4) },
+            Event::Described {
+                stream: StreamId(1),
+                about: About { kind: "mp4", directory: "/a b/%c", program: "" },
+            },
+            Event::Recalled { learnt: "foreseek-learnt 1\nclass seen=3\n", device: None },
+            Event::Recalled { learnt: "", device: Some(device) },
+            Event::Closed { stream: StreamId(1) },
+            Event::Placed { object: ObjectId(2), extents: &extents },
+            Event::Placed { object: ObjectId(2), extents: &[] },
+            Event::Watched { object: ObjectId(2), range: bytes },
+            Event::Unwatched { object: ObjectId(2), range: bytes },
+            Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, who: None },
+            Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, who: Some(Who(4)) },
+            Event::Resized { object: ObjectId(2), length: Bytes(5) },
+            Event::Hint { mode: HintMode::SetFromMark, accesses: &accesses, done: false },
+            Event::Hint { mode: HintMode::Append, accesses: &[], done: true },
+            Event::Answered { request: RequestId(7) },
+            Event::Done {
+                fetch: FetchId(1),
+                epoch: Epoch(2),
+                got: Pages(3),
+                outcome: FetchOutcome::Failed,
+                in_flight: 4,
+            },
+            Event::Refused { fetch: FetchId(1), why: Refusal::Unsupported },
+            Event::Changed { object: ObjectId(2), range: bytes, epoch: Epoch(u32::MAX) },
+            Event::Resident { query: QueryId(5), runs: None },
+            Event::Resident { query: QueryId(5), runs: Some(&[]) },
+            Event::Resident { query: QueryId(5), runs: Some(&runs) },
+            Event::Unpinned { frames: &[FrameId(1), FrameId(2)] },
+            Event::Budget { pages: Pages(1000) },
+            Event::Ran { who: Who(4) },
+            Event::Exited { who: Who(4) },
+            Event::Tick,
+        ];
+        let mut parts = Parts::default();
+        for event in &events {
+            let mut line = String::new();
+            write::event(&mut line, Instant(99), event);
+            assert_eq!(read::event(line.trim_end(), &mut parts), Ok((Instant(99), event.clone())), "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_are_written_each_in_its_own_way() {
+        let commands = [
+            Command::Fetch {
+                fetch: FetchId(1),
+                object: ObjectId(2),
+                range: Span::new(PageIndex(3), PageIndex(4)),
+                epoch: Epoch(5),
+                into: Into::Frames(vec![FrameId(6), FrameId(4)]),
+                urgency: Urgency::Demand,
+                apart: true,
+            },
+            Command::Fetch {
+                fetch: FetchId(2),
+                object: ObjectId(2),
+                range: Span::new(PageIndex(3), PageIndex(4)),
+                epoch: Epoch(5),
+                into: Into::PageCache,
+                urgency: Urgency::Prefetch,
+                apart: false,
+            },
+            Command::Serve { request: RequestId(1), frames: vec![FrameId(2)] },
+            Command::Fail { request: RequestId(3), fetch: FetchId(4) },
+            Command::Pass { request: RequestId(1) },
+            Command::Want { request: RequestId(1), marked: None, requested: (ObjectId(2), PageIndex(3)) },
+            Command::Drop { frames: vec![FrameId(1), FrameId(2)] },
+            Command::Forget { object: ObjectId(2), range: Span::new(PageIndex(3), PageIndex(4)) },
+            Command::AskResident {
+                query: QueryId(1),
+                object: ObjectId(2),
+                range: Span::new(PageIndex(3), PageIndex(4)),
+            },
+        ];
+        let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6,4 demand apart\n> fetch 2 2 3..4 5 cache prefetch\n\
+            > serve 1 2\n> fail 3 4\n> pass 1\n> want 1 - 2:3\n> drop 1 2\n> forget 2 3..4\n> ask 1 2 3..4\n";
+        let equal = Replayed { events: 1, commands: 9, cut: false };
+        assert_eq!(try_replay(lines, commands.to_vec()), Ok(equal));
+    }
+
+    #[test]
+    fn the_first_difference_is_named_with_its_line_event_and_time() {
+        let says = vec![Command::Pass { request: RequestId(1) }];
+        let error = try_replay("5 tick\n> pass 1\n6 tick\n> pass 2\n7 tick\n", says.clone());
+        assert_eq!(
+            error.map_err(|error| error.to_string()),
+            Err(
+                "recording, line 6: at 6 ns, event 1, the engine was recorded to say 'pass 2', and now says \
+                 'pass 1'"
+                    .to_owned()
+            )
+        );
+        for (lines, line) in [("5 tick\n6 tick\n", 3), ("5 tick\n> pass 1\n> pass 1\n", 5)] {
+            let Err(ReplayError::Mismatch { line: at, .. }) = try_replay(lines, says.clone()) else {
+                panic!("{lines} is taken for equal");
+            };
+            assert_eq!(at, line);
+        }
+    }
+
+    #[test]
+    fn a_malformed_line_is_named_with_its_reason() {
+        for (line, reason) in [
+            ("tick", "time: 'tick' is no number, or too large a one"),
+            ("5", "the line ends before the name of an event"),
+            ("5 jump", "'jump' is no event"),
+            ("5 tick tock", "'tock' is one word too many"),
+            ("5 budget -3", "pages: '-3' is no number, or too large a one"),
+            ("5 read 1 2 3", "'3' is no range: START..END"),
+            ("5 hint set done 12", "'12' names no object, and none was named before"),
+            ("5 placed 1 2+3", "'2+3' is no extent: PAGE+PAGES@LBA"),
+            ("5 ran 99999999999", "who: '99999999999' is no number, or too large a one"),
+            ("4 tick", "time runs backwards, from 5 to 4 ns"),
+            ("> pass 1", "time: '>' is no number, or too large a one"),
+        ] {
+            let before = if line.starts_with('>') { "" } else { "5 tick\n" };
+            let error = try_replay(&format!("{before}{line}\n"), Vec::new());
+            let at = if before.is_empty() { 3 } else { 4 };
+            assert_eq!(error, Err(ReplayError::Malformed { line: at, reason: reason.to_owned() }), "{line}");
+        }
+        for (text, line) in
+            [("", 1), ("blkparse 1\n", 1), ("foreseek-recording 1\n", 1), ("foreseek-recording 2\n", 2)]
+        {
+            let Err(ReplayError::Malformed { line: at, .. }) = Recording::<Nothing>::open(text) else {
+                panic!("{text} is taken for a recording");
+            };
+            assert_eq!(at, line);
+        }
+    }
+}
