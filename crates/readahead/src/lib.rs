@@ -8,7 +8,6 @@
 //! real time and in the simulator in virtual time.
 #![forbid(unsafe_code)]
 
-pub mod competitive;
 pub mod depth;
 pub mod learn;
 pub mod serving;

@@ -1,13 +1,14 @@
 //! Depths by learnt stream lengths: what they gain, how fast, and what they can be made to cost.
 
-use foreseek_readahead::competitive::adversary::against_policy;
-use foreseek_readahead::competitive::{Depths, Model};
+use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, Promise, Survival};
 use foreseek_readahead::learn::{Lengths, Memory};
 use foreseek_readahead::stream::{
     Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name,
 };
 use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_theory::Model;
+use foreseek_theory::adversary::against_policy;
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, SectorSpan, Sectors};
 use proptest::prelude::*;

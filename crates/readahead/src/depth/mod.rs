@@ -8,6 +8,7 @@
 //! bound that holds for any.
 
 mod competitive;
+mod depths;
 mod fixed;
 pub(crate) mod grid;
 mod idle;
@@ -20,6 +21,7 @@ mod told;
 mod zero;
 
 pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
+pub use depths::Depths;
 pub use fixed::Fixed;
 pub use grid::LENGTH_LIMIT;
 pub use idle::Idle;

@@ -2,8 +2,7 @@
 
 use super::class::Common;
 use super::classes::{Class, Classes};
-use crate::competitive::Depths;
-use crate::depth::{Plan, Promise, Survival};
+use crate::depth::{Depths, Plan, Promise, Survival};
 use foreseek_units::Pages;
 
 /// Fetches of a stream that are told: by then depths hardly change any more.

@@ -4,7 +4,7 @@
 //! the papers' model (a switch and the transfer of each fetch), so that the numbers say what learning is
 //! worth and nothing of queues and caches.
 
-use foreseek_readahead::competitive::Depths;
+use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, Promise};
 use foreseek_readahead::learn::{Classes, Memory, Scheme};
 use foreseek_seam::About;

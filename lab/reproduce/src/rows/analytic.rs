@@ -3,10 +3,11 @@
 use super::Row;
 use crate::Measured;
 use foreseek_device::{Op, Profile};
-use foreseek_readahead::competitive::{Depths, Model, adversary, seek_law};
+use foreseek_readahead::depth::Depths;
 use foreseek_readahead::stream::{self, Ahead, Found, Opened, Settings, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::block::{Request, RequestId, scheduler};
+use foreseek_theory::{Model, adversary, seek_law};
 use foreseek_units::DeviceCosts;
 use foreseek_units::{
     Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Position, Rate, SectorSpan, Sectors, Span,

@@ -4,8 +4,8 @@ use super::{Context, Row};
 use crate::Measured;
 use crate::pick::Sweep;
 use foreseek_device::Profile;
-use foreseek_readahead::competitive::Model;
 use foreseek_simulate::experiment::Metric;
+use foreseek_theory::Model;
 use foreseek_units::Bytes;
 use std::ops::RangeInclusive;
 

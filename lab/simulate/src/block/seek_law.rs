@@ -8,7 +8,7 @@
 //! the others stay: what the head has just passed is empty, and what lies ahead has had time to
 //! fill. There the mean is `C / 2n`.
 //!
-//! Both are drawn from a real scheduler here; [`foreseek_readahead::competitive::seek_law`] is the law
+//! Both are drawn from a real scheduler here; `foreseek_theory::seek_law` is the law
 //! itself and judges them.
 
 use super::{Request, RequestId, Scheduler};

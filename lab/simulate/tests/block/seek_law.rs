@@ -1,7 +1,7 @@
 //! The law of seek distances against the real C-SCAN (claim EU-seek-dist).
 
-use foreseek_readahead::competitive::seek_law::{Fit, fit};
 use foreseek_simulate::block::{Scheduler, scheduler, seek_law};
+use foreseek_theory::seek_law::{Fit, fit};
 use foreseek_units::Sectors;
 use rand_pcg::Pcg64Mcg;
 

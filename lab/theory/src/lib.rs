@@ -5,12 +5,12 @@
 //! end is wasted. Knowing the length costs one switch and the transfer of just that. A rule is
 //! *a-competitive* where it never costs more than `a` times as much, wherever the stream ends.
 //!
-//! - [`Model`] is the disk's time, [`Depths`] a sequence of fetches, [`Model::ratio`] the cost of a
+//! - [`Model`] is the disk's time, [`Depths`](foreseek_readahead::depth::Depths) a sequence of fetches, [`Model::ratio`] the cost of a
 //!   stream against its optimum, [`Model::worst`] the stream for which that is largest.
 //! - Fetches of `C x R` are 2-competitive; fetches of any other constant size `d` cost up to
 //!   `1 + max(d / CR, CR / d)`; with a slow start of P fetches the papers bound the cost by `2 + P`.
 //! - [`adversary`] ends the stream where it hurts: no rule that does not know the length, and no
-//!   [`Prefetcher`](crate::stream::Prefetcher) either, is better than 2-competitive (EuroSys'07
+//!   [`Prefetcher`](foreseek_readahead::stream::Prefetcher) either, is better than 2-competitive (EuroSys'07
 //!   section 4.2). Oracles and access lists are told what comes and are no such rules.
 //! - [`seek_law`] is the distribution of the distance to the nearest of n random requests (EuroSys'07
 //!   equation 5), with a test of fit.
@@ -20,10 +20,10 @@
 //! more depth when the stream ends; where that window costs a switch of its own too, twice becomes up
 //! to four times, for streams of two pages. [`adversary::against_policy`] says how much for each.
 
+#![forbid(unsafe_code)]
+
 pub mod adversary;
-mod depths;
 mod model;
 pub mod seek_law;
 
-pub use depths::Depths;
 pub use model::{Model, Worst};

@@ -14,8 +14,9 @@
 //! `k = ceil(log2(1 / e)) + 1` the two contradict each other: within so many fetches
 //! ([`fetches_needed`]) one ending costs at least `2 - e`.
 
-use super::{Depths, Model, Worst};
-use crate::stream::{Ahead, Found, Opened, Prefetcher, Touch, View};
+use crate::{Model, Worst};
+use foreseek_readahead::depth::Depths;
+use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Position, Span};
 

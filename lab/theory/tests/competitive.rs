@@ -1,8 +1,9 @@
 //! The theory of competitive prefetching against random streams, random rules, and our own policies.
 
-use foreseek_readahead::competitive::adversary::{self, against, against_policy, fetches_needed};
-use foreseek_readahead::competitive::{Depths, Model, seek_law};
+use foreseek_readahead::depth::Depths;
 use foreseek_readahead::stream::{Generation, Settings, by_name, names};
+use foreseek_theory::adversary::{self, against, against_policy, fetches_needed};
+use foreseek_theory::{Model, seek_law};
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, Nanos, Pages, Rate};
 use proptest::prelude::*;

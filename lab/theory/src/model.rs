@@ -3,7 +3,7 @@
 //! Amounts are bytes as real numbers: the theory knows no smallest amount of data, and a depth that
 //! is rounded to whole bytes is no longer exactly `C x R`.
 
-use super::Depths;
+use foreseek_readahead::depth::Depths;
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, Lba, Nanos, Rate, Sectors};
 
