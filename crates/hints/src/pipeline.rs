@@ -6,6 +6,8 @@
 //! device always has a little to do ([`LEAD`]). It needs no thread for that. A read whose page the
 //! head has not come to yet waits until all up to there is asked for; advice blocks when the device's
 //! queue is full, so that this is also when the application is slowed down to the device's pace.
+//! However long a read waits, the head comes by each page once at it: with nothing read meanwhile, a
+//! second time around could only fetch again what memory was too short to keep.
 //!
 //! The list is asked for again when less than the reach is left of it, so that the
 //! head always knows the reads of a whole way around. Contention and trust are as in rounds, judged
@@ -65,6 +67,8 @@ struct Waiting {
     request: RequestId,
     /// The page that it waits for, where that is still to be asked for.
     needed: Option<usize>,
+    /// How many pages of the list the head may still pass at this read: at most all of them, once.
+    way: usize,
 }
 
 /// What the engine keeps for tours.
@@ -187,7 +191,7 @@ impl AccessListEngine {
         }
         self.plan_tour(from);
         let needed = self.pipeline.tour.as_ref().filter(|_| missing).and_then(|tour| tour.missing(from));
-        self.pump(Waiting { request: look.request, needed }, out);
+        self.go_on(look.request, needed, out);
     }
 
     fn plan_tour(&mut self, from: Place) {
@@ -207,6 +211,10 @@ impl AccessListEngine {
         }
         self.pipeline.tour = Some(tour);
         self.pipeline.stale = false;
+        if let Some(waiting) = &mut self.pipeline.waiting {
+            // It named a page by its number on the way of before.
+            waiting.needed = None;
+        }
         self.note_buffer();
     }
 
@@ -220,7 +228,12 @@ impl AccessListEngine {
 
     /// Goes on with a read that waited for an answer which did not help.
     pub(crate) fn tour_on(&mut self, request: RequestId, out: &mut Commands) {
-        self.pump(Waiting { request, needed: None }, out);
+        self.go_on(request, None, out);
+    }
+
+    fn go_on(&mut self, request: RequestId, needed: Option<usize>, out: &mut Commands) {
+        let way = self.pipeline.tour.as_ref().map_or(0, Tour::pages);
+        self.pump(Waiting { request, needed, way }, out);
     }
 
     /// Goes on to give commands.
@@ -262,7 +275,7 @@ impl AccessListEngine {
             self.plan_tour(at);
         }
         let needed = met.needed.and_then(|at| self.pipeline.tour.as_ref()?.missing(at));
-        self.pump(Waiting { request: look.request, needed }, out);
+        self.go_on(look.request, needed, out);
     }
 
     /// Pages of the tour are lost, and nobody knows which others. Rounds need their pages for a shorter
@@ -369,25 +382,24 @@ impl AccessListEngine {
     }
 
     /// Asks for the next runs of the tour, until the page that a read waits for is among them and the
-    /// device has its lead, or the memory is full.
-    fn pump(&mut self, waiting: Waiting, out: &mut Commands) {
+    /// device has its lead, or the memory is full, or the head has come around.
+    fn pump(&mut self, mut waiting: Waiting, out: &mut Commands) {
         self.pipeline.waiting = None;
-        let mut needed = waiting.needed;
         while let Some(mut tour) = self.pipeline.tour.take() {
             let room = self.give_back(&mut tour, out);
-            needed = needed.filter(|stop| tour.lacks(*stop));
-            let due = needed.is_some() || tour.under_way() < LEAD;
-            let goes_on = room && due && self.step(&mut tour, needed, out);
+            waiting.needed = waiting.needed.filter(|stop| tour.lacks(*stop));
+            let due = waiting.way > 0 && (waiting.needed.is_some() || tour.under_way() < LEAD);
+            let goes_on = room && due && self.step(&mut tour, &mut waiting, out);
             self.pipeline.tour = Some(tour);
             if !room {
-                self.pipeline.waiting = Some(Waiting { request: waiting.request, needed });
+                self.pipeline.waiting = Some(waiting);
                 return;
             }
             if !goes_on {
                 break;
             }
         }
-        if let (Some(_), Some(tour)) = (needed, &mut self.pipeline.tour) {
+        if let (Some(_), Some(tour)) = (waiting.needed, &mut self.pipeline.tour) {
             tour.passes();
         }
         out.push(Command::Pass { request: waiting.request });
@@ -410,7 +422,8 @@ impl AccessListEngine {
     }
 
     /// One move of the head. Answers whether there may be another.
-    fn step(&mut self, tour: &mut Tour, needed: Option<usize>, out: &mut Commands) -> bool {
+    fn step(&mut self, tour: &mut Tour, waiting: &mut Waiting, out: &mut Commands) -> bool {
+        let needed = waiting.needed;
         let most = self.contention.buffer() - tour.memory();
         if most.is_zero() {
             if tour.relieve(needed.is_some()) {
@@ -428,10 +441,11 @@ impl AccessListEngine {
             objects: &self.objects,
             order: self.settings.order,
             most,
-            scan: if needed.is_some() { usize::MAX } else { SCAN },
+            scan: waiting.way.min(if needed.is_some() { usize::MAX } else { SCAN }),
             needed,
         };
         let advance = tour.advance(&way);
+        waiting.way -= advance.passed;
         if advance.around {
             self.come_around(tour);
         }

@@ -330,6 +330,11 @@ impl Tour {
         self.steps.len()
     }
 
+    /// How many distinct pages of them can be fetched.
+    pub(crate) fn pages(&self) -> usize {
+        self.stops.len()
+    }
+
     /// How many of them have been read.
     pub(crate) fn passed(&self) -> usize {
         self.here
@@ -409,7 +414,7 @@ impl Tour {
     /// Moves the head on, over at most `scan` pages of the list, up to the end of a run of wanted ones
     /// that lie together; `needed` is wanted in any case.
     pub(crate) fn advance(&mut self, way: &Way<'_>) -> Advance {
-        let mut step = Advance { run: None, around: false };
+        let mut step = Advance { run: None, passed: 0, around: false };
         let scan = if self.lacking == 0 { 0 } else { way.scan.min(self.stops.len()) };
         for _ in 0..scan {
             let at = self.head;
@@ -434,6 +439,7 @@ impl Tour {
                 self.take(at, State::fetched(self.fetches));
             }
             self.reach = (self.reach + self.climb).min(self.summit as f64);
+            step.passed += 1;
             self.passed += 1;
             self.head += 1;
             if self.head == self.stops.len() {
@@ -624,6 +630,8 @@ impl Way<'_> {
 pub(crate) struct Advance {
     /// What is to be fetched.
     pub(crate) run: Option<Run>,
+    /// Over how many pages of the list it has gone.
+    pub(crate) passed: usize,
     /// The head has come around.
     pub(crate) around: bool,
 }

@@ -123,6 +123,22 @@ fn lost_pages_lead_back_to_rounds_and_a_smaller_buffer() {
     assert!(after.misses - before.misses < 30, "{after:?}");
 }
 
+/// The memory is full of what earlier lists wanted and of what is on its way, so that the head gives back what
+/// it has just asked for: to come around again at the same read would be to fetch that twice.
+#[test]
+fn the_head_comes_by_each_page_once_at_a_read() {
+    let mut world = World::new(Settings { mode: Mode::Pipelined, ..settings() }, 400, 164);
+    for (first, step, of, entries) in [(49, 7, 286, 141), (253, 3, 110, 148), (182, 176, 177, 106)] {
+        let list: Vec<u64> = (0..entries).map(|n| first + n * step % of).collect();
+        world.hint(HintMode::Set, &list, false);
+        for at in &list[..2] {
+            let asked = pages(&fetched(&world.read_page(*at)));
+            let unique: BTreeSet<u64> = asked.iter().copied().collect();
+            assert_eq!(unique.len(), asked.len(), "a page is fetched once at a read: {asked:?}");
+        }
+    }
+}
+
 #[test]
 fn what_fits_is_fetched_in_one_round() {
     let mut world = world(Mode::Pipelined);
