@@ -7,11 +7,13 @@ DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib
 # Seconds that each fuzz target runs in `make test`; `make fuzz FUZZ_SECONDS=3600` for a real run.
 FUZZ_SECONDS ?= 15
+# Seconds that `make soak` takes, a third of them for fuzzing; a night is 28800.
+SOAK_SECONDS ?= 3600
 # Options for the demo, as in `make demo DEMO="--database-size 200M --memory 100M"`.
 DEMO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint unit fuzz bench header install uninstall clean
+.PHONY: help setup build demo test lint unit fuzz soak bench header install uninstall clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +39,9 @@ unit: ## The tests alone, without linters and fuzzing
 
 fuzz: ## Run every fuzz target for FUZZ_SECONDS each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" scripts/fuzz
+
+soak: ## Property tests with new seeds and ever more cases, then long fuzzing, for SOAK_SECONDS
+	@SOAK_SECONDS=$(SOAK_SECONDS) CARGO="$(CARGO)" scripts/soak
 
 bench: build ## Run the benchmarks and keep their raw results under benches/results
 	@scripts/bench
