@@ -7,6 +7,7 @@
 //! keeps.
 #![forbid(unsafe_code)]
 
+mod checks;
 mod command;
 mod engine;
 mod event;
@@ -18,6 +19,7 @@ mod page_cache;
 pub mod percent;
 pub mod record;
 
+pub use checks::Checks;
 pub use command::{COMMANDS_LIMIT, Command, Commands, Into, Urgency};
 pub use engine::Engine;
 pub use event::{About, Access, Event, FetchOutcome, HintMode, Refusal};

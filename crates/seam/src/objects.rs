@@ -32,9 +32,13 @@ impl PageKey {
     pub const END: PageIndex = PageIndex(1 << PAGE_BITS);
 
     /// Of a page below [`END`](Self::END).
+    ///
+    /// # Panics
+    /// For any other page: its key would be that of another object's page, and who reads it would get other bytes. All
+    /// ranges are cut to that when they are told, so this is a bug.
     #[must_use]
     pub fn within(slot: Slot, page: PageIndex) -> Self {
-        debug_assert!(page < Self::END, "no object has {page:?}");
+        assert!(page < Self::END, "no object has {page:?}");
         Self(u64::from(slot.0) << PAGE_BITS | page.get())
     }
 

@@ -16,7 +16,7 @@ const NOWHERE: u64 = 1 << 62;
 impl ServingEngine {
     /// A fetch has ended.
     pub(super) fn done(&mut self, id: FetchId, got: Pages, outcome: FetchOutcome) {
-        let Some(fetch) = self.flight.end(id) else { return };
+        let Some(fetch) = self.checks.some(self.flight.end(id)) else { return };
         self.pause = None;
         let failed = outcome == FetchOutcome::Failed;
         let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
@@ -38,7 +38,7 @@ impl ServingEngine {
             self.pause = Some(self.now + BUSY_PAUSE);
             return;
         }
-        let Some(fetch) = self.flight.end(id) else { return };
+        let Some(fetch) = self.checks.some(self.flight.end(id)) else { return };
         self.stats.failed_fetches += 1;
         let nothing = Span::new(fetch.range.start, fetch.range.start);
         self.arrive(id, &fetch, nothing);
@@ -47,7 +47,7 @@ impl ServingEngine {
 
     /// What a whole fetch tells about the device.
     fn learn(&mut self, fetch: &Fetch) {
-        let Some(issued) = fetch.progress.issued else { return };
+        let Some(issued) = self.checks.some(fetch.progress.issued) else { return };
         let object = self.objects.find(fetch.object).map(|slot| self.objects.get(slot));
         let known = object.and_then(|object| object.lba(fetch.range.start));
         let nowhere = || {
@@ -77,10 +77,14 @@ impl ServingEngine {
             match flying {
                 Some(flying) if came.contains(page) && flying.claimed => self.delivered(key),
                 Some(flying) if came.contains(page) => {
-                    self.table.keep(key, flying.held, mark);
+                    if let Some(before) = self.table.keep(key, flying.held, mark) {
+                        self.checks.broken();
+                        self.unkeep(fetch.slot, 1);
+                        self.frames.let_go(before.frame);
+                    }
                     continue;
                 }
-                Some(_) => self.objects.get_mut(fetch.slot).kept -= 1,
+                Some(_) => self.unkeep(fetch.slot, 1),
                 None => {}
             }
             self.frames.let_go(*frame);
@@ -92,7 +96,7 @@ impl ServingEngine {
         let Fetch { range, frames, waiters, alone, .. } = fetch;
         let own = alone || waiters.len() == 1;
         for ticket in waiters {
-            let Some(read) = self.reads.get_mut(ticket) else { continue };
+            let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { continue };
             let lacks = read.lacks(Span::new(came.end, range.end), range, &frames);
             match lacks.first() {
                 None => {}
@@ -101,7 +105,8 @@ impl ServingEngine {
                 Some(_) if own && read.pages.covers(range) => read.error = Some(id),
                 Some(_) => read.failed.extend(lacks),
             }
-            read.outstanding -= 1;
+            let Some(left) = self.checks.some(read.outstanding.checked_sub(1)) else { continue };
+            read.outstanding = left;
             if read.outstanding == 0 {
                 self.settle(ticket);
             }
@@ -110,7 +115,7 @@ impl ServingEngine {
 
     /// A read has heard from all its fetches: it is answered, or what failed is fetched for it alone.
     fn settle(&mut self, ticket: Ticket) {
-        let Some(read) = self.reads.get_mut(ticket) else { return };
+        let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { return };
         let failed = if read.error.is_some() { Vec::new() } else { std::mem::take(&mut read.failed) };
         if failed.is_empty() {
             self.ready.push_back(ticket);

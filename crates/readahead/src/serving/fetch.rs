@@ -82,7 +82,7 @@ impl ServingEngine {
     pub(super) fn evict(&mut self) -> bool {
         let Some(evicted) = self.table.evict(&self.activity) else { return false };
         self.frames.let_go(evicted.value.frame);
-        self.objects.get_mut(evicted.key.slot()).kept -= 1;
+        self.unkeep(evicted.key.slot(), 1);
         if evicted.value.ahead {
             self.stats.dropped += Pages(1);
             self.history.evicted(evicted.key, Status::Prefetched);
@@ -113,7 +113,10 @@ impl ServingEngine {
             for (page, frame) in range.iter().zip(frames) {
                 let ahead = !wanted.pages.contains(page);
                 let held = Held { frame, marker: marker == Some(page), ahead };
-                self.table.asked(PageKey::within(wanted.slot, page), Flying { fetch, held, claimed: false });
+                let flying = Flying { fetch, held, claimed: false };
+                if !self.checks.holds(self.table.asked(PageKey::within(wanted.slot, page), flying)) {
+                    self.unkeep(wanted.slot, 1);
+                }
             }
         }
     }
@@ -157,7 +160,7 @@ impl ServingEngine {
             self.stats.taken_back += fetch.range.len();
             for (page, frame) in fetch.range.iter().zip(fetch.frames) {
                 let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
-                self.objects.get_mut(fetch.slot).kept -= u64::from(gone.is_some());
+                self.unkeep(fetch.slot, u64::from(gone.is_some()));
                 self.frames.let_go(frame);
             }
         }

@@ -211,6 +211,11 @@ impl Flight {
         taken
     }
 
+    /// Whether this is one of them.
+    pub(super) fn has(&self, id: FetchId) -> bool {
+        self.fetches.contains_key(&id)
+    }
+
     /// A read waits for a fetch. False where it did so already.
     pub(super) fn join(&mut self, id: FetchId, ticket: Ticket) -> bool {
         let Some(fetch) = self.fetches.get_mut(&id) else { return false };

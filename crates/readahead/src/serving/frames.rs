@@ -5,7 +5,7 @@
 //! memory and get it again when they are next used; the number of frames with memory stays within the
 //! budget, as far as holds let it. All is O(1) a frame.
 
-use foreseek_seam::FrameId;
+use foreseek_seam::{Checks, FrameId};
 use foreseek_units::Pages;
 
 /// The users of one frame.
@@ -31,6 +31,7 @@ pub(super) struct Frames {
     budget: usize,
     backed: usize,
     most: usize,
+    checks: Checks,
 }
 
 impl Frames {
@@ -38,7 +39,12 @@ impl Frames {
     pub(super) fn new(most: Pages) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX).min(u32::MAX as usize);
         let (uses, free, bare, dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { uses, free, bare, dropped, budget: most, backed: 0, most }
+        Self { uses, free, bare, dropped, budget: most, backed: 0, most, checks: Checks::default() }
+    }
+
+    /// How often a frame was let go that nobody held.
+    pub(super) fn contradictions(&self) -> u64 {
+        self.checks.contradictions()
     }
 
     /// How many could be taken now.
@@ -88,8 +94,10 @@ impl Frames {
     /// One user less.
     pub(super) fn let_go(&mut self, frame: FrameId) {
         let uses = &mut self.uses[frame.0 as usize];
-        uses.holds -= 1;
-        if uses.holds == 0 {
+        // A frame that is free already must not become free twice: it would be given to two.
+        let Some(holds) = self.checks.some(uses.holds.checked_sub(1)) else { return };
+        uses.holds = holds;
+        if holds == 0 {
             self.freed(frame);
         }
     }

@@ -32,11 +32,16 @@
 //! drops the pages that it concerns; those on their way still answer the reads that waited for them
 //! before, and are then dropped.
 //!
+//! What must hold is [checked](crate::checks) always. A read of which a page should be on its way and is not, whose
+//! frames are not all filled, or that would be answered with less than its object has, is passed: an error of ours or of
+//! the driver's costs time and is counted ([`Stats::contradictions`]), and nobody takes it for the end of a file.
+//!
 //! # What a driver does
 //!
 //! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
 //!   of [`Serve`], [`Fail`] and [`Pass`], at once or at a later event. A passed read is the driver's to
-//!   make; it is one that is longer than [`READ_LIMIT`], or of a stream that is not open.
+//!   make; it is one that is longer than [`READ_LIMIT`], of a stream that is not open, or one of which something
+//!   contradicts itself.
 //! - It carries out [`Fetch`], into the named frames, and answers each with one [`Done`] or [`Refused`].
 //!   Fetches of one call that lie together on the device are best handed on together and in order, so that
 //!   a block layer makes one request of them; one that is to go `apart` goes before those that follow. `got` counts whole pages from the start, the one that
@@ -93,8 +98,8 @@ use foreseek_cache::{
     ActiveStreams, Activity, Ceiling, CeilingSettings, Direction, EvictionHistory, Process, STREAMS_LIMIT,
     StreamCount, depth_cap,
 };
-use foreseek_seam::Measured;
 use foreseek_seam::objects::{Objects, PageKey, Slot};
+use foreseek_seam::{Checks, Measured};
 use foreseek_seam::{Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, StreamId, Who};
 use foreseek_units::DeviceCosts;
 use foreseek_units::{ByteOffset, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
@@ -157,6 +162,7 @@ pub struct ServingEngine {
     /// No fetch is issued before that: the driver was busy.
     pause: Option<Instant>,
     stats: Stats,
+    checks: Checks,
     now: Instant,
     /// Whether anything was told yet.
     begun: bool,
@@ -192,6 +198,7 @@ impl ServingEngine {
             head: Lba(0),
             pause: None,
             stats: Stats::default(),
+            checks: Checks::default(),
             now: Instant::ZERO,
             begun: false,
             wanted: Vec::new(),
@@ -211,6 +218,7 @@ impl ServingEngine {
         let (costs, lone) = (self.learner.marginal(), self.learner.lone());
         let active = self.active.clone().count(self.now, self.streams.len());
         Stats {
+            contradictions: self.checks.contradictions() + self.frames.contradictions(),
             streams: self.streams.len() as u64,
             active_streams: active as u64,
             waiting: (self.reads.len() + self.starved.len()) as u64,
@@ -297,6 +305,7 @@ impl ServingEngine {
     fn resized(&mut self, slot: Slot, length: Bytes) {
         let before = self.objects.get_mut(slot).length.replace(length).unwrap_or(length);
         let from = ByteOffset(before.min(length).get()).page();
+        self.reads.resized(slot, length.pages_ceil());
         self.overtake(slot, Span::new(from, PageKey::END));
     }
 
@@ -308,8 +317,14 @@ impl ServingEngine {
         self.take_back(|fetch| fetch.slot == slot && range.covers(fetch.range));
         let frames = &mut self.frames;
         let gone = self.table.overtake(slot, range, |frame| frames.let_go(frame));
-        self.objects.get_mut(slot).kept -= gone.get();
+        self.unkeep(slot, gone.get());
         self.stats.stale += gone;
+    }
+
+    /// Pages of an object are neither there nor on their way any longer.
+    fn unkeep(&mut self, slot: Slot, pages: u64) {
+        let kept = &mut self.objects.get_mut(slot).kept;
+        *kept = self.checks.some(kept.checked_sub(pages)).unwrap_or(0);
     }
 
     /// There is more memory, or less: what is too much and not in use goes at once.

@@ -78,10 +78,13 @@ impl Table {
         }
     }
 
-    /// A page is asked for.
-    pub(super) fn asked(&mut self, key: PageKey, flying: Flying) {
+    /// A page is asked for. False where it was on its way already, which it is no longer for that fetch.
+    #[must_use]
+    pub(super) fn asked(&mut self, key: PageKey, flying: Flying) -> bool {
         self.flying_ahead += u64::from(flying.held.ahead);
-        self.flying.insert(key, flying);
+        let before = self.flying.insert(key, flying);
+        self.flying_ahead -= before.map_or(0, |before| u64::from(before.held.ahead));
+        before.is_none()
     }
 
     /// A page that is there or on its way is read. Answers whether it was fetched ahead and this is
@@ -108,10 +111,11 @@ impl Table {
         Some(flying)
     }
 
-    /// Puts a page that has come into the prefetch cache.
-    pub(super) fn keep(&mut self, key: PageKey, held: Held, mark: Mark) {
-        let before = self.cache.insert(key, held, mark, false);
-        debug_assert!(before.is_none(), "a page comes only while it is not there");
+    /// Puts a page that has come into the prefetch cache. Answers what was there, which is nothing: a page comes
+    /// only while it is not there.
+    #[must_use]
+    pub(super) fn keep(&mut self, key: PageKey, held: Held, mark: Mark) -> Option<Held> {
+        self.cache.insert(key, held, mark, false)
     }
 
     /// Evicts a page by the second-chance rule.

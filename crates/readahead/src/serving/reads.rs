@@ -28,6 +28,11 @@ pub(super) struct Waiting {
     pub(super) outstanding: u32,
     /// The page after the last one that the object was found to have.
     pub(super) end: PageIndex,
+    /// The least length that the object was told to have since the read was.
+    pub(super) length: Pages,
+    /// Whether it cannot be answered out of the frames that it holds, as something contradicted itself: it is
+    /// passed, and they are some and not one a page.
+    pub(super) passes: bool,
     /// What of it a fetch of others failed to bring.
     pub(super) failed: Vec<PageSpan>,
     /// The fetch that was made for it alone and failed.
@@ -39,6 +44,11 @@ impl Waiting {
     pub(super) fn frames_of(&self, pages: PageSpan) -> &[FrameId] {
         let at = |page: PageIndex| (page - self.pages.start).get() as usize;
         &self.frames[at(pages.start)..at(pages.end)]
+    }
+
+    /// Whether it would be answered with less than the object has: a program takes that for its end.
+    pub(super) fn is_cut(&self) -> bool {
+        self.end < self.pages.end.min(PageIndex::ZERO + self.length)
     }
 
     /// Which of some pages this read was to have of a fetch of `range` into `frames`, in rows. A page that was
@@ -85,6 +95,13 @@ impl Reads {
         self.next += 1;
         self.waiting.insert(ticket, read);
         ticket
+    }
+
+    /// An object has this length from now on.
+    pub(super) fn resized(&mut self, slot: Slot, length: Pages) {
+        for read in self.waiting.values_mut().filter(|read| read.slot == slot) {
+            read.length = read.length.min(length);
+        }
     }
 
     pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Waiting> {

@@ -36,6 +36,13 @@ pub(super) struct Look {
     whole: bool,
 }
 
+/// Whence a page of a read comes.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Here(FrameId),
+    Coming(Flying),
+}
+
 impl Asked {
     fn pages(&self) -> PageSpan {
         self.range.pages()
@@ -238,37 +245,58 @@ impl ServingEngine {
     /// Takes hold of the frames into which a read's missing pages come, and joins those fetches.
     fn take_hold(&mut self, asked: &Asked, looks: &[Look]) -> Waiting {
         let pages = asked.pages();
+        let sources = pages.iter().zip(looks).map(|(page, look)| self.source(asked.slot, page, *look));
+        let sources: Option<Vec<Source>> = sources.collect();
+        // There was a frame for every page that was missing, and all were asked for.
+        let Some(sources) = self.checks.some(sources) else {
+            let held = looks.iter().filter_map(|look| look.frame).collect();
+            return Waiting { passes: true, ..self.waiting(asked, held) };
+        };
         let ticket = self.reads.next();
         let mut frames = Vec::with_capacity(looks.len());
         let mut outstanding = 0;
-        for (page, look) in pages.iter().zip(looks) {
-            if let Some(frame) = look.frame {
-                frames.push(frame);
-                continue;
-            }
-            let key = PageKey::within(asked.slot, page);
-            let State::Flying(flying) = self.table.state(&key) else {
-                // There was a frame for every page that was missing, and all were asked for.
-                debug_assert!(false, "page {page:?} was not asked for");
-                break;
+        for ((page, look), source) in pages.iter().zip(looks).zip(sources) {
+            let flying = match source {
+                Source::Here(frame) => {
+                    frames.push(frame);
+                    continue;
+                }
+                Source::Coming(flying) => flying,
             };
-            self.table.used(&key, look.whole);
+            self.table.used(&PageKey::within(asked.slot, page), look.whole);
             self.frames.hold(flying.held.frame);
             frames.push(flying.held.frame);
             self.flight.wanted_by(asked.stream);
             self.flight.hurry(flying.fetch);
             outstanding += u32::from(self.flight.join(flying.fetch, ticket));
         }
+        Waiting { outstanding, ..self.waiting(asked, frames) }
+    }
+
+    /// Whence a page of a read comes; `None` where it is not on its way, which cannot be.
+    fn source(&self, slot: Slot, page: PageIndex, look: Look) -> Option<Source> {
+        match (look.frame, self.table.state(&PageKey::within(slot, page))) {
+            (Some(frame), _) => Some(Source::Here(frame)),
+            (None, State::Flying(flying)) if self.flight.has(flying.fetch) => Some(Source::Coming(flying)),
+            _ => None,
+        }
+    }
+
+    /// A read that holds these frames, and waits for nothing yet.
+    fn waiting(&self, asked: &Asked, frames: Vec<FrameId>) -> Waiting {
+        let object = self.objects.get(asked.slot);
         Waiting {
             request: asked.request,
             stream: asked.stream,
             slot: asked.slot,
-            object: self.objects.id(asked.slot),
+            object: object.id,
             who: asked.who,
-            end: pages.start + Pages(frames.len() as u64),
-            pages,
+            end: asked.pages().end,
+            length: object.length.unwrap_or_default().pages_ceil(),
+            passes: false,
+            pages: asked.pages(),
             frames,
-            outstanding,
+            outstanding: 0,
             failed: Vec::new(),
             error: None,
         }
@@ -276,7 +304,7 @@ impl ServingEngine {
 
     /// A page was taken over by a reader: the cache in front has it from now on.
     pub(super) fn delivered(&mut self, key: PageKey) {
-        self.objects.get_mut(key.slot()).kept -= 1;
+        self.unkeep(key.slot(), 1);
         self.history.evicted(key, Status::Lru);
     }
 
@@ -291,7 +319,7 @@ impl ServingEngine {
 
     /// Answers a read that waits for nothing.
     pub(super) fn answer(&mut self, ticket: Ticket, out: &mut Commands) {
-        let Some(mut read) = self.reads.end(ticket) else { return };
+        let Some(mut read) = self.checks.some(self.reads.end(ticket)) else { return };
         let request = read.request;
         if let Some(fetch) = read.error {
             self.stats.failed_reads += 1;
@@ -299,9 +327,75 @@ impl ServingEngine {
             out.push(Command::Fail { request, fetch });
             return;
         }
-        let beyond: Vec<FrameId> = read.frames.split_off((read.end - read.pages.start).get() as usize);
+        let pages = (read.end - read.pages.start).get() as usize;
+        if read.passes || !self.checks.holds(self.is_servable(&read, pages)) {
+            self.stats.passed += 1;
+            read.frames.iter().for_each(|frame| self.frames.let_go(*frame));
+            out.push(Command::Pass { request });
+            return;
+        }
+        let beyond: Vec<FrameId> = read.frames.split_off(pages);
         beyond.into_iter().for_each(|frame| self.frames.let_go(frame));
         read.frames.iter().for_each(|frame| self.frames.lend(*frame));
         out.push(Command::Serve { request, frames: read.frames });
+    }
+
+    /// Whether a read can be answered with so many pages: something came into each of their frames, and the object
+    /// ends there if they are less than it asked for.
+    fn is_servable(&self, read: &Waiting, pages: usize) -> bool {
+        let frames = read.frames.get(..pages);
+        !read.is_cut()
+            && frames.is_some_and(|frames| frames.iter().all(|frame| self.frames.is_filled(*frame)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serving::Settings;
+    use foreseek_device::Profile;
+    use foreseek_seam::{Door, Engine, Event, ObjectId};
+    use foreseek_units::{ByteOffset, Bytes, Instant};
+    use std::sync::Arc;
+
+    /// The engine's own books are wrong: a page was to be asked for and was not.
+    #[test]
+    fn a_read_of_a_page_that_is_not_on_its_way_is_passed() {
+        let costs = Arc::new(Profile::builtin("ibm-36g-37").expect("a built-in profile"));
+        let mut engine = ServingEngine::new(Settings::default(), &(costs as _)).expect("a policy");
+        let mut out = Commands::new();
+        let (stream, object, who) = (StreamId(1), ObjectId(7), Who(1));
+        let length = Bytes::mib(1);
+        engine.on(Instant(1), Event::Opened { stream, object, length, who, door: Door::Fuse }, &mut out);
+        let slot = engine.objects.find(object).expect("it is open");
+        let asked = Asked {
+            request: RequestId(3),
+            stream,
+            slot,
+            range: Span::at(ByteOffset::ZERO, Bytes::kib(16)),
+            who,
+        };
+        // The first page is there, three are not; nothing is touched for them.
+        let frame = engine.frames.take();
+        let free = engine.frames.free();
+        let mut looks: Vec<Look> = asked.pages().iter().map(|page| engine.look(&asked, page)).collect();
+        looks[0].frame = frame;
+        let read = engine.take_hold(&asked, &looks);
+        assert_eq!(read.outstanding, 0);
+        let ticket = engine.reads.wait(read);
+        engine.conclude(ticket, &mut out);
+        assert_eq!(out.as_slice(), [Command::Pass { request: RequestId(3) }]);
+        let stats = engine.stats();
+        assert_eq!((stats.contradictions, stats.passed, stats.waiting), (1, 1, 0));
+        assert_eq!(engine.frames.free(), free + Pages(1));
+    }
+
+    #[test]
+    fn a_frame_is_not_free_twice() {
+        let mut frames = crate::serving::frames::Frames::new(Pages(4));
+        let frame = frames.take().expect("one of four");
+        frames.let_go(frame);
+        frames.let_go(frame);
+        assert_eq!((frames.free(), frames.contradictions()), (Pages(4), 1));
     }
 }

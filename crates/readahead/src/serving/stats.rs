@@ -9,7 +9,8 @@ use foreseek_units::{Nanos, Pages, Rate};
 pub struct Stats {
     /// Reads that were told.
     pub reads: u64,
-    /// Reads that were let through because they were longer than is served, or of no known stream.
+    /// Reads that were let through because they were longer than is served, of no known stream, or of something that
+    /// contradicted itself.
     pub passed: u64,
     /// Pages of reads that were found in the prefetch cache.
     pub hits: Pages,
@@ -47,6 +48,9 @@ pub struct Stats {
     pub failed_reads: u64,
     /// Reads that had to wait for memory.
     pub starved: u64,
+    /// How often something was told or found that cannot be: errors of this engine or of its driver. Reads that it
+    /// concerned were passed.
+    pub contradictions: u64,
 
     /// Streams that are open.
     pub streams: u64,

@@ -349,3 +349,33 @@ fn what_is_not_served_is_passed() {
     assert_eq!(world.answers[&empty], Answer::Served(0));
     world.finish();
 }
+
+/// What a program is answered with less of than it asked for it takes for the end of the file.
+#[test]
+fn a_fetch_that_ends_before_its_object_does_has_its_reads_passed_and_not_cut() {
+    let mut world = World::new(settings());
+    world.create(1, bytes(1000));
+    world.open(1, 1);
+    let (cut, whole) = (world.read(1, 0, bytes(8)), world.read(1, bytes(500), bytes(8)));
+    world.cut_short(0, 3);
+    assert_eq!(world.answers.get(&cut), Some(&Answer::Passed));
+    world.finish();
+    assert_eq!(world.answers.get(&whole), Some(&Answer::Served(8)));
+    assert_eq!((world.stats().contradictions, world.stats().passed), (1, 1));
+    // What came before that is in order, and what did not is fetched anew.
+    let again = world.read(1, 0, bytes(8));
+    world.finish();
+    assert_eq!(world.answers.get(&again), Some(&Answer::Served(8)));
+}
+
+#[test]
+fn the_end_of_a_fetch_that_never_was_changes_nothing() {
+    let mut world = World::new(settings());
+    world.create(1, bytes(1000));
+    world.open(1, 1);
+    let read = world.read(1, 0, bytes(8));
+    world.invent(12345);
+    world.finish();
+    assert_eq!(world.answers.get(&read), Some(&Answer::Served(8)));
+    assert_eq!((world.stats().contradictions, world.stats().passed), (1, 0));
+}
