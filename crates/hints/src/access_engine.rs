@@ -29,6 +29,7 @@
 //! list and a silent application can cost.
 
 use crate::access_list::{AccessList, Entry, Place, Progress};
+use crate::checks::Checks;
 use crate::contention::Contention;
 use crate::held::{Held, Met};
 use crate::objects::{Objects, PageKey, Slot};
@@ -103,6 +104,7 @@ impl Miss {
 pub struct AccessListEngine {
     pub(crate) settings: Settings,
     pub(crate) stats: Stats,
+    pub(crate) checks: Checks,
     pub(crate) objects: Objects,
     pub(crate) list: AccessList,
     pub(crate) contention: Contention,
@@ -133,6 +135,7 @@ impl AccessListEngine {
         let settings = settings.bounded();
         Self {
             stats: Stats::default(),
+            checks: Checks::default(),
             objects: Objects::new(),
             list: AccessList::new(settings.list_limit),
             contention: Contention::new(settings.share),
@@ -239,7 +242,8 @@ impl AccessListEngine {
     }
 
     fn looked(&mut self, query: QueryId, runs: Option<&[PageSpan]>, out: &mut Commands) {
-        let Some(at) = self.looks.iter().position(|look| look.query == query) else { return };
+        let asked = self.looks.iter().position(|look| look.query == query);
+        let Some(at) = self.checks.some(asked) else { return };
         let look = self.looks.swap_remove(at);
         if self.pipeline.is_touring() {
             if self.is_trusted() {
@@ -372,7 +376,8 @@ impl AccessListEngine {
     }
 
     fn settled(&mut self, fetch: FetchId) -> Option<Run> {
-        let at = self.under_way.iter().position(|(id, _)| *id == fetch)?;
+        let asked = self.under_way.iter().position(|(id, _)| *id == fetch);
+        let at = self.checks.some(asked)?;
         self.under_way.remove(at).map(|(_, run)| run)
     }
 }
@@ -439,6 +444,7 @@ impl Engine for AccessListEngine {
             Event::Described { .. } | Event::Recalled { .. } => {}
             Event::Unpinned { .. } | Event::Ran { .. } | Event::Exited { .. } => {}
         }
+        self.stats.contradictions = self.checks.contradictions();
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -313,7 +313,8 @@ impl AccessListEngine {
             if self.pipeline.tour.as_ref().is_none_or(|tour| !tour.covers(at)) {
                 self.plan_tour(at);
             }
-            let Some(tour) = &mut self.pipeline.tour else { break };
+            // A page that no tour knows was none that it fetched.
+            let Some(tour) = self.checks.some(self.pipeline.tour.as_mut()) else { continue };
             let kind = tour.read(at, known.unwrap_or(true));
             met.at = Some((at, key));
             match kind {

@@ -106,7 +106,8 @@ impl AccessListEngine {
 
     /// The application has answered.
     pub(crate) fn answered(&mut self, request: RequestId, out: &mut Commands) {
-        let Some(asked) = self.asked.take_if(|asked| asked.look.request == request) else {
+        let asked = self.asked.take_if(|asked| asked.look.request == request);
+        let Some(asked) = self.checks.some(asked) else {
             out.push(Command::Pass { request });
             return;
         };

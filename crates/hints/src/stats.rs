@@ -39,6 +39,8 @@ pub struct Stats {
     pub refused: u64,
     /// Questions about residency.
     pub queries: u64,
+    /// How often something was told or found that cannot be: errors of the engine or of its driver.
+    pub contradictions: u64,
     /// The present size of the reorder buffer.
     pub buffer: Pages,
     /// How many distinct pages the application is best asked for: a buffer of them, or more where
@@ -53,7 +55,7 @@ pub struct Stats {
 impl Stats {
     /// Every counter with its name, for reports: counts, pages and nanoseconds as their names say.
     #[must_use]
-    pub fn entries(&self) -> [(&'static str, u64); 20] {
+    pub fn entries(&self) -> [(&'static str, u64); 21] {
         [
             ("reads", self.reads),
             ("hits", self.hits),
@@ -71,6 +73,7 @@ impl Stats {
             ("evicted_pages", self.evicted.get()),
             ("refused", self.refused),
             ("queries", self.queries),
+            ("contradictions", self.contradictions),
             ("buffer_pages", self.buffer.get()),
             ("lookahead_pages", self.lookahead.get()),
             ("lookahead_reads", self.lookahead_reads),

@@ -80,6 +80,7 @@ impl World {
             answer = self.tell(Event::Answered { request });
         }
         assert_eq!(answer, Some(Command::Pass { request }), "a read must end with Pass");
+        assert_eq!(self.engine.stats().contradictions, 0);
         self.cached.extend(range.pages().iter().map(|page| page.0));
         self.said[before..].to_vec()
     }
