@@ -44,9 +44,11 @@ impl Activity {
             self.ran.renew(slot);
             return;
         }
-        while self.ran.len() >= self.most {
-            let oldest = self.ran.oldest().and_then(|slot| self.ran.remove(slot));
-            debug_assert!(oldest.is_some(), "a full table has an oldest entry");
+        // A full table has an oldest entry.
+        while self.ran.len() >= self.most
+            && let Some(oldest) = self.ran.oldest()
+        {
+            self.ran.remove(oldest);
         }
         self.ran.push(process, now);
     }
