@@ -29,7 +29,6 @@
 //! list and a silent application can cost.
 
 use crate::access_list::{AccessList, Entry, Place, Progress};
-use crate::checks::Checks;
 use crate::contention::Contention;
 use crate::held::{Held, Met};
 use crate::objects::{Objects, PageKey, Slot};
@@ -40,6 +39,7 @@ use crate::plan::Run;
 use crate::round::{Round, Work};
 use crate::trust::Trust;
 use crate::{Settings, Stats};
+use foreseek_seam::Checks;
 use foreseek_seam::{
     Access, Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, HintMode, ObjectId, QueryId,
     Refusal, RequestId, StreamId,

@@ -32,7 +32,7 @@
 //! drops the pages that it concerns; those on their way still answer the reads that waited for them
 //! before, and are then dropped.
 //!
-//! What must hold is [checked](crate::checks) always. A read of which a page should be on its way and is not, whose
+//! What must hold is [checked](foreseek_seam::Checks) always. A read of which a page should be on its way and is not, whose
 //! frames are not all filled, or that would be answered with less than its object has, is passed: an error of ours or of
 //! the driver's costs time and is counted ([`Stats::contradictions`]), and nobody takes it for the end of a file.
 //!

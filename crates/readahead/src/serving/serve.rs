@@ -354,7 +354,7 @@ mod tests {
     use super::*;
     use crate::serving::Settings;
     use foreseek_device::Profile;
-    use foreseek_seam::{Door, Engine, Event, ObjectId};
+    use foreseek_seam::{Engine, Event, ObjectId};
     use foreseek_units::{ByteOffset, Bytes, Instant};
     use std::sync::Arc;
 
@@ -366,7 +366,7 @@ mod tests {
         let mut out = Commands::new();
         let (stream, object, who) = (StreamId(1), ObjectId(7), Who(1));
         let length = Bytes::mib(1);
-        engine.on(Instant(1), Event::Opened { stream, object, length, who, door: Door::Fuse }, &mut out);
+        engine.on(Instant(1), Event::Opened { stream, object, length, who }, &mut out);
         let slot = engine.objects.find(object).expect("it is open");
         let asked = Asked {
             request: RequestId(3),
