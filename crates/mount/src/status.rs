@@ -61,6 +61,10 @@ pub struct ReadStatus {
     pub read_bytes: u64,
     /// Reads that failed.
     pub failed: u64,
+    /// How often something was found that cannot be, an error of this program: reads concerned were made past the
+    /// prefetcher.
+    #[serde(default)]
+    pub contradictions: u64,
     /// Reads that found all they asked for in the prefetch cache.
     pub hits: u64,
     /// Reads that waited for a fetch already under way.

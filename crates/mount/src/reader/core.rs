@@ -74,6 +74,8 @@ pub(super) struct Counts {
     pub(super) passed: Bytes,
     /// Reads answered with an error.
     pub(super) failed: u64,
+    /// How often the engine, or who makes its reads, said what cannot be.
+    pub(super) contradictions: u64,
 }
 
 /// How fast prefetched pages are dropped and missed again.
@@ -363,7 +365,7 @@ impl Core {
         let Some(asked) = self.requests.get(&request) else { return };
         let Some(reading) = self.frames.read(&frames) else {
             // An error of the engine must not become one of the reader.
-            debug_assert!(false, "frames that are not full are served");
+            self.contradicted();
             work.unpinned.extend(frames);
             return self.pass(request, work);
         };
@@ -424,6 +426,10 @@ impl Core {
 
     pub(super) fn failed(&mut self) {
         self.counts.failed += 1;
+    }
+
+    pub(super) fn contradicted(&mut self) {
+        self.counts.contradictions += 1;
     }
 
     /// Counts thrashing anew where an epoch has passed.

@@ -198,6 +198,7 @@ impl ReadPath for Reader {
             reads: stats.reads,
             read_bytes: core.counts.read.get(),
             failed: core.counts.failed,
+            contradictions: stats.contradictions + core.counts.contradictions,
             hits: core.counts.hits,
             joined: core.counts.joined,
             fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + core.counts.passed.get(),
@@ -334,7 +335,15 @@ impl Shared {
                     let result = error.map_or(Ok(()), Err);
                     shared.pass_ended(read.token, &buffer[..got.get() as usize], result);
                 }
-                _ => debug_assert!(false, "fetches go to frames, passed reads to buffers"),
+                // Fetches go to frames, passed reads to buffers: who waits for this one hears of it all the same.
+                (Some(fetch), Target::Buffer(_)) => {
+                    shared.lock().contradicted();
+                    fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
+                }
+                (None, Target::Frames(_)) => {
+                    shared.lock().contradicted();
+                    shared.pass_ended(read.token, &[], Err(Errno::IO));
+                }
             }
         }
         let doubts = shared.with(|core, now, work| {

@@ -106,12 +106,20 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         "{:.1} pages a second fetched again that were dropped unused ({} in all)",
         reads.thrashing_pages_per_s, reads.prefetch_misses
     );
+    let checks = match reads.contradictions {
+        0 => "nothing contradicted itself".to_owned(),
+        times => format!(
+            "{times} times something contradicted itself; the reads concerned went past the prefetcher and are right: \
+             please report it"
+        ),
+    };
     let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
     vec![
         ("reads", format!("{count}, {bytes} ({failed} failed): what the kernel's cache had not")),
         ("prefetch hits", hits),
         ("fetched", fetched),
         ("thrashing", thrashing),
+        ("checks", checks),
         ("read again", format!("{} pages that the kernel's cache had lost", reads.lru_misses)),
     ]
 }
