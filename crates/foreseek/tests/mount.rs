@@ -90,8 +90,17 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
     assert_eq!(status["reads"]["policy"], "plain");
     assert_eq!(status["reads"]["read_bytes"], 4);
     let table = done(&["--status", point]);
-    for word in ["policy", "streams", "depth", "learnt", "prefetch cache", "taken back", "thrashing", "nothing contradicted", source]
-    {
+    for word in [
+        "policy",
+        "streams",
+        "depth",
+        "learnt",
+        "prefetch cache",
+        "taken back",
+        "thrashing",
+        "nothing contradicted",
+        source,
+    ] {
         assert!(table.contains(word), "{word} in {table}");
     }
     assert!(done(&["--list"]).lines().any(|line| line.contains(point) && line.contains("ready")));

@@ -41,8 +41,8 @@ use crate::trust::Trust;
 use crate::{Settings, Stats};
 use foreseek_seam::Checks;
 use foreseek_seam::{
-    Access, Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, HintMode, ObjectId, QueryId,
-    Refusal, RequestId, StreamId,
+    Access, Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, HintCommand, HintEvent, HintMode,
+    ObjectId, QueryId, Refusal, RequestId, StreamId,
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, PageIndex, PageSpan, Pages, Position, Span};
 use std::collections::VecDeque;
@@ -227,7 +227,11 @@ impl AccessListEngine {
         self.next_query += 1;
         self.stats.queries += 1;
         self.looks.push(Look { query, request, slot, span });
-        out.push(Command::AskResident { query, object: self.objects.id(slot), range: span });
+        out.push(Command::Hint(HintCommand::AskResident {
+            query,
+            object: self.objects.id(slot),
+            range: span,
+        }));
     }
 
     /// The watched pages of a read that its object has.
@@ -398,12 +402,12 @@ impl Engine for AccessListEngine {
                     self.objects.get_mut(slot).place(extents);
                 }
             }
-            Event::Watched { object, range } => {
+            Event::Hint(HintEvent::Watched { object, range }) => {
                 if let Some(slot) = self.intern(object) {
                     self.objects.get_mut(slot).own.watch(range);
                 }
             }
-            Event::Unwatched { object, range } => {
+            Event::Hint(HintEvent::Unwatched { object, range }) => {
                 if let Some(slot) = self.objects.find(object)
                     && self.objects.get_mut(slot).own.unwatch(range)
                 {
@@ -412,9 +416,9 @@ impl Engine for AccessListEngine {
                 }
             }
             Event::Read { request, stream, range, .. } => self.read(request, stream, range, out),
-            Event::Hint { mode, accesses, done } => self.hinted(mode, accesses, done),
-            Event::Answered { request } => self.answered(request, out),
-            Event::Resident { query, runs } => self.looked(query, runs, out),
+            Event::Hint(HintEvent::Hinted { mode, accesses, done }) => self.hinted(mode, accesses, done),
+            Event::Hint(HintEvent::Answered { request }) => self.answered(request, out),
+            Event::Hint(HintEvent::Resident { query, runs }) => self.looked(query, runs, out),
             Event::Done { fetch, epoch, got, outcome, .. } => {
                 self.stats.fetching += since;
                 self.done(fetch, epoch, got, outcome);
@@ -441,8 +445,7 @@ impl Engine for AccessListEngine {
                 self.pump_on(out);
             }
             // Nothing is learnt of readers who say themselves what they will read.
-            Event::Described { .. } | Event::Recalled { .. } => {}
-            Event::Unpinned { .. } | Event::Ran { .. } | Event::Exited { .. } => {}
+            Event::Serving(_) => {}
         }
         self.stats.contradictions = self.checks.contradictions();
     }

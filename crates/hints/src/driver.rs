@@ -14,8 +14,8 @@ use crate::{Settings, Stats};
 use foreseek_seam::PageCache;
 use foreseek_seam::Recorder;
 use foreseek_seam::{
-    Access, Command, Commands, Engine, Epoch, Event, FetchOutcome, HintMode, ObjectId, RequestId, StreamId,
-    Who,
+    Access, Command, Commands, Engine, Epoch, Event, FetchOutcome, HintCommand, HintEvent, HintMode,
+    ObjectId, RequestId, StreamId, Who,
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Position};
 use rustc_hash::FxHashMap;
@@ -113,14 +113,14 @@ impl Driver {
     /// Reads of this range are to be watched from now on.
     pub fn watch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         let now = cache.now();
-        self.tell(now, Event::Watched { object, range });
+        self.tell(now, Event::Hint(HintEvent::Watched { object, range }));
         self.carry_out(cache, None);
     }
 
     /// Reads of this range are no longer to be watched; the range as it was given to `watch`.
     pub fn unwatch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         let now = cache.now();
-        self.tell(now, Event::Unwatched { object, range });
+        self.tell(now, Event::Hint(HintEvent::Unwatched { object, range }));
         self.carry_out(cache, None);
     }
 
@@ -140,7 +140,7 @@ impl Driver {
         self.refused &= mode == HintMode::Append;
         self.refused |= accepted < accesses.len();
         let done = done && !self.refused;
-        self.tell(now, Event::Hint { mode, accesses: &accesses[..accepted], done });
+        self.tell(now, Event::Hint(HintEvent::Hinted { mode, accesses: &accesses[..accepted], done }));
         self.carry_out(cache, None);
         accepted
     }
@@ -161,7 +161,7 @@ impl Driver {
     pub fn answered(&mut self, cache: &mut dyn PageCache, request: RequestId) -> Step {
         let now = cache.now();
         self.tell_budget(now, cache);
-        self.tell(now, Event::Answered { request });
+        self.tell(now, Event::Hint(HintEvent::Answered { request }));
         self.carry_out(cache, Some(request))
     }
 
@@ -240,25 +240,25 @@ impl Driver {
                 }
                 None
             }
-            Command::Forget { object, range } => {
+            Command::Hint(HintCommand::Forget { object, range }) => {
                 cache.forget(object, range);
                 None
             }
-            Command::AskResident { query, object, range } => {
+            Command::Hint(HintCommand::AskResident { query, object, range }) => {
                 let mut runs = std::mem::take(&mut self.runs);
                 runs.clear();
                 let known = cache.resident(object, range, &mut runs);
                 let now = cache.now();
-                self.tell(now, Event::Resident { query, runs: known.then_some(&runs) });
+                self.tell(now, Event::Hint(HintEvent::Resident { query, runs: known.then_some(&runs) }));
                 self.runs = runs;
                 None
             }
             Command::Pass { request: passed } => (Some(passed) == request).then_some(Step::Pass),
-            Command::Want { request: asked, marked, requested } => {
+            Command::Hint(HintCommand::Want { request: asked, marked, requested }) => {
                 (Some(asked) == request).then_some(Step::Want(Want { request: asked, marked, requested }))
             }
-            // The fadvise door has no frames: nothing is served or dropped through it.
-            Command::Serve { .. } | Command::Fail { .. } | Command::Drop { .. } => None,
+            // Advice has no frames: nothing is served or dropped.
+            Command::Serving(_) => None,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::Walk;
 use crate::settings::Mode;
 use crate::tour::{Course, Met, Tour, Way};
 use crate::trust::Verdict;
-use foreseek_seam::{Command, Commands, HintMode, RequestId};
+use foreseek_seam::{Command, Commands, HintCommand, HintMode, RequestId};
 use foreseek_units::{PageSpan, Pages};
 use std::collections::VecDeque;
 
@@ -417,7 +417,7 @@ impl AccessListEngine {
             && let Some((slot, range)) = self.pipeline.forget.pop_front()
         {
             self.stats.forgotten += range.len();
-            out.push(Command::Forget { object: self.objects.id(slot), range });
+            out.push(Command::Hint(HintCommand::Forget { object: self.objects.id(slot), range }));
         }
         out.room() > 2
     }

@@ -6,7 +6,7 @@ use crate::held::Account;
 use crate::objects::{PageKey, Slot};
 use crate::plan::{self, Manner, Run, Walk};
 use crate::trust::Verdict;
-use foreseek_seam::{Command, Commands, FetchId, HintMode, Into, RequestId, Urgency};
+use foreseek_seam::{Command, Commands, FetchId, HintCommand, HintMode, Into, RequestId, Urgency};
 use foreseek_units::{PageSpan, Pages, Span};
 use std::collections::VecDeque;
 
@@ -97,11 +97,11 @@ impl AccessListEngine {
         self.asked = Some(Asked { list, ..asked });
         self.stats.wants += 1;
         let name = |key: PageKey| (self.objects.id(key.slot()), key.page());
-        out.push(Command::Want {
+        out.push(Command::Hint(HintCommand::Want {
             request: asked.look.request,
             marked: self.list.marked().map(name),
             requested: name(asked.page),
-        });
+        }));
     }
 
     /// The application has answered.
@@ -195,7 +195,7 @@ impl AccessListEngine {
         while out.room() > 1 {
             if let Some((slot, range)) = work.forget.pop_front() {
                 self.stats.forgotten += range.len();
-                out.push(Command::Forget { object: self.objects.id(slot), range });
+                out.push(Command::Hint(HintCommand::Forget { object: self.objects.id(slot), range }));
             } else if let Some(run) = work.fetch.pop_front() {
                 self.fetch(run, out);
             } else {

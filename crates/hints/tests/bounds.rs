@@ -6,8 +6,8 @@ mod common;
 use common::{FILE, STREAM, World, fetched, forgotten, pages, settings};
 use foreseek_hints::{AccessListEngine, Mode, Settings};
 use foreseek_seam::{
-    Access, Command, Commands, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, HintMode, ObjectId,
-    QueryId, Refusal, RequestId, StreamId, Who,
+    Access, Command, Commands, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, HintCommand, HintEvent,
+    HintMode, ObjectId, QueryId, Refusal, RequestId, StreamId, Who,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, Pages, Span};
 use proptest::prelude::*;
@@ -111,7 +111,7 @@ proptest! {
             let unique: BTreeSet<u64> = all.iter().copied().collect();
             assert_eq!(unique.len(), all.len(), "a page is fetched once a round");
             assert!(unique.len() as u64 <= world.engine.stats().buffer.0, "a round is at most a buffer");
-            let last_forget = said.iter().rposition(|command| matches!(command, Command::Forget { .. }));
+            let last_forget = said.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
             let first_fetch = said.iter().position(|command| matches!(command, Command::Fetch { .. }));
             if let (Some(last), Some(first)) = (last_forget, first_fetch) {
                 assert!(last < first, "first give back, then fetch");
@@ -147,7 +147,7 @@ proptest! {
             for command in said {
                 match command {
                     Command::Fetch { range, .. } => fetched.extend(range.iter()),
-                    Command::Forget { range, .. } => {
+                    Command::Hint(HintCommand::Forget { range, .. }) => {
                         assert!(!range.iter().any(|page| fetched.contains(&page)), "fetched in vain");
                     }
                     _ => {}
@@ -193,11 +193,11 @@ proptest! {
             let event = match kind {
                 0 => Event::Opened { stream, object, length, who: Who(1) },
                 1 => Event::Placed { object, extents: &extents[usize::from(flag)..] },
-                2 => Event::Watched { object, range },
+                2 => Event::Hint(HintEvent::Watched { object, range }),
                 3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, who: None },
-                5 => Event::Hint { mode: HintMode::Append, accesses: &accesses, done: flag },
-                6 => Event::Answered { request: RequestId(small) },
-                7 => Event::Resident { query: QueryId(small), runs: flag.then_some(&runs) },
+                5 => Event::Hint(HintEvent::Hinted { mode: HintMode::Append, accesses: &accesses, done: flag }),
+                6 => Event::Hint(HintEvent::Answered { request: RequestId(small) }),
+                7 => Event::Hint(HintEvent::Resident { query: QueryId(small), runs: flag.then_some(&runs) }),
                 8 => Event::Done {
                     fetch: FetchId(small),
                     epoch: Epoch(0),
@@ -207,7 +207,7 @@ proptest! {
                 },
                 9 => Event::Budget { pages: Pages(if flag { a } else { a % 1000 }) },
                 10 => Event::Changed { object, range, epoch: Epoch(b as u32) },
-                11 => Event::Unwatched { object, range },
+                11 => Event::Hint(HintEvent::Unwatched { object, range }),
                 _ => Event::Tick,
             };
             engine.on(Instant(now as u64), event, &mut out);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{FILE, World, fetched, forgotten, page, pages, settings};
 use foreseek_hints::{Order, Settings};
-use foreseek_seam::{Command, Epoch, Event, HintMode, Refusal};
+use foreseek_seam::{Command, Epoch, Event, HintCommand, HintEvent, HintMode, Refusal};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn the_first_miss_asks_and_fetches_a_buffer_full_in_disk_order() {
     }
     // The next miss begins the next round; the last one's pages are given back before.
     let said = world.read_page(list[300]);
-    let last = said.iter().rposition(|command| matches!(command, Command::Forget { .. }));
+    let last = said.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
     let first = said.iter().position(|command| matches!(command, Command::Fetch { .. }));
     assert!(last < first, "first give back, then fetch");
     let mut gone = forgotten(&said);
@@ -316,7 +316,7 @@ fn unwatched_reads_pass_without_a_look() {
     let mut world = World::new(settings(), 100, 1000);
     world.hint(HintMode::Set, &[5, 7], true);
     let whole = Span::at(ByteOffset::ZERO, Pages(100).bytes());
-    world.tell(Event::Unwatched { object: FILE, range: whole });
+    world.tell(Event::Hint(HintEvent::Unwatched { object: FILE, range: whole }));
     assert_eq!(world.read_page(5).len(), 1);
     assert_eq!(world.engine.stats().reads, 0);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{World, fetched, forgotten, pages, settings};
 use foreseek_hints::{Mode, Settings};
-use foreseek_seam::{Command, HintMode};
+use foreseek_seam::{Command, HintCommand, HintMode};
 use foreseek_units::{PageIndex, Pages};
 use std::collections::BTreeSet;
 
@@ -67,7 +67,9 @@ fn it_never_holds_more_than_the_buffer() {
         for command in world.read_page(*at) {
             match command {
                 Command::Fetch { range, .. } => held.extend(range.iter().map(|page| page.0)),
-                Command::Forget { range, .. } => held.retain(|page| !range.contains(PageIndex(*page))),
+                Command::Hint(HintCommand::Forget { range, .. }) => {
+                    held.retain(|page| !range.contains(PageIndex(*page)))
+                }
                 _ => {}
             }
             assert!(held.len() as u64 <= world.engine.stats().buffer.0);

@@ -21,7 +21,7 @@ pub enum Urgency {
     Prefetch,
 }
 
-/// What an engine asks its driver to do.
+/// What an engine asks its driver to do: what any may ask, and what one kind of engine alone may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bring a range in.
@@ -42,26 +42,20 @@ pub enum Command {
         /// they are. All others of one call are best handed on together.
         apart: bool,
     },
-    /// Answer a read out of frames.
-    Serve {
-        /// The read.
-        request: RequestId,
-        /// One frame a page of the read's range, from its first page on; fewer where the object ends
-        /// before the range does. They are pinned until `Unpinned`.
-        frames: Vec<FrameId>,
-    },
-    /// Answer a read with an error.
-    Fail {
-        /// The read.
-        request: RequestId,
-        /// The fetch that was made for it alone and failed; the driver knows how.
-        fetch: FetchId,
-    },
     /// Let a read go its ordinary way.
     Pass {
         /// The read.
         request: RequestId,
     },
+    /// What an engine that follows hints asks.
+    Hint(HintCommand),
+    /// What an engine that serves reads asks.
+    Serving(ServingCommand),
+}
+
+/// What an engine that follows hints asks of a kernel's page cache and of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HintCommand {
     /// Ask the application for its coming accesses; hints and then `Answered` follow (ATC'09
     /// section 4.1: the callback and its arguments).
     Want {
@@ -71,11 +65,6 @@ pub enum Command {
         marked: Option<(ObjectId, PageIndex)>,
         /// The access that led to the question.
         requested: (ObjectId, PageIndex),
-    },
-    /// The memory of these frames may be given back; a later fetch may name them again.
-    Drop {
-        /// Which.
-        frames: Vec<FrameId>,
     },
     /// Give pages back to the kernel (`POSIX_FADV_DONTNEED`).
     Forget {
@@ -92,6 +81,31 @@ pub enum Command {
         object: ObjectId,
         /// Which pages.
         range: PageSpan,
+    },
+}
+
+/// What an engine that serves reads asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServingCommand {
+    /// Answer a read out of frames.
+    Serve {
+        /// The read.
+        request: RequestId,
+        /// One frame a page of the read's range, from its first page on; fewer where the object ends
+        /// before the range does. They are pinned until `Unpinned`.
+        frames: Vec<FrameId>,
+    },
+    /// Answer a read with an error.
+    Fail {
+        /// The read.
+        request: RequestId,
+        /// The fetch that was made for it alone and failed; the driver knows how.
+        fetch: FetchId,
+    },
+    /// The memory of these frames may be given back; a later fetch may name them again.
+    Drop {
+        /// Which.
+        frames: Vec<FrameId>,
     },
 }
 

@@ -11,9 +11,9 @@
 //!   the object's [`Epoch`](crate::Epoch) rises, and a completion that bears an older one is thrown away.
 //! - *A fetch may come short, be refused or fail.* That is a counter, never an error of the reader,
 //!   unless the very pages that it asked for fail when they are fetched for it alone: then it gets
-//!   that error ([`Command::Fail`](crate::Command::Fail)), and nobody else.
+//!   that error ([`ServingCommand::Fail`](crate::ServingCommand::Fail)), and nobody else.
 //! - *The engine owns frame numbers, the driver owns the memory.* A frame stays pinned until its I/O
-//!   and the reply that it feeds are over: [`Event::Done`](crate::Event::Done) ends the one, [`Event::Unpinned`](crate::Event::Unpinned) the other.
+//!   and the reply that it feeds are over: [`Event::Done`](crate::Event::Done) ends the one, [`ServingEvent::Unpinned`](crate::ServingEvent::Unpinned) the other.
 //! - *Commands are bounded.* An engine that has more to say sets its [`deadline`](Engine::deadline)
 //!   to now, and the driver sends [`Event::Tick`](crate::Event::Tick) when it has carried out what it has.
 

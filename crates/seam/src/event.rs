@@ -33,7 +33,7 @@ pub enum FetchOutcome {
     /// The request was handed on; the driver cannot tell when the pages arrive (fadvise).
     Issued,
     /// An I/O error right after what arrived. Where the kernel reads, the reader will meet it by
-    /// itself; who serves reads ([`Command::Serve`](crate::Command::Serve)) fetches what they want once more, alone.
+    /// itself; who serves reads ([`ServingCommand::Serve`](crate::ServingCommand::Serve)) fetches what they want once more, alone.
     Failed,
 }
 
@@ -59,7 +59,8 @@ pub struct About<'a> {
     pub program: &'a str,
 }
 
-/// What happened.
+/// What happened. What every engine hears of stands here; what concerns one kind of engine alone is a kind of
+/// its own, which the others pass over in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {
     /// A stream was opened on an object of `length` bytes.
@@ -73,21 +74,6 @@ pub enum Event<'a> {
         /// Who opened it.
         who: Who,
     },
-    /// More is known of an open stream: what those who learn go by. Told right after `Opened`, or never.
-    Described {
-        /// The stream.
-        stream: StreamId,
-        /// What is known.
-        about: About<'a>,
-    },
-    /// What an engine like this one had learnt before, in another life. Told before any stream, or never.
-    Recalled {
-        /// What its policy had learnt, as it was saved. Of
-        /// what cannot be read nothing after it counts.
-        learnt: &'a str,
-        /// What its device cost; `None` where that is known better.
-        device: Option<Measured>,
-    },
     /// A stream was closed.
     Closed {
         /// The stream.
@@ -100,20 +86,6 @@ pub enum Event<'a> {
         /// Its extents.
         extents: &'a [Extent],
     },
-    /// Reads of this range are to be watched (ATC'09: `register_region`).
-    Watched {
-        /// The object.
-        object: ObjectId,
-        /// The range.
-        range: ByteSpan,
-    },
-    /// Reads of this range are no longer to be watched.
-    Unwatched {
-        /// The object.
-        object: ObjectId,
-        /// The range, as it was given when it was watched.
-        range: ByteSpan,
-    },
     /// A reader asks for a range and waits for [`Command::Pass`](crate::Command::Pass) or `Serve`.
     Read {
         /// Names this read.
@@ -124,20 +96,6 @@ pub enum Event<'a> {
         range: ByteSpan,
         /// Who reads, where that is known of each read; else it is who opened the stream.
         who: Option<Who>,
-    },
-    /// The application tells what it will read, in order.
-    Hint {
-        /// What it does to the list.
-        mode: HintMode,
-        /// The reads, in order of access.
-        accesses: &'a [Access],
-        /// Whether the application has no more to tell for now (ATC'09: `PF_DONE`).
-        done: bool,
-    },
-    /// The application has answered [`Command::Want`](crate::Command::Want), with or without hints.
-    Answered {
-        /// The read that waits for it.
-        request: RequestId,
     },
     /// A fetch ended.
     Done {
@@ -177,22 +135,81 @@ pub enum Event<'a> {
         /// Its length.
         length: Bytes,
     },
-    /// The answer to [`Command::AskResident`](crate::Command::AskResident): the resident pages, ascending.
+    /// How much memory there is for what we fetch.
+    Budget {
+        /// In pages.
+        pages: Pages,
+    },
+    /// What concerns an engine that follows hints.
+    Hint(HintEvent<'a>),
+    /// What concerns an engine that serves reads.
+    Serving(ServingEvent<'a>),
+    /// Time has come to the engine's deadline.
+    Tick,
+}
+
+/// What happened, for an engine that follows hints and gives advice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HintEvent<'a> {
+    /// Reads of this range are to be watched (ATC'09: `register_region`).
+    Watched {
+        /// The object.
+        object: ObjectId,
+        /// The range.
+        range: ByteSpan,
+    },
+    /// Reads of this range are no longer to be watched.
+    Unwatched {
+        /// The object.
+        object: ObjectId,
+        /// The range, as it was given when it was watched.
+        range: ByteSpan,
+    },
+    /// The application tells what it will read, in order.
+    Hinted {
+        /// What it does to the list.
+        mode: HintMode,
+        /// The reads, in order of access.
+        accesses: &'a [Access],
+        /// Whether the application has no more to tell for now (ATC'09: `PF_DONE`).
+        done: bool,
+    },
+    /// The application has answered [`HintCommand::Want`](crate::HintCommand::Want), with or without hints.
+    Answered {
+        /// The read that waits for it.
+        request: RequestId,
+    },
+    /// The answer to [`HintCommand::AskResident`](crate::HintCommand::AskResident): the resident pages, ascending.
     Resident {
         /// The question.
         query: QueryId,
         /// The resident runs; `None` where the driver can't know.
         runs: Option<&'a [PageSpan]>,
     },
-    /// Replies are over: what [`Command::Serve`](crate::Command::Serve) gave them is used no longer.
+}
+
+/// What happened, for an engine that answers reads out of its own frames.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServingEvent<'a> {
+    /// More is known of an open stream: what those who learn go by. Told right after `Opened`, or never.
+    Described {
+        /// The stream.
+        stream: StreamId,
+        /// What is known.
+        about: About<'a>,
+    },
+    /// What an engine like this one had learnt before, in another life. Told before any stream, or never.
+    Recalled {
+        /// What its policy had learnt, as it was saved. Of
+        /// what cannot be read nothing after it counts.
+        learnt: &'a str,
+        /// What its device cost; `None` where that is known better.
+        device: Option<Measured>,
+    },
+    /// Replies are over: what [`ServingCommand::Serve`](crate::ServingCommand::Serve) gave them is used no longer.
     Unpinned {
         /// Which, each as often as it was served.
         frames: &'a [FrameId],
-    },
-    /// How much memory there is for what we fetch.
-    Budget {
-        /// In pages.
-        pages: Pages,
     },
     /// A process has run since it was last reported.
     Ran {
@@ -204,6 +221,4 @@ pub enum Event<'a> {
         /// Which.
         who: Who,
     },
-    /// Time has come to the engine's deadline.
-    Tick,
 }

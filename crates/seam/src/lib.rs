@@ -20,9 +20,9 @@ pub mod percent;
 pub mod record;
 
 pub use checks::Checks;
-pub use command::{COMMANDS_LIMIT, Command, Commands, Into, Urgency};
+pub use command::{COMMANDS_LIMIT, Command, Commands, HintCommand, Into, ServingCommand, Urgency};
 pub use engine::Engine;
-pub use event::{About, Access, Event, FetchOutcome, HintMode, Refusal};
+pub use event::{About, Access, Event, FetchOutcome, HintEvent, HintMode, Refusal, ServingEvent};
 pub use extent::{Extent, lba_of};
 pub use ids::{Epoch, FetchId, FrameId, ObjectId, QueryId, RequestId, StreamId, Who};
 pub use measured::Measured;

@@ -4,8 +4,8 @@
 
 use foreseek_hints::{AccessListEngine, Mode, Settings, Share};
 use foreseek_seam::{
-    Access, Command, Commands, Engine, Event, Extent, FetchOutcome, HintMode, ObjectId, Refusal, RequestId,
-    StreamId, Who,
+    Access, Command, Commands, Engine, Event, Extent, FetchOutcome, HintCommand, HintEvent, HintMode,
+    ObjectId, Refusal, RequestId, StreamId, Who,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
 use std::collections::{BTreeSet, VecDeque};
@@ -55,7 +55,10 @@ impl World {
         world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: Who(1) });
         let extents = [Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(800) }];
         world.tell(Event::Placed { object: FILE, extents: &extents });
-        world.tell(Event::Watched { object: FILE, range: Span::at(ByteOffset::ZERO, length) });
+        world.tell(Event::Hint(HintEvent::Watched {
+            object: FILE,
+            range: Span::at(ByteOffset::ZERO, length),
+        }));
         world.tell(Event::Budget { pages: Pages(memory) });
         world
     }
@@ -63,7 +66,7 @@ impl World {
     pub(crate) fn hint(&mut self, mode: HintMode, pages: &[u64], done: bool) {
         let accesses: Vec<Access> = pages.iter().map(|page| access(*page)).collect();
         let accesses = &accesses[..accesses.len().min(self.engine.room(mode))];
-        self.tell(Event::Hint { mode, accesses, done });
+        self.tell(Event::Hint(HintEvent::Hinted { mode, accesses, done }));
     }
 
     /// Reads a range; the read must get its answer. Answers what was said meanwhile.
@@ -72,12 +75,12 @@ impl World {
         self.next_request += 1;
         let before = self.said.len();
         let mut answer = self.tell(Event::Read { request, stream: STREAM, range, who: None });
-        if let Some(Command::Want { marked, requested, .. }) = answer {
+        if let Some(Command::Hint(HintCommand::Want { marked, requested, .. })) = answer {
             self.wants.push((marked.map(|(_, page)| page.0), requested.1.0));
             if let Some((mode, pages, done)) = self.answers.pop_front() {
                 self.hint(mode, &pages, done);
             }
-            answer = self.tell(Event::Answered { request });
+            answer = self.tell(Event::Hint(HintEvent::Answered { request }));
         }
         assert_eq!(answer, Some(Command::Pass { request }), "a read must end with Pass");
         assert_eq!(self.engine.stats().contradictions, 0);
@@ -104,13 +107,17 @@ impl World {
                 self.said.push(command.clone());
                 self.now += Nanos(10);
                 match command {
-                    Command::AskResident { query, range, .. } => {
+                    Command::Hint(HintCommand::AskResident { query, range, .. }) => {
                         let runs: Vec<PageSpan> = range
                             .iter()
                             .filter(|page| self.cached.contains(&page.0))
                             .map(|page| Span::at(page, Pages(1)))
                             .collect();
-                        self.engine.on(self.now, Event::Resident { query, runs: Some(&runs) }, &mut out);
+                        self.engine.on(
+                            self.now,
+                            Event::Hint(HintEvent::Resident { query, runs: Some(&runs) }),
+                            &mut out,
+                        );
                     }
                     Command::Fetch { fetch, range, epoch, .. } => {
                         let event = match self.refuse {
@@ -124,12 +131,12 @@ impl World {
                         };
                         self.engine.on(self.now, event, &mut out);
                     }
-                    Command::Forget { range, .. } => {
+                    Command::Hint(HintCommand::Forget { range, .. }) => {
                         range.iter().for_each(|page| {
                             self.cached.remove(&page.0);
                         });
                     }
-                    Command::Pass { .. } | Command::Want { .. } => answer = Some(command),
+                    Command::Pass { .. } | Command::Hint(HintCommand::Want { .. }) => answer = Some(command),
                     other => panic!("not for this door: {other:?}"),
                 }
                 queue.extend(out.drain());
@@ -155,7 +162,7 @@ pub(crate) fn fetched(said: &[Command]) -> Vec<PageSpan> {
 pub(crate) fn forgotten(said: &[Command]) -> Vec<u64> {
     said.iter()
         .filter_map(|command| match command {
-            Command::Forget { range, .. } => Some(*range),
+            Command::Hint(HintCommand::Forget { range, .. }) => Some(*range),
             _ => None,
         })
         .flat_map(|range| range.iter().map(|page| page.0).collect::<Vec<_>>())

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::budget::{Budget, Memory};
-use foreseek_seam::{Event, Who};
+use foreseek_seam::{Event, ServingEvent, Who};
 use foreseek_storage::Activity;
 use foreseek_units::{Instant, Nanos, Pages};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,8 +131,8 @@ fn look_at_readers(shared: &Shared) {
         core.count_thrashing(now);
         for (who, activity) in seen {
             let event = match activity {
-                Activity::Ran => Event::Ran { who },
-                Activity::Ended => Event::Exited { who },
+                Activity::Ran => Event::Serving(ServingEvent::Ran { who }),
+                Activity::Ended => Event::Serving(ServingEvent::Exited { who }),
             };
             core.tell(now, event, work);
         }

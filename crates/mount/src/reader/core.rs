@@ -9,8 +9,8 @@ use foreseek_readahead::ServingEngine;
 use foreseek_seam::Measured;
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId, StreamId,
-    Urgency,
+    Command, Commands, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId,
+    ServingCommand, ServingEvent, StreamId, Urgency,
 };
 use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_storage::{Buffer, Frames};
@@ -159,7 +159,7 @@ impl Core {
     /// Takes up what was learnt before.
     pub(super) fn recall(&mut self, now: Instant, learnt: &str, device: Option<Measured>, work: &mut Work) {
         self.recalled_device = device.is_some();
-        self.tell(now, Event::Recalled { learnt, device }, work);
+        self.tell(now, Event::Serving(ServingEvent::Recalled { learnt, device }), work);
     }
 
     /// What the device costs, where that was learnt, now or before.
@@ -187,7 +187,11 @@ impl Core {
         self.streams.insert(stream, object);
         self.tell(now, Event::Opened { stream, object, length, who: opened.who }, work);
         if let Some(described) = &described {
-            self.tell(now, Event::Described { stream, about: described.about() }, work);
+            self.tell(
+                now,
+                Event::Serving(ServingEvent::Described { stream, about: described.about() }),
+                work,
+            );
         }
         match found.layout {
             Some((disk, Ok(layout))) => {
@@ -338,8 +342,8 @@ impl Core {
                 let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);
                 work.reads.push(reads::Read { token, file, offset, into, urgent, apart });
             }
-            Command::Serve { request, frames } => self.serve(request, frames, work),
-            Command::Fail { request, fetch } => {
+            Command::Serving(ServingCommand::Serve { request, frames }) => self.serve(request, frames, work),
+            Command::Serving(ServingCommand::Fail { request, fetch }) => {
                 let failure = self.failure.filter(|(failed, _)| *failed == fetch);
                 let errno = failure.map_or(Errno::IO, |(_, errno)| errno);
                 if let Some(asked) = self.requests.remove(&request) {
@@ -348,15 +352,12 @@ impl Core {
                 }
             }
             Command::Pass { request } => self.pass(request, work),
-            Command::Drop { frames } => {
+            Command::Serving(ServingCommand::Drop { frames }) => {
                 self.frames.empty(&frames);
                 work.dropped = true;
             }
-            // Not said at this door.
-            Command::Fetch { .. }
-            | Command::Want { .. }
-            | Command::Forget { .. }
-            | Command::AskResident { .. } => {}
+            // A serving engine fetches into frames, and asks nothing of a page cache.
+            Command::Fetch { .. } | Command::Hint(_) => {}
         }
     }
 

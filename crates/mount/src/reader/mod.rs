@@ -39,7 +39,7 @@ use about::{Described, Programs};
 use chores::Chores;
 use core::{Core, Doubt, Pass};
 use foreseek_readahead::ServingEngine;
-use foreseek_seam::{Event, FetchId, FetchOutcome, StreamId};
+use foreseek_seam::{Event, FetchId, FetchOutcome, ServingEvent, StreamId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, Pages};
@@ -285,7 +285,7 @@ impl Shared {
             core.unmade(unmade);
             refused.into_iter().for_each(|fetch| core.refused(now, fetch, &mut work));
             if !unpinned.is_empty() {
-                core.tell(now, Event::Unpinned { frames: &unpinned }, &mut work);
+                core.tell(now, Event::Serving(ServingEvent::Unpinned { frames: &unpinned }), &mut work);
             }
             let deadline = core.deadline();
             drop(core);

@@ -54,24 +54,24 @@
 //! - It tells [`Ran`] and [`Exited`] of readers, as often as it knows; and [`Tick`] at the deadline.
 //!
 //! [`Opened`]: Event::Opened
-//! [`Recalled`]: Event::Recalled
-//! [`Described`]: Event::Described
+//! [`Recalled`]: ServingEvent::Recalled
+//! [`Described`]: ServingEvent::Described
 //! [`Placed`]: Event::Placed
 //! [`Closed`]: Event::Closed
 //! [`Read`]: Event::Read
-//! [`Serve`]: Command::Serve
-//! [`Fail`]: Command::Fail
+//! [`Serve`]: ServingCommand::Serve
+//! [`Fail`]: ServingCommand::Fail
 //! [`Pass`]: Command::Pass
 //! [`Fetch`]: Command::Fetch
 //! [`Done`]: Event::Done
 //! [`Refused`]: Event::Refused
-//! [`Unpinned`]: Event::Unpinned
+//! [`Unpinned`]: ServingEvent::Unpinned
 //! [`Changed`]: Event::Changed
 //! [`Resized`]: Event::Resized
 //! [`Budget`]: Event::Budget
-//! [`Drop`]: Command::Drop
-//! [`Ran`]: Event::Ran
-//! [`Exited`]: Event::Exited
+//! [`Drop`]: ServingCommand::Drop
+//! [`Ran`]: ServingEvent::Ran
+//! [`Exited`]: ServingEvent::Exited
 //! [`Tick`]: Event::Tick
 
 mod arrive;
@@ -100,7 +100,10 @@ use foreseek_cache::{
 };
 use foreseek_seam::objects::{Objects, PageKey, Slot};
 use foreseek_seam::{Checks, Measured};
-use foreseek_seam::{Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, StreamId, Who};
+use foreseek_seam::{
+    Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, ServingCommand, ServingEvent, StreamId,
+    Who,
+};
 use foreseek_units::DeviceCosts;
 use foreseek_units::{ByteOffset, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
 use frames::Frames;
@@ -349,7 +352,7 @@ impl ServingEngine {
         if out.room() > 0 && self.frames.has_dropped() {
             let frames = self.frames.take_dropped();
             if !frames.is_empty() {
-                out.push(Command::Drop { frames });
+                out.push(Command::Serving(ServingCommand::Drop { frames }));
             }
         }
     }
@@ -395,12 +398,12 @@ impl Engine for ServingEngine {
             Event::Opened { stream, object, length, who, .. } => {
                 self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);
             }
-            Event::Described { stream, about } => {
+            Event::Serving(ServingEvent::Described { stream, about }) => {
                 if self.streams.contains_key(&stream) {
                     self.prefetcher.described(stream, &about);
                 }
             }
-            Event::Recalled { learnt, device } => self.recall(learnt, device),
+            Event::Serving(ServingEvent::Recalled { learnt, device }) => self.recall(learnt, device),
             Event::Closed { stream } => self.closed(stream),
             Event::Placed { object, extents } => self.placed(object, extents),
             Event::Read { request, stream, range, who, .. } => self.read(request, stream, range, who, out),
@@ -417,17 +420,15 @@ impl Engine for ServingEngine {
                     self.resized(slot, length);
                 }
             }
-            Event::Unpinned { frames } => frames.iter().for_each(|frame| self.frames.unpin(*frame)),
+            Event::Serving(ServingEvent::Unpinned { frames }) => {
+                frames.iter().for_each(|frame| self.frames.unpin(*frame))
+            }
             Event::Budget { pages } => self.budget(pages),
-            Event::Ran { who } => self.activity.ran(Process(who.0), self.now),
-            Event::Exited { who } => self.activity.exited(Process(who.0)),
+            Event::Serving(ServingEvent::Ran { who }) => self.activity.ran(Process(who.0), self.now),
+            Event::Serving(ServingEvent::Exited { who }) => self.activity.exited(Process(who.0)),
             Event::Tick => {}
             // Nobody tells a mount what will be read, nor can it ask what lies in front of it.
-            Event::Watched { .. }
-            | Event::Unwatched { .. }
-            | Event::Hint { .. }
-            | Event::Answered { .. }
-            | Event::Resident { .. } => {}
+            Event::Hint(_) => {}
         }
         self.feed(out);
         self.speak(out);

@@ -8,7 +8,7 @@ use super::{READ_LIMIT, ServingEngine, depth_cap};
 use crate::stream::{Found, Touch};
 use foreseek_cache::{Process, Status};
 use foreseek_seam::objects::{PageKey, Slot};
-use foreseek_seam::{Command, Commands, FrameId, RequestId, StreamId, Who};
+use foreseek_seam::{Command, Commands, FrameId, RequestId, ServingCommand, StreamId, Who};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
 
 /// How far from the last range that the prefetcher wanted for a stream the next one may lie and go on with it: what
@@ -324,7 +324,7 @@ impl ServingEngine {
         if let Some(fetch) = read.error {
             self.stats.failed_reads += 1;
             read.frames.iter().for_each(|frame| self.frames.let_go(*frame));
-            out.push(Command::Fail { request, fetch });
+            out.push(Command::Serving(ServingCommand::Fail { request, fetch }));
             return;
         }
         let pages = (read.end - read.pages.start).get() as usize;
@@ -337,7 +337,7 @@ impl ServingEngine {
         let beyond: Vec<FrameId> = read.frames.split_off(pages);
         beyond.into_iter().for_each(|frame| self.frames.let_go(frame));
         read.frames.iter().for_each(|frame| self.frames.lend(*frame));
-        out.push(Command::Serve { request, frames: read.frames });
+        out.push(Command::Serving(ServingCommand::Serve { request, frames: read.frames }));
     }
 
     /// Whether a read can be answered with so many pages: something came into each of their frames, and the object

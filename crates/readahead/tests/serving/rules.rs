@@ -2,7 +2,7 @@
 
 use crate::world::{Answer, World, bytes, settings, spans};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
-use foreseek_seam::{Event, Refusal, Urgency, Who};
+use foreseek_seam::{Event, Refusal, ServingEvent, Urgency, Who};
 use foreseek_units::{Nanos, Pages};
 
 /// One file of 4000 pages, open as stream 0.
@@ -300,7 +300,7 @@ fn the_pages_of_the_dead_make_room() {
         world.unpin_all();
     }
     let held = world.stats().cached;
-    world.tell(Event::Exited { who: Who(3) });
+    world.tell(Event::Serving(ServingEvent::Exited { who: Who(3) }));
     // Eight pages are lacking: the third stream's, which may go at once. The others are found.
     for at in 0..5 {
         world.read(0, bytes(300 * at + 7), bytes(200));

@@ -10,7 +10,7 @@ use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
     Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, FrameId, Into, ObjectId, Refusal,
-    RequestId, StreamId, Urgency, Who,
+    RequestId, ServingCommand, ServingEvent, StreamId, Urgency, Who,
 };
 use foreseek_units::DeviceCosts;
 use foreseek_units::{
@@ -293,7 +293,7 @@ impl World {
                 self.lent.remove(frame);
             }
         }
-        self.tell(Event::Unpinned { frames: &frames });
+        self.tell(Event::Serving(ServingEvent::Unpinned { frames: &frames }));
     }
 
     pub(crate) fn unpin_all(&mut self) {
@@ -372,8 +372,8 @@ impl World {
                 self.handed_out.push((object.0, range.start.0));
                 self.fetch(fetch, object, range, epoch, frames, urgency);
             }
-            Command::Serve { request, frames } => self.serve(request, frames),
-            Command::Fail { request, fetch } => {
+            Command::Serving(ServingCommand::Serve { request, frames }) => self.serve(request, frames),
+            Command::Serving(ServingCommand::Fail { request, fetch }) => {
                 let read = self.open.remove(&request.0).expect("a read that waits");
                 let (object, lacks) = self.failed.get(&fetch.0).expect("a fetch that failed");
                 assert_eq!(*object, read.object);
@@ -386,7 +386,7 @@ impl World {
                 assert!(self.closed || !known || read.pages.len() > READ_LIMIT || self.lies > 0);
                 self.answers.insert(request.0, Answer::Passed);
             }
-            Command::Drop { frames } => {
+            Command::Serving(ServingCommand::Drop { frames }) => {
                 for frame in &frames {
                     assert!(
                         !self.filling.contains(frame) && !self.lent.contains_key(frame),

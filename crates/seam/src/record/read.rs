@@ -4,8 +4,8 @@
 use super::fields::{Fields, Reason, number, range};
 use super::{FORMAT, MAGIC};
 use crate::{
-    About, Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Measured, ObjectId,
-    QueryId, Refusal, RequestId, StreamId, Who,
+    About, Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintEvent, HintMode, Measured,
+    ObjectId, QueryId, Refusal, RequestId, ServingEvent, StreamId, Who,
 };
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span};
 
@@ -48,12 +48,12 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
                 *name = fields.text(key)?;
             }
             let [kind, directory, program] = &parts.names;
-            Event::Described { stream, about: About { kind, directory, program } }
+            Event::Serving(ServingEvent::Described { stream, about: About { kind, directory, program } })
         }
         "recalled" => {
             parts.names[0] = fields.text("learnt")?;
             let device = if !fields.is_over() { Some(measured(&mut fields)?) } else { None };
-            Event::Recalled { learnt: &parts.names[0], device }
+            Event::Serving(ServingEvent::Recalled { learnt: &parts.names[0], device })
         }
         "closed" => Event::Closed { stream: StreamId(fields.number("stream")?) },
         "placed" => {
@@ -61,10 +61,14 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             fields.rest(&mut parts.extents, extent)?;
             Event::Placed { object, extents: &parts.extents }
         }
-        "watched" => Event::Watched { object: ObjectId(fields.number("object")?), range: fields.bytes()? },
-        "unwatched" => {
-            Event::Unwatched { object: ObjectId(fields.number("object")?), range: fields.bytes()? }
-        }
+        "watched" => Event::Hint(HintEvent::Watched {
+            object: ObjectId(fields.number("object")?),
+            range: fields.bytes()?,
+        }),
+        "unwatched" => Event::Hint(HintEvent::Unwatched {
+            object: ObjectId(fields.number("object")?),
+            range: fields.bytes()?,
+        }),
         "read" => Event::Read {
             request: RequestId(fields.number("request")?),
             stream: StreamId(fields.number("stream")?),
@@ -80,9 +84,9 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             };
             let mut last = None;
             fields.rest(&mut parts.accesses, |word| access(word, &mut last))?;
-            Event::Hint { mode, accesses: &parts.accesses, done }
+            Event::Hint(HintEvent::Hinted { mode, accesses: &parts.accesses, done })
         }
-        "answered" => Event::Answered { request: RequestId(fields.number("request")?) },
+        "answered" => Event::Hint(HintEvent::Answered { request: RequestId(fields.number("request")?) }),
         "done" => Event::Done {
             fetch: FetchId(fields.number("fetch")?),
             epoch: Epoch(fields.number("epoch")?),
@@ -106,19 +110,19 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             let query = QueryId(fields.number("query")?);
             if fields.clone().word("runs") == Ok("unknown") {
                 fields.expect("unknown")?;
-                Event::Resident { query, runs: None }
+                Event::Hint(HintEvent::Resident { query, runs: None })
             } else {
                 fields.rest(&mut parts.runs, pages)?;
-                Event::Resident { query, runs: Some(&parts.runs) }
+                Event::Hint(HintEvent::Resident { query, runs: Some(&parts.runs) })
             }
         }
         "unpinned" => {
             fields.rest(&mut parts.frames, |word| number(word).map(FrameId))?;
-            Event::Unpinned { frames: &parts.frames }
+            Event::Serving(ServingEvent::Unpinned { frames: &parts.frames })
         }
         "budget" => Event::Budget { pages: Pages(fields.number("pages")?) },
-        "ran" => Event::Ran { who: Who(fields.number("who")?) },
-        "exited" => Event::Exited { who: Who(fields.number("who")?) },
+        "ran" => Event::Serving(ServingEvent::Ran { who: Who(fields.number("who")?) }),
+        "exited" => Event::Serving(ServingEvent::Exited { who: Who(fields.number("who")?) }),
         "tick" => Event::Tick,
         other => return Err(format!("'{other}' is no event")),
     };

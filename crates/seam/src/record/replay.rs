@@ -167,8 +167,9 @@ fn compare(
 mod tests {
     use super::*;
     use crate::{
-        About, Access, Command, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintMode, Into,
-        Measured, ObjectId, QueryId, Refusal, RequestId, StreamId, Urgency, Who,
+        About, Access, Command, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintCommand, HintEvent,
+        HintMode, Into, Measured, ObjectId, QueryId, Refusal, RequestId, ServingCommand, ServingEvent,
+        StreamId, Urgency, Who,
     };
     use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Rate, Span};
 
@@ -216,23 +217,26 @@ mod tests {
         let runs = [Span::new(PageIndex(1), PageIndex(2)), Span::new(PageIndex(4), PageIndex(9))];
         let events = [
             Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), who: Who(4) },
-            Event::Described {
+            Event::Serving(ServingEvent::Described {
                 stream: StreamId(1),
                 about: About { kind: "mp4", directory: "/a b/%c", program: "" },
-            },
-            Event::Recalled { learnt: "foreseek-learnt 1\nclass seen=3\n", device: None },
-            Event::Recalled { learnt: "", device: Some(device) },
+            }),
+            Event::Serving(ServingEvent::Recalled {
+                learnt: "foreseek-learnt 1\nclass seen=3\n",
+                device: None,
+            }),
+            Event::Serving(ServingEvent::Recalled { learnt: "", device: Some(device) }),
             Event::Closed { stream: StreamId(1) },
             Event::Placed { object: ObjectId(2), extents: &extents },
             Event::Placed { object: ObjectId(2), extents: &[] },
-            Event::Watched { object: ObjectId(2), range: bytes },
-            Event::Unwatched { object: ObjectId(2), range: bytes },
+            Event::Hint(HintEvent::Watched { object: ObjectId(2), range: bytes }),
+            Event::Hint(HintEvent::Unwatched { object: ObjectId(2), range: bytes }),
             Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, who: None },
             Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, who: Some(Who(4)) },
             Event::Resized { object: ObjectId(2), length: Bytes(5) },
-            Event::Hint { mode: HintMode::SetFromMark, accesses: &accesses, done: false },
-            Event::Hint { mode: HintMode::Append, accesses: &[], done: true },
-            Event::Answered { request: RequestId(7) },
+            Event::Hint(HintEvent::Hinted { mode: HintMode::SetFromMark, accesses: &accesses, done: false }),
+            Event::Hint(HintEvent::Hinted { mode: HintMode::Append, accesses: &[], done: true }),
+            Event::Hint(HintEvent::Answered { request: RequestId(7) }),
             Event::Done {
                 fetch: FetchId(1),
                 epoch: Epoch(2),
@@ -242,13 +246,13 @@ mod tests {
             },
             Event::Refused { fetch: FetchId(1), why: Refusal::Unsupported },
             Event::Changed { object: ObjectId(2), range: bytes, epoch: Epoch(u32::MAX) },
-            Event::Resident { query: QueryId(5), runs: None },
-            Event::Resident { query: QueryId(5), runs: Some(&[]) },
-            Event::Resident { query: QueryId(5), runs: Some(&runs) },
-            Event::Unpinned { frames: &[FrameId(1), FrameId(2)] },
+            Event::Hint(HintEvent::Resident { query: QueryId(5), runs: None }),
+            Event::Hint(HintEvent::Resident { query: QueryId(5), runs: Some(&[]) }),
+            Event::Hint(HintEvent::Resident { query: QueryId(5), runs: Some(&runs) }),
+            Event::Serving(ServingEvent::Unpinned { frames: &[FrameId(1), FrameId(2)] }),
             Event::Budget { pages: Pages(1000) },
-            Event::Ran { who: Who(4) },
-            Event::Exited { who: Who(4) },
+            Event::Serving(ServingEvent::Ran { who: Who(4) }),
+            Event::Serving(ServingEvent::Exited { who: Who(4) }),
             Event::Tick,
         ];
         let mut parts = Parts::default();
@@ -280,17 +284,24 @@ mod tests {
                 urgency: Urgency::Prefetch,
                 apart: false,
             },
-            Command::Serve { request: RequestId(1), frames: vec![FrameId(2)] },
-            Command::Fail { request: RequestId(3), fetch: FetchId(4) },
+            Command::Serving(ServingCommand::Serve { request: RequestId(1), frames: vec![FrameId(2)] }),
+            Command::Serving(ServingCommand::Fail { request: RequestId(3), fetch: FetchId(4) }),
             Command::Pass { request: RequestId(1) },
-            Command::Want { request: RequestId(1), marked: None, requested: (ObjectId(2), PageIndex(3)) },
-            Command::Drop { frames: vec![FrameId(1), FrameId(2)] },
-            Command::Forget { object: ObjectId(2), range: Span::new(PageIndex(3), PageIndex(4)) },
-            Command::AskResident {
+            Command::Hint(HintCommand::Want {
+                request: RequestId(1),
+                marked: None,
+                requested: (ObjectId(2), PageIndex(3)),
+            }),
+            Command::Serving(ServingCommand::Drop { frames: vec![FrameId(1), FrameId(2)] }),
+            Command::Hint(HintCommand::Forget {
+                object: ObjectId(2),
+                range: Span::new(PageIndex(3), PageIndex(4)),
+            }),
+            Command::Hint(HintCommand::AskResident {
                 query: QueryId(1),
                 object: ObjectId(2),
                 range: Span::new(PageIndex(3), PageIndex(4)),
-            },
+            }),
         ];
         let lines = "5 tick\n> fetch 1 2 3..4 5 frames:6,4 demand apart\n> fetch 2 2 3..4 5 cache prefetch\n\
             > serve 1 2\n> fail 3 4\n> pass 1\n> want 1 - 2:3\n> drop 1 2\n> forget 2 3..4\n> ask 1 2 3..4\n";

@@ -1,6 +1,9 @@
 //! Lines of a recording. Writing to a string cannot fail, so the results of `write!` are dropped.
 
-use crate::{About, Command, Event, FetchOutcome, FrameId, HintMode, Into, Refusal, Urgency, percent};
+use crate::{
+    About, Command, Event, FetchOutcome, FrameId, HintCommand, HintEvent, HintMode, Into, Refusal,
+    ServingCommand, ServingEvent, Urgency, percent,
+};
 use foreseek_units::{Instant, Position, Span};
 use std::fmt::Write;
 
@@ -11,11 +14,11 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         Event::Opened { stream, object, length, who } => {
             write!(line, "opened {} {} {} {}", stream.0, object.0, length.0, who.0)
         }
-        Event::Described { stream, about: About { kind, directory, program } } => {
+        Event::Serving(ServingEvent::Described { stream, about: About { kind, directory, program } }) => {
             let [kind, directory, program] = [kind, directory, program].map(|name| percent::encoded(name));
             write!(line, "described {} kind={kind} directory={directory} program={program}", stream.0)
         }
-        Event::Recalled { learnt, device } => {
+        Event::Serving(ServingEvent::Recalled { learnt, device }) => {
             let learnt = percent::encoded(learnt);
             let _ = write!(line, "recalled learnt={learnt}");
             device.iter().try_for_each(|device| {
@@ -27,13 +30,17 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
             let _ = write!(line, "placed {}", object.0);
             extents.iter().try_for_each(|one| write!(line, " {}+{}@{}", one.page.0, one.pages.0, one.lba.0))
         }
-        Event::Watched { object, range } => write!(line, "watched {} {}", object.0, span(*range)),
-        Event::Unwatched { object, range } => write!(line, "unwatched {} {}", object.0, span(*range)),
+        Event::Hint(HintEvent::Watched { object, range }) => {
+            write!(line, "watched {} {}", object.0, span(*range))
+        }
+        Event::Hint(HintEvent::Unwatched { object, range }) => {
+            write!(line, "unwatched {} {}", object.0, span(*range))
+        }
         Event::Read { request, stream, range, who } => {
             let _ = write!(line, "read {} {} {}", request.0, stream.0, span(*range));
             who.iter().try_for_each(|who| write!(line, " {}", who.0))
         }
-        Event::Hint { mode, accesses, done } => {
+        Event::Hint(HintEvent::Hinted { mode, accesses, done }) => {
             let _ = write!(line, "hint {} {}", mode_name(*mode), if *done { "done" } else { "more" });
             let mut last = None;
             accesses.iter().try_for_each(|access| {
@@ -45,7 +52,7 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
                 write!(line, "{}{}", access.page.0, if access.mark { "*" } else { "" })
             })
         }
-        Event::Answered { request } => write!(line, "answered {}", request.0),
+        Event::Hint(HintEvent::Answered { request }) => write!(line, "answered {}", request.0),
         Event::Done { fetch, epoch, got, outcome, in_flight } => {
             let outcome = match outcome {
                 FetchOutcome::Arrived => "arrived",
@@ -66,15 +73,17 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
             write!(line, "changed {} {} {}", object.0, span(*range), epoch.0)
         }
         Event::Resized { object, length } => write!(line, "resized {} {}", object.0, length.0),
-        Event::Resident { query, runs: None } => write!(line, "resident {} unknown", query.0),
-        Event::Resident { query, runs: Some(runs) } => {
+        Event::Hint(HintEvent::Resident { query, runs: None }) => {
+            write!(line, "resident {} unknown", query.0)
+        }
+        Event::Hint(HintEvent::Resident { query, runs: Some(runs) }) => {
             let _ = write!(line, "resident {}", query.0);
             runs.iter().try_for_each(|run| write!(line, " {}", span(*run)))
         }
-        Event::Unpinned { frames } => write!(line, "unpinned{}", list(frames)),
+        Event::Serving(ServingEvent::Unpinned { frames }) => write!(line, "unpinned{}", list(frames)),
         Event::Budget { pages } => write!(line, "budget {}", pages.0),
-        Event::Ran { who } => write!(line, "ran {}", who.0),
-        Event::Exited { who } => write!(line, "exited {}", who.0),
+        Event::Serving(ServingEvent::Ran { who }) => write!(line, "ran {}", who.0),
+        Event::Serving(ServingEvent::Exited { who }) => write!(line, "exited {}", who.0),
         Event::Tick => write!(line, "tick"),
     };
     line.push('\n');
@@ -102,16 +111,22 @@ pub(super) fn command(line: &mut String, command: &Command) {
                 epoch.0
             )
         }
-        Command::Serve { request, frames } => write!(line, "serve {}{}", request.0, list(frames)),
-        Command::Fail { request, fetch } => write!(line, "fail {} {}", request.0, fetch.0),
+        Command::Serving(ServingCommand::Serve { request, frames }) => {
+            write!(line, "serve {}{}", request.0, list(frames))
+        }
+        Command::Serving(ServingCommand::Fail { request, fetch }) => {
+            write!(line, "fail {} {}", request.0, fetch.0)
+        }
         Command::Pass { request } => write!(line, "pass {}", request.0),
-        Command::Want { request, marked, requested } => {
+        Command::Hint(HintCommand::Want { request, marked, requested }) => {
             let marked = marked.map_or("-".to_owned(), |(object, page)| format!("{}:{}", object.0, page.0));
             write!(line, "want {} {marked} {}:{}", request.0, requested.0.0, requested.1.0)
         }
-        Command::Drop { frames } => write!(line, "drop{}", list(frames)),
-        Command::Forget { object, range } => write!(line, "forget {} {}", object.0, span(*range)),
-        Command::AskResident { query, object, range } => {
+        Command::Serving(ServingCommand::Drop { frames }) => write!(line, "drop{}", list(frames)),
+        Command::Hint(HintCommand::Forget { object, range }) => {
+            write!(line, "forget {} {}", object.0, span(*range))
+        }
+        Command::Hint(HintCommand::AskResident { query, object, range }) => {
             write!(line, "ask {} {} {}", query.0, object.0, span(*range))
         }
     };

@@ -16,7 +16,8 @@ use foreseek_device::Op;
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, Into, ObjectId, RequestId, StreamId, Who,
+    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, Into, ObjectId, RequestId,
+    ServingCommand, ServingEvent, StreamId, Who,
 };
 use foreseek_units::{Bytes, Nanos, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
@@ -113,11 +114,11 @@ impl Machine {
     }
 
     pub(super) fn mount_ran(&mut self, who: Who) {
-        self.tell(Event::Ran { who });
+        self.tell(Event::Serving(ServingEvent::Ran { who }));
     }
 
     pub(super) fn mount_exited(&mut self, who: Who) {
-        self.tell(Event::Exited { who });
+        self.tell(Event::Serving(ServingEvent::Exited { who }));
         self.serve_mount();
     }
 
@@ -165,9 +166,9 @@ impl Machine {
                         self.block.unplug(self.now);
                     }
                 }
-                Command::Serve { request, frames } => {
+                Command::Serving(ServingCommand::Serve { request, frames }) => {
                     self.served(request);
-                    self.tell(Event::Unpinned { frames: &frames });
+                    self.tell(Event::Serving(ServingEvent::Unpinned { frames: &frames }));
                 }
                 Command::Pass { request } => self.pass(request),
                 // A device that fails ends the run; memory is not given back; and nothing else is said
