@@ -158,11 +158,7 @@ pub fn unmount(point: &Path) -> Result<(), Error> {
 
 fn find(point: &Path) -> Result<(Place, Record), Error> {
     let point = mount_point::name_of(point);
-    let place = Place::of(&point);
-    match place.record()? {
-        Some(record) => Ok((place, record)),
-        None => Err(Error::NotMounted(point)),
-    }
+    Place::find(&point)?.ok_or(Error::NotMounted(point))
 }
 
 fn exchange(place: &Place, record: &Record, ask: Ask) -> Result<Reply, Error> {

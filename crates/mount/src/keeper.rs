@@ -1,8 +1,11 @@
 //! Keeps what a mount learns in a file, so that the next mount of the same source is not cold.
 //!
 //! ```text
-//! /var/lib/foreseek/learnt/FILESYSTEM-PATH    mode 0600, both as hexadecimal numbers
+//! /var/lib/foreseek/learnt/FILESYSTEM-PATH    mode 0600
 //! ```
+//!
+//! FILESYSTEM is 16 hexadecimal digits, PATH the 32 of a digest ([`crate::names`]). Earlier versions used another
+//! digest, of 16 digits, which a library could change. Such a file is found by the source that it names, and renamed.
 //!
 //! The source is known by its file system's identity (that of `statfs`, which ext4, xfs and btrfs keep over
 //! restarts) and its path. A file is replaced as a whole, under another name first, so that whoever ends
@@ -16,16 +19,14 @@
 //! Of several mounts of one source the one that saved last is remembered.
 
 use crate::lessons::{LENGTH_LIMIT, Lessons};
+use crate::names;
 use crate::read_path::ReadPath;
 use crate::status::Kept;
-use rustc_hash::FxHasher;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use std::ffi::CString;
 use std::fs::{DirBuilder, File};
-use std::hash::Hasher;
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -68,10 +69,39 @@ impl Shelf {
         // One that is not there is refused when it is mounted.
         let source = source.canonicalize().unwrap_or_else(|_| source.to_owned());
         let file_system = rustix::fs::statvfs(&source).map_or(0, |stat| stat.f_fsid);
-        let mut hasher = FxHasher::default();
-        hasher.write(source.as_os_str().as_bytes());
-        let name = format!("{file_system:016x}-{:016x}", hasher.finish());
-        Ok(Self { path: directory.join(&name), directory: opened, name, source })
+        let name = file_name(file_system, &source);
+        let shelf = Self { path: directory.join(&name), directory: opened, name, source };
+        if let Err(error) = shelf.take_over(file_system) {
+            tracing::warn!("cannot look for what an earlier version has learnt: {error}");
+        }
+        Ok(shelf)
+    }
+
+    /// Renames the file of an earlier version, where there is one and none of this version.
+    fn take_over(&self, file_system: u64) -> io::Result<()> {
+        if rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(());
+        }
+        // The file has a path that is not UTF-8 with replacement characters, which may stand for another's.
+        if self.source.to_str().is_none() {
+            return Ok(());
+        }
+        let head = Lessons::head(&self.source);
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if is_earlier_name(name, file_system) && self.begins_with(name, &head).unwrap_or(false) {
+                return Ok(rustix::fs::renameat(&self.directory, name, &self.directory, &self.name)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn begins_with(&self, name: &str, head: &str) -> io::Result<bool> {
+        let Some(file) = self.open_file(name)? else { return Ok(false) };
+        let mut begin = Vec::new();
+        file.take(head.len() as u64).read_to_end(&mut begin)?;
+        Ok(begin == head.as_bytes())
     }
 
     /// What was kept, and of how many classes; none where nothing was. The error is a sentence.
@@ -91,18 +121,21 @@ impl Shelf {
     }
 
     fn read(&self) -> io::Result<String> {
-        // What lies there in place of a file must not make a mount wait.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = File::from(rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
-        }
+        let file = self.open_file(&self.name)?.ok_or_else(|| io::Error::other("it is no file"))?;
         let mut text = String::new();
         file.take(LENGTH_LIMIT as u64 + 1).read_to_string(&mut text)?;
         if text.len() > LENGTH_LIMIT {
             return Err(io::Error::other(format!("it is longer than {LENGTH_LIMIT} bytes")));
         }
         Ok(text)
+    }
+
+    /// Opens a file to read it; `None` for what is no regular file.
+    fn open_file(&self, name: &str) -> io::Result<Option<File>> {
+        // What lies there in place of a file must not make a mount wait.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&self.directory, name, flags, Mode::empty())?);
+        Ok(file.metadata()?.is_file().then_some(file))
     }
 
     fn save(&self, lessons: &Lessons) -> io::Result<()> {
@@ -145,6 +178,17 @@ impl Shelf {
         }
         Ok(())
     }
+}
+
+/// The name of a source's file.
+fn file_name(file_system: u64, source: &Path) -> String {
+    format!("{file_system:016x}-{}", names::digest(source))
+}
+
+/// Whether earlier versions named files of this file system so.
+fn is_earlier_name(name: &str, file_system: u64) -> bool {
+    let digest = name.strip_prefix(&format!("{file_system:016x}-"));
+    digest.is_some_and(|digest| digest.len() == 16 && digest.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Writes what a read path learns, again and again.
@@ -378,6 +422,32 @@ mod tests {
         wait_for("the problem", || told(&keeper).is_some_and(|problem| problem.contains("cannot write")));
         std::fs::remove_dir(&path).expect("removed");
         wait_for("its end", || told(&keeper).is_none() && keeper.status().saved_seconds_ago.is_some());
+    }
+
+    #[test]
+    fn golden_name_of_a_source() {
+        assert_eq!(file_name(0x1f, Path::new("/data")), "000000000000001f-7895b1b41cad9a62ee5e4de2d60e0cb7");
+    }
+
+    #[test]
+    fn a_file_that_an_earlier_version_named_is_taken_over_once() {
+        let state = tempfile::tempdir().expect("a directory");
+        let new = shelf(state.path()).path;
+        let (file_system, _) =
+            new.file_name().and_then(|name| name.to_str()?.split_once('-')).expect("a name");
+        let old = |digest: u64| new.with_file_name(format!("{file_system}-{digest:016x}"));
+        let text = |source: &str, seen: u64| {
+            let streams = format!("foreseek-learnt 1\nclass seen={seen}\n");
+            Lessons { streams, device: None }.to_text(Path::new(source))
+        };
+        for (digest, text) in [(1, "garbage".to_owned()), (2, text("/data", 2)), (3, text("/", 3))] {
+            std::fs::write(old(digest), text).expect("written");
+        }
+        assert_eq!(seen(state.path()).as_deref(), Some("class seen=3"));
+        assert!(old(1).exists() && old(2).exists() && !old(3).exists() && new.exists());
+        // Once there is one of this version, it is the one.
+        std::fs::write(old(3), text("/", 4)).expect("written");
+        assert_eq!(seen(state.path()).as_deref(), Some("class seen=3"));
     }
 
     #[test]

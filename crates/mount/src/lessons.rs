@@ -43,11 +43,16 @@ pub struct Lessons {
 impl Lessons {
     /// The text of it, learnt of this source.
     pub(crate) fn to_text(&self, source: &Path) -> String {
-        let source = source.to_string_lossy().escape_debug().to_string();
         let device = self.device.map_or(String::new(), |device| {
             format!("device {} {}\n", device.switch.get(), device.rate.as_bytes_per_second())
         });
-        format!("{MAGIC} {FORMAT}\nsource {source}\n{device}{}{END}", self.streams)
+        format!("{}{device}{}{END}", Self::head(source), self.streams)
+    }
+
+    /// What the text begins with.
+    pub(crate) fn head(source: &Path) -> String {
+        let source = source.to_string_lossy().escape_debug().to_string();
+        format!("{MAGIC} {FORMAT}\nsource {source}\n")
     }
 
     /// What such a text says, and of how many classes.

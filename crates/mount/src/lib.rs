@@ -23,6 +23,7 @@ mod kernel_cache;
 mod lessons;
 mod mount_point;
 mod mounted;
+mod names;
 mod nodes;
 mod options;
 mod place;

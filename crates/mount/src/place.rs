@@ -1,7 +1,7 @@
 //! What is known of a mount outside its server: a directory under `/run/foreseek/mounts`.
 //!
 //! ```text
-//! /run/foreseek/mounts/KEY/   mode 0700; KEY is made of the mount point's path
+//! /run/foreseek/mounts/KEY/   mode 0700; KEY is the digest of the mount point's path
 //!     record.json             which mount this is and who serves it, replaced as a whole
 //!     control                 the control socket
 //!     log                     what the server had to say
@@ -9,14 +9,12 @@
 //! The record is written before the mount is made, so that what a crash leaves is found and freed.
 
 use crate::Error;
+use crate::names;
 use foreseek_export::run::{process_start, run_directory};
 use foreseek_export::{Context, ServerFolder};
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::hash::Hasher;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -67,9 +65,17 @@ impl Place {
     pub(crate) fn of(mount_point: &Path) -> Self {
         // A name of its own length would not fit beside the socket's into the 108 bytes of
         // `sockaddr_un`.
-        let mut hasher = FxHasher::default();
-        hasher.write(mount_point.as_os_str().as_bytes());
-        Self::at(all_places().join(format!("{:016x}", hasher.finish())))
+        Self::at(all_places().join(names::digest(mount_point)))
+    }
+
+    /// The place of the mount on this point and its record, where there is one; also one whose server
+    /// is of an earlier version, which named places otherwise.
+    pub(crate) fn find(mount_point: &Path) -> Result<Option<(Self, Record)>, Error> {
+        let place = Self::of(mount_point);
+        if let Some(record) = place.record()? {
+            return Ok(Some((place, record)));
+        }
+        Ok(Self::all()?.into_iter().find(|(_, record)| record.mount_point == mount_point))
     }
 
     /// Every mount's place, in order of mount point.

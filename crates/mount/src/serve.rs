@@ -216,8 +216,8 @@ fn said<T>(result: Result<Option<T>, String>, remarks: &mut Vec<String>) -> Opti
 
 /// Frees a mount point of what a dead server left; refuses if a live one serves it.
 fn make_way(point: &Path) -> Result<(), Error> {
-    let place = Place::of(point);
-    if let Some(record) = place.record()?
+    let found = Place::find(point)?;
+    if let Some((_, record)) = &found
         && record.alive()
     {
         return Err(Error::AlreadyMounted { path: point.to_owned(), pid: record.pid });
@@ -226,5 +226,5 @@ fn make_way(point: &Path) -> Result<(), Error> {
         tracing::info!("freeing {} of what a dead server left", point.display());
         mount_point::free(point)?;
     }
-    place.remove()
+    found.map_or_else(|| Place::of(point), |(place, _)| place).remove()
 }

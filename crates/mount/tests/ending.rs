@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -232,6 +232,23 @@ fn unmounting_by_hand_ends_the_server() {
     rustix::mount::unmount(&mount.point, rustix::mount::UnmountFlags::empty()).expect("unmounted");
     assert!(mount.wait());
     assert!(matches!(client::status(&mount.point), Err(foreseek_mount::Error::NotMounted(_))));
+}
+
+#[test]
+fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
+    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let pid = client::status(&mount.point).expect("it answers").pid;
+    let places = foreseek_export::run::run_directory().join("mounts");
+    let its = |place: &PathBuf| {
+        fs::read_to_string(place.join("record.json"))
+            .is_ok_and(|record| record.contains(&format!("\"pid\":{pid},")))
+    };
+    let all = fs::read_dir(&places).expect("listed").map(|entry| entry.expect("an entry").path());
+    let place = { all }.find(its).expect("it has a record");
+    fs::rename(&place, places.join(format!("{pid:016x}"))).expect("renamed");
+    assert_eq!(client::status(&mount.point).expect("it answers").pid, pid);
+    client::unmount(&mount.point).expect("unmounted");
+    assert!(mount.wait() && !places.join(format!("{pid:016x}")).exists());
 }
 
 #[test]
