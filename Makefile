@@ -1,5 +1,5 @@
 # Two commands do it all on a fresh Debian machine with Rust: `make demo` and `make test`.
-# Both install what they need (see scripts/setup) and say what they do.
+# Both install what they need (see scripts/setup) and say what they do. `make build` installs nothing.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -12,19 +12,28 @@ SOAK_SECONDS ?= 3600
 # Options for the demo, as in `make demo DEMO="--database-size 200M --memory 100M"`.
 DEMO ?=
 
+# What `make build` makes for others to use.
+BUILT = target/release/foreseek target/release/libprefetch.so target/release/libforeseek_sqlite.so
+
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint unit fuzz soak bench header install uninstall clean
+# Where a target installs first, what it builds comes after, also under `make -j`.
+.NOTPARALLEL:
+.PHONY: help setup needs build demo test lint unit fuzz soak bench header install uninstall clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the packages that building and testing need (Debian: apt)
-	@scripts/setup
+	@CARGO="$(CARGO)" scripts/setup
 
-build: setup ## Build everything, optimised, into target/release
+needs: ## Say what building, testing and the demo need that is not here; installs nothing
+	@CARGO="$(CARGO)" scripts/setup --check
+
+build: ## Build everything, optimised, into target/release
+	@CARGO="$(CARGO)" scripts/setup --check build
 	$(CARGO) build --release --locked
 
-demo: build ## The main job: SQLite on a seeking disk, stock and with Foreseek (under five minutes)
+demo: setup build ## The main job: SQLite on a seeking disk, stock and with Foreseek (under five minutes)
 	target/release/foreseek demo --out demo-out $(DEMO)
 
 test: setup ## Linters, all tests, a short run of each fuzz target; ends with a summary
@@ -43,13 +52,14 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS each
 soak: ## Property tests with new seeds and ever more cases, then long fuzzing, for SOAK_SECONDS
 	@SOAK_SECONDS=$(SOAK_SECONDS) CARGO="$(CARGO)" scripts/soak
 
-bench: build ## Run the benchmarks and keep their raw results under benches/results
+bench: setup build ## Run the benchmarks and keep their raw results under benches/results
 	@scripts/bench
 
 header: ## Write libprefetch.h anew from the C library's source
 	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header
 
-install: build ## Install the program, the C library, its header and the SQLite extension under PREFIX
+install: ## Install the program, the C library, its header and the SQLite extension under PREFIX; builds what is not built
+	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 target/release/libprefetch.so target/release/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/
