@@ -20,16 +20,27 @@ const HEADROOM: f64 = 1.06;
 pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str], largest: f64) -> Axis {
     let largest = if largest.is_finite() && largest > 0.0 { largest * HEADROOM } else { 1.0 };
     let values = Axis::new((0.0, largest), (BOTTOM, TOP));
+    open(svg, title, HEIGHT);
+    legend(svg, names);
+    grid(svg, values, upright);
+    values
+}
+
+/// Opens the document: ground and title.
+pub(crate) fn open(svg: &mut String, title: &str, height: f64) {
     // Writing to a String cannot fail.
     let _ = write!(
         svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{0}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"{0}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
          <text class=\"title\" x=\"{1}\" y=\"26\">{0}</text>\n",
         escape(title),
         LEFT - 40.0,
     );
-    legend(svg, names);
+}
+
+/// The upright axis with its grid and its name.
+pub(crate) fn grid(svg: &mut String, values: Axis, upright: &str) {
     for tick in values.ticks(6) {
         let y = values.at(tick);
         let _ = writeln!(
@@ -41,13 +52,12 @@ pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str]
             plain(tick),
         );
     }
-    let middle = (TOP + BOTTOM) / 2.0;
+    let middle = (values.pixels.0 + values.pixels.1) / 2.0;
     let _ = writeln!(
         svg,
         "<text class=\"tick\" transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         escape(upright)
     );
-    values
 }
 
 /// The names beside pieces of their lines, in as many rows as they take; two fit above the curves. What has
@@ -70,23 +80,34 @@ fn legend(svg: &mut String, names: &[&str]) {
 
 /// Ends it, with the level axis' name.
 pub(crate) fn end(svg: &mut String, across: &str) {
+    level(svg, BOTTOM, across);
+    svg.push_str("</svg>\n");
+}
+
+/// The level axis and its name.
+pub(crate) fn level(svg: &mut String, bottom: f64, across: &str) {
     let _ = writeln!(
         svg,
-        "<path class=\"axis\" d=\"M{LEFT} {BOTTOM}H{RIGHT}\"/>\n<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
-         text-anchor=\"middle\">{}</text>\n</svg>",
+        "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>\n<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
+         text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
-        BOTTOM + 42.0,
+        bottom + 42.0,
         escape(across)
     );
 }
 
 /// A tick of the level axis.
 pub(crate) fn tick(svg: &mut String, x: f64, label: &str) {
+    tick_at(svg, (x, BOTTOM), label);
+}
+
+/// A tick of a level axis elsewhere.
+pub(crate) fn tick_at(svg: &mut String, (x, bottom): (f64, f64), label: &str) {
     let _ = writeln!(
         svg,
-        "<path class=\"axis\" d=\"M{x:.1} {BOTTOM}v5\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
+        "<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
          text-anchor=\"middle\">{}</text>",
-        BOTTOM + 20.0,
+        bottom + 20.0,
         escape(label)
     );
 }

@@ -1,8 +1,8 @@
 //! Charts as SVG documents that stand by themselves: no script, no font, nothing from outside.
 //!
 //! [`Lines`] draws curves or points over an axis that is linear, logarithmic or the steps of a sweep,
-//! [`Bars`] groups of bars; both with the interval of each value. [`stacked`] puts several charts of
-//! curves into one document. Colours are told apart by people who see red and green
+//! [`Bars`] groups of bars; both with the interval of each value. [`Zoomed`] draws thousands of dots over time and
+//! enlarges a part of it. [`stacked`] puts several charts of curves into one document. Colours are told apart by people who see red and green
 //! alike, and follow the reader's preference for light or dark. Nothing is read or written here:
 //! charts are text.
 //!
@@ -17,6 +17,7 @@ mod lines;
 mod stack;
 mod style;
 mod text;
+mod zoomed;
 
 pub use axis::{Axis, plain};
 pub use bars::{Bars, Group};
@@ -24,3 +25,4 @@ pub use lines::{Across, Lines, Mark, Point, Series};
 pub use stack::stacked;
 pub use style::SERIES_LIMIT;
 pub use text::escape;
+pub use zoomed::{Panel, Zoomed};

@@ -34,3 +34,10 @@ pub(crate) const STYLE: &str = "\
 .chart .f4{fill:#dd8fbd}.chart .f5{fill:#e0c04a}.chart .f6{fill:#ff7a80}.chart .f7{fill:#a48cf0}\
 .chart .f8{fill:#9ad14b}.chart .f9{fill:#4fd0de}.chart .f10{fill:#c79a7c}.chart .f11{fill:#6f6f6f}\
 .chart .whisker{stroke:#e6eaf0}}";
+
+/// What [`crate::Zoomed`] needs beside that.
+pub(crate) const ZOOMED: &str = "\
+.chart .cloud{stroke-width:1.2;stroke-linecap:round;opacity:.65}\
+.chart .label{font-weight:600}.chart .label .quiet{font-size:12px;font-weight:400}\
+.chart .wedge{fill:#0067a5;opacity:.11}\
+@media (prefers-color-scheme:dark){.chart .wedge{fill:#56b4e9;opacity:.14}}";

@@ -3,7 +3,7 @@
 //! All times are as the clock on the wall showed them, on a disk whose time is scaled; the limit of
 //! the model is scaled alike before the two are compared.
 
-use crate::report::svg::Mark;
+use crate::report::blocks::Mark;
 use foreseek_device::Profile;
 use foreseek_simulate::limit::{Limit, best_schedule};
 use foreseek_units::{Bytes, Lba, Nanos, Pages, Rate};

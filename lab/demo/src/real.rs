@@ -8,7 +8,7 @@ use crate::database::{self, Database, Plan};
 use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
 use crate::query::{Foreseek, Query, find_extension};
-use crate::report::svg::Mark;
+use crate::report::blocks::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_emulate::{LoggedOp, Stats};

@@ -12,7 +12,7 @@
 use crate::database::{self, Plan};
 use crate::options::{DISK_SIZE, Options, build};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
-use crate::report::svg::Mark;
+use crate::report::blocks::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_hints::{Driver, Mode, Settings, Step};

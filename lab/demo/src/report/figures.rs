@@ -1,6 +1,6 @@
 //! The figures that the table and the page show, in words and units for people.
 
-use super::svg::grouped;
+use super::blocks::grouped;
 use crate::outcome::{Measured, Outcome, Run};
 
 /// A line of the table.

@@ -1,7 +1,7 @@
 //! The outcome as one page that opens without a network: no script, no font, nothing from outside.
 
+use super::blocks::{self, Way};
 use super::figures::{self, Row};
-use super::svg::{Panel, Plot};
 use crate::QUERY;
 use crate::outcome::{Outcome, Run};
 use foreseek_chart::escape;
@@ -15,16 +15,15 @@ impl Run {
         let label = |name: &str, seconds: f64| format!("{name}: {} s", figures::seconds(seconds));
         let stock = label("Stock SQLite", self.stock.time.as_secs_f64());
         let foreseek = label("With Foreseek", self.foreseek.time.as_secs_f64());
-        Plot {
-            title: &format!("{mark}Where the disk was read, {}", self.title),
-            subtitle: &format!(
+        blocks::plot(
+            format!("{mark}Where the disk was read, {}", self.title),
+            format!(
                 "{} database, {} memory, {}, time x {}",
                 outcome.database, self.memory, outcome.profile, outcome.time_scale
             ),
-            stock: Panel { label: &stock, duration: self.stock.time, marks: &self.stock.marks },
-            foreseek: Panel { label: &foreseek, duration: self.foreseek.time, marks: &self.foreseek.marks },
-        }
-        .to_svg()
+            Way { label: &stock, duration: self.stock.time, marks: &self.stock.marks },
+            Way { label: &foreseek, duration: self.foreseek.time, marks: &self.foreseek.marks },
+        )
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the demo shows at its end: a table, a plot of each run, a page that holds them, and JSON.
 
+pub mod blocks;
 mod figures;
 mod html;
 mod json;
-pub mod svg;
 mod table;
 
 use crate::outcome::Outcome;
@@ -46,7 +46,7 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
     use crate::outcome::{DiskUse, Measured, Run};
-    use crate::report::svg::Mark;
+    use crate::report::blocks::Mark;
     use foreseek_simulate::limit::Limit;
     use foreseek_units::{Bytes, Lba, Nanos, Pages};
 
