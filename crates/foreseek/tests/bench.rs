@@ -228,7 +228,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     for (arguments, word) in [
         (["--cells", "two-rand-0@0"], "two-rand-0@0"),
         (["--policies", "linux-9m"], "linux-9m"),
-        (["--policies", "mount-nosuch"], "'foreseek mount' has learnt, competitive"),
+        (["--policies", "mount-nosuch"], "a mount has no policy 'nosuch', it has none, linux, "),
         (["--policies", "oracle"], "leave it out"),
         (["--minutes", "0.5"], "--minutes 0.5"),
         (["--data-size", "1M"], "--data-size 1 MiB"),

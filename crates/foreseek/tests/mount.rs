@@ -120,7 +120,7 @@ fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
     let run = place.source.with_file_name("run");
     let settings = Settings {
         mount: MountOptions::new(&place.source, &place.point),
-        policy: Policy::Plain,
+        policy: Policy::PLAIN,
         rho: 3.0,
         memory_bytes: 64 << 20,
         profile: None,

@@ -1,7 +1,7 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
 use crate::keeper::Shelf;
-use crate::{Error, Lessons, MountOptions, Plain, ReadPath, Reader, ReaderOptions};
+use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
 use foreseek_export::Context;
 use foreseek_storage::profile;
 use foreseek_units::Bytes;
@@ -23,7 +23,7 @@ pub struct Settings {
     pub mount: MountOptions,
     /// Who decides what is prefetched.
     pub policy: Policy,
-    /// The bound that [`Policy::Learnt`] keeps: how many times what knowing its length would cost a
+    /// The bound that [`Policy::LEARNT`] keeps: how many times what knowing its length would cost a
     /// stream costs at most, within [`RHO_RANGE`](foreseek_readahead::stream::RHO_RANGE). The others
     /// have none.
     pub rho: f64,
@@ -38,44 +38,10 @@ pub struct Settings {
     pub forget: bool,
 }
 
-/// Who decides what is prefetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// By the lengths that streams had before, at most so many times as dear as knowing this one's.
-    /// The default by measurement (`docs/bench-mount.md`).
-    #[default]
-    Learnt,
-    /// As much at a time as could be transferred while the head moves: the papers' rule.
-    Competitive,
-    /// As Linux does: up to 128 KiB.
-    Linux,
-    /// As much as there is memory for.
-    Aggressive,
-    /// Nothing.
-    None,
-    /// Nothing, and nothing cached either: each read is a read of the backing file.
-    Plain,
-}
-
-impl Policy {
-    /// The name of its prefetcher in the registry; `None` for none of ours.
-    fn prefetcher(self) -> Option<&'static str> {
-        match self {
-            Self::Competitive => Some("competitive"),
-            Self::Learnt => Some("learnt"),
-            Self::Linux => Some("on-demand"),
-            Self::Aggressive => Some("aggressive"),
-            Self::None => Some("none"),
-            Self::Plain => None,
-        }
-    }
-}
-
 impl Settings {
     /// Where what is learnt is kept, for a policy that learns; the error is a sentence for people.
     pub(crate) fn shelf(&self) -> Option<Result<Shelf, String>> {
-        let state = self.state.as_deref().filter(|_| self.policy == Policy::Learnt)?;
+        let state = self.state.as_deref().filter(|_| self.policy == Policy::LEARNT)?;
         Some(Shelf::open(state, &self.mount.source))
     }
 

@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_millis(1100);
 
 /// Runs a test with and without prefetching.
 fn with_each(test: impl Fn(&TestMount)) {
-    for policy in [Policy::Plain, Policy::Learnt] {
+    for policy in [Policy::PLAIN, Policy::LEARNT] {
         let Some(mount) = mounted(policy) else { return };
         test(&mount);
     }
@@ -222,7 +222,7 @@ fn appending_beside_others_overwrites_nothing() {
 
 #[test]
 fn space_of_files_that_others_delete_is_given_back() {
-    let Some(mount) = mounted(Policy::Plain) else { return };
+    let Some(mount) = mounted(Policy::PLAIN) else { return };
     let remarks = client::status(&mount.point).expect("status").reads.remarks;
     if remarks.iter().any(|remark| remark.contains("gives no file handles")) {
         return println!("SKIPPED: without file handles each file that the kernel knows takes a descriptor");

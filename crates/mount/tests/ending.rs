@@ -83,7 +83,7 @@ fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
 
 #[test]
 fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
-    for policy in [Policy::Learnt, Policy::Plain] {
+    for policy in [Policy::LEARNT, Policy::PLAIN] {
         let Some(mut mount) = mounted(policy) else { return };
         let (appended, stored) = (AtomicU64::new(0), AtomicU64::new(0));
         let append = File::options().append(true).create(true).clone();
@@ -134,7 +134,7 @@ fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
 
 #[test]
 fn a_killed_server_loses_nothing_and_leaves_nobody_waiting() {
-    for policy in [Policy::Plain, Policy::Competitive] {
+    for policy in [Policy::PLAIN, Policy::COMPETITIVE] {
         let Some(mut mount) = mounted(policy) else { return };
         fs::write(mount.source.join("read"), vec![1; 4 << 20]).expect("written");
         let count = Arc::new(AtomicU64::new(0));
@@ -184,7 +184,7 @@ fn a_killed_server_loses_nothing_and_leaves_nobody_waiting() {
 #[test]
 fn a_signal_unmounts_and_leaves_nothing_behind() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let Some(mut mount) = mounted(Policy::Plain) else { return };
+        let Some(mut mount) = mounted(Policy::PLAIN) else { return };
         fs::write(mount.point.join("a"), "text").expect("written");
         assert!(mount.signal(signal), "it ends well");
         assert!(mounted_on(&mount.point).is_none());
@@ -196,7 +196,7 @@ fn a_signal_unmounts_and_leaves_nothing_behind() {
 
 #[test]
 fn files_that_are_open_can_be_used_on_while_it_ends() {
-    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     fs::write(mount.source.join("read"), vec![7; 1 << 20]).expect("written");
     let path = mount.point.join("a");
     let file = File::options().read(true).write(true).create_new(true).open(path).expect("opened");
@@ -218,7 +218,7 @@ fn files_that_are_open_can_be_used_on_while_it_ends() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     let file = File::create(mount.point.join("a")).expect("made");
     mount.send(Signal::TERM);
     wait_for("the mount to be out of the tree", || mounted_on(&mount.point).is_none());
@@ -228,7 +228,7 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn unmounting_by_hand_ends_the_server() {
-    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     rustix::mount::unmount(&mount.point, rustix::mount::UnmountFlags::empty()).expect("unmounted");
     assert!(mount.wait());
     assert!(matches!(client::status(&mount.point), Err(foreseek_mount::Error::NotMounted(_))));
@@ -236,7 +236,7 @@ fn unmounting_by_hand_ends_the_server() {
 
 #[test]
 fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
-    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     let pid = client::status(&mount.point).expect("it answers").pid;
     let places = foreseek_export::run::run_directory().join("mounts");
     let its = |place: &PathBuf| {
@@ -253,7 +253,7 @@ fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
 
 #[test]
 fn a_server_that_hangs_is_ended_and_its_readers_go_free() {
-    let Some(mut mount) = mounted(Policy::Plain) else { return };
+    let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     fs::write(mount.source.join("a"), "text").expect("written");
     mount.send(Signal::STOP);
     let path = mount.point.join("a");
@@ -275,7 +275,7 @@ fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() 
     let timeout = Duration::from_secs(2);
     // It looks at waiting requests every 15 s.
     let latest = timeout + Duration::from_secs(2 * 15);
-    let Some(mut mount) = common::mounted_with(Policy::Plain, |options| {
+    let Some(mut mount) = common::mounted_with(Policy::PLAIN, |options| {
         options.request_timeout = Some(timeout);
     }) else {
         return;
@@ -296,10 +296,10 @@ fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() 
 
 #[test]
 fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
-    let Some(mount) = mounted(Policy::Plain) else { return };
+    let Some(mount) = mounted(Policy::PLAIN) else { return };
     let settings = |source: &Path, point: &Path| Settings {
         mount: foreseek_mount::MountOptions::new(source, point),
-        policy: Policy::Plain,
+        policy: Policy::PLAIN,
         rho: foreseek_readahead::stream::RHO,
         memory_bytes: 1 << 20,
         profile: None,
@@ -318,7 +318,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_directory_can_be_mounted_over_itself() {
-    let Some(mut mount) = common::mounted_with(Policy::Plain, |options| {
+    let Some(mut mount) = common::mounted_with(Policy::PLAIN, |options| {
         fs::write(options.source.join("a"), "text").expect("written");
         options.mount_point.clone_from(&options.source);
     }) else {
@@ -333,7 +333,7 @@ fn a_directory_can_be_mounted_over_itself() {
 
 #[test]
 fn a_read_only_mount_changes_nothing() {
-    let Some(mount) = common::mounted_with(Policy::Plain, |options| options.read_only = true) else { return };
+    let Some(mount) = common::mounted_with(Policy::PLAIN, |options| options.read_only = true) else { return };
     fs::write(mount.source.join("a"), "text").expect("written");
     assert_eq!(fs::read_to_string(mount.point.join("a")).expect("read"), "text");
     let refused = fs::write(mount.point.join("b"), "x").expect_err("refused");

@@ -353,7 +353,7 @@ fn exercise(policy: Policy, operations: u64, seed: u64) {
         reads.hits
     );
     assert_eq!(reads.failed, 0);
-    assert_eq!(reads.prefetched_bytes > 0, policy != Policy::Plain, "prefetching was at work");
+    assert_eq!(reads.prefetched_bytes > 0, policy != Policy::PLAIN, "prefetching was at work");
 }
 
 fn differ(seen: &Outcome, expected: &Outcome) -> String {
@@ -376,13 +376,13 @@ fn compare(one: &Path, other: &Path, when: &str) {
 #[test]
 fn a_file_in_the_mount_is_as_one_outside() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS);
-    exercise(Policy::Plain, operations, number("FORESEEK_SEED", 1));
+    exercise(Policy::PLAIN, operations, number("FORESEEK_SEED", 1));
 }
 
 #[test]
 fn so_it_is_with_competitive_prefetching() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
-    exercise(Policy::Competitive, operations, number("FORESEEK_SEED", 2));
+    exercise(Policy::COMPETITIVE, operations, number("FORESEEK_SEED", 2));
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn so_it_is_with_learnt_depth() {
     // Fewer on each of several file systems.
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
-    exercise(Policy::Learnt, operations, number("FORESEEK_SEED", 3));
+    exercise(Policy::LEARNT, operations, number("FORESEEK_SEED", 3));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn kept(mount: &TestMount) -> PathBuf {
 
 #[test]
 fn two_kinds_of_files_are_two_classes() {
-    let Some(mount) = mounted(Policy::Learnt) else { return };
+    let Some(mount) = mounted(Policy::LEARNT) else { return };
     read_two_kinds(&mount);
     let classes = status(&mount).reads.classes;
     let of = |kind: &str| {
@@ -67,7 +67,7 @@ fn two_kinds_of_files_are_two_classes() {
 
 #[test]
 fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
-    let Some(mut mount) = mounted(Policy::Learnt) else { return };
+    let Some(mut mount) = mounted(Policy::LEARNT) else { return };
     assert_eq!(status(&mount).kept.expect("it is kept").begun_with_classes, 0);
     read_two_kinds(&mount);
     let before = status(&mount).reads;
@@ -104,7 +104,7 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
 
 #[test]
 fn a_policy_that_learns_nothing_keeps_nothing() {
-    let Some(mount) = mounted(Policy::Competitive) else { return };
+    let Some(mount) = mounted(Policy::COMPETITIVE) else { return };
     read_two_kinds(&mount);
     let status = status(&mount);
     assert!(status.kept.is_none() && status.reads.classes.is_empty() && status.reads.classes_known == 0);

@@ -24,7 +24,7 @@ fn byte(file: u64, at: u64) -> u8 {
 
 #[test]
 fn thousands_of_files_are_open_at_a_time() {
-    let Some(mount) = mounted(Policy::Plain) else { return };
+    let Some(mount) = mounted(Policy::PLAIN) else { return };
     let limit = raise_descriptor_limit();
     if limit < OPEN + 1000 {
         return println!("SKIPPED: {limit} descriptors are all that this process may have (ulimit -Hn)");
@@ -51,7 +51,7 @@ fn thousands_of_files_are_open_at_a_time() {
 #[test]
 fn a_thousand_readers_get_what_is_theirs() {
     const LENGTH: u64 = 256 << 10;
-    for policy in [Policy::Plain, Policy::Competitive] {
+    for policy in [Policy::PLAIN, Policy::COMPETITIVE] {
         let Some(mount) = mounted(policy) else { return };
         raise_descriptor_limit();
         // Fewer files than readers: some readers share.
@@ -87,7 +87,7 @@ fn a_thousand_readers_get_what_is_theirs() {
 
 #[test]
 fn more_files_are_known_than_there_are_descriptors() {
-    let Some(mount) = mounted_with(Policy::Plain, |options| {
+    let Some(mount) = mounted_with(Policy::PLAIN, |options| {
         options.use_handles = false;
         options.descriptors = Some(DESCRIPTORS);
     }) else {
@@ -107,7 +107,7 @@ fn more_files_are_known_than_there_are_descriptors() {
 
 #[test]
 fn when_the_server_has_no_descriptors_left_opening_fails_and_nothing_else() {
-    let Some(mut mount) = mounted_with(Policy::Learnt, |options| options.descriptors = Some(DESCRIPTORS))
+    let Some(mut mount) = mounted_with(Policy::LEARNT, |options| options.descriptors = Some(DESCRIPTORS))
     else {
         return;
     };

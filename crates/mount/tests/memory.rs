@@ -45,7 +45,7 @@ fn with_thousands_of_open_files_and_readers_it_stays_within_its_bound() {
     if raise_descriptor_limit() < OPEN as u64 + 1000 {
         return println!("SKIPPED: too few descriptors for this process (ulimit -Hn)");
     }
-    let Some(mount) = mounted(Policy::Learnt) else { return };
+    let Some(mount) = mounted(Policy::LEARNT) else { return };
     for file in 0..OPEN {
         fs::write(mount.source.join(file.to_string()), contents(file, LENGTH)).expect("room");
     }
@@ -89,7 +89,7 @@ fn read_all_over(mount: &TestMount, expected: &[u8]) {
 fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
     let limit = Bytes::mib(96);
     let large = contents(0, 128 << 20);
-    for policy in [Policy::Learnt, Policy::Aggressive] {
+    for policy in [Policy::LEARNT, Policy::AGGRESSIVE] {
         let fill = |source: &Path| {
             let file = File::create(source.join("large")).expect("made");
             file.write_all_at(&large, 0).and_then(|()| file.sync_all()).expect("room");
@@ -116,7 +116,7 @@ fn filled(limit: Bytes, large: &[u8]) -> Option<(TestMount, Bytes)> {
         let file = File::create(source.join("large")).expect("made");
         file.write_all_at(large, 0).and_then(|()| file.sync_all()).expect("room");
     };
-    let mount = mounted_within(Policy::Aggressive, Bytes::mib(256), limit, fill)?;
+    let mount = mounted_within(Policy::AGGRESSIVE, Bytes::mib(256), limit, fill)?;
     for _ in 0..4 {
         read_all_over(&mount, large);
         forget(&mount);

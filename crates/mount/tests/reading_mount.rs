@@ -34,7 +34,7 @@ fn forget(path: &Path) {
 
 #[test]
 fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
-    for policy in [Policy::Competitive, Policy::Learnt, Policy::Aggressive] {
+    for policy in [Policy::COMPETITIVE, Policy::LEARNT, Policy::AGGRESSIVE] {
         let Some(mount) = mounted(policy) else { return };
         let bytes = contents(128 << 20, 1);
         std::fs::write(mount.source.join("a"), &bytes).expect("room");
@@ -63,7 +63,7 @@ fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
         assert_eq!(status.failed, 0, "{status:?}");
         // Where moving costs nothing, as on a disk in another machine's memory, the others learn so and
         // fetch nothing ahead.
-        assert!(status.prefetched_bytes > 0 || policy != Policy::Aggressive, "{status:?}");
+        assert!(status.prefetched_bytes > 0 || policy != Policy::AGGRESSIVE, "{status:?}");
         let peak = peak_memory(mount.pid());
         assert!(peak <= (64 << 20) + BESIDE, "{policy:?}: {} MiB, {status:?}", peak >> 20);
     }
@@ -119,7 +119,7 @@ fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
 
 #[test]
 fn the_mount_says_how_its_reader_is_doing() {
-    let Some(mount) = mounted(Policy::Linux) else { return };
+    let Some(mount) = mounted(Policy::LINUX) else { return };
     std::fs::write(mount.source.join("a"), contents(4 << 20, 3)).expect("room");
     let read = std::fs::read(mount.point.join("a")).expect("read");
     assert!(read == contents(4 << 20, 3));
@@ -143,7 +143,7 @@ impl Drop for Ram {
 fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
     let mut ram = None;
     // The one file system that every kernel has and that refuses direct I/O.
-    let mounted = common::mounted_with(Policy::Learnt, |options| {
+    let mounted = common::mounted_with(Policy::LEARNT, |options| {
         let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("none", &options.source, "ramfs", flags, None).expect("mounted");
         ram = Some(Ram(options.source.clone()));

@@ -266,7 +266,7 @@ fn files(directory: &Path) {
     tell("link", fs::hard_link(directory.join("file"), directory.join("link")));
 }
 
-const POLICIES: [Policy; 2] = [Policy::Learnt, Policy::Plain];
+const POLICIES: [Policy; 2] = [Policy::LEARNT, Policy::PLAIN];
 const ENOSPC: &str = "write: Err(28)";
 const EDQUOT: &str = "write: Err(122)";
 

@@ -161,12 +161,8 @@ fn options(args: &MountArgs) -> anyhow::Result<Options> {
     };
     for policy in &args.policies {
         if let Policy::Mount(name) = policy {
-            let known = super::mount::policies();
-            anyhow::ensure!(
-                known.contains(name),
-                "--policies {policy}: 'foreseek mount' has {}",
-                known.join(", ")
-            );
+            let known = name.parse::<foreseek_mount::Policy>();
+            known.map_err(|error| anyhow::anyhow!("--policies {policy}: {error}"))?;
         }
     }
     Ok(Options {

@@ -5,6 +5,7 @@ mod status;
 use super::report::{new_table, report};
 use super::{Answer, Format};
 use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreseek_mount::client::{self, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
@@ -42,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = DEFAULT_MEMORY)]
     memory: Bytes,
     /// Who decides what is prefetched.
-    #[arg(long, value_enum, default_value_t)]
-    policy: PolicyArg,
+    #[arg(long, value_parser = policies(), default_value_t)]
+    policy: Policy,
     /// The bound of the policy learnt: no stream costs the device more than so many times what knowing
     /// its length would (2 or more; 2 is the papers' depth) [default: 3].
     #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
@@ -80,43 +81,10 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Who decides what is prefetched.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum PolicyArg {
-    /// By the lengths that streams had before, with a bound on what a wrong guess costs.
-    #[default]
-    Learnt,
-    /// As much at a time as could be transferred while the head moves: the papers' rule.
-    Competitive,
-    /// As Linux does: up to 128 KiB.
-    Linux,
-    /// As much as there is memory for.
-    Aggressive,
-    /// Nothing.
-    None,
-    /// Nothing, and nothing cached either: what the others are measured against.
-    Plain,
-}
-
-/// The names of the policies.
-pub(super) fn policies() -> Vec<String> {
-    let values = <PolicyArg as clap::ValueEnum>::value_variants().iter();
-    values
-        .filter_map(|value| Some(clap::ValueEnum::to_possible_value(value)?.get_name().to_owned()))
-        .collect()
-}
-
-impl From<PolicyArg> for Policy {
-    fn from(policy: PolicyArg) -> Self {
-        match policy {
-            PolicyArg::Competitive => Self::Competitive,
-            PolicyArg::Learnt => Self::Learnt,
-            PolicyArg::Linux => Self::Linux,
-            PolicyArg::Aggressive => Self::Aggressive,
-            PolicyArg::None => Self::None,
-            PolicyArg::Plain => Self::Plain,
-        }
-    }
+/// Reads a policy's name; help and completions tell all that there are.
+fn policies() -> impl TypedValueParser<Value = Policy> {
+    let values = Policy::all().map(|policy| PossibleValue::new(policy.name()).help(policy.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Policy>())
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
@@ -156,7 +124,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     let least = MEMORY_LEAST.bytes();
     anyhow::ensure!(args.memory >= least, "--memory {}: give {least} or more", args.memory);
     anyhow::ensure!(
-        args.rho.is_none() || matches!(args.policy, PolicyArg::Learnt),
+        args.rho.is_none() || args.policy == Policy::LEARNT,
         "--rho is the bound of the policy learnt, the others have none: leave out --rho or --policy"
     );
     let mut mount = MountOptions::new(source, point);
@@ -165,7 +133,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     let profile = args.profile.clone().map(absolute_profile).transpose()?;
     Ok(Settings {
         mount,
-        policy: args.policy.into(),
+        policy: args.policy,
         rho: args.rho.unwrap_or(RHO),
         memory_bytes: args.memory.get(),
         profile,

@@ -27,7 +27,7 @@ use std::path::Path;
 
 /// Runs a check in both directories and compares, with and without prefetching.
 fn same(name: &str, check: fn(&mut Record, &Path)) {
-    [Policy::Plain, Policy::Learnt].into_iter().for_each(|policy| same_with(policy, name, check));
+    [Policy::PLAIN, Policy::LEARNT].into_iter().for_each(|policy| same_with(policy, name, check));
 }
 
 fn same_with(policy: Policy, name: &str, check: fn(&mut Record, &Path)) {

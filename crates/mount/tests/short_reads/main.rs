@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 const EIO: i32 = 5;
-const POLICIES: [Policy; 3] = [Policy::Learnt, Policy::Competitive, Policy::Plain];
+const POLICIES: [Policy; 3] = [Policy::LEARNT, Policy::COMPETITIVE, Policy::PLAIN];
 /// Two MiB and a piece of a page.
 const LENGTH: usize = 512 * PAGE + 1234;
 /// Pages that cannot be read: alone, two in a row, the last whole one.
@@ -152,7 +152,7 @@ fn reads_as_outside(direct: Direct, io_uring: bool) {
         let status = client::status(&mount.point).expect("it answers").reads;
         let buffered = status.remarks.iter().any(|remark| remark.contains("refuses direct I/O"));
         let threads = status.remarks.iter().any(|remark| remark.contains("io_uring cannot be used"));
-        if policy != Policy::Plain {
+        if policy != Policy::PLAIN {
             assert_eq!((buffered, threads), (direct == Direct::Refused, !io_uring), "{what}: {status:?}");
         }
     }

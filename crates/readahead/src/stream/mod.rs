@@ -15,9 +15,6 @@
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
 mod aggressive;
-#[cfg(test)]
-#[path = "../../../../docs/examples/as_long_as_read.rs"]
-mod as_long_as_read;
 mod behind;
 mod competitive;
 mod congestion;
@@ -49,7 +46,7 @@ mod two_windows;
 pub use congestion::Congestion;
 pub use generation::window_machine;
 pub use ramp::{Ramp, SLOW_START};
-pub use registry::{TOLD, UnknownPolicy, about, by_name, names};
+pub use registry::{TOLD, UnknownPolicy, about, by_name, names, offered};
 pub use settings::{Generation, RHO, RHO_LIMIT, RHO_RANGE, Settings};
 pub use stock::stock;
 

@@ -1,8 +1,7 @@
-//! The prefetchers of streams by name.
+//! The prefetchers of streams by name: the only list of them. The simulator, the mount, the benchmark of the
+//! mount, their help and their completions read it.
 
-#[cfg(test)]
-use super::as_long_as_read;
-use super::{Prefetcher, Settings, aggressive, competitive, learnt, none, oracle, stock};
+use super::{Prefetcher, Settings};
 use foreseek_units::DeviceCosts;
 use std::sync::Arc;
 
@@ -15,23 +14,30 @@ pub(super) struct Parts<'a> {
 /// Makes a policy.
 type Build = fn(&Parts<'_>) -> Box<dyn Prefetcher>;
 
-/// Every policy: its name, one line for people, and how it is made.
+/// Who can choose a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offered {
+    /// Everybody, also for a mount.
+    Everywhere,
+    /// Experiments only: it models a kernel, or must be told what only a simulator knows.
+    Simulated,
+}
+use Offered::{Everywhere, Simulated};
+
+/// Every policy: its name, one line for people, who can choose it, and how it is made.
 #[rustfmt::skip]
-const POLICIES: &[(&str, &str, Build)] = &[
-    ("none", "what is asked for and no more", none::build),
-    ("linux-2.6.3", "Linux 2.6.3: two windows, up to 128 KiB", stock::linux_2_6_3),
-    ("linux-2.6.10", "Linux 2.6.10: two windows and an average of hits", stock::linux_2_6_10),
-    ("linux-2.6.18", "Linux 2.6.18: two windows, once a call", stock::linux_2_6_18),
-    ("on-demand", "today's Linux: on a miss and at a marker", stock::on_demand),
-    ("aggressive", "a large constant depth with slow start", aggressive::build),
-    ("competitive", "switch time x transfer rate, with slow start", competitive::build),
-    ("competitive-without-slow-start", "the same from the first fetch on", competitive::without_slow_start),
-    ("learnt", "by the lengths of past streams, within rho times the optimum", learnt::build),
-    (TOLD, "the same with lengths that it was told, learning nothing", learnt::told),
-    ("oracle", "told how much each stream will read", oracle::build),
-    // The example of docs/adding-a-policy.md, in tests only.
-    #[cfg(test)]
-    ("as-long-as-read", "as deep as the stream was read so far", as_long_as_read::build),
+const POLICIES: &[(&str, &str, Offered, Build)] = &[
+    ("none", "what is asked for and no more", Everywhere, super::none::build),
+    ("linux-2.6.3", "Linux 2.6.3: two windows, up to 128 KiB", Simulated, super::stock::linux_2_6_3),
+    ("linux-2.6.10", "Linux 2.6.10: two windows and an average of hits", Simulated, super::stock::linux_2_6_10),
+    ("linux-2.6.18", "Linux 2.6.18: two windows, once a call", Simulated, super::stock::linux_2_6_18),
+    ("on-demand", "today's Linux: on a miss and at a marker, up to 128 KiB", Everywhere, super::stock::on_demand),
+    ("aggressive", "a large constant depth with slow start", Everywhere, super::aggressive::build),
+    ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
+    ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
+    ("learnt", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
+    (TOLD, "the same with lengths that it was told, learning nothing", Simulated, super::learnt::told),
+    ("oracle", "told how much each stream will read", Simulated, super::oracle::build),
 ];
 
 /// The policy that is to be told how long streams are, by [`Learning::load`](crate::learn::Learning::load).
@@ -50,10 +56,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().map(|(name, ..)| *name)
 }
 
+/// The names of those that a mount can be given.
+pub fn offered() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().filter(|(_, _, offered, _)| *offered == Everywhere).map(|(name, ..)| *name)
+}
+
 /// One line about a policy, if there is one of this name.
 #[must_use]
 pub fn about(name: &str) -> Option<&'static str> {
-    POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, about, _)| *about)
+    POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, about, ..)| *about)
 }
 
 /// Makes the prefetcher of this name for a device.

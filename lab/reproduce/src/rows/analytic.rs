@@ -97,12 +97,27 @@ fn lower_bound(seeds: &[u64]) -> Option<Measured> {
     }
     let model = Model { switch: Nanos::from_micros(10_530), rate: Rate::mb_per_second(51.3) };
     let costs: Arc<dyn DeviceCosts> = Arc::new(model);
-    for name in stream::names().filter(|name| *name != "oracle") {
+    for name in BOUNDED {
         let mut policy = stream::by_name(name, &Settings::eurosys(), &costs).ok()?;
         worst.push(adversary::against_policy(policy.as_mut(), &model, LONGEST).ratio);
     }
     Some(Measured::bound(worst, f64::min))
 }
+
+/// The policies against which the claim was judged, in the registry's order: all but the oracle. One that is added is held to
+/// the bound by the tests of `foreseek-readahead`, and does not change what the report says of the papers.
+const BOUNDED: [&str; 10] = [
+    "none",
+    "linux-2.6.3",
+    "linux-2.6.10",
+    "linux-2.6.18",
+    "on-demand",
+    "aggressive",
+    "competitive",
+    "competitive-without-slow-start",
+    "learnt",
+    "learnt-told",
+];
 
 /// The longest stream that the adversary tries against a policy: a hundred competitive depths.
 const LONGEST: Pages = Bytes::mib(64).pages_floor();
