@@ -9,8 +9,7 @@
 //!   One that is dropped answers EIO.
 //! - *A change is told after the backing file has it and before it is acknowledged.* A read that
 //!   was asked before it may be answered with either; one that is asked afterwards must see it.
-//! - *Nothing blocks the caller on the device for long*: `read` is called in the threads that take requests. One at a
-//!   time may see to the ends of reads, for a second or two (`storage::reads::Reads::attend`).
+//! - *Nothing blocks the caller on the device*: `read` is called in the threads that take requests.
 //!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
 
 use crate::{Lessons, ReadStatus};

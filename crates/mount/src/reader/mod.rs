@@ -7,8 +7,7 @@
 //!
 //! - A read is told to the engine in the thread that took it from the kernel. What lies in the
 //!   prefetch cache is answered there and then; anything else later, by the thread that completes
-//!   I/O, which may be the same one ([`Reads::attend`]). A read that the engine passes is made as it
-//!   is, into a buffer of its own.
+//!   I/O. A read that the engine passes is made as it is, into a buffer of its own.
 //! - Fetches go to [`Reads`]: direct I/O by io_uring into the frames that the engine named, all those of
 //!   one call together.
 //! - A thread of its own ticks at the engine's deadline and looks which readers have run or ended;
@@ -153,16 +152,7 @@ impl ReadPath for Reader {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
             processes.watch(read.who.0);
         }
-        let mut asked = Some((read, answer));
-        let mut ask = || {
-            if let Some((read, answer)) = asked.take() {
-                self.shared.with(|core, now, work| core.read(now, read, answer, work));
-            }
-        };
-        match self.shared.reads.get() {
-            Some(reads) => reads.attend(&mut ask),
-            None => ask(),
-        }
+        self.shared.with(|core, now, work| core.read(now, read, answer, work));
     }
 
     fn closed(&self, stream: StreamId) {

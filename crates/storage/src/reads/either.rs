@@ -52,10 +52,6 @@ impl Reads for EitherReads {
         refused
     }
 
-    fn attend(&self, ask: &mut dyn FnMut()) {
-        self.ring.attend(ask);
-    }
-
     fn stop(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         // None are started from now on.

@@ -1,7 +1,7 @@
 //! Reading files past the kernel's page cache, many reads at a time, out of order.
 //!
 //! A [`Reads`] takes reads from any thread, makes so many of them at a time as its module says, and
-//! tells how they ended from a thread of its own, or one that [attends](Reads::attend). [`start`] chooses the best that this kernel lets:
+//! tells how they ended from a thread of its own. [`start`] chooses the best that this kernel lets:
 //! io_uring, or else a pool of threads. What happens around one read (pieces, short reads, what is
 //! tried again) is the same for both.
 //!
@@ -91,8 +91,7 @@ pub struct Ended {
     pub others: usize,
 }
 
-/// Hears of reads that are over, some at a time, from a thread of the [`Reads`] or one that
-/// [attends](Reads::attend). It should not block.
+/// Hears of reads that are over, some at a time, from a thread of the [`Reads`]. It should not block.
 pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 
 /// One that several [`Reads`] tell.
@@ -113,13 +112,6 @@ pub trait Reads: Send + Sync {
     /// be opened.
     #[must_use]
     fn start(&self, reads: Vec<Read>) -> Vec<Read>;
-
-    /// Calls `ask`, which may start reads, and may then use the calling thread for a second or two to tell the sink
-    /// of ends, of these reads and of others: a thread less is woken for one that is alone. The caller holds no lock that
-    /// the sink takes.
-    fn attend(&self, ask: &mut dyn FnMut()) {
-        ask();
-    }
 
     /// Takes no more reads and waits until those under way are over, at most so long; those that
     /// wait end with ECANCELED. Whether all are over: what is not keeps its memory until it is.

@@ -270,43 +270,8 @@ impl Pageful {
     }
 }
 
-/// A ring that tells in which thread ends were told.
-fn telling_threads() -> Option<(UringReads, Receiver<std::thread::ThreadId>)> {
-    let (to, from) = channel();
-    let sink: Sink = Box::new(move |ended: Vec<Ended>| {
-        for _ in ended {
-            let _ = to.send(std::thread::current().id());
-        }
-    });
-    UringReads::start(sink)
-        .inspect_err(|error| println!("SKIPPED: no io_uring ({error})"))
-        .ok()
-        .zip(Some(from))
-}
-
 #[test]
-fn who_attends_is_told_in_its_own_thread_and_who_does_not_in_another() {
-    let Some((reads, from)) = telling_threads() else { return };
-    let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
-    let pages = Pageful::new(directory.path(), 40);
-    for page in 0..40 {
-        let start = || assert!(reads.start(vec![pages.read(page)]).is_empty());
-        // Those who attend first: the ring's thread may go on for a moment after it has told.
-        if page < 20 {
-            reads.attend(&mut || start());
-            let told = from.try_recv().expect("told by the end of the call");
-            assert_eq!(told, std::thread::current().id());
-        } else {
-            start();
-            let told = from.recv_timeout(LIMIT).expect("it ends");
-            assert_ne!(told, std::thread::current().id());
-        }
-    }
-    assert!(reads.stop(LIMIT));
-}
-
-#[test]
-fn many_who_attend_or_do_not_all_hear_of_their_ends() {
+fn all_that_many_threads_start_at_a_time_ends() {
     with_each(|reads, from, directory| {
         let pages = Pageful::new(directory, 2000);
         std::thread::scope(|scope| {
@@ -314,8 +279,7 @@ fn many_who_attend_or_do_not_all_hear_of_their_ends() {
                 let pages = &pages;
                 scope.spawn(move || {
                     for page in (thread..2000).step_by(4) {
-                        let mut start = || assert!(reads.start(vec![pages.read(page)]).is_empty());
-                        if page % 3 == 0 { start() } else { reads.attend(&mut start) }
+                        assert!(reads.start(vec![pages.read(page)]).is_empty());
                     }
                 });
             }
@@ -324,24 +288,4 @@ fn many_who_attend_or_do_not_all_hear_of_their_ends() {
         pages.sort_unstable();
         assert!(pages.into_iter().eq(0..2000));
     });
-}
-
-#[test]
-fn who_attends_is_let_go_though_there_is_always_something_under_way() {
-    let ring: Arc<std::sync::OnceLock<UringReads>> = Arc::default();
-    let (again, begun) = (Arc::downgrade(&ring), Instant::now());
-    // What has ended is read again.
-    let sink: Sink = Box::new(move |ended: Vec<Ended>| {
-        let ring = again.upgrade().filter(|_| begun.elapsed() < LIMIT);
-        if let Some(ring) = ring.as_ref().and_then(|ring| ring.get()) {
-            drop(ring.start(ended.into_iter().map(|one| one.read).collect()));
-        }
-    });
-    let Ok(reads) = UringReads::start(sink) else { return println!("SKIPPED: no io_uring") };
-    let reads = ring.get_or_init(|| reads);
-    let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
-    let pages = Pageful::new(directory.path(), 1);
-    reads.attend(&mut || assert!(reads.start(vec![pages.read(0)]).is_empty()));
-    assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
-    assert!(reads.stop(LIMIT), "the ring's own thread goes on");
 }

@@ -1,11 +1,4 @@
-//! Reads by io_uring: submitted by whoever asks, completed in one thread at a time: one of its own, or one that
-//! [attends](Reads::attend).
-//!
-//! The kernel ends a read in the thread that submitted it, which it wakes for that, and then wakes the thread that
-//! waits for ends. Where the two are one, a read that is alone wakes one thread and not two, nor does it
-//! wait for the second. So who asks for a read sees to its end where nobody sees to the ends of others
-//! already; not for longer than [`ATTEND`], after which the ring's own thread takes over until nothing is
-//! under way. While nothing is, that thread does not wait for ends.
+//! Reads by io_uring: submitted by whoever asks, completed in one thread.
 //!
 //! A read is put into the ring under a short lock and submitted outside of it. At most
 //! [`AT_A_TIME`] are under way; the others wait in two lines, those that somebody waits for first.
@@ -39,9 +32,6 @@ const ENTRIES: u32 = 2 * AT_A_TIME as u32;
 /// The thread looks at least so often whether something was left in the submission queue: only when
 /// the kernel refused a submission for want of memory.
 const LOOK: types::Timespec = types::Timespec::new().sec(1);
-/// How long a thread that attends does so at most: all reads of a reader who is alone have ended by then, and one
-/// who takes requests is missed where the device hangs.
-const ATTEND: Duration = Duration::from_secs(1);
 /// No read has this number: it wakes the thread.
 const WAKE: u64 = u64::MAX;
 /// `IORING_ENTER_GETEVENTS`, and `IORING_ENTER_EXT_ARG` for the limit of the wait.
@@ -55,8 +45,6 @@ pub struct UringReads {
 struct Shared {
     ring: IoUring,
     table: Mutex<Table>,
-    /// There is something to attend to, and nobody does.
-    unattended: Condvar,
     over: Condvar,
     sink: Sink,
 }
@@ -68,8 +56,6 @@ struct Table {
     patient: VecDeque<Read>,
     /// Entries that the kernel did not take yet.
     left: u32,
-    /// Whether a thread sees to ends: it alone looks at the completion queue.
-    attended: bool,
     stopping: bool,
     over: bool,
 }
@@ -84,8 +70,8 @@ impl UringReads {
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "older than Linux 5.11"));
         }
-        let (table, unattended, over) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { ring, table, unattended, over, sink });
+        let (table, over) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { ring, table, over, sink });
         let run = Arc::clone(&shared);
         std::thread::Builder::new().name("reads".to_owned()).spawn(move || run.serve())?;
         Ok(Self { shared })
@@ -103,20 +89,11 @@ impl Reads for UringReads {
         refused
     }
 
-    fn attend(&self, ask: &mut dyn FnMut()) {
-        let seat = self.shared.sit_down();
-        ask();
-        if let Some(seat) = seat {
-            seat.attend(Some(Instant::now() + ATTEND));
-        }
-    }
-
     fn stop(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         let mut table = self.shared.lock();
         if !table.stopping {
             table.stopping = true;
-            self.shared.unattended.notify_one();
             let pushed = self.shared.push(&opcode::Nop::new().build().user_data(WAKE));
             drop(table);
             self.shared.submit(pushed);
@@ -163,9 +140,6 @@ impl Shared {
                 let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
                 line.push_back(read);
             }
-        }
-        if !table.attended && table.has_work() {
-            self.unattended.notify_one();
         }
         drop(table);
         self.submit(pushed);
@@ -226,30 +200,19 @@ impl Shared {
 
     /// The thread's life: it ends when all is over after `stop`.
     fn serve(&self) {
-        let mut table = self.lock();
+        let mut answers = Vec::with_capacity(ENTRIES as usize);
         loop {
-            if !table.attended && table.has_work() {
-                drop(table);
-                if let Some(seat) = self.sit_down() {
-                    seat.attend(None);
-                }
-                table = self.lock();
-            } else if !table.attended && table.stopping {
-                table.over = true;
-                self.over.notify_all();
+            // SAFETY: this thread alone looks at the completion queue.
+            let completions = unsafe { self.ring.completion_shared() };
+            answers.extend(completions.map(|entry| (entry.user_data(), entry.result())));
+            if answers.is_empty() && self.rest() {
                 return;
-            } else {
-                table = self.unattended.wait(table).unwrap_or_else(PoisonError::into_inner);
+            }
+            let ended = self.take(&mut answers);
+            if !ended.is_empty() {
+                (self.sink)(ended);
             }
         }
-    }
-
-    /// The right to see to ends, where nobody has it.
-    fn sit_down(&self) -> Option<Seat<'_>> {
-        let mut table = self.lock();
-        let free = !std::mem::replace(&mut table.attended, true);
-        // Made only where it is free: one that is dropped gives it up.
-        free.then(|| Seat(self))
     }
 
     /// Takes answers, asks on and launches what waits; what is over.
@@ -279,53 +242,19 @@ impl Shared {
         ended
     }
 
-    /// Waits for answers.
-    fn rest(&self) {
+    /// Waits for answers; whether there will be none any more.
+    fn rest(&self) -> bool {
+        let mut table = self.lock();
+        if table.stopping && table.flights.is_empty() && table.urgent.is_empty() && table.patient.is_empty() {
+            table.over = true;
+            self.over.notify_all();
+            return true;
+        }
+        drop(table);
         let limit = types::SubmitArgs::new().timespec(&LOOK);
         // SAFETY: the argument is the structure that the flags announce, and outlives the call. It
         // ends early or fails for nothing that looking again does not mend.
         let _ = unsafe { self.ring.submitter().enter(0, 1, WAIT, Some(&limit)) };
-    }
-}
-
-impl Table {
-    /// Whether an end will come.
-    fn has_work(&self) -> bool {
-        !self.flights.is_empty() || !self.urgent.is_empty() || !self.patient.is_empty()
-    }
-}
-
-/// The right to see to ends. Who gives it up leaves what is under way to the ring's thread.
-struct Seat<'a>(&'a Shared);
-
-impl Seat<'_> {
-    /// Sees to ends until nothing is under way, or until then.
-    fn attend(self, until: Option<Instant>) {
-        let shared = self.0;
-        let mut answers = Vec::new();
-        while shared.lock().has_work() && until.is_none_or(|until| Instant::now() < until) {
-            // SAFETY: there is one seat, so that one thread at a time looks at the completion queue; the table's
-            // lock is between the last look of the one and the first of the next.
-            let completions = unsafe { shared.ring.completion_shared() };
-            answers.extend(completions.map(|entry| (entry.user_data(), entry.result())));
-            if answers.is_empty() {
-                shared.rest();
-            }
-            // Without an answer, too: for what was left to be submitted.
-            let ended = shared.take(&mut answers);
-            if !ended.is_empty() {
-                (shared.sink)(ended);
-            }
-        }
-    }
-}
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        let mut table = self.0.lock();
-        table.attended = false;
-        if table.stopping || table.has_work() {
-            self.0.unattended.notify_one();
-        }
+        false
     }
 }
