@@ -5,11 +5,10 @@
 
 mod commands;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = commands::Cli::parse();
+    let cli = commands::parse(std::env::args_os());
     match commands::run(cli) {
         Ok(answer) => answer.into(),
         Err(error) => {

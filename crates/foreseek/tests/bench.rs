@@ -1,4 +1,4 @@
-//! `foreseek bench mount` from outside: small and quick for real, gone on with, ended in the middle.
+//! `foreseek lab bench mount` from outside: small and quick for real, gone on with, ended in the middle.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use serde_json::Value;
@@ -41,7 +41,7 @@ impl Running {
     /// Its disks and mounts are known in the folder `run` alone.
     fn start(arguments: &[&str], run: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.args(["bench", "mount"]).args(arguments).env("FORESEEK_RUN", run);
+        command.args(["lab", "bench", "mount"]).args(arguments).env("FORESEEK_RUN", run);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("the program starts")))
     }

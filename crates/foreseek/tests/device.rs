@@ -1,4 +1,4 @@
-//! `foreseek device` as a user meets it.
+//! `foreseek lab device` as a user meets it.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use foreseek_device::validation::{parse_trace, replay};
@@ -11,7 +11,11 @@ const MODEL: &str = include_str!("../../device/tests/common/drive.model");
 const SEEK: &str = "Seek distances measured: 3\n1,\t1.5\n20,\t3.0\n299,\t9.0\n";
 
 fn foreseek(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_foreseek")).arg("device").args(args).output().expect("the program runs")
+    Command::new(env!("CARGO_BIN_EXE_foreseek"))
+        .args(["lab", "device"])
+        .args(args)
+        .output()
+        .expect("the program runs")
 }
 
 fn text(output: &Output) -> String {
@@ -64,8 +68,10 @@ fn an_imported_drive_is_a_profile_that_every_command_accepts() {
     }
     let printed = text(&foreseek(&["import", &drive.path("drive.model")]));
     assert_eq!(printed, profile);
-    let listed =
-        Command::new(env!("CARGO_BIN_EXE_foreseek")).args(["devices", &written]).output().expect("it runs");
+    let listed = Command::new(env!("CARGO_BIN_EXE_foreseek"))
+        .args(["profile", "--show", &written])
+        .output()
+        .expect("it runs");
     assert!(text(&listed).contains("maker_drive-7"));
     let again = complaint(&foreseek(&["import", &drive.path("drive.model"), "--output", &written]));
     assert!(again.contains("it exists"), "{again}");

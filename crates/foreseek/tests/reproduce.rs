@@ -1,4 +1,4 @@
-//! `foreseek reproduce` as a user meets it: what can be asked, what is said, where it is written.
+//! `foreseek lab reproduce` as a user meets it: what can be asked, what is said, where it is written.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn reproduce(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    command.arg("reproduce").args(args).output().expect("the program runs")
+    command.args(["lab", "reproduce"]).args(args).output().expect("the program runs")
 }
 
 fn refused(args: &[&str], words: &[&str]) {

@@ -1,4 +1,4 @@
-//! `foreseek simulate` as a user meets it.
+//! `foreseek lab simulate` as a user meets it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ name = "two-rand-0"
 
 fn simulate(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    command.arg("simulate").args(args).output().expect("the program runs")
+    command.args(["lab", "simulate"]).args(args).output().expect("the program runs")
 }
 
 fn text(output: &Output) -> String {

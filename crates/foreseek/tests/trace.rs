@@ -1,4 +1,4 @@
-//! `foreseek trace` as a user meets it.
+//! `foreseek lab trace` as a user meets it.
 
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn trace(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    command.arg("trace").args(args).output().expect("the program runs")
+    command.args(["lab", "trace"]).args(args).output().expect("the program runs")
 }
 
 fn file(bytes: &[u8]) -> tempfile::NamedTempFile {

@@ -102,7 +102,7 @@ impl Ground<'_> {
 
     fn start_readers(&self, stand: &Stand, job: &Job) -> Result<Readers> {
         let mut command = stand.readers.command(self.program);
-        command.args(["bench", "reader"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["lab", "bench", "reader"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Running::start("foreseek", &mut command)?;
         let cannot =
             |why: &str| Error::io("cannot speak to", "the readers", std::io::Error::other(why.to_owned()));

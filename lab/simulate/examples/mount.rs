@@ -1,4 +1,4 @@
-//! The cells of `foreseek bench mount` in virtual time: stock Linux at three settings against the mount.
+//! The cells of `foreseek lab bench mount` in virtual time: stock Linux at three settings against the mount.
 //!
 //! The same disk, elevator, memory and requests as there, but for the processors, which are the papers', and
 //! for the place of files. What it tells in a minute is the same in each run, however busy the machine is:

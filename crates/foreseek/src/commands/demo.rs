@@ -7,8 +7,19 @@ use foreseek_units::Bytes;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek demo --out demo-out                      the comparison, with a page in demo-out/index.html
+  foreseek demo --simulate                          the same in virtual time; needs no root
+  foreseek demo --profile exos-18t --time-scale 1   on another disk, at its real speed
+
+The real comparison needs root, /dev/fuse, loop devices and sqlite3; where something is missing it
+says what, and runs in virtual time.";
+
 /// Options of `foreseek demo`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Size of the database, at least.
     #[arg(long, value_name = "SIZE", default_value_t = DATABASE_SIZE)]
@@ -22,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE, allow_negative_numbers = true)]
     time_scale: f64,
 
-    /// The disk: a built-in profile or a TOML file (see `foreseek devices`).
+    /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
     profile: String,
 

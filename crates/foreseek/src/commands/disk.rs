@@ -12,10 +12,22 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What to do with emulated disks.
+/// What is said after the list of verbs.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek disk attach --profile barracuda-500g --size 8G     prints /dev/loopN and the disk's name
+  foreseek disk set disk0 --delays off                        load data at full speed; then on again
+  foreseek disk stats disk0                                   seeks, latencies, busy time
+  foreseek disk list                                          all disks, and where they are mounted
+  foreseek disk detach disk0                                  remove it; data in a --backing file stays
+
+'foreseek profile --list' shows which disks can be emulated. docs/emulated-disk.md says how exact it is.";
+
+/// The verbs of `foreseek disk`.
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) enum Command {
-    /// Attach an emulated disk: a file whose requests take as long as the profile's device would.
+    /// Attach an emulated disk: a file whose requests take as long as on the profile's device.
     Attach(Attach),
     /// List emulated disks, dead ones included.
     List {
@@ -52,7 +64,7 @@ pub(crate) enum Command {
 /// Options of `foreseek disk attach`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Attach {
-    /// A built-in profile (see `foreseek devices`), a profile file, or `none`: as fast as possible.
+    /// A built-in profile (`foreseek profile --list` shows them), a profile file, or `none`: as fast as possible.
     #[arg(long, value_name = "NAME|FILE")]
     profile: String,
     /// The disk's size, such as 8G; may be left out where the backing file exists.

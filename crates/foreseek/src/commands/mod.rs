@@ -1,23 +1,22 @@
 //! The commands, one a module, and what they share: the answer, the format, how they complain.
 
-mod bench;
 mod demo;
-mod device;
-mod devices;
 mod disk;
+mod help;
+mod lab;
 mod mount;
+mod old_names;
 mod profile;
 mod progress;
 mod report;
-mod reproduce;
-mod simulate;
-mod trace;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Makes programs read faster from storage that seeks: hard disks, arrays, network volumes.
+/// Makes programs read faster from hard disks, arrays and network volumes.
 #[derive(Debug, Parser)]
 #[command(name = "foreseek", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -27,39 +26,27 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the built-in device profiles and the competitive depth of each.
-    Devices(devices::Args),
-    /// Make device profiles of extracted drives, and check them against measured traces.
-    #[command(subcommand)]
-    Device(device::Command),
-    /// Attach, list, watch and detach emulated disks.
+    /// Mount a directory so that every program reads it faster.
+    Mount(Box<mount::Args>),
+    /// Measure what a disk's seeks and transfers cost; list known disks.
+    Profile(profile::Args),
+    /// Compare SQLite with and without Foreseek on an emulated disk.
+    Demo(demo::Args),
+    /// Emulate a hard disk, an array or a network volume as a block device.
     #[command(subcommand)]
     Disk(disk::Command),
-    /// Show a directory through the prefetcher, without any change to the programs that read it.
-    Mount(Box<mount::Args>),
-    /// Measure a device from the outside, reading only, and write its profile.
-    Profile(profile::Args),
-    /// Show the main job: SQLite on an emulated disk, stock and with Foreseek.
-    Demo(demo::Args),
-    /// Measure a mount against stock Linux and its peers, with verdicts.
+    /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]
-    Bench(bench::Command),
-    /// Run the papers' claims in virtual time and judge them, one by one.
-    Reproduce(reproduce::Args),
-    /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
-    Simulate(simulate::Args),
-    /// Look into traces of real systems and replay them on a modelled device.
-    #[command(subcommand)]
-    Trace(trace::Command),
+    Lab(lab::Command),
 }
 
 /// How a command reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// A table for people.
     #[default]
     Table,
-    /// For programs: one JSON value on standard output.
+    /// One JSON value for programs.
     Json,
 }
 
@@ -81,19 +68,46 @@ impl From<Answer> for ExitCode {
     }
 }
 
+/// Parses a command line. One that cannot be parsed, or asks for help, ends the process.
+pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Cli {
+    let (line, hint) = old_names::replaced(line.collect());
+    if let Some(hint) = hint {
+        tell(&hint);
+    }
+    let parser = || help::grouped(Cli::command());
+    let cli = parser().try_get_matches_from(&line).and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|mut error| {
+        suggest_lab(&mut error, line, parser());
+        error.exit()
+    })
+}
+
+/// Where no command has a name like an unknown one, suggests those of the laboratory that have.
+fn suggest_lab(error: &mut clap::Error, mut line: Vec<OsString>, parser: clap::Command) {
+    let suggested = |error: &clap::Error| match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    if error.kind() != ErrorKind::InvalidSubcommand || !suggested(error).is_empty() {
+        return;
+    }
+    line.insert(1, "lab".into());
+    if let Err(in_lab) = parser.try_get_matches_from(line) {
+        let names: Vec<_> = suggested(&in_lab).iter().map(|name| format!("lab {name}")).collect();
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
+}
+
 /// Runs a parsed command line.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
     match cli.command {
-        Command::Devices(args) => devices::run(args),
-        Command::Device(command) => device::run(command),
-        Command::Disk(command) => disk::run(command),
         Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Bench(command) => bench::run(command),
-        Command::Reproduce(args) => reproduce::run(args),
-        Command::Simulate(args) => simulate::run_command(args),
-        Command::Trace(command) => trace::run(command),
+        Command::Disk(command) => disk::run(command),
+        Command::Lab(command) => lab::run(command),
     }
 }
 

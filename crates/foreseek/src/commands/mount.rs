@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// its length would (2 or more; 2 is the papers' depth) [default: 3].
     #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
     rho: Option<f64>,
-    /// The device below: a built-in profile (see `foreseek devices`) or a file [default: learnt].
+    /// The device below: a built-in profile (`foreseek profile --list` shows them) or a file [default: learnt].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
     /// Leave aside what was learnt when this source was mounted before, and learn it anew.

@@ -1,4 +1,6 @@
-//! `foreseek profile`: measure a device and write its profile.
+//! `foreseek profile`: measure a device and write its profile; list and show profiles.
+
+mod list;
 
 use super::report::new_table;
 use super::{Answer, Format};
@@ -17,11 +19,40 @@ const STEPS: f64 = 1000.0;
 /// Distances that the table shows: a handful over all orders of magnitude; JSON and SVG have all.
 const DISTANCES_SHOWN: usize = 8;
 
+/// The options of a measurement, which make no sense where none is made.
+const MEASURING: [&str; 6] = ["target", "output", "svg", "name", "quick", "force"];
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek profile /dev/sdb -o sdb.toml      measure in two minutes; curves in sdb.svg
+  foreseek profile --quick /dev/sdb          a first look, in 15 seconds
+  foreseek profile --list                    the built-in profiles, with their figures
+  foreseek profile --show sdb.toml           the figures of a profile
+
+A profile's name or file is what '--profile' of other commands takes. docs/profiler.md tells how it
+is measured.";
+
 /// Options of `foreseek profile`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "foreseek profile [OPTIONS] <DEVICE>\n       \
+                      foreseek profile --list [--format json]\n       \
+                      foreseek profile --show <NAME|FILE> [--format json]"
+)]
 pub(crate) struct Args {
     /// A block device or a large file, such as /dev/sdb. It is only read.
-    target: PathBuf,
+    #[arg(value_name = "DEVICE", required_unless_present = "other")]
+    target: Option<PathBuf>,
+
+    /// List the built-in profiles.
+    #[arg(long, group = "other", conflicts_with_all = MEASURING)]
+    list: bool,
+
+    /// Print a built-in profile as TOML, to be copied and edited; of a profile file its figures.
+    #[arg(long, value_name = "NAME|FILE", group = "other", conflicts_with_all = MEASURING)]
+    show: Option<String>,
 
     /// Write the profile into this file, as TOML, and the curves beside it, as SVG.
     #[arg(long, short, value_name = "FILE.toml")]
@@ -53,22 +84,32 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
+    if let Some(profile) = &args.show {
+        return list::show(profile, args.format);
+    }
+    match &args.target {
+        Some(target) => measure(&args, target),
+        None => list::list(args.format),
+    }
+}
+
+fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
     let svg = args.svg.clone().or_else(|| args.output.as_ref().map(|path| path.with_extension("svg")));
-    let name = name(&args)?;
+    let name = name(args, path)?;
     // What cannot be written is said before two minutes have gone by.
     let outputs: Vec<&PathBuf> = args.output.iter().chain(&svg).collect();
     outputs.iter().try_for_each(|path| check_output(path))?;
     ensure!(outputs.len() < 2 || outputs[0] != outputs[1], "--output and --svg are the same file");
-    let mut target = Target::open(&args.target)?;
-    profiler::check_size(&target).with_context(|| format!("cannot profile {}", args.target.display()))?;
+    let mut target = Target::open(path)?;
+    profiler::check_size(&target).with_context(|| format!("cannot profile {}", path.display()))?;
     if !args.force {
         target.check_idle()?;
     }
     let how = if args.quick { "quick" } else { "full" };
     let label = Label {
         name,
-        description: format!("{} of {}", args.target.display(), target.capacity()),
-        source: format!("measured by 'foreseek profile' ({how}) on {}", args.target.display()),
+        description: format!("{} of {}", path.display(), target.capacity()),
+        source: format!("measured by 'foreseek profile' ({how}) on {}", path.display()),
     };
     Target::hurry();
     let bar = progress(args.quiet);
@@ -84,8 +125,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     found.remarks.extend(target.others());
     found.remarks.extend(disagreement(&found, target.rotational()));
     let text = match args.format {
-        Format::Json => format!("{:#}\n", to_json(&found, &args.target)),
-        Format::Table => to_table(&found, &args.target),
+        Format::Json => format!("{:#}\n", to_json(&found, path)),
+        Format::Table => to_table(&found, path),
     };
     // What was measured is shown in any case: a file that cannot be written is said after it.
     super::print(&text).context("cannot write to standard output")?;
@@ -107,7 +148,7 @@ fn seed() -> u64 {
 }
 
 /// The profile's name: what was given, or made of the output's or the device's name.
-fn name(args: &Args) -> anyhow::Result<String> {
+fn name(args: &Args, target: &Path) -> anyhow::Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if let Some(name) = &args.name {
         ensure!(
@@ -117,7 +158,7 @@ fn name(args: &Args) -> anyhow::Result<String> {
         return Ok(name.clone());
     }
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let device = || stem(&args.target).map(|stem| format!("measured-{stem}"));
+    let device = || stem(target).map(|stem| format!("measured-{stem}"));
     let name = args.output.as_deref().and_then(stem).or_else(device).unwrap_or_default();
     let name: String = name.chars().map(|c| if plain(c) { c } else { '-' }).take(64).collect();
     Ok(if name.is_empty() { "measured".to_owned() } else { name })

@@ -47,7 +47,7 @@ fn a_measured_disk_is_a_profile_for_every_command() {
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("backward"));
     let figures = lab.run(
         Command::new(env!("CARGO_BIN_EXE_foreseek"))
-            .args(["devices", "own.toml", "--format", "json"])
+            .args(["profile", "--show", "own.toml", "--format", "json"])
             .current_dir(&lab.directory),
     );
     let figures: Value = serde_json::from_str(&figures.out).expect("JSON");

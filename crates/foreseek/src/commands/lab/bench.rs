@@ -1,7 +1,7 @@
-//! `foreseek bench`: measured comparisons.
+//! `foreseek lab bench`: measured comparisons.
 
-use super::progress::with_bar;
-use super::{Answer, Format, print};
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format, print};
 use clap::ValueHint;
 use foreseek_bench::{
     Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, Told, reader,
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) enum Command {
     /// Measure the mount against stock Linux, nbdkit and a plain pass-through, on an emulated disk.
     Mount(Box<MountArgs>),
-    /// Read, as told on standard input; run by `bench mount`.
+    /// Read, as told on standard input; run by `lab bench mount`.
     #[command(hide = true)]
     Reader,
 }
@@ -27,13 +27,13 @@ was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclu
 interval of the paired ratio has the bound in it, or there are fewer than five pairs.
 
 Examples:
-  foreseek bench mount                            the core over every policy, in under an hour
-  foreseek bench mount --cells full --data-size 24000M --pairs 10 --seconds 20 --time-scale 1
-  foreseek bench mount --cells two-rand-0@16,hot,cold --policies linux-128k,plain,mount-competitive
+  foreseek lab bench mount                            the core over every policy, in under an hour
+  foreseek lab bench mount --cells full --data-size 24000M --pairs 10 --seconds 20 --time-scale 1
+  foreseek lab bench mount --cells two-rand-0@16,hot,cold --policies linux-128k,plain,mount-competitive
 
 Exit status: 0 all claims hold, 1 they do not (or not all is certain), 2 it could not be measured.";
 
-/// Options of `foreseek bench mount`.
+/// Options of `foreseek lab bench mount`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MountArgs {
@@ -69,7 +69,7 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = TIME_SCALE, allow_negative_numbers = true)]
     time_scale: f64,
 
-    /// The disk: a built-in profile or a TOML file (see `foreseek devices`).
+    /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
     profile: String,
 
@@ -132,7 +132,10 @@ fn mount(args: MountArgs) -> anyhow::Result<Answer> {
     print(&text)?;
     let report = written?;
     if !quiet {
-        super::remark(&format!("the report, the charts and the raw runs are beside {}", report.display()));
+        crate::commands::remark(&format!(
+            "the report, the charts and the raw runs are beside {}",
+            report.display()
+        ));
     }
     Ok(if outcome.holds() { Answer::Done } else { Answer::No })
 }
@@ -140,14 +143,16 @@ fn mount(args: MountArgs) -> anyhow::Result<Answer> {
 /// Says what is to come. What will be missing is said in any case: it is not to be found out after an
 /// hour.
 fn say(ahead: &Ahead, options: &Options, quiet: bool) {
-    ahead.left_out.iter().for_each(|what| super::remark(what));
+    ahead.left_out.iter().for_each(|what| crate::commands::remark(what));
     if quiet {
         return;
     }
     let Ahead { runs, there, .. } = *ahead;
     let already = if there > 0 { format!("{there} runs are there already; ") } else { String::new() };
     let (seconds, minutes) = (options.seconds, (ahead.seconds / 60.0).ceil());
-    super::remark(&format!("{already}{runs} runs of {seconds} s and more, about {minutes} minutes"));
+    crate::commands::remark(&format!(
+        "{already}{runs} runs of {seconds} s and more, about {minutes} minutes"
+    ));
 }
 
 fn options(args: &MountArgs) -> anyhow::Result<Options> {

@@ -1,7 +1,7 @@
-//! `foreseek reproduce`: the papers' claims, run and judged; and what learning adds to them.
+//! `foreseek lab reproduce`: the papers' claims, run and judged; and what learning adds to them.
 
-use super::progress::with_bar;
-use super::{Answer, Format};
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format};
 use anyhow::Context;
 use foreseek_readahead::stream::Congestion;
 use foreseek_reproduce::{LearntOptions, LearntOutcome, Options, Outcome, Progress, learnt, reproduce};
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Options of `foreseek reproduce`.
+/// Options of `foreseek lab reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --learnt only the runs:
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if let (Some(Ok(page)), Format::Table) = (&report, args.format) {
         text.push_str(&format!("\nThe report: {}\n", page.display()));
     }
-    super::print(&text).context("writing the results to standard output")?;
+    crate::commands::print(&text).context("writing the results to standard output")?;
     report.transpose()?;
     Ok(if outcome.holding() == outcome.claims.len() { Answer::Done } else { Answer::No })
 }
@@ -106,7 +106,7 @@ fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         Format::Table => outcome.to_table(),
     };
-    super::print(&text).context("writing the results to standard output")?;
+    crate::commands::print(&text).context("writing the results to standard output")?;
     written.transpose()?;
     Ok(if outcome.holding() == outcome.aims.len() { Answer::Done } else { Answer::No })
 }

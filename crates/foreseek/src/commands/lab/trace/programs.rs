@@ -32,7 +32,9 @@ pub(in super::super) fn programs(folder: &Path) -> anyhow::Result<Vec<Trace>> {
     for file in files {
         match program(&file) {
             Ok(trace) => traces.push(trace),
-            Err(error) => super::super::complain(&error.context(format!("{} is left out", file.display()))),
+            Err(error) => {
+                crate::commands::complain(&error.context(format!("{} is left out", file.display())))
+            }
         }
     }
     Ok(traces)

@@ -1,4 +1,4 @@
-//! `foreseek device`: drives as extraction tools describe them, made device profiles and checked
+//! `foreseek lab device`: drives as extraction tools describe them, made device profiles and checked
 //! against what was measured of them.
 
 mod drive;
@@ -6,9 +6,9 @@ mod import;
 mod plot;
 mod validate;
 
-use super::Answer;
+use crate::commands::Answer;
 
-/// The verbs of `foreseek device`.
+/// The verbs of `foreseek lab device`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make a device profile of a drive's .model and .seek files.

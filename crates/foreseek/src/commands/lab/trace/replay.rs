@@ -1,4 +1,4 @@
-//! `foreseek trace replay`: one run a scheduler and policy, compared in one table.
+//! `foreseek lab trace replay`: one run a scheduler and policy, compared in one table.
 
 use super::{Answer, Format, Source, file};
 use anyhow::{Context, bail};
@@ -22,13 +22,13 @@ const LONGEST: Nanos = Nanos::from_secs(10 * 365 * 24 * 3600);
 /// Memory of the machine that replays through its page cache: the papers' (TR-840 section 5).
 const MEMORY: &str = "512M";
 
-/// Options of `foreseek trace replay`.
+/// Options of `foreseek lab trace replay`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
 
-    /// The device: a built-in profile ('foreseek devices' lists them) or a file.
+    /// The device: a built-in profile ('foreseek profile --list' shows them) or a file.
     #[arg(long, value_name = "NAME|FILE")]
     profile: String,
 
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         Format::Table => format!("{}\n", table(&summary, &rows)),
         Format::Json => serde_json::to_string_pretty(&rows)? + "\n",
     };
-    super::super::print(&text).context("writing to standard output")?;
+    crate::commands::print(&text).context("writing to standard output")?;
     Ok(Answer::Done)
 }
 

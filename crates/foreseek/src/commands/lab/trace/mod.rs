@@ -1,4 +1,4 @@
-//! `foreseek trace`: what a trace holds, and its replay on a modelled device.
+//! `foreseek lab trace`: what a trace holds, and its replay on a modelled device.
 
 mod file;
 mod info;
@@ -7,7 +7,7 @@ mod replay;
 
 pub(super) use programs::programs;
 
-use super::{Answer, Format};
+use crate::commands::{Answer, Format};
 
 /// Reads traces of SPC, MSR, blkparse, blktrace, fio, DiskSim and libCacheSim, plain or compressed by gzip.
 #[derive(Debug, clap::Subcommand)]

@@ -1,10 +1,10 @@
-//! `foreseek devices` as a user meets it.
+//! `foreseek profile --list` and `--show` as a user meets them. What is measured is tested with disks.
 
 use std::process::{Command, Output};
 
-fn devices(args: &[&str]) -> Output {
+fn profile(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    command.arg("devices").args(args).output().expect("the program runs")
+    command.arg("profile").args(args).output().expect("the program runs")
 }
 
 fn text(output: &Output) -> String {
@@ -16,7 +16,7 @@ fn text(output: &Output) -> String {
 #[test]
 fn the_papers_depths_come_out() {
     let json: serde_json::Value =
-        serde_json::from_str(&text(&devices(&["--format", "json"]))).expect("one JSON value");
+        serde_json::from_str(&text(&profile(&["--list", "--format", "json"]))).expect("one JSON value");
     let list = json.as_array().expect("a list");
     for (name, depth) in
         [("ibm-36g-51", 540.0), ("ibm-36g-37", 393.0), ("seagate-146g", 446.0), ("raid0-2x-seagate", 646.0)]
@@ -25,7 +25,7 @@ fn the_papers_depths_come_out() {
         let found = device["competitive_depth_kb"].as_f64().expect("a number");
         assert!((found - depth).abs() <= 1.0, "{name}: {found}");
     }
-    let table = text(&devices(&[]));
+    let table = text(&profile(&["--list"]));
     for device in list {
         let name = device["name"].as_str().expect("a name");
         let line = table.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
@@ -36,12 +36,12 @@ fn the_papers_depths_come_out() {
 
 #[test]
 fn a_printed_profile_can_be_edited_and_read_again() {
-    let printed = text(&devices(&["barracuda-500g"]));
-    let file = std::env::temp_dir().join(format!("foreseek-devices-{}.toml", std::process::id()));
+    let printed = text(&profile(&["--show", "barracuda-500g"]));
+    let file = std::env::temp_dir().join(format!("foreseek-profiles-{}.toml", std::process::id()));
     let path = file.to_str().expect("a path in UTF-8");
     let figures = |text: &str| {
         std::fs::write(&file, text).expect("a temporary file");
-        devices(&[path, "--format", "json"])
+        profile(&["--show", path, "--format", "json"])
     };
     let good = figures(&printed.replace("average_seek_ms = 8.5 ", "average_seek_ms = 8.0 "));
     let bad = figures(&printed.replace("average_seek_ms = 8.5 ", "average_seek_ms = nan "));
@@ -55,8 +55,19 @@ fn a_printed_profile_can_be_edited_and_read_again() {
 
 #[test]
 fn an_unknown_device_is_refused_with_the_known_ones() {
-    let output = devices(&["barracuda-5000g"]);
+    let output = profile(&["--show", "barracuda-5000g"]);
     assert_eq!(output.status.code(), Some(2));
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(complaint.contains("'barracuda-5000g'") && complaint.contains("barracuda-500g"), "{complaint}");
+}
+
+#[test]
+fn what_belongs_to_a_measurement_is_refused_without_one() {
+    for args in
+        [&["--list", "-o", "x.toml"][..], &["--show", "wd-500g", "/dev/null"], &["--list", "--quick"], &[]]
+    {
+        let output = profile(args);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("foreseek profile --list"), "{args:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! `foreseek device validate`: how near a drive's model is to the drive.
+//! `foreseek lab device validate`: how near a drive's model is to the drive.
 
 use super::drive::Source;
 use super::import::write_new;
@@ -24,7 +24,7 @@ const TIMED_LEAST: usize = 5;
 /// The shares of requests of which the table shows the times.
 const SHARES: [f64; 11] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99];
 
-/// Options of `foreseek device validate`.
+/// Options of `foreseek lab device validate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The drive's .model file; the .seek file that it names is looked for beside it.

@@ -1,4 +1,4 @@
-//! `foreseek device import`: a device profile of a drive's files.
+//! `foreseek lab device import`: a device profile of a drive's files.
 
 use super::drive::Source;
 use crate::commands::{Answer, remark, write_out};
@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Options of `foreseek device import`.
+/// Options of `foreseek lab device import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The drive's .model file; the .seek file that it names is looked for beside it.

@@ -1,24 +1,11 @@
-//! `foreseek devices`: device profiles and the figures that the papers reckon with.
+//! `foreseek profile --list` and `--show`: device profiles, and what follows from them for prefetching.
 
-use super::{Answer, Format};
+use crate::commands::{Answer, Format, print};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::Profile;
 use foreseek_storage::profile;
 use serde::Serialize;
-
-/// Options of `foreseek devices`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// A built-in profile: print it as TOML, to be copied and edited. A file: check it and show its
-    /// figures. With --format json the figures of either.
-    #[arg(value_name = "NAME|FILE")]
-    device: Option<String>,
-
-    /// How to report.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
 
 /// One device, as `--format json` shows it. KB and MB are of 1000, as in the papers.
 #[derive(Debug, Serialize)]
@@ -57,17 +44,25 @@ impl From<&Profile> for Device {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
-    let text = match (&args.device, args.format) {
-        (None, Format::Table) => builtin_table(),
-        (None, Format::Json) => json(&builtin().map(|profile| Device::from(&profile)).collect::<Vec<_>>())?,
-        (Some(device), Format::Table) => match Profile::builtin_text(device) {
-            Some(text) => text.to_owned(),
-            None => format!("{}\n", table([profile::load(device)?])),
-        },
-        (Some(device), Format::Json) => json(&Device::from(&profile::load(device)?))?,
-    };
-    super::print(&text).context("writing the device profiles to standard output")?;
+/// Lists the built-in profiles.
+pub(super) fn list(format: Format) -> anyhow::Result<Answer> {
+    answer(&match format {
+        Format::Table => builtin_table(),
+        Format::Json => json(&builtin().map(|profile| Device::from(&profile)).collect::<Vec<_>>())?,
+    })
+}
+
+/// Prints a built-in profile's text, or the figures of a profile file.
+pub(super) fn show(device: &str, format: Format) -> anyhow::Result<Answer> {
+    answer(&match (Profile::builtin_text(device), format) {
+        (Some(text), Format::Table) => text.to_owned(),
+        (None, Format::Table) => format!("{}\n", table([profile::load(device)?])),
+        (_, Format::Json) => json(&Device::from(&profile::load(device)?))?,
+    })
+}
+
+fn answer(text: &str) -> anyhow::Result<Answer> {
+    print(text).context("writing the device profiles to standard output")?;
     Ok(Answer::Done)
 }
 
@@ -81,8 +76,9 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
 
 fn builtin_table() -> String {
     format!(
-        "{}\n\nswitch = average seek + half a turn (remote: mean latency); depth = switch x rate, in KB of 1000.\n\
-         'foreseek devices NAME' prints a profile with the source of each number, to be copied and edited.\n",
+        "{}\n\nposition = average seek + half a rotation (network volumes: mean latency); depth = position x rate: how\n\
+         much to prefetch at a time, in KB of 1000.\n\
+         'foreseek profile --show NAME' prints a profile with the source of each number, to be copied and edited.\n",
         table(builtin())
     )
 }
@@ -94,7 +90,7 @@ fn table(profiles: impl IntoIterator<Item = Profile>) -> Table {
         "kind",
         "rpm",
         "seek ms",
-        "switch ms",
+        "position ms",
         "MB/s",
         "depth KB",
         "pages",

@@ -1,7 +1,7 @@
-//! `foreseek simulate`: runs an experiment in virtual time.
+//! `foreseek lab simulate`: runs an experiment in virtual time.
 
-use super::progress::with_bar;
-use super::{Answer, Format};
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_simulate::experiment::{Experiment, METRICS, Metric, Progress, Results, Summary, run};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// How much of an experiment file is read; the parser takes no more.
 const LENGTH_LIMIT: u64 = 1 << 21;
 
-/// Options of `foreseek simulate`.
+/// Options of `foreseek lab simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The experiment: a TOML file, as those in experiments/.
@@ -63,7 +63,7 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
         Format::Table => table(&results),
         Format::Json => serde_json::to_string_pretty(&results.to_json())? + "\n",
     };
-    super::print(&text).context("writing the results to standard output")?;
+    crate::commands::print(&text).context("writing the results to standard output")?;
     written.transpose()?;
     Ok(Answer::Done)
 }

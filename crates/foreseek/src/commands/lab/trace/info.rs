@@ -1,4 +1,4 @@
-//! `foreseek trace info`.
+//! `foreseek lab trace info`.
 
 use super::{Answer, Format, Source};
 use anyhow::Context;
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use foreseek_simulate::trace::{self, Place, PlaceSummary, Summary};
 use serde::Serialize;
 
-/// Options of `foreseek trace info`.
+/// Options of `foreseek lab trace info`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         Format::Table => text(&summary, &info),
         Format::Json => serde_json::to_string_pretty(&info)? + "\n",
     };
-    super::super::print(&text).context("writing to standard output")?;
+    crate::commands::print(&text).context("writing to standard output")?;
     Ok(Answer::Done)
 }
 

@@ -1,0 +1,53 @@
+//! `foreseek lab`: the commands of the laboratory. They show that Foreseek is right, and how fast it is;
+//! nobody needs them to use it.
+
+mod bench;
+mod device;
+mod reproduce;
+mod simulate;
+mod trace;
+
+use super::Answer;
+
+/// What is said after the list of commands.
+const AFTER_HELP: &str = "\
+The laboratory is how we know that Foreseek is right and how fast it is. The papers' claims, their
+machines and their disks run here in virtual time, with the same policies that a mount runs; 'bench'
+measures on the real kernel. None of it is needed to use Foreseek.
+
+Examples:
+  foreseek lab reproduce --quick                              check the papers' claims, roughly
+  foreseek lab simulate experiments/two-rand-0.toml           run one experiment in virtual time
+  foreseek lab trace replay FILE --profile barracuda-500g     replay a trace on a modelled disk
+  foreseek lab bench mount                                    measure a mount against stock Linux
+
+docs/reproduction.md, docs/simulator.md, docs/traces.md and docs/bench-mount.md say more.";
+
+/// The commands of the laboratory.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+pub(crate) enum Command {
+    /// Check every claim of the papers in virtual time, one by one.
+    Reproduce(reproduce::Args),
+    /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
+    Simulate(simulate::Args),
+    /// Read traces of real systems and replay them on a modelled device.
+    #[command(subcommand)]
+    Trace(trace::Command),
+    /// Make device profiles from DiskSim drive descriptions, and check them against measured traces.
+    #[command(subcommand)]
+    Device(device::Command),
+    /// Measure a mount against stock Linux and other prefetchers.
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
+    match command {
+        Command::Reproduce(args) => reproduce::run(args),
+        Command::Simulate(args) => simulate::run_command(args),
+        Command::Trace(command) => trace::run(command),
+        Command::Device(command) => device::run(command),
+        Command::Bench(command) => bench::run(command),
+    }
+}
