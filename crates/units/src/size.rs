@@ -14,6 +14,10 @@ pub struct ParseSizeError {
 
 impl fmt::Display for ParseSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let negative = self.given.trim_start().strip_prefix('-');
+        if negative.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+            return write!(f, "'{}' is negative: give a size such as 512M", self.given);
+        }
         write!(f, "'{}' is not a size: give a number and K, M, G, T or KiB, MiB, GiB, TiB", self.given)
     }
 }
@@ -101,6 +105,14 @@ mod tests {
         for text in ["", "G", "8X", "-1", "1.2.3K", "8 GB", "99999999999P", "0.3", "1e3"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_negative_size_is_said_to_be_one() {
+        for (text, negative) in [("-5M", true), (" -1", true), ("5M-1", false), ("--policy", false)] {
+            let error = text.parse::<Bytes>().expect_err(text).to_string();
+            assert_eq!(error.contains("negative"), negative, "{error}");
         }
     }
 
