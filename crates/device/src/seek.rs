@@ -44,10 +44,13 @@ pub(crate) struct ThreePoints {
 /// Why three times make no curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum NoCurve {
-    /// The coefficient of `sqrt(d - 1)` would be negative: the full stroke is too long.
-    RootNegative,
-    /// The coefficient of `d - 1` would be negative: the full stroke is too short.
-    LinearNegative,
+    /// The full stroke is too short or too long for the other two: a coefficient would be negative.
+    FullStroke {
+        /// The shortest that makes a curve with them.
+        least_ms: f64,
+        /// The longest that does.
+        most_ms: f64,
+    },
     /// There are fewer than three cylinders to move over.
     TooFewCylinders,
 }
@@ -75,7 +78,9 @@ impl SeekCurve {
         let n = f64::from(cylinders);
         let a = (-10.0 * min + 15.0 * avg - 5.0 * max) / (3.0 * n.sqrt());
         let b = (7.0 * min - 15.0 * avg + 8.0 * max) / (3.0 * n);
-        Self::lee_from_ms(a, b, min)
+        // Where b and a are zero.
+        let (least_ms, most_ms) = ((15.0 * avg - 7.0 * min) / 8.0, 3.0 * avg - 2.0 * min);
+        Self::lee_from_ms(a, b, min).ok_or(NoCurve::FullStroke { least_ms, most_ms })
     }
 
     /// Lee's shape with the average of random accesses met exactly.
@@ -92,17 +97,15 @@ impl SeekCurve {
         let mean = points.average_ms - points.shortest_ms * (1.0 - moments.at_zero);
         let a = (rise * moments.linear - mean * reach) / determinant;
         let b = (reach.sqrt() * mean - moments.root * rise) / determinant;
-        Self::lee_from_ms(a, b, points.shortest_ms)
+        // Where b and a are zero.
+        let least_ms = points.shortest_ms + reach.sqrt() * mean / moments.root;
+        let most_ms = points.shortest_ms + mean * reach / moments.linear;
+        Self::lee_from_ms(a, b, points.shortest_ms).ok_or(NoCurve::FullStroke { least_ms, most_ms })
     }
 
-    fn lee_from_ms(a: f64, b: f64, c: f64) -> Result<Self, NoCurve> {
-        if a < 0.0 {
-            return Err(NoCurve::RootNegative);
-        }
-        if b < 0.0 {
-            return Err(NoCurve::LinearNegative);
-        }
-        Ok(Self::Lee { a: a * 1e6, b: b * 1e6, c: c * 1e6 })
+    /// `None` where the curve would fall.
+    fn lee_from_ms(a: f64, b: f64, c: f64) -> Option<Self> {
+        (a >= 0.0 && b >= 0.0).then(|| Self::Lee { a: a * 1e6, b: b * 1e6, c: c * 1e6 })
     }
 
     /// The time for `distance` cylinders, which may lie between two where a curve is stretched.
@@ -176,9 +179,11 @@ mod tests {
     fn lees_curve_is_refused_where_a_coefficient_is_negative() {
         let curve =
             |longest_ms| SeekCurve::lee(ThreePoints { shortest_ms: 1.0, average_ms: 8.0, longest_ms }, 1000);
-        assert_eq!(curve(14.0), Err(NoCurve::LinearNegative));
-        assert!(curve(16.0).is_ok());
-        assert_eq!(curve(23.0), Err(NoCurve::RootNegative));
+        let refused = Err(NoCurve::FullStroke { least_ms: 113.0 / 8.0, most_ms: 22.0 });
+        for (longest_ms, good) in [(14.0, false), (14.13, true), (16.0, true), (21.99, true), (23.0, false)] {
+            let curve = curve(longest_ms);
+            assert!(if good { curve.is_ok() } else { curve == refused }, "{longest_ms}: {curve:?}");
+        }
         let points = ThreePoints { shortest_ms: 1.0, average_ms: 8.0, longest_ms: 16.0 };
         assert_eq!(SeekCurve::lee(points, 2), Err(NoCurve::TooFewCylinders));
     }

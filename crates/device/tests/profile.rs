@@ -208,11 +208,11 @@ fn bad_seek_curves_are_refused() {
     for (seek, expected) in [
         (
             "model = \"lee\"\ntrack_to_track_ms = 1.0\nfull_stroke_ms = 9.0",
-            "seek.full_stroke_ms: is too short for an average of 7.2 ms: the coefficient of d - 1",
+            "seek.full_stroke_ms: makes no curve with an average of 7.2 ms: must be from 12.63 to 19.6",
         ),
         (
             "model = \"lee\"\ntrack_to_track_ms = 1.0\nfull_stroke_ms = 25.0",
-            "seek.full_stroke_ms: is too long for an average of 7.2 ms: the coefficient of sqrt(d - 1)",
+            "seek.full_stroke_ms: makes no curve with an average of 7.2 ms: must be from 12.63 to 19.6",
         ),
         (
             "model = \"table\"\ndistance_cylinders = [1, 10]\ntime_ms = [1.0]",

@@ -203,15 +203,19 @@ impl SeekSpec {
             }),
         };
         let curve = curve.map_err(|why| match why {
-            NoCurve::RootNegative => keys.wrong(
-                "seek.full_stroke_ms",
-                format!("is too long for an average of {average_ms} ms: the coefficient of sqrt(d - 1) would be negative"),
-            ),
-            NoCurve::LinearNegative => keys.wrong(
-                "seek.full_stroke_ms",
-                format!("is too short for an average of {average_ms} ms: the coefficient of d - 1 would be negative"),
-            ),
-            NoCurve::TooFewCylinders => keys.wrong("seek.model", format!("needs three cylinders, the disk has {cylinders}")),
+            NoCurve::FullStroke { least_ms, most_ms } => {
+                // Rounded to values that will do.
+                let (least, most) = ((least_ms * 100.0).ceil() / 100.0, (most_ms * 100.0).floor() / 100.0);
+                keys.wrong(
+                    "seek.full_stroke_ms",
+                    format!(
+                        "makes no curve with an average of {average_ms} ms: must be from {least} to {most}"
+                    ),
+                )
+            }
+            NoCurve::TooFewCylinders => {
+                keys.wrong("seek.model", format!("needs three cylinders, the disk has {cylinders}"))
+            }
         })?;
         let longest = curve.time(f64::from(cylinders - 1)).as_millis_f64();
         if longest > LONGEST_MS {
