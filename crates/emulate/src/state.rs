@@ -11,7 +11,7 @@
 //! a crash at any point `list` sees the disk and `detach` knows what to free.
 
 use crate::Error;
-use foreseek_export::run::{ignore_missing, process_start, run_directory};
+use foreseek_export::run::{entries, ignore_missing, process_start, run_directory};
 use foreseek_export::{Context, ServerFolder};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -119,8 +119,7 @@ impl Place {
     /// Every disk's directory, in order of name.
     pub(crate) fn all() -> Result<Vec<Self>, Error> {
         let disks = disks_directory();
-        let entries = match fs::read_dir(&disks) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        let entries = match entries(&disks) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(Error::Missing {
                     what: format!("the right to see emulated disks, in {}", disks.display()),
@@ -129,10 +128,7 @@ impl Place {
             }
             entries => entries.context("list", &disks)?,
         };
-        let mut places = Vec::new();
-        for entry in entries {
-            places.push(Self::at(entry.context("list", &disks)?.path()));
-        }
+        let mut places: Vec<_> = entries.into_iter().map(Self::at).collect();
         places.sort_by(|a, b| a.directory().cmp(b.directory()));
         Ok(places)
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where everything is kept unless the environment variable `FORESEEK_RUN` names another place.
 const RUN: &str = "/run/foreseek";
@@ -11,6 +11,27 @@ const RUN: &str = "/run/foreseek";
 #[must_use]
 pub fn run_directory() -> PathBuf {
     std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
+}
+
+/// What is in a folder of the run directory; nothing where no server has made it yet.
+///
+/// # Errors
+/// It cannot be read. A run directory that the user names and that is not there is an error, too: it
+/// would look as if nothing ran.
+pub fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    entries_of(folder, std::env::var_os("FORESEEK_RUN").map(PathBuf::from).as_deref())
+}
+
+fn entries_of(folder: &Path, named: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match (fs::read_dir(folder), named) {
+        (Err(error), Some(named)) if missing(&error) && !named.exists() => Err(io::Error::other(format!(
+            "there is no {}, which FORESEEK_RUN names; unset it or name the folder in use",
+            named.display()
+        ))),
+        (Err(error), _) if missing(&error) => Ok(Vec::new()),
+        (entries, _) => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
 }
 
 /// Where servers keep what is to outlive them, and a restart of the machine, unless the environment
@@ -50,6 +71,21 @@ pub fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_directory_that_is_named_and_not_there_is_not_an_empty_one() {
+        let run = std::env::temp_dir().join(format!("foreseek-run-{}", std::process::id()));
+        let disks = run.join("disks");
+        assert!(entries_of(&disks, None).is_ok_and(|entries| entries.is_empty()));
+        let error = entries_of(&disks, Some(&run)).expect_err("it is not there").to_string();
+        assert!(error.contains("FORESEEK_RUN") && error.contains(&run.display().to_string()), "{error}");
+        fs::create_dir(&run).expect("made");
+        assert!(entries_of(&disks, Some(&run)).is_ok_and(|entries| entries.is_empty()));
+        fs::create_dir(&disks).expect("made");
+        fs::write(disks.join("a"), "").expect("written");
+        assert!(entries_of(&disks, Some(&run)).is_ok_and(|entries| entries == [disks.join("a")]));
+        fs::remove_dir_all(&run).expect("removed");
+    }
 
     #[test]
     fn this_process_is_alive_and_its_start_does_not_change() {

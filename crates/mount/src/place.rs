@@ -10,7 +10,7 @@
 
 use crate::Error;
 use crate::names;
-use foreseek_export::run::{process_start, run_directory};
+use foreseek_export::run::{entries, process_start, run_directory};
 use foreseek_export::{Context, ServerFolder};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -81,8 +81,7 @@ impl Place {
     /// Every mount's place, in order of mount point.
     pub(crate) fn all() -> Result<Vec<(Self, Record)>, Error> {
         let places = all_places();
-        let entries = match fs::read_dir(&places) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        let entries = match entries(&places) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(Error::Missing { what: "the right to see mounts", remedy: "run this as root" });
             }
@@ -90,7 +89,7 @@ impl Place {
         };
         let mut found = Vec::new();
         for entry in entries {
-            let place = Self::at(entry.context("list", &places)?.path());
+            let place = Self::at(entry);
             if let Some(record) = place.record()? {
                 found.push((place, record));
             }
