@@ -32,7 +32,7 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("linux-2.6.10", "Linux 2.6.10: two windows and an average of hits", Simulated, super::stock::linux_2_6_10),
     ("linux-2.6.18", "Linux 2.6.18: two windows, once a call", Simulated, super::stock::linux_2_6_18),
     ("on-demand", "today's Linux: on a miss and at a marker, up to 128 KiB", Everywhere, super::stock::on_demand),
-    ("aggressive", "a large constant depth with slow start", Everywhere, super::aggressive::build),
+    ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
     ("learnt", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
