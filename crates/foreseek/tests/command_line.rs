@@ -61,6 +61,7 @@ fn the_help_of_each_command_for_users_has_examples() {
         let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{help}"));
         let first = examples.lines().next().unwrap_or_default();
         assert!(first.starts_with(&format!("  foreseek {command}")), "{help}");
+        assert!(examples.lines().all(|line| line.chars().count() <= WIDTH), "{examples}");
     }
 }
 
@@ -105,7 +106,7 @@ fn an_unknown_command_is_refused_with_the_one_that_was_meant() {
         let output = foreseek(args);
         let [out, errors] = said(&output);
         assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{args:?}");
-        assert!(errors.contains(&format!("a similar subcommand exists: {meant}")), "{args:?}: {errors}");
+        assert!(errors.contains("similar subcommand") && errors.contains(meant), "{args:?}: {errors}");
     }
     let [_, errors] = said(&foreseek(&["xyzzy"]));
     assert!(errors.contains("unrecognized") && !errors.contains("similar"), "{errors}");

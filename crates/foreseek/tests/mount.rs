@@ -289,9 +289,37 @@ fn what_cannot_be_mounted_is_said_with_a_remedy() {
     assert!(refused(&["--unmount", point]).contains("no mount of ours"));
 }
 
+/// Refused before anything is mounted: without root, too.
+#[test]
+fn a_memory_that_cannot_be_is_refused_with_one_that_can() {
+    let machine = foreseek_storage::machine_memory().expect("/proc/meminfo");
+    for given in ["999T", &format!("{}", machine.get() + 1)] {
+        let said = refused(&["--memory", given, "/nowhere", "/nowhere"]);
+        assert!(said.contains(&format!("this machine has {machine}")), "{given}: {said}");
+    }
+    for args in [&["--memory", "-5M", "/nowhere", "/nowhere"][..], &["--memory=-5M", "/nowhere", "/nowhere"]]
+    {
+        let said = refused(args);
+        assert!(said.contains("--memory") && said.contains("'-5M' is negative"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_directory_that_is_not_there_is_not_one_without_mounts() {
+    for args in [&["mount", "--list"][..], &["disk", "list"], &["disk", "list", "--format", "json"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        let output = command.env("FORESEEK_RUN", "/proc/x").args(args).output().expect("the program runs");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.contains("there is no /proc/x, which FORESEEK_RUN names"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
 #[test]
 fn the_help_helps() {
     let help = done(&["--help"]);
+    assert!(help.contains("aggressive:  Up to 1 MiB at a time"), "{help}");
     for word in
         ["SOURCE", "MOUNTPOINT", "--memory", "--policy", "--status", "--unmount", "Examples", "docs/mount.md"]
     {

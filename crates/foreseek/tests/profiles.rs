@@ -71,3 +71,37 @@ fn what_belongs_to_a_measurement_is_refused_without_one() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("foreseek profile --list"), "{args:?}");
     }
 }
+
+#[test]
+fn a_file_that_is_too_small_to_be_measured_is_said_to_have_its_own_length() {
+    let mut small = tempfile::NamedTempFile::new_in("/var/tmp").expect("a file");
+    std::io::Write::write_all(&mut small, &[1; 1500]).expect("written");
+    let output = profile(&[small.path().to_str().expect("UTF-8")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("it holds 1.5 KiB, at least 256 MiB are needed"), "{said}");
+}
+
+#[test]
+fn a_seek_curve_that_cannot_be_is_refused_with_what_can() {
+    let text = text(&profile(&["--show", "barracuda-500g"]));
+    let line = text.lines().find(|line| line.starts_with("full_stroke_ms")).expect("a full stroke");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("short.toml");
+    let show = |full_stroke: &str| {
+        std::fs::write(&file, text.replace(line, &format!("full_stroke_ms = {full_stroke}")))
+            .expect("written");
+        profile(&["--show", file.to_str().expect("UTF-8")])
+    };
+    let refused = show("9.0");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    let (_, range) = said.split_once("full_stroke_ms: makes no curve").expect("refused with a range");
+    let (least, most) = range
+        .split_once("must be from ")
+        .and_then(|(_, range)| range.trim().split_once(" to "))
+        .expect("two values");
+    for good in [least, most] {
+        let output = show(good);
+        assert_eq!(output.status.code(), Some(0), "{good}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -35,7 +35,7 @@ pub use error::Error;
 pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
 pub use layout::{EXTENTS_LIMIT, Layout};
-pub use memory::{Available, Bound, available};
+pub use memory::{Available, Bound, available, machine_memory};
 pub use page_cache::{DISK_STRIDE, KernelPageCache, Notice, Options};
 pub use pressure::PressureWatch;
 pub use privilege::has_gained_rights;

@@ -64,12 +64,21 @@ fn available_within(root: &Path) -> Available {
         .unwrap_or(Available { bytes: FALLBACK, bound: Bound::Unknown })
 }
 
+/// All memory of the machine; `None` where that cannot be read.
+#[must_use]
+pub fn machine_memory() -> Option<Bytes> {
+    meminfo(&proc_file::read(Path::new("/proc/meminfo"))?, "MemTotal")
+}
+
+/// A line of /proc/meminfo.
+fn meminfo(text: &str, key: &str) -> Option<Bytes> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::kib)
+}
+
 /// `MemAvailable`; on kernels before 3.14, which do not have it, free memory and caches.
-fn machine_available(meminfo: &str) -> Option<Bytes> {
-    let kib = |key: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::kib)
-    };
+fn machine_available(text: &str) -> Option<Bytes> {
+    let kib = |key: &str| meminfo(text, key);
     kib("MemAvailable").or_else(|| {
         let free = kib("MemFree")?;
         Some(free + kib("Cached").unwrap_or_default() - kib("Shmem").unwrap_or_default())
@@ -270,6 +279,12 @@ mod tests {
     }
 
     const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_machine_has_more_than_is_available() {
+        let all = machine_memory().expect("/proc/meminfo");
+        assert!(all > available().bytes, "{all}");
+    }
 
     #[test]
     fn a_machine_without_limits_has_what_is_available() {

@@ -10,23 +10,23 @@ use std::path::PathBuf;
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek demo --out demo-out                      the comparison, with a page in demo-out/index.html
-  foreseek demo --simulate                          the same in virtual time; needs no root
-  foreseek demo --profile exos-18t --time-scale 1   on another disk, at its real speed
+  foreseek demo --out demo-out                      with demo-out/index.html
+  foreseek demo --simulate                          in virtual time: no root
+  foreseek demo --profile exos-18t --time-scale 1   another disk, in real time
 
-The real comparison needs root, /dev/fuse, loop devices and sqlite3; where something is missing it
-says what, and runs in virtual time.";
+The real comparison needs root, /dev/fuse, loop devices and sqlite3. Where one
+of them is missing it says so and runs in virtual time.";
 
 /// Options of `foreseek demo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Size of the database, at least.
-    #[arg(long, value_name = "SIZE", default_value_t = DATABASE_SIZE)]
+    #[arg(long, value_name = "SIZE", default_value_t = DATABASE_SIZE, allow_hyphen_values = true)]
     database_size: Bytes,
 
     /// Memory of the main run, page cache included; half of the database unless given.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
     /// The factor on the disk's time: 0.25 makes it four times as fast.

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 /// What is said after the list of verbs.
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek disk attach --profile barracuda-500g --size 8G     prints /dev/loopN and the disk's name
-  foreseek disk set disk0 --delays off                        load data at full speed; then on again
-  foreseek disk stats disk0                                   seeks, latencies, busy time
-  foreseek disk list                                          all disks, and where they are mounted
-  foreseek disk detach disk0                                  remove it; data in a --backing file stays
+  foreseek disk attach --profile barracuda-500g --size 8G   prints its device
+  foreseek disk set disk0 --delays off                      to load data quickly
+  foreseek disk stats disk0                                 seeks, latencies
+  foreseek disk list                                        all of them
+  foreseek disk detach disk0                                remove it
 
-'foreseek profile --list' shows which disks can be emulated. docs/emulated-disk.md says how exact it is.";
+'foreseek profile --list' shows which disks can be emulated, and
+docs/emulated-disk.md how exactly.";
 
 /// The verbs of `foreseek disk`.
 #[derive(Debug, clap::Subcommand)]
@@ -68,7 +69,7 @@ pub(crate) struct Attach {
     #[arg(long, value_name = "NAME|FILE")]
     profile: String,
     /// The disk's size, such as 8G; may be left out where the backing file exists.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     size: Option<Bytes>,
     /// Keep the data in this file, which is made if it does not exist.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sparse", "dir"])]

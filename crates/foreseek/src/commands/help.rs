@@ -17,7 +17,7 @@ const AFTER: &str = "\
 Examples:
   foreseek mount /data /mnt/data           read /data faster, through /mnt/data
   foreseek profile /dev/sdb -o sdb.toml    measure what seeks on a disk cost
-  foreseek demo --out demo-out             see what prefetching does for a database
+  foreseek demo --out demo-out             see what it does for a database
 
 'foreseek COMMAND --help' explains a command.
 Exit status: 0 done, 1 the answer is no, 2 it could not be done.";

@@ -17,10 +17,10 @@ use std::time::Duration;
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek mount /data /mnt/data                  show /data, prefetched, on /mnt/data
-  foreseek mount /data /data                      put it in front of the directory itself
-  foreseek mount --status /mnt/data               streams, depth, learnt cost, hit rates
-  foreseek mount --unmount /mnt/data              take it away; 'umount /mnt/data' does as well
+  foreseek mount /data /mnt/data        read /data through /mnt/data, prefetched
+  foreseek mount /data /data            in place, so that paths stay as they are
+  foreseek mount --status /mnt/data     what it does: streams, hit rates, costs
+  foreseek mount --unmount /mnt/data    end it, as 'umount /mnt/data' does
 
 What programs can rely on is in docs/mount.md.";
 
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(value_name = "MOUNTPOINT", required_unless_present = "other")]
     mount_point: Option<PathBuf>,
     /// Memory for prefetched data, such as 512M or 2G.
-    #[arg(long, default_value_t = DEFAULT_MEMORY)]
+    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_MEMORY, allow_hyphen_values = true)]
     memory: Bytes,
     /// Who decides what is prefetched.
     #[arg(long, value_parser = policies(), default_value_t)]
@@ -123,6 +123,13 @@ fn rho(text: &str) -> Result<f64, String> {
 fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {
     let least = MEMORY_LEAST.bytes();
     anyhow::ensure!(args.memory >= least, "--memory {}: give {least} or more", args.memory);
+    if let Some(machine) = foreseek_storage::machine_memory() {
+        anyhow::ensure!(
+            args.memory <= machine,
+            "--memory {}: this machine has {machine} in all; give less",
+            args.memory
+        );
+    }
     anyhow::ensure!(
         args.rho.is_none() || args.policy == Policy::LEARNT,
         "--rho is the bound of the policy learnt, the others have none: leave out --rho or --policy"

@@ -25,13 +25,13 @@ const MEASURING: [&str; 6] = ["target", "output", "svg", "name", "quick", "force
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek profile /dev/sdb -o sdb.toml      measure in two minutes; curves in sdb.svg
-  foreseek profile --quick /dev/sdb          a first look, in 15 seconds
-  foreseek profile --list                    the built-in profiles, with their figures
-  foreseek profile --show sdb.toml           the figures of a profile
+  foreseek profile /dev/sdb -o sdb.toml    in two minutes; the curves in sdb.svg
+  foreseek profile --quick /dev/sdb        a first look, in 15 seconds
+  foreseek profile --list                  the built-in profiles
+  foreseek profile --show sdb.toml         the figures of a profile
 
-A profile's name or file is what '--profile' of other commands takes. docs/profiler.md tells how it
-is measured.";
+Other commands take a profile's name or file as --profile. docs/profiler.md
+tells how it is measured.";
 
 /// Options of `foreseek profile`.
 #[derive(Debug, clap::Args)]
@@ -101,7 +101,7 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
     outputs.iter().try_for_each(|path| check_output(path))?;
     ensure!(outputs.len() < 2 || outputs[0] != outputs[1], "--output and --svg are the same file");
     let mut target = Target::open(path)?;
-    profiler::check_size(&target).with_context(|| format!("cannot profile {}", path.display()))?;
+    target.check_size().with_context(|| format!("cannot profile {}", path.display()))?;
     if !args.force {
         target.check_idle()?;
     }

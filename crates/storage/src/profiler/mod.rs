@@ -79,12 +79,8 @@ const OUTLIER: u64 = 4;
 /// standard deviations of the mean of the fewest reads.
 const SURPRISE: f64 = 0.2;
 
-/// Refuses what is too small to be measured, which can be said before it is watched.
-///
-/// # Errors
-/// It is.
-pub fn check_size(probe: &dyn Probe) -> Result<(), Error> {
-    let capacity = probe.capacity();
+/// Refuses what is too small to be measured.
+fn large_enough(capacity: Bytes) -> Result<(), Error> {
     if capacity < CAPACITY_LEAST {
         return Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST });
     }
@@ -102,7 +98,7 @@ pub fn profile(
     seed: u64,
     progress: Progress<'_>,
 ) -> Result<Findings, Error> {
-    check_size(probe)?;
+    large_enough(probe.capacity())?;
     let mut session = Session::new(probe, plan, seed, progress);
     let mut still_ones = 0;
     for _ in 0..TURN_TRIALS {

@@ -41,7 +41,8 @@ const ALIGNMENT: usize = PAGE_SIZE as usize;
 pub struct Target {
     path: PathBuf,
     file: File,
-    capacity: Bytes,
+    /// Its length, which of a file need not be of whole pages.
+    length: Bytes,
     block: Bytes,
     /// The disk below; of a file that of its file system.
     disk: DeviceNumber,
@@ -67,13 +68,13 @@ impl Target {
             return Err(refuse(format!("it is {what}; give a block device or a large regular file")));
         }
         let file = open(path, refuse)?;
-        let capacity = Bytes(rustix::fs::seek(&file, SeekFrom::End(0)).map_err(failed)?);
+        let length = Bytes(rustix::fs::seek(&file, SeekFrom::End(0)).map_err(failed)?);
         let device = if kind == FileType::BlockDevice { stat.st_rdev } else { stat.st_dev };
         let backing = Backing::of(DeviceNumber::from_raw(device));
         let block = if kind == FileType::BlockDevice {
             Bytes(u64::from(rustix::fs::ioctl_blksszget(&file).map_err(failed)?))
         } else {
-            check_holes(&file, capacity).map_err(refuse)?;
+            check_holes(&file, length).map_err(refuse)?;
             Bytes(PAGE_SIZE)
         };
         if block.is_zero() || !PAGE_SIZE.is_multiple_of(block.get()) {
@@ -82,7 +83,7 @@ impl Target {
         Ok(Self {
             path: path.to_owned(),
             file,
-            capacity: capacity.pages_floor().bytes(),
+            length,
             block,
             disk: backing.disk,
             rotational: backing.rotational,
@@ -91,6 +92,14 @@ impl Target {
             read: Bytes::ZERO,
             buffer: Buffer::default(),
         })
+    }
+
+    /// Complains about what is too small for a measurement.
+    ///
+    /// # Errors
+    /// [`Error::TooSmallToProfile`]
+    pub fn check_size(&self) -> Result<(), Error> {
+        super::large_enough(self.length)
     }
 
     /// Watches for half a second whether anybody else uses the device. Also begins to count anew
@@ -170,7 +179,7 @@ impl Target {
 
 impl Probe for Target {
     fn capacity(&self) -> Bytes {
-        self.capacity
+        self.length.pages_floor().bytes()
     }
 
     fn block(&self) -> Bytes {

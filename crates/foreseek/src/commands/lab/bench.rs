@@ -74,15 +74,15 @@ pub(crate) struct MountArgs {
     profile: String,
 
     /// Length of all files, of 4 MiB each; the papers had 24000M.
-    #[arg(long, value_name = "SIZE", default_value_t = DATA_SIZE)]
+    #[arg(long, value_name = "SIZE", default_value_t = DATA_SIZE, allow_hyphen_values = true)]
     data_size: Bytes,
 
     /// All of the memory: readers, servers and page cache.
-    #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory, allow_hyphen_values = true)]
     memory: Bytes,
 
     /// What of it a server gets where there is one; the readers get the rest.
-    #[arg(long, value_name = "SIZE", default_value_t = Options::default().server_memory)]
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().server_memory, allow_hyphen_values = true)]
     server_memory: Bytes,
 
     /// Where the emulated disk keeps its data (as much as --data-size) [default: /var/tmp].

@@ -11,17 +11,19 @@ use super::Answer;
 
 /// What is said after the list of commands.
 const AFTER_HELP: &str = "\
-The laboratory is how we know that Foreseek is right and how fast it is. The papers' claims, their
-machines and their disks run here in virtual time, with the same policies that a mount runs; 'bench'
-measures on the real kernel. None of it is needed to use Foreseek.
+The laboratory is how we know that Foreseek is right and how fast it is. It runs
+the papers' machines, loads and disks in virtual time, with the policies that a
+mount has; 'bench' measures on the real kernel.
+None of it is needed to use Foreseek.
 
 Examples:
-  foreseek lab reproduce --quick                              check the papers' claims, roughly
-  foreseek lab simulate experiments/two-rand-0.toml           run one experiment in virtual time
-  foreseek lab trace replay FILE --profile barracuda-500g     replay a trace on a modelled disk
-  foreseek lab bench mount                                    measure a mount against stock Linux
+  foreseek lab reproduce --quick                            check the papers
+  foreseek lab simulate experiments/two-rand-0.toml         run an experiment
+  foreseek lab trace replay FILE --profile barracuda-500g   replay a trace
+  foreseek lab bench mount                                  compare with Linux
 
-docs/reproduction.md, docs/simulator.md, docs/traces.md and docs/bench-mount.md say more.";
+docs/reproduction.md, docs/simulator.md, docs/traces.md and docs/bench-mount.md
+say more.";
 
 /// The commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]

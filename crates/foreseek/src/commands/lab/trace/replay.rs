@@ -52,7 +52,7 @@ pub(crate) struct Args {
     policy: Vec<String>,
 
     /// Memory of the machine, for --through cache. Without this: 512M.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
     /// Wrap addresses beyond the end of the device around it; for --through block.
