@@ -105,7 +105,7 @@ impl SeekCurve {
 
     /// `None` where the curve would fall.
     fn lee_from_ms(a: f64, b: f64, c: f64) -> Option<Self> {
-        (a >= 0.0 && b >= 0.0).then(|| Self::Lee { a: a * 1e6, b: b * 1e6, c: c * 1e6 })
+        (a >= 0.0 && b >= 0.0).then_some(Self::Lee { a: a * 1e6, b: b * 1e6, c: c * 1e6 })
     }
 
     /// The time for `distance` cylinders, which may lie between two where a curve is stretched.
