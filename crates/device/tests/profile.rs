@@ -54,9 +54,21 @@ fn a_complaint_names_file_key_and_reason() {
             "model = \"linear\" ",
             "seek.model: is 'linear', must be 'calibrated', 'lee'",
         ),
-        ("full_stroke_ms = 17.0 ", "full_stroke_ms = 9.0 ", "seek.full_stroke_ms: is too short"),
-        ("full_stroke_ms = 17.0 ", "full_stroke_ms = 40.0 ", "seek.full_stroke_ms: is too long"),
-        ("full_stroke_ms = 17.0 ", "full_stroke_ms = 0.0 ", "seek.full_stroke_ms: is too short"),
+        (
+            "full_stroke_ms = 17.0 ",
+            "full_stroke_ms = 9.0 ",
+            "seek.full_stroke_ms: makes no curve with an average of 8.5 ms: must be from 15.44 to 24.47",
+        ),
+        (
+            "full_stroke_ms = 17.0 ",
+            "full_stroke_ms = 40.0 ",
+            "seek.full_stroke_ms: makes no curve with an average of 8.5 ms: must be from 15.44 to 24.47",
+        ),
+        (
+            "full_stroke_ms = 17.0 ",
+            "full_stroke_ms = 0.0 ",
+            "seek.full_stroke_ms: makes no curve with an average of 8.5 ms: must be from 15.44 to 24.47",
+        ),
         (
             "capacity_bytes = 500_107_862_016 ",
             "capacity_bytes = 500_107_862_017 ",
@@ -127,7 +139,7 @@ fn the_other_kinds_complain_alike() {
             "raid5-5x-15k",
             "full_stroke_ms = 7.4 ",
             "full_stroke_ms = 3.0 ",
-            "disk.seek.full_stroke_ms: is too short",
+            "disk.seek.full_stroke_ms: makes no curve",
         ),
         ("raid5-5x-15k", "heads = 4 ", "heads = 4\nmembers = 4 ", "disk.members: is not a key here"),
         (
