@@ -1,7 +1,7 @@
 //! What has come out.
 
 use crate::{Claim, Measured, Verdict};
-use foreseek_readahead::stream::Congestion;
+use foreseek_kernels::Congestion;
 use serde_json::{Value, json};
 use std::fmt::Write;
 

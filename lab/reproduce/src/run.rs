@@ -6,7 +6,7 @@ use crate::outcome::{Judged, Outcome};
 use crate::pick::Runs;
 use crate::rows::{self, Context, Row};
 use crate::{Error, Verdict, charts};
-use foreseek_readahead::stream::Congestion;
+use foreseek_kernels::Congestion;
 use foreseek_simulate::experiment::{self, Experiment};
 use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload;

@@ -12,7 +12,7 @@
 //! last columns compare the cost of an access with that at 64, and that with log n.
 
 use foreseek_device::Profile;
-use foreseek_readahead::stream::Congestion;
+use foreseek_kernels::Congestion;
 use foreseek_simulate::experiment::{Experiment, Metric, Policy, SetUp, run};
 use foreseek_simulate::machine::Memory;
 use foreseek_units::{Bytes, Nanos};

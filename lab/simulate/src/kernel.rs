@@ -97,7 +97,7 @@ impl VirtualKernel {
             now: Instant::ZERO,
             lists: PageLists::new(),
             files: HashMap::new(),
-            read_ahead: stream::stock(Generation::OnDemand, &settings),
+            read_ahead: stream::stock(Generation::ON_DEMAND, &settings),
             aheads: Vec::new(),
             outstanding: HashMap::new(),
             waiting: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! Experiments: from TOML to results.
 
 use foreseek_device::Profile;
-use foreseek_readahead::stream::Congestion;
+use foreseek_kernels::Congestion;
 use foreseek_simulate::experiment::{Experiment, Metric, Policy, Results, SetUp, run};
 use foreseek_units::Nanos;
 
@@ -126,11 +126,11 @@ fn a_file_overrides_its_set_up_key_by_key() {
     assert_eq!(experiment.machine.processors, 1);
     assert_eq!(experiment.machine.costs.copy, Nanos(2500));
     assert_eq!(experiment.block.largest.get(), 512);
-    assert_eq!(experiment.prefetch.aggressive.get(), 99);
+    assert_eq!(experiment.prefetch.stream.aggressive.get(), 99);
     assert_eq!(experiment.duration, Nanos::from_millis(1500));
     // What the file does not name is the set-up's.
     assert_eq!(experiment.block.requests, SetUp::EuroSys.block().requests);
-    assert_eq!(experiment.prefetch.generation, SetUp::EuroSys.prefetch().generation);
+    assert_eq!(experiment.prefetch.stream.generation, SetUp::EuroSys.prefetch().stream.generation);
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn experiment(workload: &str, concurrency: &[u32], policies: &[&str]) -> Vec<Poi
     experiment.policies = policies.iter().map(|policy| Policy::from(*policy)).collect();
     experiment.concurrency = concurrency.to_vec();
     experiment.scheduler = "mq-deadline".to_owned();
-    experiment.prefetch.generation = Generation::OnDemand;
+    experiment.prefetch.stream.generation = Generation::ON_DEMAND;
     experiment.block.largest = Sectors(2560);
     experiment.block.in_device = 32;
     experiment.seeds.truncate(1);

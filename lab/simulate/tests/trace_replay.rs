@@ -1,7 +1,6 @@
 //! Replay against a device that takes a millisecond for everything, where the outcome is known.
 
 use foreseek_device::{Build, Counters, Device, Finished, Full, Io, Outcome, Profile};
-use foreseek_readahead::stream;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::experiment::SetUp;
 use foreseek_simulate::machine::{Machine, Parts, Period, reclaim};
@@ -152,7 +151,7 @@ fn through_the_page_cache_what_was_read_is_a_hit() {
     let machine = Machine::new(Parts {
         settings: set_up.machine(),
         block: BlockLayer::new(set_up.block(), scheduler, device),
-        prefetcher: stream::by_name("none", &set_up.prefetch(), &costs).expect("there is one"),
+        prefetcher: foreseek_kernels::by_name("none", &set_up.prefetch(), &costs).expect("there is one"),
         reclaim: Box::new(reclaim::Linux26::new()),
         extents: Accesses::extents(&summary, &addresses),
         workload: Box::new(workload),

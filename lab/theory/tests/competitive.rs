@@ -1,7 +1,7 @@
 //! The theory of competitive prefetching against random streams, random rules, and our own policies.
 
+use foreseek_kernels::{Settings, by_name, generation, names};
 use foreseek_readahead::depth::Depths;
-use foreseek_readahead::stream::{Generation, Settings, by_name, names};
 use foreseek_theory::adversary::{self, against, against_policy, fetches_needed};
 use foreseek_theory::{Model, seek_law};
 use foreseek_units::DeviceCosts;
@@ -114,7 +114,9 @@ proptest! {
     #[test]
     fn our_own_policies_are_no_better(switch in 1_000_000..50_000_000u64, rate in 20.0..300.0f64, window in 1..2000u64) {
         let model = Model { switch: Nanos(switch), rate: Rate::mb_per_second(rate) };
-        let settings = Settings { window: Pages(window), aggressive: Pages(window), ..Settings::default() };
+        let mut settings = Settings::default();
+        settings.stream.window = Pages(window);
+        settings.stream.aggressive = Pages(window);
         for name in online() {
             prop_assert!(ending(name, &settings, &model).ratio >= 1.99, "{name}");
         }
@@ -173,17 +175,21 @@ fn golden_slow_start_of_the_393_kb_drive() {
 #[test]
 fn golden_what_each_policy_can_be_made_to_pay() {
     let model = ibm();
-    let on = |generation| Settings { generation, ..Settings::default() };
-    let demand = ending("competitive-without-slow-start", &on(Generation::Demand), &model);
+    let on = |name| {
+        let mut settings = Settings::default();
+        settings.stream.generation = generation(name).expect("known");
+        settings
+    };
+    let demand = ending("competitive-without-slow-start", &on("demand"), &model);
     assert!(demand.ratio <= model.bound(95.0 * 4096.0) + 1e-4 && demand.ratio > 1.99, "{demand:?}");
-    let slow = ending("competitive", &on(Generation::Demand), &model);
+    let slow = ending("competitive", &on("demand"), &model);
     assert!(slow.ratio < 5.0 && slow.ratio > 2.8, "{slow:?}");
     // 2.6.3 has a window ahead from the second page on: two depths and two switches for two pages.
-    let eager = ending("competitive-without-slow-start", &on(Generation::Linux2_6_3), &model);
+    let eager = ending("competitive-without-slow-start", &on("linux-2.6.3"), &model);
     assert_eq!((eager.fetches, eager.length), (2, Bytes(4097)));
     assert!(eager.ratio > 3.9 && eager.ratio < 4.0, "{eager:?}");
     // Stock Linux for a long stream: a switch for each 32 pages.
-    let linux = ending("linux-2.6.3", &on(Generation::Linux2_6_3), &model);
+    let linux = ending("linux-2.6.3", &on("linux-2.6.3"), &model);
     assert!(linux.ratio > 3.5 && linux.ratio < 4.0, "{linux:?}");
 }
 

@@ -18,7 +18,6 @@ impl Header for Settings {
             window,
             aggressive,
             slow_start,
-            congestion,
             averaging,
             switch_weight,
             page_measure,
@@ -38,7 +37,7 @@ impl Header for Settings {
             line,
             "serving policy={policy} memory={} machine={} history={} fetch={} in_flight={in_flight} \
              overlapping={overlapping} generation={} window={} aggressive={} slow_start={} \
-             congestion={congestion} averaging={averaging} switch_weight={switch_weight} \
+             averaging={averaging} switch_weight={switch_weight} \
              page_measure={page_measure} rho={rho} unseen_hits={unseen_hits}",
             memory.0,
             machine.0,
@@ -66,7 +65,6 @@ impl Header for Settings {
             window: pages(fields.value("window")?)?,
             aggressive: pages(fields.value("aggressive")?)?,
             slow_start: pages(fields.value("slow_start")?)?,
-            congestion: named(fields.value("congestion")?)?,
             averaging: named(fields.value("averaging")?)?,
             switch_weight: number(fields.value("switch_weight")?)?,
             page_measure: named(fields.value("page_measure")?)?,

@@ -55,7 +55,7 @@ impl Default for Settings {
         Self {
             policy: "competitive".to_owned(),
             stream: stream::Settings {
-                generation: stream::Generation::Behind,
+                generation: stream::Generation::BEHIND,
                 unseen_hits: true,
                 ..stream::Settings::default()
             },

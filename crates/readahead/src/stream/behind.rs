@@ -194,7 +194,7 @@ mod tests {
 
     /// A competitive depth of 95 pages.
     fn world() -> World {
-        let settings = Settings { generation: Generation::Behind, ..Settings::default() };
+        let settings = Settings { generation: Generation::BEHIND, ..Settings::default() };
         World::new("competitive", &settings, 5000)
     }
 

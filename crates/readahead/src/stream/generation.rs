@@ -1,35 +1,101 @@
-//! A window machine of a generation with a depth rule put into it.
+//! The window machines that a depth rule can be put into, by name.
 
 use super::behind::Behind;
 use super::demand::Demand;
-use super::linux_2_6_3::Linux2_6_3;
-use super::linux_2_6_10::Linux2_6_10;
-use super::linux_2_6_18::Linux2_6_18;
 use super::machine::Streams;
 use super::on_demand::OnDemand;
-use super::two_windows::TwoWindows;
-use super::{Generation, Prefetcher, Ramp, Settings};
+use super::{Prefetcher, Ramp, Settings};
 use crate::depth::Depth;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 
-/// The generation's machine with this depth and way of growing: what every policy is made of.
-#[must_use]
-pub fn window_machine(
-    generation: Generation,
-    depth: Box<dyn Depth>,
-    ramp: Ramp,
-    settings: &Settings,
-) -> Box<dyn Prefetcher> {
-    let (around, congestion) = (settings.window, settings.congestion);
-    match generation {
-        Generation::Linux2_6_3 => {
-            Box::new(Streams::new(TwoWindows { rules: Linux2_6_3, depth, ramp, around, congestion }))
+/// A window machine without its depth rule: when to read and where. The papers' kernels are such, too.
+pub trait Windows: Sync {
+    /// Its name, as settings have it.
+    fn name(&self) -> &'static str;
+
+    /// The machine with this depth and way of growing.
+    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher>;
+}
+
+/// Whose window machine a depth rule is put into; told apart by name.
+#[derive(Clone, Copy)]
+pub struct Generation(&'static dyn Windows);
+
+impl Generation {
+    /// Today's Linux, with a marker page.
+    pub const ON_DEMAND: Self = Self(&Own::OnDemand);
+    /// Only when a page is missing: the model of the papers' analysis.
+    pub const DEMAND: Self = Self(&Own::Demand);
+    /// Behind another cache: told of its misses only (a FUSE server).
+    pub const BEHIND: Self = Self(&Own::Behind);
+    /// Those of this crate.
+    pub const ALL: [Self; 3] = [Self::ON_DEMAND, Self::DEMAND, Self::BEHIND];
+
+    /// One of another crate.
+    #[must_use]
+    pub const fn of(windows: &'static dyn Windows) -> Self {
+        Self(windows)
+    }
+
+    /// Its name, as settings have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Its machine with this depth and way of growing: what every policy is made of.
+    #[must_use]
+    pub fn with(self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher> {
+        self.0.with(depth, ramp, settings)
+    }
+}
+
+impl PartialEq for Generation {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Generation {}
+
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Generation {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let found = Self::ALL.into_iter().find(|generation| generation.name() == name);
+        found.ok_or_else(|| D::Error::custom(format!("there are no windows called '{name}'")))
+    }
+}
+
+/// The window machines of this crate.
+enum Own {
+    OnDemand,
+    Demand,
+    Behind,
+}
+
+impl Windows for Own {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::OnDemand => "on-demand",
+            Self::Demand => "demand",
+            Self::Behind => "behind",
         }
-        Generation::Linux2_6_10 => {
-            Box::new(Streams::new(TwoWindows { rules: Linux2_6_10, depth, ramp, around, congestion }))
+    }
+
+    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher> {
+        let around = settings.window;
+        match self {
+            Self::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),
+            Self::Behind => Box::new(Streams::new(Behind { depth, ramp })),
+            Self::Demand => Box::new(Streams::new(Demand { depth, ramp })),
         }
-        Generation::Linux2_6_18 => Box::new(Streams::new(Linux2_6_18 { depth, ramp, around })),
-        Generation::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),
-        Generation::Behind => Box::new(Streams::new(Behind { depth, ramp })),
-        Generation::Demand => Box::new(Streams::new(Demand { depth, ramp })),
     }
 }

@@ -14,7 +14,7 @@ use foreseek_seam::StreamId;
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Decides what is read ahead of one stream.
-pub(super) trait Machine: Send {
+pub trait Machine: Send {
     /// What it keeps of a stream.
     type Stream: Send;
 
@@ -53,13 +53,15 @@ struct Open<S> {
 }
 
 /// All streams of a machine.
-pub(super) struct Streams<M: Machine> {
+pub struct Streams<M: Machine> {
     machine: M,
     open: Slab<Open<M::Stream>>,
 }
 
 impl<M: Machine> Streams<M> {
-    pub(super) fn new(machine: M) -> Self {
+    /// No stream is open.
+    #[must_use]
+    pub fn new(machine: M) -> Self {
         Self { machine, open: Slab::new() }
     }
 }
@@ -117,9 +119,11 @@ impl<M: Machine> Prefetcher for Streams<M> {
 }
 
 /// The answer to one touch as it is made, with all that a machine may ask.
-pub(super) struct Answer<'a> {
-    pub(super) touch: Touch,
-    pub(super) view: &'a dyn View,
+pub struct Answer<'a> {
+    /// What was touched.
+    pub touch: Touch,
+    /// What may be looked at.
+    pub view: &'a dyn View,
     out: &'a mut Vec<Ahead>,
     end: PageIndex,
     first: PageIndex,
@@ -129,22 +133,22 @@ pub(super) struct Answer<'a> {
 
 impl Answer<'_> {
     /// The touched page.
-    pub(super) fn page(&self) -> PageIndex {
+    pub fn page(&self) -> PageIndex {
         self.touch.page
     }
 
     /// Whether the touched page is missing and is not among what was answered so far.
-    pub(super) fn missing(&self) -> bool {
+    pub fn missing(&self) -> bool {
         matches!(self.touch.found, Found::Miss | Found::Thrashed) && !self.demanded
     }
 
     /// The page after the object's last.
-    pub(super) fn end(&self) -> PageIndex {
+    pub fn end(&self) -> PageIndex {
         self.end
     }
 
     /// What a depth rule gives for a fetch that begins at `page`, within the bound of memory.
-    pub(super) fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
+    pub fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
         let asked = Asked {
             page,
             place: self.view.place(page),
@@ -158,7 +162,7 @@ impl Answer<'_> {
 
     /// Reads a window, as far as it lies within the object. Answers whether anything of it is to be
     /// read: false where all of it is in memory or on its way, or past the end.
-    pub(super) fn read(&mut self, window: PageSpan, marker: Option<PageIndex>) -> bool {
+    pub fn read(&mut self, window: PageSpan, marker: Option<PageIndex>) -> bool {
         let range = Span::new(window.start, window.end.min(self.end));
         let demand = self.missing() && range.contains(self.touch.page);
         if range.is_empty() || !(demand || range.iter().any(|page| !self.here(page))) {

@@ -3,7 +3,7 @@
 //!
 //! Each stream counts faults that find their page and faults that do not. Where the misses outrun
 //! the hits by [`LOTS_OF_MISSES`], reading around has not paid, and a fault reads its page alone. The
-//! generations differ in what they read: 2.6.3 an aligned block of [`AROUND_2_6_3`] pages, 2.6.10 and
+//! generations differ in what they read: 2.6.3 an aligned block of 16 pages, 2.6.10 and
 //! 2.6.18 a window with the page in its middle, as long as the stream's depth; 6.x the same with a
 //! marker at three quarters, where a later fault reads on.
 //!
@@ -15,19 +15,16 @@ use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 /// By how many the misses may outrun the hits (`MMAP_LOTSAMISS` of all these kernels).
 const LOTS_OF_MISSES: u32 = 100;
 
-/// What Linux 2.6.3 reads around a fault (`MMAP_READAROUND`).
-pub(super) const AROUND_2_6_3: Pages = Pages(16);
-
 /// The count of Linux 2.6: two sums.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Classic {
+pub struct Classic {
     hits: u32,
     misses: u32,
 }
 
 impl Classic {
     /// A fault; whether to read around it.
-    pub(super) fn around(&mut self, missing: bool) -> bool {
+    pub fn around(&mut self, missing: bool) -> bool {
         if !missing {
             self.hits = self.hits.saturating_add(1);
             return false;
@@ -40,13 +37,13 @@ impl Classic {
 /// The count of 6.x: one number, up at a miss, down at a hit, never above ten times the limit so
 /// that a stream that begins to hit is soon believed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Modern {
+pub struct Modern {
     misses: u32,
 }
 
 impl Modern {
     /// A fault; whether to read around it.
-    pub(super) fn around(&mut self, missing: bool) -> bool {
+    pub fn around(&mut self, missing: bool) -> bool {
         if !missing {
             self.misses = self.misses.saturating_sub(1);
             return false;
@@ -56,13 +53,9 @@ impl Modern {
     }
 }
 
-/// The aligned block that holds the page.
-pub(super) fn block(page: PageIndex, size: Pages) -> PageSpan {
-    Span::at(PageIndex(page.get() / size.get() * size.get()), size)
-}
-
 /// The window of this size that has the page in its middle, moved to the object's start where it
 /// would begin before it.
-pub(super) fn centred(page: PageIndex, size: Pages) -> PageSpan {
+#[must_use]
+pub fn centred(page: PageIndex, size: Pages) -> PageSpan {
     Span::at(page - size / 2, size)
 }

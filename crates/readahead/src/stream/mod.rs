@@ -11,43 +11,33 @@
 //! pages that are cached or on their way, which the caller skips.
 //!
 //! Two parts make a prefetcher: a *window machine*, which decides when to read and where (one for
-//! each generation of Linux, and the competitive one), and a *depth rule*, which says how much at
+//! each place where a prefetcher can stand; those of the papers' kernels are in the laboratory), and a *depth rule*, which says how much at
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
 mod aggressive;
 mod behind;
 mod competitive;
-mod congestion;
 mod demand;
 mod generation;
 mod lasting;
 mod learnt;
-mod linux_2_6_10;
-mod linux_2_6_18;
-mod linux_2_6_3;
-mod machine;
-mod mapped;
-#[cfg(test)]
-mod models;
+pub mod machine;
+pub mod mapped;
 mod none;
 mod on_demand;
 mod oracle;
-#[cfg(test)]
-mod properties;
 mod ramp;
 mod registry;
 mod settings;
 mod slab;
 mod stock;
-#[cfg(test)]
-mod testing;
-mod two_windows;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
-pub use congestion::Congestion;
-pub use generation::window_machine;
+pub use generation::{Generation, Windows};
 pub use ramp::{Ramp, SLOW_START};
 pub use registry::{TOLD, UnknownPolicy, about, by_name, names, offered};
-pub use settings::{Generation, RHO, RHO_LIMIT, RHO_RANGE, Settings};
+pub use settings::{RHO, RHO_LIMIT, RHO_RANGE, Settings};
 pub use stock::stock;
 
 use crate::learn::Learning;

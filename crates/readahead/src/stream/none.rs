@@ -1,12 +1,12 @@
 //! No read-ahead: what a call asks for and no more.
 
 use super::registry::Parts;
-use super::{Generation, Prefetcher, Ramp, window_machine};
+use super::{Generation, Prefetcher, Ramp};
 use crate::depth::Zero;
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    window_machine(Generation::Demand, Box::new(Zero), Ramp::Full, parts.settings)
+    Generation::DEMAND.with(Box::new(Zero), Ramp::Full, parts.settings)
 }
 
 #[cfg(test)]

@@ -210,8 +210,9 @@ fn history(answer: &Answer<'_>, most: Pages) -> Pages {
 
 #[cfg(test)]
 mod tests {
+    use crate::depth::PageMeasure;
+    use crate::stream::Settings;
     use crate::stream::testing::{Window, World};
-    use crate::stream::{Generation, Settings};
 
     fn world(length: u64) -> World {
         World::new("on-demand", &Settings::default(), length)
@@ -338,7 +339,7 @@ mod tests {
 
     #[test]
     fn competitive_depth_in_this_machine_starts_slowly_and_doubles() {
-        let settings = Settings { generation: Generation::OnDemand, ..Settings::eurosys() };
+        let settings = Settings { page_measure: PageMeasure::Paper, ..Settings::default() };
         let windows = World::new("competitive", &settings, 2000).pages(0..500);
         let sizes: Vec<u64> = windows.iter().map(|window| window.1).collect();
         assert_eq!(sizes[..6], [16, 32, 64, 98, 98, 98]);

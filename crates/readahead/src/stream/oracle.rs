@@ -5,12 +5,12 @@
 //! used up. What it was not told of it does not read ahead.
 
 use super::registry::Parts;
-use super::{Generation, Prefetcher, Ramp, window_machine};
+use super::{Generation, Prefetcher, Ramp};
 use crate::depth::Told;
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    window_machine(Generation::Demand, Box::new(Told), Ramp::Full, parts.settings)
+    Generation::DEMAND.with(Box::new(Told), Ramp::Full, parts.settings)
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ pub enum Ramp {
 
 impl Ramp {
     /// The first window where a kernel would begin with `stock`, for a call that wants `request`.
-    pub(super) fn first(self, stock: Pages, request: Pages, most: Pages) -> Pages {
+    #[must_use]
+    pub fn first(self, stock: Pages, request: Pages, most: Pages) -> Pages {
         match self {
             Self::Stock => stock,
             Self::SlowStart(first) => first.max(request).min(most),
@@ -28,7 +29,8 @@ impl Ramp {
     }
 
     /// The window after one of this size where a kernel would go on with `stock`.
-    pub(super) fn next(self, stock: Pages, size: Pages, most: Pages) -> Pages {
+    #[must_use]
+    pub fn next(self, stock: Pages, size: Pages, most: Pages) -> Pages {
         match self {
             Self::Stock => stock,
             Self::SlowStart(_) => (size * 2).min(most),

@@ -28,9 +28,6 @@ use Offered::{Everywhere, Simulated};
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("none", "what is asked for and no more", Everywhere, super::none::build),
-    ("linux-2.6.3", "Linux 2.6.3: two windows, up to 128 KiB", Simulated, super::stock::linux_2_6_3),
-    ("linux-2.6.10", "Linux 2.6.10: two windows and an average of hits", Simulated, super::stock::linux_2_6_10),
-    ("linux-2.6.18", "Linux 2.6.18: two windows, once a call", Simulated, super::stock::linux_2_6_18),
     ("on-demand", "today's Linux: on a miss and at a marker, up to 128 KiB", Everywhere, super::stock::on_demand),
     ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
@@ -45,10 +42,12 @@ pub const TOLD: &str = "learnt-told";
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no prefetcher is called '{name}': there are {}", names().collect::<Vec<_>>().join(", "))]
+#[error("no prefetcher is called '{name}': there are {}", known.join(", "))]
 pub struct UnknownPolicy {
     /// What was asked for.
     pub name: String,
+    /// What there is.
+    pub known: Vec<&'static str>,
 }
 
 /// The names of all policies.
@@ -77,7 +76,8 @@ pub fn by_name(
     costs: &Arc<dyn DeviceCosts>,
 ) -> Result<Box<dyn Prefetcher>, UnknownPolicy> {
     let found = POLICIES.iter().find(|(known, ..)| *known == name);
-    let (.., build) = found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })?;
+    let (.., build) =
+        found.ok_or_else(|| UnknownPolicy { name: name.to_owned(), known: names().collect() })?;
     Ok(build(&Parts { settings, costs }))
 }
 
@@ -100,7 +100,7 @@ mod tests {
             by_name("linux-2.4", &Settings::default(), &costs("exos-18t")).err().expect("no policy");
         let message = unknown.to_string();
         assert!(
-            message.starts_with("no prefetcher is called 'linux-2.4': there are none, linux-2.6.3,"),
+            message.starts_with("no prefetcher is called 'linux-2.4': there are none, on-demand,"),
             "{message}"
         );
     }

@@ -1,6 +1,6 @@
 //! What the prefetchers of streams are given.
 
-use super::Congestion;
+use super::Generation;
 use super::ramp::SLOW_START;
 use crate::depth::{Averaging, PageMeasure, SWITCH_WEIGHT};
 use foreseek_units::{Bytes, Pages};
@@ -20,49 +20,6 @@ pub const RHO_LIMIT: f64 = 1000.0;
 /// The bounds that may be set. Less than 2 can nobody keep (EuroSys'07 section 4.2).
 pub const RHO_RANGE: RangeInclusive<f64> = 2.0..=RHO_LIMIT;
 
-/// Whose window machine a depth rule is put into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-pub enum Generation {
-    /// Linux 2.6.3: current and ahead window (TR-840).
-    #[default]
-    #[serde(rename = "linux-2.6.3")]
-    Linux2_6_3,
-    /// Linux 2.6.10: the ahead window only for streams that were long followed (EuroSys'07).
-    #[serde(rename = "linux-2.6.10")]
-    Linux2_6_10,
-    /// Linux 2.6.18, and 2.6.16 of EuroSys'07 section 6.3.
-    #[serde(rename = "linux-2.6.18")]
-    Linux2_6_18,
-    /// Today's, with a marker page.
-    #[serde(rename = "on-demand")]
-    OnDemand,
-    /// Only when a page is missing: the model of the papers' analysis.
-    #[serde(rename = "demand")]
-    Demand,
-    /// Behind another cache: told of its misses only (a FUSE server).
-    #[serde(rename = "behind")]
-    Behind,
-}
-
-impl Generation {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Linux2_6_3, Self::Linux2_6_10, Self::Linux2_6_18, Self::OnDemand, Self::Demand, Self::Behind];
-
-    /// Its name, as settings have it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Linux2_6_3 => "linux-2.6.3",
-            Self::Linux2_6_10 => "linux-2.6.10",
-            Self::Linux2_6_18 => "linux-2.6.18",
-            Self::OnDemand => "on-demand",
-            Self::Demand => "demand",
-            Self::Behind => "behind",
-        }
-    }
-}
-
 /// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys bear
 /// their unit: `window_pages`, `aggressive_pages`, `slow_start_pages`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -80,8 +37,6 @@ pub struct Settings {
     /// The first window of slow start.
     #[serde(rename = "slow_start_pages", deserialize_with = "pages")]
     pub slow_start: Pages,
-    /// What a congested queue does to the windows of 2.6.3 and 2.6.10.
-    pub congestion: Congestion,
     /// What the estimate of the switch cost averages.
     pub averaging: Averaging,
     /// The weight of the newest seek in it, 0 to 1.
@@ -101,48 +56,16 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            generation: Generation::default(),
+            generation: Generation::ON_DEMAND,
             window: Pages(32),
             aggressive: Pages(256),
             slow_start: SLOW_START,
-            congestion: Congestion::default(),
             averaging: Averaging::default(),
             switch_weight: SWITCH_WEIGHT,
             page_measure: PageMeasure::default(),
             rho: RHO,
             unseen_hits: false,
         }
-    }
-}
-
-impl Settings {
-    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected (the one
-    /// of congestion as Linux did it itself), the seek distances averaged, 256 pages where prefetching
-    /// is aggressive.
-    #[must_use]
-    pub fn tr840() -> Self {
-        Self { averaging: Averaging::Distances, page_measure: PageMeasure::Paper, ..Self::default() }
-    }
-
-    /// The kernel of EuroSys'07: Linux 2.6.10 as it was (its section 5: "we have not modified other
-    /// aspects of the prefetching algorithm"), the seek times averaged, 800 KB (200 pages)
-    /// where prefetching is aggressive.
-    #[must_use]
-    pub fn eurosys() -> Self {
-        Self {
-            generation: Generation::Linux2_6_10,
-            aggressive: Pages(200),
-            congestion: Congestion::Stock,
-            averaging: Averaging::Times,
-            page_measure: PageMeasure::Paper,
-            ..Self::default()
-        }
-    }
-
-    /// The guest kernel of EuroSys'07 section 6.3: Linux 2.6.16, whose read-ahead is that of 2.6.18.
-    #[must_use]
-    pub fn eurosys_guest() -> Self {
-        Self { generation: Generation::Linux2_6_18, ..Self::eurosys() }
     }
 }
 
@@ -177,20 +100,18 @@ mod tests {
     #[test]
     fn settings_are_read_from_toml_with_units_in_the_keys() {
         let text = r#"
-            generation = "linux-2.6.10"
+            generation = "demand"
             window_pages = 64
             averaging = "distances"
             switch_weight = 0.5
             page_measure = "paper"
-            congestion = "cancels-all"
         "#;
         let expected = Settings {
-            generation: Generation::Linux2_6_10,
+            generation: Generation::DEMAND,
             window: Pages(64),
             averaging: Averaging::Distances,
             switch_weight: 0.5,
             page_measure: PageMeasure::Paper,
-            congestion: Congestion::CancelsAll,
             ..Settings::default()
         };
         assert_eq!(toml::from_str(text), Ok(expected));
@@ -214,7 +135,7 @@ mod tests {
             ("switch_weight = 1.5", "must be from 0 to 1, is 1.5"),
             ("switch_weight = nan", "must be from 0 to 1, is NaN"),
             ("rho = 1.9", "must be from 2 to 1000, is 1.9"),
-            ("generation = \"linux-2.4\"", "unknown variant `linux-2.4`"),
+            ("generation = \"linux-2.4\"", "there are no windows called 'linux-2.4'"),
         ] {
             let error = toml::from_str::<Settings>(text).expect_err(text).to_string();
             assert!(error.contains(complaint), "{text}: {error}");

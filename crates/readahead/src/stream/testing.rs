@@ -10,14 +10,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A window as tests write it: its first page and how many.
-pub(super) type Window = (u64, u64);
+pub type Window = (u64, u64);
 
 const STREAM: StreamId = StreamId(3);
 
 /// One stream over one file.
-pub(super) struct World {
+pub struct World {
     prefetcher: Box<dyn Prefetcher>,
-    pub(super) memory: Memory,
+    /// What is in memory, and what else the policy may look at.
+    pub memory: Memory,
     lost: BTreeSet<u64>,
     markers: BTreeSet<u64>,
     length: u64,
@@ -25,15 +26,23 @@ pub(super) struct World {
 
 /// What is in memory.
 #[derive(Default)]
-pub(super) struct Memory {
-    pub(super) cached: BTreeSet<u64>,
-    pub(super) congested: bool,
-    pub(super) bound: Option<Pages>,
-    pub(super) place: Option<Lba>,
-    pub(super) delivered: BTreeSet<u64>,
-    pub(super) awaited: Option<Awaited>,
-    pub(super) share: Option<Pages>,
-    pub(super) request: Option<Pages>,
+pub struct Memory {
+    /// The pages that are there.
+    pub cached: BTreeSet<u64>,
+    /// The queue is congested.
+    pub congested: bool,
+    /// The most that a stream may have ahead.
+    pub bound: Option<Pages>,
+    /// Where the file begins.
+    pub place: Option<Lba>,
+    /// The pages given to a cache in front.
+    pub delivered: BTreeSet<u64>,
+    /// The device is kept idle for the reader.
+    pub awaited: Option<Awaited>,
+    /// The memory for each stream.
+    pub share: Option<Pages>,
+    /// The longest request.
+    pub request: Option<Pages>,
 }
 
 impl View for Memory {
@@ -64,26 +73,28 @@ impl View for Memory {
 }
 
 /// The costs of a built-in device.
-pub(super) fn costs(device: &str) -> Arc<dyn DeviceCosts> {
+pub fn costs(device: &str) -> Arc<dyn DeviceCosts> {
     Arc::new(Profile::builtin(device).expect("a built-in profile"))
 }
 
 impl World {
     /// The policy of this name reading a file of `length` pages, on the 393 KB drive.
-    pub(super) fn new(policy: &str, settings: &Settings, length: u64) -> Self {
+    pub fn new(policy: &str, settings: &Settings, length: u64) -> Self {
         Self::told(policy, settings, length, None)
     }
 
-    pub(super) fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
+    /// The same, told how much will be read.
+    pub fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
         Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
     }
 
     /// The policy of this name reading a file of `length` pages on this device.
-    pub(super) fn on(device: &str, policy: &str, length: u64) -> Self {
+    pub fn on(device: &str, policy: &str, length: u64) -> Self {
         Self::with(by_name(policy, &Settings::default(), &costs(device)).expect("a policy"), length, None)
     }
 
-    fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
+    /// A policy that is made already.
+    pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
         let (object, who) = (ObjectId(1), Who(1));
         let told = told.map(Pages);
         let opened = Opened { stream: STREAM, object, who, length: Pages(length), told };
@@ -93,24 +104,24 @@ impl World {
     }
 
     /// A call that reads so many pages; the windows that it made, in order.
-    pub(super) fn call(&mut self, start: u64, pages: u64) -> Vec<Window> {
+    pub fn call(&mut self, start: u64, pages: u64) -> Vec<Window> {
         (start..start + pages)
             .flat_map(|page| self.touch(page, start + pages - page, page == start, false))
             .collect()
     }
 
     /// Calls that read a page each.
-    pub(super) fn pages(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
+    pub fn pages(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
         pages.into_iter().flat_map(|page| self.call(page, 1)).collect()
     }
 
     /// Page faults.
-    pub(super) fn faults(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
+    pub fn faults(&mut self, pages: impl IntoIterator<Item = u64>) -> Vec<Window> {
         pages.into_iter().flat_map(|page| self.touch(page, 1, true, true)).collect()
     }
 
     /// Loses pages that were read ahead.
-    pub(super) fn evict(&mut self, pages: impl IntoIterator<Item = u64>) {
+    pub fn evict(&mut self, pages: impl IntoIterator<Item = u64>) {
         for page in pages {
             if self.memory.cached.remove(&page) {
                 self.lost.insert(page);
@@ -118,11 +129,16 @@ impl World {
         }
     }
 
-    pub(super) fn served(&mut self, served: Served) {
+    /// The device has served a request.
+    pub fn served(&mut self, served: Served) {
         self.prefetcher.served(Instant::ZERO, served);
     }
 
-    pub(super) fn touch(&mut self, page: u64, request: u64, first: bool, mapped: bool) -> Vec<Window> {
+    /// A touch of one page; the windows that it made.
+    ///
+    /// # Panics
+    /// Where the policy breaks the contract of [`Prefetcher`].
+    pub fn touch(&mut self, page: u64, request: u64, first: bool, mapped: bool) -> Vec<Window> {
         let found = match () {
             () if self.memory.cached.contains(&page) => Found::Hit,
             () if self.lost.contains(&page) => Found::Thrashed,

@@ -3,8 +3,9 @@
 use super::Row;
 use crate::Measured;
 use foreseek_device::{Op, Profile};
+use foreseek_kernels::{self as kernels, Settings};
 use foreseek_readahead::depth::Depths;
-use foreseek_readahead::stream::{self, Ahead, Found, Opened, Settings, Touch, View};
+use foreseek_readahead::stream::{Ahead, Found, Opened, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::block::{Request, RequestId, scheduler};
 use foreseek_theory::{Model, adversary, seek_law};
@@ -98,7 +99,7 @@ fn lower_bound(seeds: &[u64]) -> Option<Measured> {
     let model = Model { switch: Nanos::from_micros(10_530), rate: Rate::mb_per_second(51.3) };
     let costs: Arc<dyn DeviceCosts> = Arc::new(model);
     for name in BOUNDED {
-        let mut policy = stream::by_name(name, &Settings::eurosys(), &costs).ok()?;
+        let mut policy = kernels::by_name(name, &Settings::eurosys(), &costs).ok()?;
         worst.push(adversary::against_policy(policy.as_mut(), &model, LONGEST).ratio);
     }
     Some(Measured::bound(worst, f64::min))
@@ -128,7 +129,7 @@ fn slow_start() -> Option<Measured> {
     /// What the paper lists.
     const STATED: &str = "16 32 64 98 98";
     let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin("ibm-36g-37")?);
-    let mut policy = stream::by_name("competitive", &Settings::eurosys(), &costs).ok()?;
+    let mut policy = kernels::by_name("competitive", &Settings::eurosys(), &costs).ok()?;
     let length = Bytes::gib(1).pages_floor();
     let (stream, object, who) = (StreamId(0), ObjectId(0), Who(0));
     policy.opened(Instant::ZERO, Opened { stream, object, who, length, told: None });

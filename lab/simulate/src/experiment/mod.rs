@@ -29,7 +29,7 @@ use crate::program::{Drive, Workload};
 use crate::workload::{LayoutSettings, Parameters};
 use crate::{block, machine};
 use foreseek_device::Profile;
-use foreseek_readahead::stream;
+use foreseek_kernels as kernels;
 use foreseek_seam::Extent;
 use foreseek_units::Nanos;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub struct Experiment {
     /// The I/O scheduler's name.
     pub scheduler: String,
     /// The settings of all prefetchers.
-    pub prefetch: stream::Settings,
+    pub prefetch: kernels::Settings,
     /// Read-ahead and page replacement, to compare.
     pub policies: Vec<Policy>,
     /// The workload's name.

@@ -9,6 +9,7 @@ use super::{DURATION, Experiment, ExperimentError, SEEDS, WARM_UP};
 use crate::machine::{Costs, Memory, WriteBack};
 use crate::workload::{Aging, Parameters};
 use foreseek_device::Profile;
+use foreseek_kernels as kernels;
 use foreseek_readahead::depth::{Averaging, PageMeasure};
 use foreseek_readahead::stream;
 use foreseek_units::{Bytes, Nanos, Pages, SECTORS_PER_PAGE, Sectors};
@@ -128,11 +129,12 @@ struct WrittenBlock {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenPrefetch {
+    #[serde(default, deserialize_with = "generation")]
     generation: Option<stream::Generation>,
     window_pages: Option<u64>,
     aggressive_pages: Option<u64>,
     slow_start_pages: Option<u64>,
-    congestion: Option<stream::Congestion>,
+    congestion: Option<kernels::Congestion>,
     averaging: Option<Averaging>,
     switch_weight: Option<f64>,
     page_measure: Option<PageMeasure>,
@@ -368,9 +370,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn prefetch(&self, to: &mut stream::Settings, given: &WrittenPrefetch) -> Result<(), ExperimentError> {
-        to.generation = given.generation.unwrap_or(to.generation);
+    fn prefetch(&self, to: &mut kernels::Settings, given: &WrittenPrefetch) -> Result<(), ExperimentError> {
         to.congestion = given.congestion.unwrap_or(to.congestion);
+        let to = &mut to.stream;
+        to.generation = given.generation.unwrap_or(to.generation);
         to.averaging = given.averaging.unwrap_or(to.averaging);
         to.page_measure = given.page_measure.unwrap_or(to.page_measure);
         if let Some(rho) = given.rho {
@@ -394,4 +397,11 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// A window machine by its name.
+fn generation<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<stream::Generation>, D::Error> {
+    let name = String::deserialize(from)?;
+    let found = kernels::generation(&name);
+    found.map(Some).ok_or_else(|| serde::de::Error::custom(format!("there are no windows called '{name}'")))
 }

@@ -7,6 +7,7 @@ use crate::program::{Drive, FileNumber, Workload};
 use crate::truth::truth;
 use crate::workload::{self, Layout, Parameters};
 use foreseek_device::{Build, Kind, Profile};
+use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
 use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::Extent;
@@ -262,7 +263,7 @@ impl Experiment {
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
         self.mount(policy, device)?;
         let name = if policy.mounted().is_some() { IN_FRONT } else { &*policy.prefetcher };
-        stream::by_name(name, &self.prefetch, &costs)
+        kernels::by_name(name, &self.prefetch, &costs)
             .map_err(|error| self.wrong("policies", error.to_string()))
     }
 
@@ -270,11 +271,11 @@ impl Experiment {
     fn mount(&self, policy: &Policy, device: &Profile) -> Result<Option<ServingEngine>, ExperimentError> {
         let Some(name) = policy.mounted() else { return Ok(None) };
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
-        let generation = stream::Generation::Behind;
+        let generation = stream::Generation::BEHIND;
         let engine = ServingEngine::new(
             serving::Settings {
                 policy: name.to_owned(),
-                stream: stream::Settings { generation, ..self.prefetch.clone() },
+                stream: stream::Settings { generation, ..self.prefetch.stream.clone() },
                 memory: self.mounts_memory().pages_floor(),
                 machine: self.machine.memory.total.pages_floor(),
                 overlapping: device.kind() != Kind::Disk,

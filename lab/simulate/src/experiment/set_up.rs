@@ -2,14 +2,14 @@
 
 use crate::block;
 use crate::machine::Settings;
-use foreseek_readahead::stream;
+use foreseek_kernels as kernels;
 use foreseek_units::{Bytes, Sectors};
 use std::fmt;
 
 /// Read-ahead and page replacement together: what the papers compare.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The name of the prefetcher (`foreseek_readahead::stream::by_name`); after `mount:` that of a mount
+    /// The name of the prefetcher (`foreseek_kernels::by_name`); after `mount:` that of a mount
     /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads.
     pub prefetcher: String,
     /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
@@ -122,11 +122,11 @@ impl SetUp {
 
     /// The kernel's read-ahead: whose windows, how switch costs are averaged, how much is aggressive.
     #[must_use]
-    pub fn prefetch(self) -> stream::Settings {
+    pub fn prefetch(self) -> kernels::Settings {
         match self {
-            Self::Tr840 => stream::Settings::tr840(),
-            Self::EuroSys => stream::Settings::eurosys(),
-            Self::EuroSysXen => stream::Settings::eurosys_guest(),
+            Self::Tr840 => kernels::Settings::tr840(),
+            Self::EuroSys => kernels::Settings::eurosys(),
+            Self::EuroSysXen => kernels::Settings::eurosys_guest(),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format};
 use anyhow::Context;
-use foreseek_readahead::stream::Congestion;
+use foreseek_kernels::Congestion;
 use foreseek_reproduce::{LearntOptions, LearntOutcome, Options, Outcome, Progress, learnt, reproduce};
 use std::fs;
 use std::io::IsTerminal;

@@ -4,7 +4,7 @@ use super::{Answer, Format, Source, file};
 use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::{Build, Profile};
-use foreseek_readahead::stream;
+use foreseek_readahead::stream::UnknownPolicy;
 use foreseek_simulate::block::{self, BlockLayer, Scheduler, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::trace::replay::{Accesses, Addresses, Loop, Outcome, through_block};
@@ -180,9 +180,9 @@ impl<'a> Plan<'a> {
             (Through::Cache, names) => names.iter().map(|name| Some(name.clone())).collect(),
         };
         for name in policies.iter().flatten() {
-            let known: Vec<&str> = stream::names().collect();
+            let known: Vec<&str> = foreseek_kernels::names().collect();
             if !known.contains(&name.as_str()) {
-                return Err(stream::UnknownPolicy { name: name.clone() }.into());
+                return Err(UnknownPolicy { name: name.clone(), known }.into());
             }
         }
         let memory = match args.memory {
@@ -245,7 +245,7 @@ impl<'a> Plan<'a> {
         let parts = Parts {
             settings: Settings::xeons(self.memory),
             block,
-            prefetcher: stream::by_name(policy, &stream::Settings::default(), &costs)?,
+            prefetcher: foreseek_kernels::by_name(policy, &foreseek_kernels::Settings::default(), &costs)?,
             reclaim: Box::new(reclaim::Linux26::new()),
             extents: Accesses::extents(self.summary, addresses),
             workload: Box::new(Accesses::new(trace, self.summary)?),

@@ -18,10 +18,10 @@
 //!
 //! Congestion cancels only ahead windows that the call does not reach into; they are tried again.
 
-use super::machine::{Answer, Machine};
-use super::mapped;
-use super::{Opened, Ramp, Served};
-use crate::depth::Depth;
+use foreseek_readahead::depth::Depth;
+use foreseek_readahead::stream::machine::{Answer, Machine};
+use foreseek_readahead::stream::mapped;
+use foreseek_readahead::stream::{Opened, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Pages in memory in a row after which read-ahead stops (`VM_MAX_CACHE_HIT`).
@@ -31,16 +31,16 @@ const IN_MEMORY: Pages = Pages(256);
 const LEAST: Pages = Pages(4);
 
 /// The machine.
-pub(super) struct Linux2_6_18 {
-    pub(super) depth: Box<dyn Depth>,
-    pub(super) ramp: Ramp,
+pub(crate) struct Linux2_6_18 {
+    pub(crate) depth: Box<dyn Depth>,
+    pub(crate) ramp: Ramp,
     /// What a page fault that misses reads.
-    pub(super) around: Pages,
+    pub(crate) around: Pages,
 }
 
 /// What is kept of a stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Empty: there is none.
     current: PageSpan,
     ahead: Option<PageSpan>,
@@ -196,11 +196,11 @@ fn initial(request: Pages, most: Pages) -> Pages {
 
 #[cfg(test)]
 mod tests {
-    use crate::stream::Settings;
-    use crate::stream::testing::{Window, World};
+    use crate::Settings;
+    use crate::testing::{Window, World, reading};
 
     fn world(length: u64) -> World {
-        World::new("linux-2.6.18", &Settings::default(), length)
+        reading("linux-2.6.18", &Settings::default(), length)
     }
 
     fn singles(pages: std::ops::Range<u64>) -> Vec<Window> {
@@ -236,8 +236,9 @@ mod tests {
     #[test]
     fn windows_below_a_sixteenth_of_the_maximum_grow_four_times() {
         use foreseek_units::Pages;
-        let settings = Settings { window: Pages(128), ..Settings::default() };
-        let mut world = World::new("linux-2.6.18", &settings, 5000);
+        let mut settings = Settings::default();
+        settings.stream.window = Pages(128);
+        let mut world = reading("linux-2.6.18", &settings, 5000);
         assert_eq!(world.pages(0..5), [(0, 4), (4, 16), (20, 32)]);
     }
 

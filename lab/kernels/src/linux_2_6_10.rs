@@ -1,4 +1,4 @@
-//! The read-ahead of Linux 2.6.10, on which EuroSys'07 built: [`two_windows`](super::two_windows)
+//! The read-ahead of Linux 2.6.10, on which EuroSys'07 built: [`two_windows`](crate::two_windows)
 //! with an average of how far streams were followed.
 //!
 //! `hits` counts the pages within the windows since the last miss (up to twice the maximum and one
@@ -11,16 +11,16 @@
 //! So a sequential stream is read in 16, 17, 25 pages, each when the one before is used up, and only
 //! then in pairs of windows of 32 pages.
 
-use super::mapped;
-use super::two_windows::Rules;
+use crate::two_windows::Rules;
+use foreseek_readahead::stream::mapped;
 use foreseek_units::{PageIndex, PageSpan, Pages};
 
 /// Its rules.
-pub(super) struct Linux2_6_10;
+pub(crate) struct Linux2_6_10;
 
 /// How far the stream was followed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Followed {
+pub(crate) struct Followed {
     average: Pages,
     hits: Pages,
 }
@@ -69,11 +69,11 @@ impl Rules for Linux2_6_10 {
 
 #[cfg(test)]
 mod tests {
-    use crate::stream::Settings;
-    use crate::stream::testing::World;
+    use crate::Settings;
+    use crate::testing::{World, reading};
 
     fn world(length: u64) -> World {
-        World::new("linux-2.6.10", &Settings::eurosys(), length)
+        reading("linux-2.6.10", &Settings::eurosys(), length)
     }
 
     /// 17 = (17 + 16 + 1) / 2 and 25 = (34 + 16 + 1) / 2; with 49 hits, at page 48, more than 32 are
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn competitive_streams_are_followed_for_long_before_a_window_is_ahead() {
-        let mut world = World::new("competitive", &Settings::eurosys(), 9000);
+        let mut world = reading("competitive", &Settings::eurosys(), 9000);
         // (181 + 16 + 1) / 2 = 99 at page 180.
         assert_eq!(world.pages(0..180), [(0, 16), (16, 32), (48, 64), (112, 98)]);
         assert_eq!(world.pages([180]), [(210, 98)]);

@@ -29,17 +29,18 @@
 //! aspects"). The maximum is what the depth rule gives for the place of the window, asked when it is
 //! submitted.
 
-use super::machine::{Answer, Machine};
-use super::mapped;
-use super::{Congestion, Opened, Ramp, Served};
-use crate::depth::Depth;
+use crate::Congestion;
+use foreseek_readahead::depth::Depth;
+use foreseek_readahead::stream::machine::{Answer, Machine};
+use foreseek_readahead::stream::mapped;
+use foreseek_readahead::stream::{Opened, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// The least that a page lost to eviction leaves of `next` (`VM_MIN_READAHEAD`, 16 KiB).
 const LEAST: Pages = Pages(4);
 
 /// In what the generations differ.
-pub(super) trait Rules: Send + Sync {
+pub(crate) trait Rules: Send + Sync {
     /// What a stream keeps for it.
     type Memory: Send;
 
@@ -61,14 +62,14 @@ pub(super) trait Rules: Send + Sync {
 }
 
 /// The machine.
-pub(super) struct TwoWindows<R> {
-    pub(super) rules: R,
-    pub(super) depth: Box<dyn Depth>,
-    pub(super) ramp: Ramp,
+pub(crate) struct TwoWindows<R> {
+    pub(crate) rules: R,
+    pub(crate) depth: Box<dyn Depth>,
+    pub(crate) ramp: Ramp,
     /// The kernel's own window, which page faults go by.
-    pub(super) around: Pages,
+    pub(crate) around: Pages,
     /// What a congested queue cancels.
-    pub(super) congestion: Congestion,
+    pub(crate) congestion: Congestion,
 }
 
 /// How long the window to come is.
@@ -83,7 +84,7 @@ enum Next {
 
 /// What is kept of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct State<M> {
+pub(crate) struct State<M> {
     current: PageSpan,
     ahead: Option<PageSpan>,
     next: Next,

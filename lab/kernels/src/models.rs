@@ -1,8 +1,8 @@
 //! Naive models of the two-window kernels, number by number, for the machines to be held to: each rule
 //! of the reference is one statement, nothing is shared with the machines.
 
-use super::testing::{Window, World};
-use super::{Congestion, Generation, Settings};
+use crate::testing::{Window, reading};
+use crate::{Congestion, Kernel, Settings};
 use foreseek_units::Pages;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -175,13 +175,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..40)
 }
 
-fn compare(generation: Generation, congestion: Congestion, ops: &[Op]) {
-    let (name, averaging) = match generation {
-        Generation::Linux2_6_3 => ("linux-2.6.3", false),
-        _ => ("linux-2.6.10", true),
-    };
-    let settings = Settings { congestion, window: Pages(MAX as u64), ..Settings::default() };
-    let mut world = World::new(name, &settings, LENGTH as u64);
+fn compare(kernel: Kernel, congestion: Congestion, ops: &[Op]) {
+    let averaging = kernel == Kernel::Linux2_6_10;
+    let mut settings = Settings { congestion, ..Settings::default() };
+    settings.stream.window = Pages(MAX as u64);
+    let mut world = reading(kernel.name(), &settings, LENGTH as u64);
     let mut model = Model::new(averaging, congestion);
     let mut at = 0;
     for op in ops {
@@ -208,7 +206,7 @@ fn compare(generation: Generation, congestion: Congestion, ops: &[Op]) {
             let pages = pages.min((LENGTH as u64).saturating_sub(start));
             let windows = world.call(start, pages);
             (start..start + pages).for_each(|page| model.touch(page as i64));
-            assert_eq!(windows, model.windows, "a call of {pages} at {start}, {generation:?}, {congestion}");
+            assert_eq!(windows, model.windows, "a call of {pages} at {start}, {kernel:?}, {congestion}");
             model.windows.clear();
             start + pages
         };
@@ -228,11 +226,11 @@ fn modelled() -> impl Strategy<Value = Congestion> {
 proptest! {
     #[test]
     fn linux_2_6_3_does_as_its_model(ops in ops(), rule in modelled()) {
-        compare(Generation::Linux2_6_3, rule, &ops);
+        compare(Kernel::Linux2_6_3, rule, &ops);
     }
 
     #[test]
     fn linux_2_6_10_does_as_its_model(ops in ops(), rule in modelled()) {
-        compare(Generation::Linux2_6_10, rule, &ops);
+        compare(Kernel::Linux2_6_10, rule, &ops);
     }
 }

@@ -1,16 +1,15 @@
 //! What a touched page costs in each policy: pages a second.
 //!
 //! A simulated page access must cost less than a microsecond in all, so that a policy may take a small
-//! part of that. `cargo bench -p foreseek-readahead`.
+//! part of that. `cargo bench -p foreseek-kernels`.
 
 #![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use foreseek_device::Profile;
+use foreseek_kernels::{Settings, by_name, generation, names};
 use foreseek_readahead::depth::{Plan, Promise, Survival};
-use foreseek_readahead::stream::{
-    Ahead, Found, Generation, Opened, Prefetcher, Served, Settings, Touch, View, by_name, names,
-};
+use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan, Sectors, Span};
@@ -97,9 +96,10 @@ fn touch(c: &mut Criterion) {
     for name in names() {
         time(name.to_owned(), name, &Settings::default());
     }
-    for generation in [Generation::Linux2_6_10, Generation::Linux2_6_18, Generation::OnDemand] {
-        let settings = Settings { generation, ..Settings::default() };
-        time(format!("competitive in {generation:?}"), "competitive", &settings);
+    for name in ["linux-2.6.10", "linux-2.6.18", "on-demand"] {
+        let mut settings = Settings::default();
+        settings.stream.generation = generation(name).expect("known");
+        time(format!("competitive in {name}"), "competitive", &settings);
     }
     group.finish();
 }

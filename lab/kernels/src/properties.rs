@@ -1,8 +1,9 @@
 //! What holds for every policy in every machine, whatever its readers, memory and queue do. The
-//! contract of [`Prefetcher`](super::Prefetcher) itself is checked at each touch by [`World`].
+//! contract of [`Prefetcher`](foreseek_readahead::stream::Prefetcher) itself is checked at each touch by [`World`].
 
-use super::testing::{Window, World};
-use super::{Congestion, Generation, Served, Settings, names};
+use crate::testing::{Window, World, told as reading_told};
+use crate::{Congestion, Kernel, Settings, names};
+use foreseek_readahead::stream::{Generation, Served};
 use foreseek_units::{Lba, Pages, SectorSpan, Sectors};
 use proptest::prelude::*;
 
@@ -37,16 +38,17 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let generation = proptest::sample::select(Generation::ALL.to_vec());
+    let kernels = Kernel::ALL.into_iter().map(|kernel| kernel.under(Congestion::default()));
+    let generation = proptest::sample::select(kernels.chain(Generation::ALL).collect::<Vec<_>>());
     let congestion = proptest::sample::select(Congestion::ALL.to_vec());
     (generation, 1..80u64, 1..80u64, 1..300u64, congestion).prop_map(
-        |(generation, window, slow_start, aggressive, congestion)| Settings {
-            generation,
-            window: Pages(window),
-            slow_start: Pages(slow_start),
-            aggressive: Pages(aggressive),
-            congestion,
-            ..Settings::default()
+        |(generation, window, slow_start, aggressive, congestion)| {
+            let mut settings = Settings { congestion, ..Settings::default() };
+            settings.stream.generation = generation;
+            settings.stream.window = Pages(window);
+            settings.stream.slow_start = Pages(slow_start);
+            settings.stream.aggressive = Pages(aggressive);
+            settings
         },
     )
 }
@@ -84,8 +86,8 @@ proptest! {
     #[test]
     fn every_policy_keeps_the_contract(ops in ops(), settings in settings(), told in 1..LENGTH) {
         for policy in names() {
-            let first = run(&mut World::told(policy, &settings, LENGTH, Some(told)), &ops);
-            let again = run(&mut World::told(policy, &settings, LENGTH, Some(told)), &ops);
+            let first = run(&mut reading_told(policy, &settings, LENGTH, Some(told)), &ops);
+            let again = run(&mut reading_told(policy, &settings, LENGTH, Some(told)), &ops);
             prop_assert_eq!(first, again, "{}: the same story twice", policy);
         }
     }
@@ -95,7 +97,7 @@ proptest! {
     #[test]
     fn a_sequential_reader_gets_every_page_once(settings in settings(), pages in 1..LENGTH, call in 1..40u64) {
         for policy in names() {
-            let mut world = World::told(policy, &settings, LENGTH, Some(pages));
+            let mut world = reading_told(policy, &settings, LENGTH, Some(pages));
             let calls = (0..pages.div_ceil(call)).map(|n| (n * call, call.min(pages - n * call)));
             let windows: Vec<Window> = calls.flat_map(|(page, pages)| world.call(page, pages)).collect();
             let mut at = 0;
@@ -117,13 +119,13 @@ proptest! {
     ) {
         let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::Bound(_) | Op::Fault(_))).collect();
         for policy in names() {
-            let mut world = World::told(policy, &settings, LENGTH, Some(LENGTH));
+            let mut world = reading_told(policy, &settings, LENGTH, Some(LENGTH));
             world.memory.bound = Some(Pages(bound));
             let windows = run(&mut world, &ops);
             let longest_call = 70;
             prop_assert!(windows.iter().all(|window| window.1 <= bound.max(longest_call)), "{}", policy);
             let stock = ["linux-2.6.3", "linux-2.6.10"].contains(&policy);
-            let most = bound.min(settings.window.get());
+            let most = bound.min(settings.stream.window.get());
             prop_assert!(!stock || windows.iter().all(|window| window.1 <= most), "{}: {:?}", policy, windows);
         }
     }

@@ -32,17 +32,17 @@ impl Congestion {
     pub const ALL: [Self; 4] = [Self::Stock, Self::CancelsAll, Self::CancelsAhead, Self::Ignored];
 
     /// Whether it cancels the window that its reader waits for.
-    pub(super) fn cancels_current(self) -> bool {
+    pub(crate) fn cancels_current(self) -> bool {
         matches!(self, Self::Stock | Self::CancelsAll)
     }
 
     /// Whether it cancels anything: the ahead window, and what a page fault reads beside its page.
-    pub(super) fn cancels_ahead(self) -> bool {
+    pub(crate) fn cancels_ahead(self) -> bool {
         self != Self::Ignored
     }
 
     /// Whether the descriptors tell what was cancelled from what was read.
-    pub(super) fn is_noted(self) -> bool {
+    pub(crate) fn is_noted(self) -> bool {
         self != Self::Stock
     }
 

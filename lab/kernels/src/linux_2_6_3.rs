@@ -1,4 +1,4 @@
-//! The read-ahead of Linux 2.6.3, on which TR-840 built: [`two_windows`](super::two_windows) with an
+//! The read-ahead of Linux 2.6.3, on which TR-840 built: [`two_windows`](crate::two_windows) with an
 //! ahead window as soon as the current one is walked into, and new windows as long as the last one
 //! was used.
 //!
@@ -6,12 +6,14 @@
 //! turns read-ahead off. A window that is continued where it ends, because none was ahead, is followed
 //! by one of the size to come, and not held at what was used.
 
-use super::mapped;
-use super::two_windows::Rules;
-use foreseek_units::{PageIndex, PageSpan, Pages};
+use crate::two_windows::Rules;
+use foreseek_units::{PageIndex, PageSpan, Pages, Span};
+
+/// What Linux 2.6.3 reads around a fault (`MMAP_READAROUND`).
+const AROUND: Pages = Pages(16);
 
 /// Its rules.
-pub(super) struct Linux2_6_3;
+pub(crate) struct Linux2_6_3;
 
 impl Rules for Linux2_6_3 {
     type Memory = ();
@@ -33,21 +35,26 @@ impl Rules for Linux2_6_3 {
     fn resume(&self, _memory: &mut (), _most: Pages) {}
 
     fn around(&self, page: PageIndex, _size: Pages) -> PageSpan {
-        mapped::block(page, mapped::AROUND_2_6_3)
+        block(page, AROUND)
     }
+}
+
+/// The aligned block that holds the page.
+fn block(page: PageIndex, size: Pages) -> PageSpan {
+    Span::at(PageIndex(page.get() / size.get() * size.get()), size)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::stream::testing::{Window, World};
-    use crate::stream::{Congestion, Settings};
+    use crate::testing::{Window, World, reading};
+    use crate::{Congestion, Settings};
 
     fn corrected(length: u64) -> World {
         under(Congestion::CancelsAhead, length)
     }
 
     fn under(congestion: Congestion, length: u64) -> World {
-        World::new("linux-2.6.3", &Settings { congestion, ..Settings::tr840() }, length)
+        reading("linux-2.6.3", &Settings { congestion, ..Settings::tr840() }, length)
     }
 
     fn singles(pages: std::ops::Range<u64>) -> Vec<Window> {
