@@ -14,7 +14,7 @@
 use anyhow::{Context, Result};
 use foreseek_device::{Kind, Profile};
 use foreseek_emulate::{AttachOptions, client, serve};
-use foreseek_storage::profiler::{self, Findings, Label, Plan, Target};
+use foreseek_profiler::{self as profiler, Findings, Label, Plan, Target};
 use foreseek_units::{Bytes, Nanos};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -2,7 +2,8 @@
 
 use crate::clock::SCALES;
 use crate::{AttachOptions, DEFAULT_QUEUE_DEPTH, Error, NO_PROFILE, Queue};
-use foreseek_device::{Build, Device};
+use foreseek_device::{Build, Device, Profile};
+use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 
 /// Makes the device; `None` for [`NO_PROFILE`].
@@ -17,8 +18,8 @@ pub(crate) fn build(options: &AttachOptions, size: Bytes) -> Result<Option<Box<d
             }),
         };
     }
-    let profile = foreseek_storage::profile::load(&options.profile)
-        .map_err(|error| Error::Refused(error.to_string()))?;
+    let profile =
+        Profile::load(&options.profile, read_text).map_err(|error| Error::Refused(error.to_string()))?;
     let build = Build {
         size: Some(size),
         fit: options.fit,

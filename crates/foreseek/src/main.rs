@@ -4,6 +4,7 @@
 //! Exit status: 0 done, 1 the answer is no, 2 cannot.
 
 mod commands;
+mod text;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 15] = [
+const PRODUCT: [&str; 16] = [
     "units",
     "chart",
     "device",
@@ -16,6 +16,7 @@ const PRODUCT: [&str; 15] = [
     "hints",
     "readahead",
     "storage",
+    "profiler",
     "export",
     "emulate",
     "libprefetch",

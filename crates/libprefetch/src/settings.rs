@@ -1,7 +1,9 @@
 //! How a client works, from the program or from the environment.
 
 use crate::Error;
+use foreseek_device::Profile;
 use foreseek_hints::Order;
+use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -126,7 +128,7 @@ fn parsed<T: FromStr<Err: std::error::Error>>(name: &'static str, value: &OsStri
 fn infill(value: &OsString) -> Result<Bytes, Error> {
     let wrong = |reason: String| wrong("FORESEEK_PROFILE", value, reason);
     let name = value.to_str().ok_or_else(|| wrong("it is no text".to_owned()))?;
-    let profile = foreseek_storage::profile::load(name).map_err(|error| wrong(error.to_string()))?;
+    let profile = Profile::load(name, read_text).map_err(|error| wrong(error.to_string()))?;
     Ok(profile.infill())
 }
 
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_profile_sets_the_infill() {
-        let profile = foreseek_storage::profile::load("barracuda-500g").unwrap();
+        let profile = Profile::builtin("barracuda-500g").unwrap();
         let settings = from(&[("FORESEEK_PROFILE", "barracuda-500g")]).unwrap();
         assert_eq!(settings.infill, Some(profile.infill()));
         assert_eq!(from(&[]).unwrap().infill, None);

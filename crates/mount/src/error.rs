@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// The profile of the device below cannot be had.
     #[error(transparent)]
-    Profile(#[from] foreseek_storage::Error),
+    Profile(#[from] foreseek_device::ProfileError),
     /// Nothing of ours is mounted there.
     #[error("{0} is no mount of ours: see 'foreseek mount --list'")]
     NotMounted(PathBuf),

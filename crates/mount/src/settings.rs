@@ -2,8 +2,9 @@
 
 use crate::keeper::Shelf;
 use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
+use foreseek_device::Profile;
 use foreseek_export::Context;
-use foreseek_storage::profile;
+use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ impl Settings {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
         options.rho = self.rho;
-        options.profile = self.profile.as_deref().map(profile::load).transpose()?;
+        options.profile = self.profile.as_deref().map(|given| Profile::load(given, read_text)).transpose()?;
         options.lessons = lessons;
         options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);
         let reader = Reader::start(&options).context("start", "the reader of the source")?;

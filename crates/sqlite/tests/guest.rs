@@ -511,8 +511,8 @@ fn a_profile_that_is_gone_later_keeps_no_connection_from_opening() {
     }
     let (directory, path) = table(300);
     let profile = directory.path().join("disk.toml");
-    let built_in = foreseek_storage::profile::load("barracuda-500g").expect("a built-in profile");
-    std::fs::write(&profile, built_in.to_toml()).expect("written");
+    let built_in = foreseek_device::Profile::builtin_text("barracuda-500g").expect("a built-in profile");
+    std::fs::write(&profile, built_in).expect("written");
     let script = format!(
         ".load {}\n.shell rm {}\n.open {}\nSELECT 'rows:', count(*) FROM t;\n",
         extension().display(),

@@ -4,7 +4,7 @@
 //! FUSE). Partitions are resolved to their disk and the sector where they start, since it is the
 //! disk that has the head.
 
-use crate::proc_file;
+use crate::small_file;
 use foreseek_units::{Bytes, Sectors};
 use std::path::{Path, PathBuf};
 
@@ -65,22 +65,23 @@ impl Backing {
         let own = sys.join("dev/block").join(number.to_string());
         // `..` of the symbolic link is the disk's own folder; that of a whole disk is not a device.
         let parent = own.join("..");
-        let disk_number = || proc_file::read(&parent.join("dev")).and_then(|text| DeviceNumber::parse(&text));
-        let is_partition = proc_file::read(&own.join("partition")).is_some();
+        let disk_number =
+            || small_file::read(&parent.join("dev")).and_then(|text| DeviceNumber::parse(&text));
+        let is_partition = small_file::read(&own.join("partition")).is_some();
         let (disk, queue): (DeviceNumber, PathBuf) = match disk_number().filter(|_| is_partition) {
             Some(disk) => (disk, parent.join("queue")),
             None => (number, own.join("queue")),
         };
-        let kib = |path: PathBuf| proc_file::read_number(&path).map(Bytes::kib);
+        let kib = |path: PathBuf| small_file::read_number(&path).map(Bytes::kib);
         Self {
             disk,
             start: if is_partition {
-                Sectors(proc_file::read_number(&own.join("start")).unwrap_or(0))
+                Sectors(small_file::read_number(&own.join("start")).unwrap_or(0))
             } else {
                 Sectors::ZERO
             },
-            length: proc_file::read_number(&own.join("size")).map(|sectors| Sectors(sectors).bytes()),
-            rotational: proc_file::read_number(&queue.join("rotational")).map(|flag| flag != 0),
+            length: small_file::read_number(&own.join("size")).map(|sectors| Sectors(sectors).bytes()),
+            rotational: small_file::read_number(&queue.join("rotational")).map(|flag| flag != 0),
             max_request: kib(queue.join("max_sectors_kb")),
             read_ahead: kib(queue.join("read_ahead_kb"))
                 .or_else(|| kib(sys.join("class/bdi").join(number.to_string()).join("read_ahead_kb"))),

@@ -1,5 +1,5 @@
 //! Real I/O: descriptors, advice, residency, physical layout, memory limits and pressure, loop
-//! devices, device profiles, text files; for servers, direct reads and the memory that they fill.
+//! devices, small files; for servers, direct reads and the memory that they fill.
 //!
 //! What a guest in another program's process uses works on descriptors that belong to that program
 //! ([`HostFd`]): none is opened, duplicated or closed on the caller's behalf, since closing a
@@ -10,7 +10,6 @@
 mod advice;
 mod arena;
 mod detect;
-mod error;
 mod fd;
 mod frames;
 mod layout;
@@ -19,19 +18,15 @@ mod memory;
 mod page_cache;
 mod pressure;
 mod privilege;
-mod proc_file;
 mod processes;
-pub mod profile;
-pub mod profiler;
 pub mod reads;
 mod region;
 mod residency;
-pub mod text;
+mod small_file;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
 pub use detect::{Backing, DeviceNumber};
-pub use error::Error;
 pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
 pub use layout::{EXTENTS_LIMIT, Layout};
@@ -41,3 +36,4 @@ pub use pressure::PressureWatch;
 pub use privilege::has_gained_rights;
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};
+pub use small_file::read_text;

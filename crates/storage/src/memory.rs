@@ -10,7 +10,7 @@
 //! A limit of an ancestor outside this process's control group namespace can't be seen in version 2;
 //! in version 1 the group's own `hierarchical_memory_limit` tells it.
 
-use crate::proc_file;
+use crate::small_file;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub fn available() -> Available {
 
 /// The same under another root.
 fn available_within(root: &Path) -> Available {
-    let machine = proc_file::read(&root.join("proc/meminfo"))
+    let machine = small_file::read(&root.join("proc/meminfo"))
         .and_then(|text| machine_available(&text))
         .map(|bytes| Available { bytes, bound: Bound::Machine });
     let groups = groups(root).into_iter().filter_map(|group| {
@@ -102,7 +102,7 @@ struct Group {
 impl Group {
     /// Its limit less its use that is not file cache; `None` without a limit.
     fn free(&self) -> Option<Bytes> {
-        let read = |file: &str| proc_file::read(&self.path.join(file));
+        let read = |file: &str| small_file::read(&self.path.join(file));
         let stat = read("memory.stat").unwrap_or_default();
         let (limit, used) = match self.version {
             Version::V1 => {
@@ -161,7 +161,7 @@ pub(crate) fn pressure_files() -> Vec<PathBuf> {
 
 /// The control groups of this process that may limit its memory: its own and their ancestors.
 fn groups(root: &Path) -> Vec<Group> {
-    let read = |file: &str| proc_file::read(&root.join(file)).unwrap_or_default();
+    let read = |file: &str| small_file::read(&root.join(file)).unwrap_or_default();
     let mounts = mounts(&read("proc/self/mountinfo"));
     let mut groups = Vec::new();
     for (version, member) in memberships(&read("proc/self/cgroup")) {

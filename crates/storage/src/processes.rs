@@ -8,7 +8,7 @@
 //! Limits: a number that is given to a new thread between two looks is taken for the old thread, one
 //! that ran. A thread of another pid namespace has the number 0 at a FUSE door and is not watched.
 
-use crate::proc_file;
+use crate::small_file;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -115,8 +115,8 @@ fn count_of(proc: &Path, thread: u32) -> Option<u64> {
     let place = proc.join(thread.to_string());
     let slices = |text: String| text.split_ascii_whitespace().nth(2)?.parse().ok();
     // Of a kernel that does not count it reads "0 0 0".
-    let counted = proc_file::read(&place.join("schedstat")).and_then(slices).filter(|slices| *slices > 0);
-    counted.or_else(|| ticks(&proc_file::read(&place.join("stat"))?))
+    let counted = small_file::read(&place.join("schedstat")).and_then(slices).filter(|slices| *slices > 0);
+    counted.or_else(|| ticks(&small_file::read(&place.join("stat"))?))
 }
 
 /// Processor time out of `stat`; `None` for a thread that has ended and is only not yet buried.

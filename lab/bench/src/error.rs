@@ -71,7 +71,7 @@ pub enum Error {
     Workload(#[from] foreseek_simulate::workload::WorkloadError),
     /// A device profile that does not exist or makes no sense.
     #[error(transparent)]
-    Profile(#[from] foreseek_storage::Error),
+    Profile(#[from] foreseek_device::ProfileError),
     /// A device that the profile cannot be.
     #[error(transparent)]
     Device(#[from] foreseek_device::BuildError),

@@ -5,6 +5,7 @@ use crate::policy::Policy;
 use crate::{Error, Result};
 use foreseek_device::{Build, Profile};
 use foreseek_simulate::workload::Parameters;
+use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
 
@@ -131,7 +132,7 @@ impl Options {
                 self.memory, self.server_memory
             ));
         }
-        let profile = foreseek_storage::profile::load(&self.profile)?;
+        let profile = Profile::load(&self.profile, read_text)?;
         let (least, most) = (LEAST_DATA, profile.capacity().scale(0.95));
         if self.data < least || self.data > most {
             return refuse(format!(

@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// A device profile that does not exist or makes no sense.
     #[error(transparent)]
-    Profile(#[from] foreseek_storage::Error),
+    Profile(#[from] foreseek_device::ProfileError),
     /// A device that the profile cannot be.
     #[error(transparent)]
     Device(#[from] foreseek_device::BuildError),

@@ -4,6 +4,7 @@ use crate::progress::Show;
 use crate::{Error, Result, database};
 use foreseek_device::{Build, Profile};
 use foreseek_hints::Mode;
+use foreseek_storage::read_text;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use std::path::PathBuf;
 
@@ -95,7 +96,7 @@ impl Options {
         if !(least..=most).contains(&self.time_scale) {
             return refuse(format!("--time-scale {}: from {least} to {most} is possible", self.time_scale));
         }
-        let profile = foreseek_storage::profile::load(&self.profile)?;
+        let profile = Profile::load(&self.profile, read_text)?;
         profile.build(&build())?;
         Ok(profile)
     }

@@ -1,6 +1,9 @@
 //! The profiles that come with the program: one for each device of the papers, and some of today.
 
 use super::Profile;
+use super::error::ProfileError;
+use std::io;
+use std::path::Path;
 
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
@@ -31,6 +34,29 @@ impl Profile {
     pub fn builtin(name: &str) -> Option<Self> {
         // A test reads each of them.
         Self::builtin_text(name).and_then(|text| Self::parse(name, text).ok())
+    }
+
+    /// The built-in profile of that name, else the one in that TOML file: `read` answers the file's
+    /// text, of one too long for a profile as much as it likes.
+    ///
+    /// # Errors
+    /// Neither a built-in name nor a readable file (the message lists the names), or a file that is no
+    /// valid profile (the message names file, key and reason).
+    pub fn load(
+        name_or_path: &str,
+        read: impl FnOnce(&Path) -> io::Result<String>,
+    ) -> Result<Self, ProfileError> {
+        if let Some(profile) = Self::builtin(name_or_path) {
+            return Ok(profile);
+        }
+        let text = read(Path::new(name_or_path)).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => ProfileError::Unknown {
+                given: name_or_path.to_owned(),
+                known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+            },
+            _ => ProfileError::Unreadable { file: name_or_path.to_owned(), reason: cause.to_string() },
+        })?;
+        Self::parse(name_or_path, &text)
     }
 
     /// The text of a built-in profile, with the source of each number in a comment.
@@ -110,6 +136,33 @@ mod tests {
             assert_eq!(again.competitive_depth(), profile(name).competitive_depth());
             assert_eq!(again.capacity(), profile(name).capacity());
         }
+    }
+
+    #[test]
+    fn a_name_and_a_file_of_the_same_text_give_the_same_profile() {
+        let name = Profile::builtin_names().next().expect("a profile");
+        let built_in = Profile::load(name, |_| panic!("needs no file")).expect("built in");
+        let from_file = Profile::load("disk.toml", |_| Ok(built_in.to_toml())).expect("a profile");
+        assert_eq!(from_file.to_toml(), built_in.to_toml());
+    }
+
+    #[test]
+    fn what_is_neither_lists_the_names_that_are() {
+        let gone = |_: &Path| Err(io::ErrorKind::NotFound.into());
+        let error = Profile::load("barracuda-5000g", gone).expect_err("neither").to_string();
+        assert!(error.contains("'barracuda-5000g'"), "{error}");
+        for name in Profile::builtin_names() {
+            assert!(error.contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_profile_is_named() {
+        let nonsense = |_: &Path| Ok("name = \"x\"\nnonsense = 1\n".to_owned());
+        assert!(Profile::load("d.toml", nonsense).expect_err("nonsense").to_string().contains("d.toml"));
+        let folder = |_: &Path| Err(io::ErrorKind::IsADirectory.into());
+        let error = Profile::load("/etc", folder).expect_err("a folder").to_string();
+        assert_eq!(error, "read the device profile /etc: is a directory");
     }
 
     #[test]

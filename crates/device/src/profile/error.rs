@@ -7,6 +7,22 @@ use foreseek_units::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
+    /// Neither the name of a built-in profile nor a file.
+    #[error("'{given}' is neither a built-in device profile nor a file; built in are: {known}")]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A file that cannot be read.
+    #[error("read the device profile {file}: {reason}")]
+    Unreadable {
+        /// Its path.
+        file: String,
+        /// What the system says.
+        reason: String,
+    },
     /// Not TOML.
     #[error("{file}: line {line}: {reason}")]
     Syntax {

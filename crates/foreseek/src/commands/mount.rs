@@ -6,10 +6,12 @@ use super::report::{new_table, report};
 use super::{Answer, Format};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use foreseek_device::Profile;
 use foreseek_mount::client::{self, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
 use foreseek_readahead::stream::{RHO, RHO_LIMIT, RHO_RANGE};
+use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -152,9 +154,9 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
 /// A profile that means the same in the server's working directory; one that there is not is refused
 /// here.
 fn absolute_profile(given: String) -> anyhow::Result<String> {
-    foreseek_storage::profile::load(&given)?;
+    Profile::load(&given, read_text)?;
     let path = Path::new(&given);
-    if foreseek_device::Profile::builtin(&given).is_some() || !path.exists() {
+    if Profile::builtin(&given).is_some() || !path.exists() {
         return Ok(given);
     }
     let path = std::path::absolute(path).with_context(|| format!("cannot find {given}"))?;

@@ -6,7 +6,7 @@ use super::report::new_table;
 use super::{Answer, Format};
 use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table};
-use foreseek_storage::profiler::{self, Findings, Label, Limit, Plan, Probe, Target, Verdict};
+use foreseek_profiler::{self as profiler, Findings, Label, Limit, Plan, Probe, Target, Verdict};
 use foreseek_units::{Bytes, Nanos};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};

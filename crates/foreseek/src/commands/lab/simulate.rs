@@ -4,8 +4,9 @@ use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
+use foreseek_device::Profile;
 use foreseek_simulate::experiment::{Experiment, METRICS, Metric, Progress, Results, Summary, run};
-use foreseek_storage::profile;
+use foreseek_storage::read_text;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ fn load(path: &Path) -> anyhow::Result<Experiment> {
     File::open(path)
         .and_then(|file| file.take(LENGTH_LIMIT).read_to_string(&mut text))
         .with_context(|| format!("reading the experiment {name}"))?;
-    let device = |given: &str| profile::load(given).map_err(|error| error.to_string());
+    let device = |given: &str| Profile::load(given, read_text).map_err(|error| error.to_string());
     Ok(Experiment::parse(&name, &text, &device)?)
 }
 

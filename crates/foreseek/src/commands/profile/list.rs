@@ -4,7 +4,7 @@ use crate::commands::{Answer, Format, print};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::Profile;
-use foreseek_storage::profile;
+use foreseek_storage::read_text;
 use serde::Serialize;
 
 /// One device, as `--format json` shows it. KB and MB are of 1000, as in the papers.
@@ -56,8 +56,8 @@ pub(super) fn list(format: Format) -> anyhow::Result<Answer> {
 pub(super) fn show(device: &str, format: Format) -> anyhow::Result<Answer> {
     answer(&match (Profile::builtin_text(device), format) {
         (Some(text), Format::Table) => text.to_owned(),
-        (None, Format::Table) => format!("{}\n", table([profile::load(device)?])),
-        (_, Format::Json) => json(&Device::from(&profile::load(device)?))?,
+        (None, Format::Table) => format!("{}\n", table([Profile::load(device, read_text)?])),
+        (_, Format::Json) => json(&Device::from(&Profile::load(device, read_text)?))?,
     })
 }
 

@@ -1,8 +1,8 @@
 //! A drive's files: the model, what it names beside it, and where its controller is described.
 
+use crate::text;
 use foreseek_device::Profile;
 use foreseek_device::extracted::{Controller, Drive};
-use foreseek_storage::text;
 use std::path::{Path, PathBuf};
 
 /// Longest file of a drive's description: a list of all extents is the longest.

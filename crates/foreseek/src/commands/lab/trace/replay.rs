@@ -9,7 +9,7 @@ use foreseek_simulate::block::{self, BlockLayer, Scheduler, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::trace::replay::{Accesses, Addresses, Loop, Outcome, through_block};
 use foreseek_simulate::trace::{Place, Summary};
-use foreseek_storage::profile;
+use foreseek_storage::read_text;
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Bytes, Instant, Nanos, Sectors};
 use serde::Serialize;
@@ -119,7 +119,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
-    let profile = profile::load(&args.profile)?;
+    let profile = Profile::load(&args.profile, read_text)?;
     let summary = args.source.summary(args.quiet)?;
     let plan = Plan::new(args, &summary)?;
     let mut rows = Vec::new();

@@ -3,10 +3,10 @@
 use foreseek_units::Nanos;
 
 /// From the median absolute deviation to the standard deviation of a normal distribution.
-pub(in crate::profiler) const MAD_TO_SIGMA: f64 = 1.482_602_218_505_602;
+pub(crate) const MAD_TO_SIGMA: f64 = 1.482_602_218_505_602;
 
 /// The value below which a share of the samples lies, linear between neighbours; zero of none.
-pub(in crate::profiler) fn quantile(samples: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
@@ -16,14 +16,14 @@ pub(in crate::profiler) fn quantile(samples: &[f64], share: f64) -> f64 {
 }
 
 /// The middle one, or the mean of the two in the middle.
-pub(in crate::profiler) fn median(samples: &[f64]) -> f64 {
+pub(crate) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
 /// Where a share of the samples lies closest together: its median, and how far it reaches from end to
 /// end (the "shorth" for a half). Unlike the median it does not move while most samples are off, as
 /// long as those are off by different amounts: completions of a loaded host are.
-pub(in crate::profiler) fn densest(samples: &[f64], share: f64) -> (f64, f64) {
+pub(crate) fn densest(samples: &[f64], share: f64) -> (f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = ((sorted.len() as f64 * share).ceil() as usize).clamp(2, sorted.len().max(2));
@@ -35,17 +35,17 @@ pub(in crate::profiler) fn densest(samples: &[f64], share: f64) -> (f64, f64) {
 }
 
 /// Times as numbers of nanoseconds.
-pub(in crate::profiler) fn numbers(times: &[Nanos]) -> Vec<f64> {
+pub(crate) fn numbers(times: &[Nanos]) -> Vec<f64> {
     times.iter().map(|time| time.get() as f64).collect()
 }
 
 /// The median of times.
-pub(in crate::profiler) fn median_time(times: &[Nanos]) -> Nanos {
+pub(crate) fn median_time(times: &[Nanos]) -> Nanos {
     nanos(median(&numbers(times)))
 }
 
 /// A number of nanoseconds as a time; what is below zero is zero.
-pub(in crate::profiler) fn nanos(number: f64) -> Nanos {
+pub(crate) fn nanos(number: f64) -> Nanos {
     Nanos(number.max(0.0).round() as u64)
 }
 

@@ -27,7 +27,7 @@ pub struct LatencyFit {
 }
 
 /// What samples show; `besides` is no part of the latency (the transfer of the data).
-pub(in crate::profiler) fn fit(samples: &[Nanos], besides: Nanos) -> LatencyFit {
+pub(crate) fn fit(samples: &[Nanos], besides: Nanos) -> LatencyFit {
     let latencies = numbers(&samples.iter().map(|sample| *sample - besides).collect::<Vec<_>>());
     let middle = quantile(&latencies, 0.5).max(1.0);
     let mean = latencies.iter().sum::<f64>() / latencies.len().max(1) as f64;

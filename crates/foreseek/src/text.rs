@@ -1,6 +1,6 @@
 //! Text files, compressed or not, read whole up to a limit.
 
-use crate::Error;
+use anyhow::anyhow;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -14,8 +14,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 ///
 /// # Errors
 /// A file that cannot be read, is longer, is no UTF-8 text, or ends within its compressed data.
-pub fn read(operation: &'static str, path: &Path, limit: u64) -> Result<String, Error> {
-    let file = |cause: io::Error| Error::File { operation, path: path.to_owned(), cause };
+pub(crate) fn read(operation: &'static str, path: &Path, limit: u64) -> anyhow::Result<String> {
+    let file = |cause: io::Error| anyhow!("{operation} {}: {cause}", path.display());
     if path.is_dir() {
         return Err(file(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, a file is wanted")));
     }

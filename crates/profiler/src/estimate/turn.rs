@@ -39,11 +39,11 @@ const ON_A_LINE: f64 = 0.1;
 
 /// Completions at one step.
 #[derive(Clone, Debug)]
-pub(in crate::profiler) struct Descent {
+pub(crate) struct Descent {
     /// From one page to the one before.
-    pub(in crate::profiler) step: Bytes,
+    pub(crate) step: Bytes,
     /// When each page was there.
-    pub(in crate::profiler) completions: Vec<Instant>,
+    pub(crate) completions: Vec<Instant>,
 }
 
 impl Descent {
@@ -60,14 +60,14 @@ impl Descent {
 
 /// A turn, and what a track holds at that place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::profiler) struct Turn {
-    pub(in crate::profiler) turn: Nanos,
-    pub(in crate::profiler) track: Bytes,
+pub(crate) struct Turn {
+    pub(crate) turn: Nanos,
+    pub(crate) track: Bytes,
 }
 
 /// The share of pages that followed the one before in the time in which most do: how quiet device and
 /// host were.
-pub(in crate::profiler) fn in_time(descent: &Descent) -> f64 {
+pub(crate) fn in_time(descent: &Descent) -> f64 {
     let Some(Agreement { middle, .. }) = Agreement::of(descent) else { return 0.0 };
     let gaps = descent.completions.windows(2).map(|pair| (pair[1] - pair[0]).get() as f64);
     let near = gaps.filter(|gap| (gap / middle - 1.0).abs() <= SCATTER).count();
@@ -104,14 +104,14 @@ impl Agreement {
 }
 
 /// Whether intervals agree as those of a platter do.
-pub(in crate::profiler) fn is_steady(descent: &Descent) -> bool {
+pub(crate) fn is_steady(descent: &Descent) -> bool {
     Agreement::of(descent).is_some()
 }
 
 /// The turn that three descents of rising steps show; `None` where nothing turns. The largest step
 /// gives the best line, where the three lie on one; on an array the largest step may leave the
 /// member, and then the first two have to do.
-pub(in crate::profiler) fn turn_of(near: &Descent, middle: &Descent, far: &Descent) -> Option<Turn> {
+pub(crate) fn turn_of(near: &Descent, middle: &Descent, far: &Descent) -> Option<Turn> {
     let (near, middle) = (Agreement::of(near)?, Agreement::of(middle)?);
     let on_a_line = |far: &Agreement| {
         let further = (far.step - near.step) / (middle.step - near.step);

@@ -18,11 +18,13 @@
 //!
 //! Limits: a device that is used by others meanwhile, or that answers from a cache larger than what
 //! is read, shows costs that are not its own.
+#![forbid(unsafe_code)]
 
 mod activity;
 mod command;
 mod distance;
 mod effects;
+mod error;
 mod estimate;
 mod findings;
 mod gaps;
@@ -40,6 +42,7 @@ mod turns;
 mod write;
 
 pub use effects::{DepthPoint, SizePoint};
+pub use error::Error;
 pub use estimate::credit::Credit;
 pub use estimate::latency::LatencyFit;
 pub use estimate::overlap::Limit;
@@ -55,7 +58,6 @@ pub use session::Progress;
 pub use target::Target;
 pub use write::Label;
 
-use crate::Error;
 use estimate::statistics;
 use foreseek_units::{ByteOffset, Bytes, Nanos};
 use session::Session;

@@ -3,8 +3,9 @@
 #![allow(clippy::print_stdout, reason = "what was measured is worth seeing where a test fails")]
 
 use foreseek_device::{Build, Kind, Profile};
-use foreseek_storage::Error;
-use foreseek_storage::profiler::{self, Findings, Label, ModelProbe, Plan, Probe, Timed, Verdict, Zone};
+use foreseek_profiler::{
+    self as profiler, Error, Findings, Label, ModelProbe, Plan, Probe, Timed, Verdict, Zone,
+};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Rate};
 
 /// What an answer takes from the device to the reader: of the latency of a network volume it is a

@@ -10,7 +10,7 @@
 use super::activity::Activity;
 use super::probe::{Probe, Timed};
 use crate::Error;
-use crate::detect::{Backing, DeviceNumber};
+use foreseek_storage::{Backing, DeviceNumber};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;

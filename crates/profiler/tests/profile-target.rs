@@ -1,6 +1,6 @@
 //! What can be measured, what is refused and how, and that nothing is ever open for writing.
 
-use foreseek_storage::profiler::{self, Label, Plan, Probe, Target};
+use foreseek_profiler::{self as profiler, Label, Plan, Probe, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use rustix::fs::{FileType, Mode};
 use std::io::Write;

@@ -5,8 +5,7 @@
 //! devices (network file systems, btrfs, overlays) have no books, and a virtual machine's disk does
 //! not show what the host's other guests do.
 
-use crate::detect::DeviceNumber;
-use crate::proc_file;
+use foreseek_storage::{DeviceNumber, read_text};
 use foreseek_units::{Bytes, Sectors};
 use std::path::Path;
 
@@ -22,7 +21,8 @@ pub(super) struct Activity {
 impl Activity {
     /// Of a device; `None` where the kernel keeps no books on it.
     pub(super) fn of(device: DeviceNumber) -> Option<Self> {
-        Self::parse(&proc_file::read(&Path::new("/sys/dev/block").join(device.to_string()).join("stat"))?)
+        let books = Path::new("/sys/dev/block").join(device.to_string()).join("stat");
+        Self::parse(&read_text(&books).ok()?)
     }
 
     /// Fields as in the kernel's Documentation/block/stat.rst: reads completed, merged, sectors,

@@ -6,7 +6,7 @@
 //! textbook form. Linear time: each merge removes a block.
 
 /// The fitted values, in the order of the points, each given as value and weight.
-pub(in crate::profiler) fn rising(points: &[(f64, f64)]) -> Vec<f64> {
+pub(crate) fn rising(points: &[(f64, f64)]) -> Vec<f64> {
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(points.len());
     for &(value, weight) in points {
         let mut block = (value, weight, 1);

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 /// The runs, in order; together they cover all samples.
-pub(in crate::profiler) fn runs(samples: &[f64], sigma: f64) -> Vec<Range<usize>> {
+pub(crate) fn runs(samples: &[f64], sigma: f64) -> Vec<Range<usize>> {
     let n = samples.len();
     let penalty = 2.0 * sigma * sigma * (n as f64).ln();
     let mut sums = vec![(0.0, 0.0)];

@@ -16,11 +16,11 @@ const SLICES_LEAST: usize = 8;
 
 /// What a slice brought.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::profiler) struct Slice {
+pub(crate) struct Slice {
     /// How long it took.
-    pub(in crate::profiler) time: Nanos,
+    pub(crate) time: Nanos,
     /// How much came: bytes, or reads.
-    pub(in crate::profiler) amount: f64,
+    pub(crate) amount: f64,
 }
 
 /// Credit that ran out.
@@ -37,7 +37,7 @@ pub struct Credit {
 }
 
 /// The credit that slices in order of time show; `None` where the rate held.
-pub(in crate::profiler) fn of(slices: &[Slice]) -> Option<Credit> {
+pub(crate) fn of(slices: &[Slice]) -> Option<Credit> {
     if slices.len() < SLICES_LEAST {
         return None;
     }

@@ -24,7 +24,7 @@ pub enum Limit {
 
 /// By how much longer each request of a burst takes than the one before it: the slope between all
 /// pairs, of which the median counts (Theil and Sen). Bursts in order of submission.
-pub(in crate::profiler) fn growth(bursts: &[Vec<Nanos>]) -> f64 {
+pub(crate) fn growth(bursts: &[Vec<Nanos>]) -> f64 {
     let mut slopes = Vec::new();
     for burst in bursts {
         for (late, two) in burst.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(in crate::profiler) fn growth(bursts: &[Vec<Nanos>]) -> f64 {
 }
 
 /// What limits a device that gives `per_second` at most.
-pub(in crate::profiler) fn limit(per_second: f64, latency: Nanos, growth: f64) -> Limit {
+pub(crate) fn limit(per_second: f64, latency: Nanos, growth: f64) -> Limit {
     if growth > GROWS * 1e9 / per_second {
         Limit::Operations(per_second)
     } else {
