@@ -6,8 +6,8 @@
 //! tells the whole as read: bytes of another place.
 
 use super::pool::PoolReads;
+use super::read::{Read, Reads, SharedSink, sink_to};
 use super::uring::UringReads;
-use super::{Read, Reads, SharedSink, sink_to};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 

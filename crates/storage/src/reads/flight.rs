@@ -10,7 +10,8 @@
 //! priorities differ, so that a page gets one that its neighbours have not. A file that does not take direct reads after
 //! all is read buffered.
 
-use super::{Access, Ended, Read, Target};
+use super::file::Access;
+use super::read::{Ended, Read, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::io::Errno;
 use std::os::fd::RawFd;

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::flight::{Flight, Next};
-use super::{Ended, Read, Reads, Sink};
+use super::read::{Ended, Read, Reads, Sink};
 use crate::advice::last_error;
 use rustix::io::Errno;
 use std::collections::VecDeque;

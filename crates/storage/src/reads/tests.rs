@@ -4,12 +4,14 @@
 use super::*;
 use crate::{Arena, Frames};
 use foreseek_seam::FrameId;
-use foreseek_units::{PAGE_SIZE, Pages};
+use foreseek_units::{ByteOffset, Bytes, PAGE_SIZE, Pages};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 const PAGE: usize = PAGE_SIZE as usize;
 const LIMIT: Duration = Duration::from_secs(20);

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::flight::{Flight, Next};
-use super::{Ended, Read, Reads, Sink};
+use super::read::{Ended, Read, Reads, Sink};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use slab::Slab;
