@@ -3,9 +3,9 @@
 //! model may have a list of extents behind a line of five equal signs.
 #![no_main]
 
-use foreseek_device::extracted::{Controller, Drive, SeekFile};
-use foreseek_device::validation::{parse_trace, replay};
 use foreseek_device::{Build, Profile};
+use foreseek_drives::validation::{parse_trace, replay};
+use foreseek_drives::{Controller, Drive, SeekFile};
 use libfuzzer_sys::fuzz_target;
 
 const SEEK: &str = "1, 1.0\n100, 5.0\n";

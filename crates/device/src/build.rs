@@ -5,10 +5,11 @@ use crate::disk::{self, Disk};
 use crate::geometry::{Geometry, LayoutShape, SectionShape, TracksShape, ZoneDetail, ZoneShape};
 use crate::io::Device;
 use crate::mechanics::Mechanics;
-use crate::profile::{ArraySpec, DiskModel, DiskSpec, Profile, Spec};
+use crate::profile::{Profile, Spec};
 use crate::queue::Queue;
 use crate::remote::{self, Remote};
 use crate::segments::Buffer;
+use crate::spec::{ArraySpec, DiskModel, DiskSpec};
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, SectorSpan, Sectors};
 
 /// Most requests that one disk's queue may hold: the tags of a Serial Attached SCSI disk are the

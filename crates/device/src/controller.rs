@@ -70,7 +70,7 @@ pub(crate) struct ReadAhead {
 
 /// Where reading ahead ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Until {
+pub enum Until {
     /// There is none.
     Nothing,
     /// With the track that holds the end of the request.

@@ -5,16 +5,16 @@
 //! emulator drive the same object, so a modelled disk and an emulated disk cannot differ.
 //!
 //! A [`Profile`] describes a device and makes one: `Profile::builtin("barracuda-500g")`, then
-//! [`Profile::build`].
+//! [`Profile::build`]. What a profile says is [`spec`]; where a disk's sectors lie is [`geometry`].
 #![forbid(unsafe_code)]
 
 mod array;
 mod build;
 mod controller;
+mod costs;
 mod credit;
 mod disk;
-pub mod extracted;
-mod geometry;
+pub mod geometry;
 mod io;
 mod machine;
 mod mechanics;
@@ -24,10 +24,11 @@ mod random;
 mod remote;
 mod seek;
 mod segments;
-pub mod validation;
+pub mod spec;
 
 pub use build::{Build, BuildError, FIT_CYLINDERS_LEAST, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT};
 pub use disk::RECOVERY_TURNS;
 pub use io::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome};
-pub use profile::{Kind, Profile, ProfileError};
+pub use profile::{Kind, Profile};
 pub use queue::{PASSED_OVER_LIMIT, Queue};
+pub use spec::ProfileError;

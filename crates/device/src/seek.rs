@@ -17,7 +17,7 @@ use foreseek_units::Nanos;
 
 /// Most points that a seek table may have. Extracted curves have about 150; a search through this
 /// many is still twelve steps.
-pub(crate) const TABLE_POINTS_LIMIT: usize = 4096;
+pub const TABLE_POINTS_LIMIT: usize = 4096;
 
 /// Seek time as a function of distance.
 #[derive(Clone, Debug, PartialEq)]

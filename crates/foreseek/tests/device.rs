@@ -1,13 +1,13 @@
 //! `foreseek lab device` as a user meets it.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
-use foreseek_device::validation::{parse_trace, replay};
 use foreseek_device::{Build, Profile};
+use foreseek_drives::validation::{parse_trace, replay};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const MODEL: &str = include_str!("../../device/tests/common/drive.model");
+const MODEL: &str = include_str!("../../../lab/drives/tests/common/drive.model");
 const SEEK: &str = "Seek distances measured: 3\n1,\t1.5\n20,\t3.0\n299,\t9.0\n";
 
 fn foreseek(args: &[&str]) -> Output {

@@ -27,12 +27,23 @@ const PRODUCT: [&str; 16] = [
 ];
 /// The laboratory, from the ground up: each uses crates of the product below the command line, and
 /// those of the laboratory above it in this list.
-const LAB: [&str; 7] = ["kernels", "theory", "simulate", "rig", "demo", "bench", "reproduce"];
+const LAB: [&str; 8] = ["drives", "kernels", "theory", "simulate", "rig", "demo", "bench", "reproduce"];
 /// The product's crate that may use the laboratory.
 const COMMAND_LINE: &str = "foreseek";
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 10] =
-    ["units", "chart", "device", "cache", "seam", "hints", "readahead", "kernels", "theory", "simulate"];
+const PURE: [&str; 11] = [
+    "units",
+    "chart",
+    "device",
+    "cache",
+    "seam",
+    "hints",
+    "readahead",
+    "drives",
+    "kernels",
+    "theory",
+    "simulate",
+];
 /// What a pure crate's own code must not name.
 const IMPURE: [&str; 8] = [
     "std::fs",

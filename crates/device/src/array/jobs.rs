@@ -1,36 +1,11 @@
 //! Jobs: transfers on the members that belong together, reads first, then writes.
 
 use super::Array;
+use super::job::{Job, Where};
 use super::layout::Level;
 use super::plan::{Members, Transfers};
 use crate::io::{Finished, Io, IoId, Op, Outcome};
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors};
-
-/// What a job does on the members that it concerns.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Where {
-    /// The same range on each.
-    Same(SectorSpan),
-    /// On each what it holds of this part of the request.
-    Own(SectorSpan),
-}
-
-/// Transfers that belong together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    request: usize,
-    at: Where,
-    op: Op,
-    /// Members on which a transfer is under way.
-    pending: Members,
-    /// Members whose data have been read, or asked for.
-    read: Members,
-    /// What to write when all reads are done.
-    writes: Members,
-    /// Members that are of no use for this job: failed, or unreadable here.
-    lost: Members,
-    outcome: Outcome,
-}
 
 impl Array {
     /// Starts the jobs of a part of a request.

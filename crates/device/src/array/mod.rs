@@ -15,6 +15,7 @@
 //! with unreadable sectors count as lost together even where these lie at different offsets (md goes
 //! by blocks of 4 KiB).
 
+mod job;
 mod jobs;
 mod layout;
 mod plan;
@@ -29,7 +30,7 @@ use crate::disk::Disk;
 use crate::io::{Counters, Device, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
-use jobs::{Job, Where};
+use job::{Job, Where};
 use plan::Transfers;
 use slab::Slab;
 use std::collections::VecDeque;

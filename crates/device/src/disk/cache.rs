@@ -14,52 +14,7 @@ use crate::controller::Overheads;
 use crate::io::{Io, Op, Outcome};
 use crate::queue::{Queue, Waiting};
 use crate::segments::Held;
-use foreseek_units::{Instant, Nanos, SectorSpan, Sectors, Span};
-
-/// What the cache holds that is not on the media.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cached {
-    /// Writes in the queue.
-    requests: usize,
-    /// Ranges, each in one piece.
-    ranges: Vec<SectorSpan>,
-    sectors: Sectors,
-    /// What the head is writing.
-    leaving: Option<SectorSpan>,
-}
-
-impl Cached {
-    /// Cached writes in the queue.
-    pub(super) fn requests(&self) -> usize {
-        self.requests
-    }
-
-    fn covers(&self, range: SectorSpan) -> bool {
-        self.ranges.iter().any(|held| held.covers(range))
-    }
-
-    /// The range that a write would lengthen.
-    fn adjoining(&self, range: SectorSpan) -> Option<usize> {
-        self.ranges.iter().position(|held| held.end == range.start || held.start == range.end)
-    }
-
-    fn add(&mut self, range: SectorSpan) {
-        self.requests += 1;
-        self.sectors += range.len();
-        match self.adjoining(range) {
-            Some(at) => self.ranges[at] = self.ranges[at].hull(range),
-            None => self.ranges.push(range),
-        }
-    }
-
-    fn remove(&mut self, range: SectorSpan) {
-        self.sectors -= range.len();
-        let Some(at) = self.ranges.iter().position(|held| held.covers(range)) else { return };
-        let held = self.ranges.swap_remove(at);
-        let rest = [Span::new(held.start, range.start), Span::new(range.end, held.end)];
-        self.ranges.extend(rest.into_iter().filter(|part| !part.is_empty()));
-    }
-}
+use foreseek_units::{Instant, Nanos, SectorSpan};
 
 impl Disk {
     /// The time in the controller for a command that arrives now.

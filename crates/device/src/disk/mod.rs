@@ -20,6 +20,7 @@
 
 mod access;
 mod cache;
+mod cached;
 
 use crate::controller::Controller;
 use crate::geometry::Place;
@@ -28,7 +29,7 @@ use crate::machine::{Clock, Machine};
 use crate::mechanics::Mechanics;
 use crate::queue::{Choice, PASSED_OVER_LIMIT, Queue, Waiting, choose};
 use crate::segments::{Buffer, Held};
-use cache::Cached;
+use cached::Cached;
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 
 /// Revolutions that a disk spends on a sector that it cannot read before it gives up. Desktop disks

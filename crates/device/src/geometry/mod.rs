@@ -7,8 +7,8 @@
 //! one cylinder), so that a sequential pass loses just these. The skews follow from the switch times
 //! unless a zone states its own. Heads ascend on every cylinder or, in serpentine layouts, descend on
 //! every other one. Sectors that hold no data (spares, slipped defects, a zone's reserved front) are
-//! passed over: see [`spread`]. Data of a remapped sector lie elsewhere. Some drives are described
-//! track by track instead: see [`tracks`].
+//! passed over: see `spread`. Data of a remapped sector lie elsewhere. Some drives are described
+//! track by track instead: see `tracks`.
 //!
 //! One function carries all of it. [`Geometry::passes_at`] is the time at which a sector begins to
 //! pass under its head in one sequential pass over the whole disk that starts at angle zero: the
@@ -26,8 +26,8 @@ mod spread;
 mod tracks;
 mod zone;
 
-pub(crate) use shape::{
-    LayoutShape, Mapping, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail,
+pub use shape::{
+    LayoutShape, Mapping, Place, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail,
     ZoneShape,
 };
 
@@ -35,16 +35,9 @@ use foreseek_units::{Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
 use tracks::Tracks;
 use zone::Zone;
 
-/// The physical place of a sector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) cylinder: u32,
-    pub(crate) head: u32,
-}
-
 /// A disk's layout.
 #[derive(Clone, Debug)]
-pub(crate) struct Geometry {
+pub struct Geometry {
     layout: Layout,
     cylinders: u32,
     turn: u64,
@@ -63,7 +56,8 @@ enum Layout {
 impl Geometry {
     /// Lays zones out from the outer edge inwards. The caller has checked that no count is zero, all
     /// are within the limits of a profile, and zones do not overlap.
-    pub(crate) fn new(rules: &Rules, shapes: &[ZoneShape]) -> Self {
+    #[must_use]
+    pub fn new(rules: &Rules, shapes: &[ZoneShape]) -> Self {
         let mut zones: Vec<Zone> = Vec::with_capacity(shapes.len());
         let mut remapped = Vec::new();
         for shape in shapes {
@@ -81,7 +75,8 @@ impl Geometry {
 
     /// Lays out what a profile describes. `moves` tells how long it takes from one track to another; of
     /// zones the rules tell. What the caller must have checked is said at the two ways.
-    pub(crate) fn of(rules: &Rules, shape: &LayoutShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+    #[must_use]
+    pub fn of(rules: &Rules, shape: &LayoutShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
         match shape {
             LayoutShape::Zones(zones) => Self::new(rules, zones),
             LayoutShape::Tracks(tracks) => Self::of_tracks(rules.turn, tracks, moves),
@@ -107,22 +102,26 @@ impl Geometry {
     }
 
     /// All sectors of all zones.
-    pub(crate) fn sectors(&self) -> Sectors {
+    #[must_use]
+    pub fn sectors(&self) -> Sectors {
         Sectors(self.sectors)
     }
 
     /// All cylinders up to the last that holds data.
-    pub(crate) fn cylinders(&self) -> u32 {
+    #[must_use]
+    pub fn cylinders(&self) -> u32 {
         self.cylinders
     }
 
     /// One revolution.
-    pub(crate) fn turn(&self) -> Nanos {
+    #[must_use]
+    pub fn turn(&self) -> Nanos {
         Nanos(self.turn)
     }
 
     /// Where a sector lies.
-    pub(crate) fn place(&self, lba: Lba) -> Place {
+    #[must_use]
+    pub fn place(&self, lba: Lba) -> Place {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).place(lba),
             Layout::Tracks(tracks) => tracks.locate(lba).0,
@@ -130,7 +129,8 @@ impl Geometry {
     }
 
     /// Where a sector lies and when it begins to pass under its head, in the sequential pass.
-    pub(crate) fn locate(&self, lba: Lba) -> (Place, Nanos) {
+    #[must_use]
+    pub fn locate(&self, lba: Lba) -> (Place, Nanos) {
         if let Some((_, place, passes)) = self.remap_of(lba) {
             return (*place, *passes);
         }
@@ -146,12 +146,14 @@ impl Geometry {
     }
 
     /// When a sector begins to pass under its head, in the sequential pass.
-    pub(crate) fn passes_at(&self, lba: Lba) -> Nanos {
+    #[must_use]
+    pub fn passes_at(&self, lba: Lba) -> Nanos {
         self.in_place(lba).1
     }
 
     /// When the last sector before `end` has passed under its head, in the sequential pass.
-    pub(crate) fn passed_at(&self, end: Lba) -> Nanos {
+    #[must_use]
+    pub fn passed_at(&self, end: Lba) -> Nanos {
         let last = Lba(end.get().saturating_sub(1));
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, last).passed(self.turn, last),
@@ -160,7 +162,8 @@ impl Geometry {
     }
 
     /// The first sector that has not wholly passed at `time` of the sequential pass.
-    pub(crate) fn reached_at(&self, time: Nanos) -> Lba {
+    #[must_use]
+    pub fn reached_at(&self, time: Nanos) -> Lba {
         match &self.layout {
             Layout::Zones(zones) => {
                 let at = zones.partition_point(|zone| zone.begins() <= time);
@@ -171,12 +174,14 @@ impl Geometry {
     }
 
     /// The time that a sector takes to pass.
-    pub(crate) fn sector_time(&self, lba: Lba) -> Nanos {
+    #[must_use]
+    pub fn sector_time(&self, lba: Lba) -> Nanos {
         Nanos(self.turn / self.sectors_per_track(lba).get())
     }
 
     /// The sectors of a track at a sector.
-    pub(crate) fn sectors_per_track(&self, lba: Lba) -> Sectors {
+    #[must_use]
+    pub fn sectors_per_track(&self, lba: Lba) -> Sectors {
         Sectors(match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).sectors_per_track(),
             Layout::Tracks(tracks) => tracks.sectors_per_track(lba),
@@ -184,7 +189,8 @@ impl Geometry {
     }
 
     /// Where the track that holds a sector ends.
-    pub(crate) fn track_end(&self, lba: Lba) -> Lba {
+    #[must_use]
+    pub fn track_end(&self, lba: Lba) -> Lba {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).track_end(lba, 1),
             Layout::Tracks(tracks) => tracks.track_end(lba),
@@ -192,7 +198,8 @@ impl Geometry {
     }
 
     /// Where the track that holds a sector begins.
-    pub(crate) fn track_start(&self, lba: Lba) -> Lba {
+    #[must_use]
+    pub fn track_start(&self, lba: Lba) -> Lba {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).track_start(lba),
             Layout::Tracks(tracks) => tracks.track_start(lba),
@@ -201,7 +208,8 @@ impl Geometry {
 
     /// Where the cylinder that holds a sector ends; where tracks are described one by one, where the
     /// track does, since the next may lie on any cylinder.
-    pub(crate) fn cylinder_end(&self, lba: Lba) -> Lba {
+    #[must_use]
+    pub fn cylinder_end(&self, lba: Lba) -> Lba {
         match &self.layout {
             Layout::Zones(zones) => {
                 let zone = zone_of(zones, lba);
@@ -212,7 +220,8 @@ impl Geometry {
     }
 
     /// The sustained rate of a sequential pass at a sector: that of its cylinder or pattern of tracks.
-    pub(crate) fn rate_at(&self, lba: Lba) -> Rate {
+    #[must_use]
+    pub fn rate_at(&self, lba: Lba) -> Rate {
         let (data, time) = match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).cylinder(self.turn),
             Layout::Tracks(tracks) => tracks.repetition_at(lba),
@@ -221,7 +230,8 @@ impl Geometry {
     }
 
     /// The mean over the first `sectors` of the sustained rate, where it is at most `ceiling`.
-    pub(crate) fn mean_rate(&self, sectors: Sectors, ceiling: Rate) -> Rate {
+    #[must_use]
+    pub fn mean_rate(&self, sectors: Sectors, ceiling: Rate) -> Rate {
         let parts: Vec<(u64, f64, Nanos)> = match &self.layout {
             Layout::Zones(zones) => {
                 let part = |zone: &Zone| {

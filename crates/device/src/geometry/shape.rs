@@ -2,92 +2,117 @@
 
 use foreseek_units::Nanos;
 
+/// The physical place of a sector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from the outside.
+    pub cylinder: u32,
+    /// Counted from the top.
+    pub head: u32,
+}
+
 /// A zone as it is described: cylinders that hold the same number of sectors a track.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ZoneShape {
-    pub(crate) cylinders: u32,
-    pub(crate) sectors_per_track: u32,
+pub struct ZoneShape {
+    /// How many.
+    pub cylinders: u32,
+    /// On each of their tracks.
+    pub sectors_per_track: u32,
     /// What is known of it beyond that; without it the skews follow from the switch times, the
     /// cylinders from the zone before, and every sector holds data.
-    pub(crate) detail: Option<ZoneDetail>,
+    pub detail: Option<ZoneDetail>,
 }
 
 /// A zone as it was extracted from a drive. Places are physical sectors counted from the zone's
 /// first in the order of its tracks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ZoneDetail {
-    pub(crate) first_cylinder: u32,
+pub struct ZoneDetail {
+    /// Where it begins.
+    pub first_cylinder: u32,
     /// By how many sectors a track's first is turned against the end of the track before on the same
     /// cylinder.
-    pub(crate) track_skew: f64,
+    pub track_skew: f64,
     /// The same where the cylinder changes.
-    pub(crate) cylinder_skew: f64,
+    pub cylinder_skew: f64,
     /// The angle of the zone's first sector, in sectors.
-    pub(crate) offset: f64,
+    pub offset: f64,
     /// Sectors at the zone's front that hold no data of the host.
-    pub(crate) front: u64,
+    pub front: u64,
     /// Spare sectors (with [`Spares::Tracks`] spare tracks) in each unit of the sparing scheme.
-    pub(crate) spares: u64,
+    pub spares: u64,
     /// Defective places that were left out when addresses were given, ascending.
-    pub(crate) slips: Vec<u64>,
+    pub slips: Vec<u64>,
     /// Defective places whose data lie elsewhere, ascending: from, to.
-    pub(crate) remaps: Vec<(u64, u64)>,
+    pub remaps: Vec<(u64, u64)>,
 }
 
 /// A layout of which every track is described: *sections* of the address space, each a *pattern* of
 /// tracks that repeats. Angles are in turns, those of a pattern's tracks from where the pattern begins.
 /// Places count sectors in the order of the tracks, slipped ones among them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TracksShape {
-    pub(crate) patterns: Vec<Vec<RunShape>>,
-    pub(crate) sections: Vec<SectionShape>,
+pub struct TracksShape {
+    /// Each the runs of tracks that it consists of.
+    pub patterns: Vec<Vec<RunShape>>,
+    /// In order of their addresses.
+    pub sections: Vec<SectionShape>,
     /// Places left out when addresses were given, ascending: the first of some, and how many.
-    pub(crate) slips: Vec<(u64, u64)>,
+    pub slips: Vec<(u64, u64)>,
     /// Addresses whose data lie elsewhere, ascending: the address, the place.
-    pub(crate) remaps: Vec<(u64, u64)>,
+    pub remaps: Vec<(u64, u64)>,
 }
 
 /// Tracks of one surface that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct RunShape {
-    pub(crate) tracks: u32,
+pub struct RunShape {
+    /// How many.
+    pub tracks: u32,
     /// Sectors of a track that have places; the rest of it has none.
-    pub(crate) sectors: u32,
-    pub(crate) sectors_per_track: u32,
-    pub(crate) head: u32,
+    pub sectors: u32,
+    /// How many sectors fit on one.
+    pub sectors_per_track: u32,
+    /// Of which surface.
+    pub head: u32,
     /// The first one's, from the pattern's.
-    pub(crate) cylinder: i64,
-    pub(crate) cylinder_step: i64,
+    pub cylinder: i64,
+    /// From one to the next.
+    pub cylinder_step: i64,
     /// Where the first sector of the first track lies.
-    pub(crate) angle: f64,
-    pub(crate) angle_step: f64,
+    pub angle: f64,
+    /// By how much each is turned against the one before.
+    pub angle_step: f64,
 }
 
 /// A pattern that repeats over a range of places.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SectionShape {
+pub struct SectionShape {
     /// Which pattern, by its index.
-    pub(crate) pattern: usize,
+    pub pattern: usize,
     /// Places in all.
-    pub(crate) sectors: u64,
+    pub sectors: u64,
     /// Places of each repetition; not more than the pattern has.
-    pub(crate) sectors_each: u64,
-    pub(crate) cylinder: i64,
-    pub(crate) cylinder_step: i64,
-    pub(crate) angle: f64,
-    pub(crate) angle_step: f64,
+    pub sectors_each: u64,
+    /// Where the first repetition begins.
+    pub cylinder: i64,
+    /// From one to the next.
+    pub cylinder_step: i64,
+    /// At which angle the first begins.
+    pub angle: f64,
+    /// By how much each is turned against the one before.
+    pub angle_step: f64,
 }
 
 impl SectionShape {
     /// How often the pattern repeats; the last time it may be cut short.
-    pub(crate) fn times(&self) -> u64 {
+    #[must_use]
+    pub fn times(&self) -> u64 {
         self.sectors.div_ceil(self.sectors_each.max(1))
     }
 }
 
 impl TracksShape {
     /// Past the last cylinder that it goes over.
-    pub(crate) fn end_cylinder(&self) -> u32 {
+    #[must_use]
+    pub fn end_cylinder(&self) -> u32 {
         let last = |section: &SectionShape| {
             let high = self.patterns.get(section.pattern).map_or(0, |pattern| Self::span_of(pattern).1);
             let far = section.cylinder_step.saturating_mul(section.times() as i64 - 1).max(0);
@@ -98,7 +123,8 @@ impl TracksShape {
     }
 
     /// The lowest and the highest cylinder of a pattern, from where it begins.
-    pub(crate) fn span_of(pattern: &[RunShape]) -> (i64, i64) {
+    #[must_use]
+    pub fn span_of(pattern: &[RunShape]) -> (i64, i64) {
         let ends = |run: &RunShape| {
             let last = run.cylinder + run.cylinder_step * (i64::from(run.tracks) - 1);
             (run.cylinder.min(last), run.cylinder.max(last))
@@ -108,27 +134,31 @@ impl TracksShape {
     }
 
     /// How many cylinders a pattern goes over.
-    pub(crate) fn cylinders_of(pattern: &[RunShape]) -> i64 {
+    #[must_use]
+    pub fn cylinders_of(pattern: &[RunShape]) -> i64 {
         let (low, high) = Self::span_of(pattern);
         high - low + 1
     }
 
     /// What a pattern holds.
-    pub(crate) fn sectors_of(pattern: &[RunShape]) -> u64 {
+    #[must_use]
+    pub fn sectors_of(pattern: &[RunShape]) -> u64 {
         pattern.iter().map(|run| u64::from(run.tracks) * u64::from(run.sectors)).sum()
     }
 }
 
 /// A layout as it is described.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum LayoutShape {
+pub enum LayoutShape {
+    /// By zones, from the outside in.
     Zones(Vec<ZoneShape>),
+    /// Track by track.
     Tracks(TracksShape),
 }
 
 /// In which order the tracks of a cylinder follow one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mapping {
+pub enum Mapping {
     /// Ascending on every cylinder.
     #[default]
     Conventional,
@@ -140,7 +170,7 @@ pub(crate) enum Mapping {
 
 /// Where spare sectors lie, and what a slip displaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Spares {
+pub enum Spares {
     /// Nowhere.
     #[default]
     None,
@@ -168,35 +198,42 @@ pub(crate) enum Spares {
 
 /// What the mechanics need between tracks and between cylinders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SwitchTimes {
-    pub(crate) head: Nanos,
-    pub(crate) cylinder: Nanos,
+pub struct SwitchTimes {
+    /// To another head.
+    pub head: Nanos,
+    /// To the next cylinder.
+    pub cylinder: Nanos,
     /// Over the widest gap of unused cylinders between two zones.
-    pub(crate) gap: Nanos,
+    pub gap: Nanos,
 }
 
 impl SwitchTimes {
     /// Those of a disk whose zones adjoin.
-    pub(crate) fn new(head: Nanos, cylinder: Nanos) -> Self {
+    #[must_use]
+    pub fn new(head: Nanos, cylinder: Nanos) -> Self {
         Self { head, cylinder, gap: cylinder }
     }
 }
 
 /// What is common to all zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
-    pub(crate) heads: u32,
+pub struct Rules {
+    /// Surfaces with data.
+    pub heads: u32,
     /// One revolution.
-    pub(crate) turn: Nanos,
-    pub(crate) switch: SwitchTimes,
-    pub(crate) mapping: Mapping,
-    pub(crate) spares: Spares,
+    pub turn: Nanos,
+    /// What the mechanics need between tracks.
+    pub switch: SwitchTimes,
+    /// In which order the tracks of a cylinder follow one another.
+    pub mapping: Mapping,
+    /// Where spare sectors lie.
+    pub spares: Spares,
 }
 
 impl Rules {
     /// Of a disk of which no more is known.
-    #[cfg(test)]
-    pub(crate) fn plain(heads: u32, turn: Nanos, switch: SwitchTimes) -> Self {
+    #[must_use]
+    pub fn plain(heads: u32, turn: Nanos, switch: SwitchTimes) -> Self {
         Self { heads, turn, switch, mapping: Mapping::default(), spares: Spares::default() }
     }
 }
@@ -208,12 +245,14 @@ impl ZoneShape {
     }
 
     /// All its sectors, with data or without.
-    pub(crate) fn physical(&self, heads: u32) -> u64 {
+    #[must_use]
+    pub fn physical(&self, heads: u32) -> u64 {
         u64::from(self.cylinders) * u64::from(heads) * u64::from(self.sectors_per_track)
     }
 
     /// The cylinder at which it begins, if the zone before ended at `next`.
-    pub(crate) fn first_cylinder(&self, next: u32) -> u32 {
+    #[must_use]
+    pub fn first_cylinder(&self, next: u32) -> u32 {
         self.detail.as_ref().map_or(next, |detail| detail.first_cylinder)
     }
 }

@@ -9,8 +9,7 @@
 //! Source: the layout model `dm_layout_g4` of the DiskSim 4.0 disk parameter files, an index tree of
 //! which the two lowest levels are kept as they are; `dm_layout_g2` is brought into the same form.
 
-use super::Place;
-use super::shape::{RunShape, SectionShape, TracksShape};
+use super::shape::{Place, RunShape, SectionShape, TracksShape};
 use foreseek_units::{Lba, Nanos};
 
 /// Tracks of one surface that follow one another.

@@ -4,8 +4,7 @@
 //! its sectors, a skew some more. Skews of whole sectors need one slot a sector; those that are
 //! parts of a revolution take finer ones.
 
-use super::Place;
-use super::shape::{Mapping, Rules, ZoneDetail, ZoneShape};
+use super::shape::{Mapping, Place, Rules, ZoneDetail, ZoneShape};
 use super::spread::Spread;
 use foreseek_units::{Lba, Nanos};
 

@@ -4,7 +4,7 @@
 
 use super::super::{Place, Record, When};
 use super::{LineParser, sectors};
-use foreseek_device::validation::parse_request;
+use foreseek_drives::validation::parse_request;
 
 pub(super) struct Validation;
 

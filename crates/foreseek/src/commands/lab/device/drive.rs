@@ -2,7 +2,7 @@
 
 use crate::text;
 use foreseek_device::Profile;
-use foreseek_device::extracted::{Controller, Drive};
+use foreseek_drives::{Controller, Drive};
 use std::path::{Path, PathBuf};
 
 /// Longest file of a drive's description: a list of all extents is the longest.

@@ -1,7 +1,7 @@
 //! The plot of two distributions of response times: which share of the requests is faster.
 
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
-use foreseek_device::validation::Demerit;
+use foreseek_drives::validation::Demerit;
 
 /// The slowest requests that lie off the plot, so that a few retries do not squeeze all others.
 const SHOWN: f64 = 0.998;

@@ -1,0 +1,132 @@
+//! What a rule that reckons with a device asks of its profile: how long a seek over a distance takes
+//! and how fast a place is read (TR-840 section 3: `f_seek` and `f_transfer`).
+
+use crate::profile::{Profile, Spec};
+use crate::spec::{DiskModel, DiskSpec};
+use foreseek_units::{DeviceCosts, Lba, Nanos, Rate, Sectors};
+
+impl Profile {
+    /// How long the arm takes over a distance in sectors of the device, wherever on it that lies:
+    /// the distance counts as its share of the cylinders. Of an array the seek of one member over
+    /// its share; of a remote volume, which has no arm, the mean latency at any distance.
+    #[must_use]
+    pub fn seek_time(&self, distance: Sectors) -> Nanos {
+        if distance.is_zero() && self.figures().average_seek.is_some() {
+            return Nanos::ZERO;
+        }
+        let share = distance.get() as f64 / self.capacity().sectors_floor().get().max(1) as f64;
+        match self.spec() {
+            Spec::Disk(_, model) => disk_seek(model, share),
+            Spec::Array(array) => disk_seek(&array.model, share),
+            Spec::Remote(_) => self.figures().switch_time,
+        }
+    }
+
+    /// The rate of sequential reading at a place. Of an array what its members give together there
+    /// and the link lets through; of a remote volume that of the link.
+    #[must_use]
+    pub fn rate_at(&self, place: Lba) -> Rate {
+        match self.spec() {
+            Spec::Disk(disk, model) => disk_rate(disk, model, place),
+            Spec::Array(array) => {
+                let sectors = self.capacity().sectors_floor().get().max(1);
+                let share = place.get().min(sectors) as f64 / sectors as f64;
+                let within = Lba((array.disk.sectors().get() as f64 * share) as u64);
+                let member = disk_rate(&array.disk, &array.model, within).as_bytes_per_second();
+                let together = member * array.stripes().data_strips() as f64;
+                Rate::bytes_per_second(together.min(array.link_rate_mb_per_s * 1e6))
+            }
+            Spec::Remote(remote) => remote.link(),
+        }
+    }
+
+    /// The time of half a revolution, which a random access waits on average; nothing where nothing
+    /// turns.
+    #[must_use]
+    pub fn half_turn(&self) -> Nanos {
+        self.rotation_rpm().map_or(Nanos::ZERO, |rpm| Nanos::from_secs_f64(30.0 / rpm))
+    }
+}
+
+fn disk_seek(model: &DiskModel, share: f64) -> Nanos {
+    // Any other sector is at least a cylinder's share away, on average.
+    let distance = share * f64::from(model.geometry.cylinders());
+    model.curve.time(distance.max(1.0))
+}
+
+fn disk_rate(disk: &DiskSpec, model: &DiskModel, place: Lba) -> Rate {
+    let last = Lba(disk.sectors().get().saturating_sub(1));
+    let rate = model.geometry.rate_at(place.min(last)).as_bytes_per_second();
+    Rate::bytes_per_second(rate.min(disk.bus_rate_mb_per_s * 1e6))
+}
+
+impl DeviceCosts for Profile {
+    fn seek_time(&self, distance: Sectors) -> Nanos {
+        Profile::seek_time(self, distance)
+    }
+
+    fn rate_at(&self, place: Lba) -> Rate {
+        Profile::rate_at(self, place)
+    }
+
+    fn mean_rate(&self) -> Rate {
+        self.sequential_rate()
+    }
+
+    /// Of a remote volume, where no arm moves, its mean latency.
+    fn average_seek(&self) -> Nanos {
+        Profile::average_seek(self).unwrap_or(self.switch_time())
+    }
+
+    fn half_turn(&self) -> Nanos {
+        Profile::half_turn(self)
+    }
+
+    fn capacity(&self) -> Sectors {
+        Profile::capacity(self).sectors_floor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(name: &str) -> Profile {
+        Profile::builtin(name).expect("a built-in profile")
+    }
+
+    #[test]
+    fn seeks_grow_with_distance_from_none_to_the_full_stroke() {
+        let disk = profile("ibm-36g-51");
+        let all = disk.capacity().sectors_floor();
+        assert_eq!(disk.seek_time(Sectors::ZERO), Nanos::ZERO);
+        let times: Vec<Nanos> = (1..=64).map(|part| disk.seek_time(all * part / 64)).collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+        // The profile's full stroke is 15.5 ms; its average of 7.53 ms lies below a third's time.
+        assert!((times[63].as_millis_f64() - 15.5).abs() < 0.1, "{}", times[63]);
+        assert!(times[15] < Nanos::from_millis_f64(7.53) && times[31] > Nanos::from_millis_f64(7.53));
+    }
+
+    #[test]
+    fn the_rate_falls_inwards_and_its_mean_is_the_profiles() {
+        for name in ["ibm-36g-37", "seagate-146g", "raid0-2x-seagate", "exos-18t"] {
+            let device = profile(name);
+            let all = device.capacity().sectors_floor().get();
+            let rates: Vec<f64> =
+                (0..200).map(|part| device.rate_at(Lba(all / 200 * part)).as_mb_per_second()).collect();
+            assert!(rates.windows(2).all(|pair| pair[0] >= pair[1]), "{name}: {rates:?}");
+            let mean = rates.iter().sum::<f64>() / 200.0;
+            let stated = device.sequential_rate().as_mb_per_second();
+            assert!((mean / stated - 1.0).abs() < 0.02, "{name}: {mean} of {stated}");
+        }
+    }
+
+    #[test]
+    fn a_remote_volume_costs_its_latency_at_any_distance() {
+        let volume = profile("network-volume");
+        assert_eq!(volume.seek_time(Sectors::ZERO), volume.switch_time());
+        assert_eq!(volume.seek_time(Sectors(1 << 20)), volume.switch_time());
+        assert_eq!(volume.half_turn(), Nanos::ZERO);
+        assert_eq!(volume.rate_at(Lba(7)), volume.sequential_rate());
+    }
+}

@@ -1,0 +1,375 @@
+//! The device profile: what a device costs, as a TOML file with units in the key names.
+//!
+//! A profile is checked as a whole when it is read: every key by type and range, then the model is
+//! made of it, so that a profile that was read can be built. Complaints name the file, the key and
+//! the reason. The text may come from anywhere: nothing in it makes reading panic or allocate more
+//! than in proportion to its length and the [limits](crate::spec::limits) of its numbers.
+//!
+//! The figures that the papers reckon with follow from it: `switch_time` (average seek and half a
+//! turn), `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
+
+use crate::spec::{
+    ArraySpec, BUILTIN, DiskModel, DiskSpec, Figures, Keys, ProfileError, RemoteSpec, Writer, builtin,
+    table_of,
+};
+use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
+use std::io;
+use std::path::Path;
+
+/// Longest name of a profile.
+const NAME_LIMIT: usize = 64;
+
+/// What sort of device a profile describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One disk.
+    Disk,
+    /// Several disks behind one address space.
+    Array,
+    /// A network volume or object store: latency and rate, no head.
+    Remote,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Disk => "disk",
+            Self::Array => "array",
+            Self::Remote => "remote",
+        })
+    }
+}
+
+/// A device as its profile describes it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    name: String,
+    description: String,
+    source: String,
+    spec: Spec,
+    figures: Figures,
+}
+
+/// The description by kind, with the model that was made of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Spec {
+    Disk(Box<DiskSpec>, Box<DiskModel>),
+    Array(Box<ArraySpec>),
+    Remote(RemoteSpec),
+}
+
+impl Profile {
+    /// Reads a profile. `file` names the text in complaints.
+    ///
+    /// # Errors
+    /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range, or
+    /// numbers that make no device together.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        let table = table_of(file, text)?;
+        let mut keys = Keys::new(file, &table);
+        let name = keys.text("name")?.to_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > NAME_LIMIT || !name.chars().all(plain) {
+            let reason = format!("must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'");
+            return Err(keys.wrong("name", reason));
+        }
+        let description = keys.text_or("description", "")?.to_owned();
+        let source = keys.text_or("source", "")?.to_owned();
+        let spec = match keys.text("kind")? {
+            "disk" => {
+                let disk = DiskSpec::read(&mut keys)?;
+                let model = disk.model(&keys)?;
+                Spec::Disk(Box::new(disk), Box::new(model))
+            }
+            "array" => Spec::Array(Box::new(ArraySpec::read(&mut keys)?)),
+            "remote" => Spec::Remote(RemoteSpec::read(&mut keys)?),
+            other => {
+                let reason = format!("is '{other}', must be 'disk', 'array' or 'remote'");
+                return Err(keys.wrong("kind", reason));
+            }
+        };
+        keys.finish()?;
+        let figures = match &spec {
+            Spec::Disk(disk, model) => disk.figures(model),
+            Spec::Array(array) => array.figures(),
+            Spec::Remote(remote) => remote.figures(),
+        };
+        Ok(Self { name, description, source, spec, figures })
+    }
+
+    /// The built-in profile of a name.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Self> {
+        // A test reads each of them.
+        Self::builtin_text(name).and_then(|text| Self::parse(name, text).ok())
+    }
+
+    /// The built-in profile of that name, else the one in that TOML file. `read` answers the file's text,
+    /// or the beginning of a long one.
+    ///
+    /// # Errors
+    /// Neither a built-in name nor a readable file (the message lists the names), or a file that is no
+    /// valid profile (the message names file, key and reason).
+    pub fn load(
+        name_or_path: &str,
+        read: impl FnOnce(&Path) -> io::Result<String>,
+    ) -> Result<Self, ProfileError> {
+        if let Some(profile) = Self::builtin(name_or_path) {
+            return Ok(profile);
+        }
+        let text = read(Path::new(name_or_path)).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => ProfileError::Unknown {
+                given: name_or_path.to_owned(),
+                known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+            },
+            _ => ProfileError::Unreadable { file: name_or_path.to_owned(), reason: cause.to_string() },
+        })?;
+        Self::parse(name_or_path, &text)
+    }
+
+    /// The text of a built-in profile, with the source of each number in a comment.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        builtin(name)
+    }
+
+    /// The names of the built-in profiles.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// The profile of a disk that was described elsewhere.
+    ///
+    /// # Errors
+    /// As of [`Profile::parse`].
+    pub fn of_disk(
+        name: &str,
+        description: &str,
+        source: &str,
+        disk: DiskSpec,
+    ) -> Result<Self, ProfileError> {
+        let mut to = Writer::default();
+        to.text("name", name);
+        to.text("kind", &Kind::Disk.to_string());
+        to.text("description", description);
+        to.text("source", source);
+        disk.write(&mut to);
+        // What was written is read back, so that one check holds for all profiles.
+        Self::parse(source, &to.finish())
+    }
+
+    /// The profile as TOML: reads back as the same profile. Comments of the text that it was read
+    /// from are not kept; see [`Profile::builtin_text`].
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut to = Writer::default();
+        to.text("name", &self.name);
+        to.text("kind", &self.kind().to_string());
+        to.text("description", &self.description);
+        to.text("source", &self.source);
+        match &self.spec {
+            Spec::Disk(disk, _) => disk.write(&mut to),
+            Spec::Array(array) => array.write(&mut to),
+            Spec::Remote(remote) => remote.write(&mut to),
+        }
+        to.finish()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Where its numbers come from.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What sort of device it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match &self.spec {
+            Spec::Disk(..) => Kind::Disk,
+            Spec::Array(_) => Kind::Array,
+            Spec::Remote(_) => Kind::Remote,
+        }
+    }
+
+    /// What the whole device holds.
+    #[must_use]
+    pub fn capacity(&self) -> Bytes {
+        self.figures.capacity
+    }
+
+    /// Revolutions a minute; of an array those of its members, `None` where nothing turns.
+    #[must_use]
+    pub fn rotation_rpm(&self) -> Option<f64> {
+        self.figures.rotation_rpm
+    }
+
+    /// The average seek as the device's source states it; of an array that of its members, `None`
+    /// where no arm moves.
+    #[must_use]
+    pub fn average_seek(&self) -> Option<Nanos> {
+        self.figures.average_seek
+    }
+
+    /// The mean seek between random sectors in the model, which for the calibrated seek curve is the
+    /// stated average; `None` where no arm moves.
+    #[must_use]
+    pub fn modelled_seek(&self) -> Option<Nanos> {
+        self.figures.modelled_seek
+    }
+
+    /// What each command costs a lone reader beside the access itself; hidden behind the access
+    /// before where requests are queued.
+    #[must_use]
+    pub fn command_overhead(&self) -> Nanos {
+        self.figures.command_overhead
+    }
+
+    /// What it costs to go elsewhere: the average seek and half a turn; of an array those of one
+    /// member (EuroSys'07 section 5), of a remote volume the mean latency.
+    #[must_use]
+    pub fn switch_time(&self) -> Nanos {
+        self.figures.switch_time
+    }
+
+    /// The rate of sequential reading, averaged over the device.
+    #[must_use]
+    pub fn sequential_rate(&self) -> Rate {
+        self.figures.sequential_rate
+    }
+
+    /// What could have been transferred in the time of a switch (TR-840 section 3).
+    #[must_use]
+    pub fn competitive_depth(&self) -> Bytes {
+        self.sequential_rate().in_time(self.switch_time())
+    }
+
+    /// The largest gap between two wanted ranges that is cheaper read than skipped (ATC'09 section
+    /// 3.3), in whole pages. Of a disk: what passes at the outer edge in the time that a command of
+    /// its own would cost, unless the profile states it; of an array: that of a member; of a remote
+    /// volume: what passes while one more request would be worked on.
+    #[must_use]
+    pub fn infill(&self) -> Bytes {
+        Bytes(self.figures.infill.get() / PAGE_SIZE * PAGE_SIZE)
+    }
+
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(name: &str) -> Profile {
+        let text = Profile::builtin_text(name).expect("a built-in name");
+        Profile::parse(name, text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn each_is_read_and_bears_its_name() {
+        for name in Profile::builtin_names() {
+            let profile = profile(name);
+            assert_eq!(profile.name(), name);
+            assert!(!profile.description().is_empty() && !profile.source().is_empty(), "{name}");
+        }
+        assert!(Profile::builtin("none-such").is_none());
+    }
+
+    /// TR-840 section 3: 540 KB; EuroSys'07 section 5: 393, 446 and 646 KB. A KB has 1000 bytes.
+    #[test]
+    fn the_papers_competitive_depths() {
+        for (name, kilobytes) in [
+            ("ibm-36g-51", 540.0),
+            ("ibm-36g-37", 393.0),
+            ("seagate-146g", 446.0),
+            ("raid0-2x-seagate", 646.0),
+        ] {
+            let depth = profile(name).competitive_depth().get() as f64 / 1000.0;
+            assert!((depth - kilobytes).abs() <= 1.0, "{name}: {depth} KB");
+        }
+    }
+
+    #[test]
+    fn the_modelled_seek_is_the_stated_average() {
+        for name in Profile::builtin_names() {
+            let profile = profile(name);
+            let (Some(modelled), Some(stated)) = (profile.modelled_seek(), profile.average_seek()) else {
+                continue;
+            };
+            let ratio = modelled.as_millis_f64() / stated.as_millis_f64();
+            assert!((ratio - 1.0).abs() < 0.01, "{name}: {modelled} instead of {stated}");
+        }
+    }
+
+    #[test]
+    fn each_number_has_its_source_beside_it() {
+        for (name, text) in BUILTIN {
+            for line in text.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
+                let named = ["name", "kind", "description", "source"];
+                let key = line.split(" =").next().unwrap_or_default();
+                assert!(named.contains(&key) || line.contains(" # "), "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        for name in Profile::builtin_names() {
+            let text = profile(name).to_toml();
+            let again = Profile::parse("written", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(again.to_toml(), text);
+            assert_eq!(again.competitive_depth(), profile(name).competitive_depth());
+            assert_eq!(again.capacity(), profile(name).capacity());
+        }
+    }
+
+    #[test]
+    fn a_name_and_a_file_of_the_same_text_give_the_same_profile() {
+        let name = Profile::builtin_names().next().expect("a profile");
+        let built_in = Profile::load(name, |_| panic!("needs no file")).expect("built in");
+        let from_file = Profile::load("disk.toml", |_| Ok(built_in.to_toml())).expect("a profile");
+        assert_eq!(from_file.to_toml(), built_in.to_toml());
+    }
+
+    #[test]
+    fn what_is_neither_lists_the_names_that_are() {
+        let gone = |_: &Path| Err(io::ErrorKind::NotFound.into());
+        let error = Profile::load("barracuda-5000g", gone).expect_err("neither").to_string();
+        assert!(error.contains("'barracuda-5000g'"), "{error}");
+        for name in Profile::builtin_names() {
+            assert!(error.contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_profile_is_named() {
+        let nonsense = |_: &Path| Ok("name = \"x\"\nnonsense = 1\n".to_owned());
+        assert!(Profile::load("d.toml", nonsense).expect_err("nonsense").to_string().contains("d.toml"));
+        let folder = |_: &Path| Err(io::ErrorKind::IsADirectory.into());
+        let error = Profile::load("/etc", folder).expect_err("a folder").to_string();
+        assert_eq!(error, "read the device profile /etc: is a directory");
+    }
+
+    #[test]
+    fn infill_pays_up_to_32_kib_on_the_old_firmware_and_hardly_on_the_new() {
+        assert_eq!(profile("barracuda-500g-oldfw").infill().get(), 32 << 10);
+        assert_eq!(profile("barracuda-500g").infill().get(), 8 << 10);
+    }
+}

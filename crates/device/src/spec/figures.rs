@@ -1,0 +1,16 @@
+//! The figures that follow from any description.
+
+use foreseek_units::{Bytes, Nanos, Rate};
+
+/// What the papers reckon with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    pub(crate) capacity: Bytes,
+    pub(crate) rotation_rpm: Option<f64>,
+    pub(crate) average_seek: Option<Nanos>,
+    pub(crate) modelled_seek: Option<Nanos>,
+    pub(crate) switch_time: Nanos,
+    pub(crate) sequential_rate: Rate,
+    pub(crate) command_overhead: Nanos,
+    pub(crate) infill: Bytes,
+}
