@@ -30,6 +30,20 @@ impl DeviceNumber {
     }
 }
 
+impl DeviceNumber {
+    /// The block device's node in `/dev`, by the name that sysfs has for it; `None` where there is
+    /// none, or where what has that name is another device.
+    #[must_use]
+    pub fn node(self) -> Option<PathBuf> {
+        let told = proc_file::read(&Path::new("/sys/dev/block").join(self.to_string()).join("uevent"))?;
+        let name = told.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
+        let path = Path::new("/dev").join(name);
+        let stat = rustix::fs::stat(&path).ok()?;
+        let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
+        (is_block && Self::from_raw(stat.st_rdev) == self).then_some(path)
+    }
+}
+
 impl std::fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)

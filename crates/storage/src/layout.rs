@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::fd::{FileKind, HostFd, Identity};
-use foreseek_seam::Extent;
+pub use foreseek_seam::Extent;
 use foreseek_units::{Lba, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, Sectors};
 use rustix::io::Errno;
 use rustix::ioctl::Updater;
@@ -28,6 +28,7 @@ const FS_IOC_FIEMAP: rustix::ioctl::Opcode = 0xC020_660B;
 const LAST: u32 = 0x1;
 const UNKNOWN: u32 = 0x2;
 const DELAYED: u32 = 0x4;
+const ENCODED: u32 = 0x8;
 const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
 
@@ -58,8 +59,27 @@ struct Fiemap {
 pub struct Layout {
     /// Placed pages, ascending and disjoint; neighbours on file and device are merged.
     pub extents: Vec<Extent>,
-    /// Whether the file has more extents than [`EXTENTS_LIMIT`]; the rest is unplaced.
+    /// Whether the file has more extents than the limit; the rest is unplaced.
     pub cut_short: bool,
+}
+
+/// Which extents of a file are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rules {
+    /// The most extents.
+    limit: usize,
+    /// Extents with one of these flags have no place.
+    placeless: u32,
+}
+
+impl Rules {
+    /// Near enough for an order: a compressed extent or inline data have a place.
+    const FOR_ORDER: Self = Self { limit: EXTENTS_LIMIT, placeless: UNKNOWN | DELAYED | UNWRITTEN };
+
+    /// Places from which a read of exactly these pages moves exactly these sectors.
+    const fn exact(limit: usize) -> Self {
+        Self { limit, placeless: UNKNOWN | DELAYED | UNWRITTEN | INLINE | ENCODED }
+    }
 }
 
 impl Layout {
@@ -72,6 +92,19 @@ impl Layout {
             let whole = Extent { page: PageIndex::ZERO, pages: WHOLE_DEVICE, lba: Lba::ZERO + start };
             return Ok(Self { extents: vec![whole], cut_short: false });
         }
+        Self::ask(fd, start, Rules::FOR_ORDER)
+    }
+
+    /// The exact layout of an open file or directory: at most `limit` extents, and none that is
+    /// inline or encoded (compressed, encrypted), whose reading moves other sectors than it says.
+    ///
+    /// # Errors
+    /// As [`Layout::of`].
+    pub fn exactly(fd: HostFd, start: Sectors, limit: usize) -> Result<Self, Errno> {
+        Self::ask(fd, start, Rules::exact(limit))
+    }
+
+    fn ask(fd: HostFd, start: Sectors, rules: Rules) -> Result<Self, Errno> {
         let mut layout = Self::default();
         let mut map = Box::new(Fiemap {
             start: 0,
@@ -92,7 +125,7 @@ impl Layout {
             unsafe { rustix::ioctl::ioctl(fd.borrow(), request)? };
             let found = &map.extents[..(map.mapped_extents as usize).min(BATCH)];
             let Some(last) = found.last() else { break };
-            layout.add(found, start);
+            layout.add(found, start, rules);
             let next = last.logical.saturating_add(last.length);
             if last.flags & LAST != 0 || next <= map.start || layout.cut_short {
                 break;
@@ -102,10 +135,10 @@ impl Layout {
         Ok(layout)
     }
 
-    fn add(&mut self, found: &[FiemapExtent], start: Sectors) {
-        for extent in found.iter().filter_map(|found| placed(found, start)) {
+    fn add(&mut self, found: &[FiemapExtent], start: Sectors, rules: Rules) {
+        for extent in found.iter().filter_map(|found| placed(found, start, rules)) {
             self.push(extent);
-            if self.extents.len() > EXTENTS_LIMIT {
+            if self.extents.len() > rules.limit {
                 self.extents.pop();
                 self.cut_short = true;
                 return;
@@ -135,9 +168,11 @@ impl Layout {
 }
 
 /// The pages of an extent, outward to whole pages; `None` where they have no place.
-fn placed(found: &FiemapExtent, start: Sectors) -> Option<Extent> {
-    let nowhere = UNKNOWN | DELAYED | UNWRITTEN;
-    if found.flags & nowhere != 0 || found.length == 0 || (found.flags & INLINE != 0 && found.physical == 0) {
+fn placed(found: &FiemapExtent, start: Sectors, rules: Rules) -> Option<Extent> {
+    if found.flags & rules.placeless != 0
+        || found.length == 0
+        || (found.flags & INLINE != 0 && found.physical == 0)
+    {
         return None;
     }
     let page = found.logical / PAGE_SIZE;
@@ -161,7 +196,7 @@ mod tests {
 
     fn layout(found: &[FiemapExtent]) -> Vec<Extent> {
         let mut layout = Layout::default();
-        layout.add(found, Sectors::ZERO);
+        layout.add(found, Sectors::ZERO, Rules::FOR_ORDER);
         layout.extents
     }
 
@@ -203,7 +238,7 @@ mod tests {
     #[test]
     fn a_partition_moves_everything_by_its_start() {
         let mut layout = Layout::default();
-        layout.add(&[found(0, 4096, 4096, 0)], Sectors(2048));
+        layout.add(&[found(0, 4096, 4096, 0)], Sectors(2048), Rules::FOR_ORDER);
         assert_eq!(layout.extents, [extent(0, 1, 2056)]);
     }
 
@@ -212,9 +247,22 @@ mod tests {
         let parts: Vec<_> =
             (0..EXTENTS_LIMIT as u64 + 5).map(|n| found(n * 4096, (n + 1) * 8192, 4096, 0)).collect();
         let mut layout = Layout::default();
-        layout.add(&parts, Sectors::ZERO);
+        layout.add(&parts, Sectors::ZERO, Rules::FOR_ORDER);
         assert!(layout.cut_short);
         assert_eq!(layout.extents.len(), EXTENTS_LIMIT);
+    }
+
+    #[test]
+    fn an_exact_layout_leaves_out_what_moves_other_sectors() {
+        let parts =
+            [found(0, 4096, 100, INLINE), found(4096, 40_960, 4096, ENCODED), found(8192, 81_920, 4096, 0)];
+        let mut layout = Layout::default();
+        layout.add(&parts, Sectors::ZERO, Rules::exact(8));
+        assert_eq!((layout.extents, layout.cut_short), (vec![extent(2, 1, 160)], false));
+        let mut layout = Layout::default();
+        let scattered: Vec<_> = (0..9).map(|n| found(n * 4096, (n + 1) * 8192, 4096, 0)).collect();
+        layout.add(&scattered, Sectors::ZERO, Rules::exact(8));
+        assert!(layout.cut_short && layout.extents.len() == 8);
     }
 
     #[test]

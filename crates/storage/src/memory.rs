@@ -67,7 +67,7 @@ fn available_within(root: &Path) -> Available {
 /// All memory of the machine; `None` where that cannot be read.
 #[must_use]
 pub fn machine_memory() -> Option<Bytes> {
-    meminfo(&proc_file::read(Path::new("/proc/meminfo"))?, "MemTotal")
+    meminfo(&small_file::read(Path::new("/proc/meminfo"))?, "MemTotal")
 }
 
 /// A line of /proc/meminfo.

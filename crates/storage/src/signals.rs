@@ -1,0 +1,135 @@
+//! Signals as a queue that is read, with where each came from (signalfd).
+//!
+//! A program that runs another one passes on what is sent to it alone (`kill PID`); what a terminal
+//! sends (Ctrl-C) reaches the whole foreground group, the other program included, and must not
+//! reach it twice. The two differ in the signal's code.
+#![allow(unsafe_code)]
+
+use crate::advice::last_error;
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel sent it (a terminal did) and not a process.
+    pub by_kernel: bool,
+}
+
+impl std::fmt::Debug for SignalQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignalQueue").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+/// Signals that are blocked and read.
+pub struct SignalQueue {
+    queue: OwnedFd,
+    /// The mask as it was before.
+    before: libc::sigset_t,
+}
+
+impl SignalQueue {
+    /// Blocks these signals in this thread and in those that it starts from now on, and queues
+    /// them. To be called before any thread is started. Programs inherit the block, other than
+    /// those started by [`spawn`](Self::spawn).
+    ///
+    /// # Errors
+    /// EINVAL for what is no signal, EMFILE.
+    pub fn block(signals: &[i32]) -> Result<Self, Errno> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` makes the set a valid one before anything reads it; the other calls
+        // get pointers to it that live until they return.
+        let queue = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                if libc::sigaddset(set.as_mut_ptr(), *signal) != 0 {
+                    return Err(Errno::INVAL);
+                }
+            }
+            let failed = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            if failed != 0 {
+                return Err(Errno::from_raw_os_error(failed));
+            }
+            libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if queue < 0 {
+            return Err(last_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's; the call that blocked the signals wrote
+        // the mask before.
+        Ok(unsafe { Self { queue: OwnedFd::from_raw_fd(queue), before: before.assume_init() } })
+    }
+
+    /// Starts a program with the signals as they were before they were blocked.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn spawn(&self, command: &mut Command) -> std::io::Result<Child> {
+        let before = self.before;
+        let unblock = move || {
+            // SAFETY: the set was written by the kernel's C library and is a copy of this closure's own.
+            let failed =
+                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+            if failed == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(failed)) }
+        };
+        // SAFETY: between fork and exec only `pthread_sigmask` is called, which may be called there
+        // (signal-safety(7)); nothing is allocated.
+        unsafe { command.pre_exec(unblock) };
+        command.spawn()
+    }
+
+    /// The next signal that came; does not wait.
+    #[must_use]
+    pub fn next(&self) -> Option<Signal> {
+        let mut told = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let read = rustix::io::read(&self.queue, &mut told[..]).ok()?;
+        if read < told.len() {
+            return None;
+        }
+        // SAFETY: there are as many bytes as the structure has, and each value is one of it.
+        let told: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(told.as_ptr().cast()) };
+        Some(Signal { number: told.ssi_signo.cast_signed(), by_kernel: told.ssi_code == libc::SI_KERNEL })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_from_a_process_is_queued_and_known_as_such() {
+        // In a thread of its own: its mask goes with it.
+        std::thread::spawn(|| {
+            let queue = SignalQueue::block(&[libc::SIGURG]).unwrap();
+            assert_eq!(queue.next(), None);
+            let me = rustix::thread::gettid().as_raw_nonzero().get();
+            // SAFETY: no memory is passed; the signal is blocked in this thread.
+            unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), me, libc::SIGURG) };
+            assert_eq!(queue.next(), Some(Signal { number: libc::SIGURG, by_kernel: false }));
+        })
+        .join()
+        .unwrap();
+        assert!(SignalQueue::block(&[999]).is_err());
+    }
+
+    #[test]
+    fn a_program_that_is_started_takes_the_signals() {
+        let status = std::thread::spawn(|| {
+            let queue = SignalQueue::block(&[libc::SIGTERM]).unwrap();
+            let mut command = Command::new("sleep");
+            let mut child = queue.spawn(command.arg("60")).unwrap();
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+            child.wait().unwrap()
+        });
+        let status = status.join().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGTERM));
+    }
+}
