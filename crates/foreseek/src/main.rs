@@ -1,7 +1,7 @@
 //! The command line: glue only. Each command is a module of [`commands`]; the work is done in the
 //! crates below.
 //!
-//! Exit status: 0 done, 1 the answer is no, 2 cannot.
+//! Exit status: 0 done, 1 the answer is no, 2 cannot; `warm --then` has that of the command it ran.
 
 mod commands;
 mod text;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = commands::parse(std::env::args_os());
     match commands::run(cli) {
-        Ok(answer) => answer.into(),
+        Ok(status) => status,
         Err(error) => {
             commands::complain(&error);
             ExitCode::from(2)

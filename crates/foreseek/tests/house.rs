@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 16] = [
+const PRODUCT: [&str; 17] = [
     "units",
     "chart",
     "device",
@@ -19,6 +19,7 @@ const PRODUCT: [&str; 16] = [
     "profiler",
     "export",
     "emulate",
+    "warm",
     "libprefetch",
     "libprefetch-c",
     "sqlite",

@@ -6,9 +6,11 @@ mod help;
 mod lab;
 mod mount;
 mod old_names;
+mod order;
 mod profile;
 mod progress;
 mod report;
+mod warm;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -35,6 +37,10 @@ enum Command {
     /// Emulate a hard disk, an array or a network volume as a block device.
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Print the files of trees or of a list in the order in which they lie on their disk.
+    Order(order::Args),
+    /// Bring trees or a list of files into memory in disk order, ahead of a command that reads them.
+    Warm(Box<warm::Args>),
     /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]
     Lab(lab::Command),
@@ -101,14 +107,18 @@ fn suggest_lab(error: &mut clap::Error, mut line: Vec<OsString>, parser: clap::C
 }
 
 /// Runs a parsed command line.
-pub(crate) fn run(cli: Cli) -> anyhow::Result<Answer> {
-    match cli.command {
+pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let answer = match cli.command {
+        // Its exit status is that of the command that it ran.
+        Command::Warm(args) => return warm::run(*args),
+        Command::Order(args) => order::run(args),
         Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Disk(command) => disk::run(command),
         Command::Lab(command) => lab::run(command),
-    }
+    };
+    answer.map(ExitCode::from)
 }
 
 /// Says on standard error what could not be done and why.
@@ -133,6 +143,11 @@ pub(crate) fn remark(remark: &str) {
 /// Writes to standard error. Where that cannot be written either, the exit status has to do.
 fn tell(what: &str) {
     let _ = writeln!(std::io::stderr(), "foreseek: {what}");
+}
+
+/// Writes a report to standard error, where standard output is another program's.
+pub(crate) fn print_error(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Writes to standard output, all of it or an error.

@@ -1,0 +1,100 @@
+//! `foreseek order`: the files of trees or of a list, in the order in which they lie on their disk.
+
+use super::{Answer, progress, remark};
+use anyhow::Context;
+use foreseek_warm::{Limits, Source, Tree, Troubles, Work, in_physical_order};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Options of `foreseek order`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Trees, and single files.
+    #[arg(required_unless_present = "list", conflicts_with = "list")]
+    path: Vec<PathBuf>,
+
+    /// Take the paths of files from this file instead; `-` is standard input.
+    #[arg(long, value_name = "FILE|-")]
+    list: Option<PathBuf>,
+
+    /// End each path with a NUL byte instead of a newline, and expect that of the list.
+    #[arg(long, short = '0')]
+    null: bool,
+
+    /// Stay on the file system of each path.
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
+    let separator = if args.null { b'\0' } else { b'\n' };
+    let limits = Limits { one_file_system: args.one_file_system };
+    let stop = AtomicBool::new(false);
+    let (tree, order, notes, troubles) = progress::with_bar(args.quiet, |tell| {
+        let work = Work { stop: &stop, progress: tell };
+        with_source(&args.path, args.list.as_deref(), separator, |source| {
+            in_physical_order(source, limits, &work)
+        })
+    })??;
+    notes.iter().for_each(|note| remark(note));
+    complain_of(&troubles);
+    let lines = match write(&tree, &order, separator) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+        written => written.context("cannot write to standard output")?,
+    };
+    if lines > 0 {
+        remark(&format!("{lines} paths contain a newline: use -0"));
+    }
+    Ok(if troubles.count == 0 { Answer::Done } else { Answer::No })
+}
+
+/// Writes the paths; answers how many of them contain a newline that separates paths as well.
+fn write(tree: &Tree, order: &[u32], separator: u8) -> std::io::Result<u64> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut lines = 0;
+    for file in order {
+        let path = tree.path(&tree.files()[*file as usize]);
+        lines += u64::from(path.contains(&separator));
+        out.write_all(&path)?;
+        out.write_all(&[separator])?;
+    }
+    out.flush()?;
+    Ok(lines)
+}
+
+/// Calls `work` with what the command line names: trees, or a list that is opened.
+pub(super) fn with_source<T>(
+    paths: &[PathBuf],
+    list: Option<&Path>,
+    separator: u8,
+    work: impl FnOnce(Source<'_>) -> T,
+) -> anyhow::Result<T> {
+    let Some(list) = list else { return Ok(work(Source::Trees(paths))) };
+    let mut reader: Box<dyn BufRead> = if list == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let file = File::open(list).with_context(|| format!("cannot open {}", list.display()))?;
+        Box::new(BufReader::new(file))
+    };
+    Ok(work(Source::List(&mut *reader, separator)))
+}
+
+/// Says what could not be read.
+fn complain_of(troubles: &Troubles) {
+    complain_of_each(&troubles.first, troubles.count);
+}
+
+/// Says the first of what could not be read, and how many there are besides.
+pub(super) fn complain_of_each(first: &[String], count: u64) {
+    first.iter().for_each(|trouble| super::tell(trouble));
+    let more = count.saturating_sub(first.len() as u64);
+    if more > 0 {
+        super::tell(&format!("and {more} more could not be read"));
+    }
+}

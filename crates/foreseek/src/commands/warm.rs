@@ -1,0 +1,180 @@
+//! `foreseek warm`: trees or a list of files brought into memory in disk order, for a command that
+//! reads them.
+
+use super::order::{complain_of_each, with_source};
+use super::report::{new_table, text_of};
+use super::{Format, progress, remark};
+use anyhow::Context;
+use clap::ValueEnum;
+use foreseek_storage::SignalQueue;
+use foreseek_units::Bytes;
+use foreseek_warm::{Limits, Options, Reading, Report, SIGNALS, warm};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `foreseek warm`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Trees, and single files.
+    #[arg(required_unless_present = "list", conflicts_with = "list")]
+    path: Vec<PathBuf>,
+
+    /// Take the paths of files from this file instead, in the order in which they will be read; `-`
+    /// is standard input.
+    #[arg(long, value_name = "FILE|-")]
+    list: Option<PathBuf>,
+
+    /// The paths of the list end with a NUL byte each instead of a newline.
+    #[arg(long, short = '0', requires = "list")]
+    null: bool,
+
+    /// Bring directories and inodes alone, for programs that look at files and do not open them (find,
+    /// du, ls -l, rsync without -c).
+    #[arg(long)]
+    metadata: bool,
+
+    /// Start this command when enough is in memory, and stay ahead of it. The exit status is the
+    /// command's.
+    #[arg(long, num_args = 0, requires = "command")]
+    then: bool,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, requires = "then", value_name = "COMMAND")]
+    command: Vec<OsString>,
+
+    /// The order in which the command reads the entries of a directory; it matters where the trees do
+    /// not fit into memory.
+    #[arg(long, value_enum, default_value_t)]
+    reading: ReadingArg,
+
+    /// At most so much is in memory ahead of the command [default: the share].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+
+    /// The part of the available memory that may hold what was not used yet.
+    #[arg(long, default_value_t = 0.5, value_parser = share, value_name = "0..0.9")]
+    share: f64,
+
+    /// Stay on the file system of each path.
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
+
+    /// How to report. With --then the report goes to standard error.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Show no progress and, with --then, no report for people.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// The order in which a command reads a directory.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ReadingArg {
+    /// As the directory lists them: grep -r, tar, find, du.
+    #[default]
+    Listing,
+    /// By inode number: cp, borg.
+    Inode,
+    /// By name: rsync, git.
+    Name,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // Before any thread is started.
+    let signals = SignalQueue::block(&SIGNALS).context("cannot receive signals")?;
+    let options = Options {
+        limits: Limits { one_file_system: args.one_file_system },
+        metadata_only: args.metadata,
+        share: args.share,
+        memory: args.memory,
+        reading: match args.reading {
+            ReadingArg::Listing => Reading::Listing,
+            ReadingArg::Inode => Reading::Inode,
+            ReadingArg::Name => Reading::Name,
+        },
+        command: args.then.then(|| args.command.clone()),
+    };
+    let separator = if args.null { b'\0' } else { b'\n' };
+    let warmed = progress::with_bar(args.quiet, |tell| {
+        with_source(&args.path, args.list.as_deref(), separator, |source| {
+            warm(source, &options, &signals, tell)
+        })
+    });
+    let report = warmed??;
+    report.notes.iter().for_each(|note| remark(note));
+    complain_of_each(&report.troubles, report.unreadable);
+    let text = text_of(args.format, &report, table)?;
+    match report.command {
+        Some(ended) => {
+            if args.format == Format::Json || !args.quiet {
+                super::print_error(&text);
+            }
+            Ok(ExitCode::from(ended.status))
+        }
+        None => {
+            super::print(&text).context("cannot write to standard output")?;
+            Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+    }
+}
+
+fn table(report: &Report) -> String {
+    let mut table = new_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    let bytes = |bytes: u64| Bytes(bytes).to_string();
+    row("found", format!("{} files in {} directories", report.files, report.directories));
+    row(
+        "inodes and directories",
+        match report.metadata_pieces {
+            0 => format!("through the file system, {:.2} s", report.list_seconds),
+            pieces => format!(
+                "{} in {pieces} pieces of the block device, {:.2} s",
+                bytes(report.metadata_bytes),
+                report.list_seconds
+            ),
+        },
+    );
+    if report.batches > 0 || report.size_bytes > 0 {
+        row("in memory before", format!("{} of {}", bytes(report.resident_bytes), bytes(report.size_bytes)));
+        row("places", format!("{} pieces, {:.2} s", report.pieces, report.map_seconds));
+        let rate = report.brought_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
+        row(
+            "brought",
+            match report.batches {
+                0 | 1 => {
+                    format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.brought_bytes), report.read_seconds)
+                }
+                batches => format!(
+                    "{} in up to {batches} batches, window {}",
+                    bytes(report.brought_bytes),
+                    bytes(report.window_bytes)
+                ),
+            },
+        );
+    }
+    if report.left_out_bytes > 0 {
+        let why = if report.command.is_some() { "not needed in time" } else { "beyond the share of memory" };
+        row("left out", format!("{}, {why}", bytes(report.left_out_bytes)));
+    }
+    if report.lost_bytes > 0 {
+        row("lost", format!("{} evicted before use, or gone", bytes(report.lost_bytes)));
+    }
+    if let Some(seconds) = report.command_seconds {
+        row("command", format!("{seconds:.2} s"));
+    }
+    if let Some(used) = report.used_files {
+        row("used", format!("{used} files"));
+    }
+    table.to_string()
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=0.9).contains(&share) => Ok(share),
+        _ => Err("a number from 0 to 0.9".to_owned()),
+    }
+}

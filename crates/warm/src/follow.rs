@@ -1,0 +1,225 @@
+//! How far the program that reads a tree has come.
+//!
+//! *As root* from fanotify: which files were opened and closed, by whatever program, in whatever
+//! order. A file that was closed is used. *Else* from the command's own account of bytes read
+//! (`rchar` of `/proc/PID/io`, its descendants' included), taken as a position in the order in which
+//! it was expected to read; and, where that account stands still (a program that maps its files),
+//! from residency: a batch that was not fetched and has pages in memory has been reached.
+//!
+//! Limits: what is read from pipes and other files counts in the account. Programs that skip files
+//! seem slower than they are, and are then helped less.
+
+use crate::tree::Tree;
+use crate::window::Window;
+use foreseek_storage::{HostFd, OpenWatch, Residency};
+use foreseek_units::{Bytes, PageIndex, PageSpan};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long the account of bytes read may stand still before residency is asked.
+const STILL: Duration = Duration::from_millis(500);
+
+/// Descendants of the command whose account is read: each costs three small files of `/proc` a look.
+const DESCENDANTS: usize = 256;
+
+/// How many files of a batch are asked whether they are in memory.
+const PROBED: usize = 4;
+
+/// What a batch of files was made of.
+#[derive(Debug)]
+pub(crate) struct Course<'a> {
+    /// The files.
+    pub(crate) tree: &'a Tree,
+    /// They, in the order in which they will be read.
+    pub(crate) order: &'a [u32],
+    /// The batch of each file, by its number in the tree.
+    pub(crate) batch_of: &'a [u32],
+    /// What was to be brought of each file, by its number in the tree.
+    pub(crate) bytes_of: &'a [Bytes],
+    /// The size of each file, by its number in the tree.
+    pub(crate) sizes: &'a [Bytes],
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Follower<'a> {
+    course: Course<'a>,
+    by: Means,
+    /// Whether a file was used, by its number in the tree.
+    used: Vec<bool>,
+    count: u64,
+}
+
+#[derive(Debug)]
+enum Means {
+    Opens {
+        watch: OpenWatch,
+        /// The files by volume and inode.
+        sorted: Vec<u32>,
+    },
+    Account {
+        process: u32,
+        /// Files of the order before this one are used.
+        next: usize,
+        /// Their sizes.
+        passed: Bytes,
+        /// When the account last moved, and how far it was.
+        moved: (Instant, Bytes),
+    },
+}
+
+impl<'a> Follower<'a> {
+    /// By a watch over the file systems of a tree, before the program is started.
+    #[must_use]
+    pub(crate) fn by_opens(course: Course<'a>, watch: OpenWatch) -> Self {
+        let files = course.tree.files();
+        let mut sorted: Vec<u32> = (0..files.len() as u32).collect();
+        sorted.sort_unstable_by_key(|index| (files[*index as usize].volume, files[*index as usize].inode));
+        Self::new(course, Means::Opens { watch, sorted })
+    }
+
+    /// By the account of a process and its descendants.
+    #[must_use]
+    pub(crate) fn by_account(course: Course<'a>, process: u32) -> Self {
+        let moved = (Instant::now(), Bytes::ZERO);
+        Self::new(course, Means::Account { process, next: 0, passed: Bytes::ZERO, moved })
+    }
+
+    fn new(course: Course<'a>, by: Means) -> Self {
+        let used = vec![false; course.tree.files().len()];
+        Self { course, by, used, count: 0 }
+    }
+
+    /// How many files were used.
+    #[must_use]
+    pub(crate) fn used(&self) -> u64 {
+        self.count
+    }
+
+    /// How often events were lost.
+    #[must_use]
+    pub(crate) fn overflows(&self) -> u64 {
+        match &self.by {
+            Means::Opens { watch, .. } => watch.overflows(),
+            Means::Account { .. } => 0,
+        }
+    }
+
+    /// Looks how far the program has come, and tells the window.
+    pub(crate) fn look(&mut self, window: &mut Window) {
+        let (course, used, count) = (&self.course, &mut self.used, &mut self.count);
+        let mut use_file = |file: u32| {
+            if !std::mem::replace(&mut used[file as usize], true) {
+                *count += 1;
+                window.used(course.batch_of[file as usize] as usize, course.bytes_of[file as usize]);
+            }
+        };
+        match &mut self.by {
+            Means::Opens { watch, sorted } => {
+                let files = course.tree.files();
+                while watch.take(|event| {
+                    let Some(volume) = course.tree.volumes.find(event.device) else { return };
+                    let key = |index: &u32| (files[*index as usize].volume, files[*index as usize].inode);
+                    let begin = sorted.partition_point(|index| key(index) < (volume, event.inode));
+                    let links =
+                        sorted[begin..].iter().take_while(|index| key(index) == (volume, event.inode));
+                    if event.closed {
+                        links.for_each(|index| use_file(*index));
+                    }
+                }) {}
+            }
+            Means::Account { process, next, passed, moved } => {
+                let read = bytes_read(*process);
+                while let Some(file) = course.order.get(*next) {
+                    let size = course.sizes[*file as usize];
+                    if *passed + size > read {
+                        break;
+                    }
+                    use_file(*file);
+                    *passed += size;
+                    *next += 1;
+                }
+                if read > moved.1 {
+                    *moved = (Instant::now(), read);
+                } else if moved.0.elapsed() > STILL {
+                    moved.0 = Instant::now();
+                    self.probe(window);
+                }
+            }
+        }
+    }
+
+    /// Whether a batch that was not fetched has pages in memory: then the program is there.
+    fn probe(&self, window: &mut Window) {
+        let Some(batch) = window.unfetched() else { return };
+        let course = &self.course;
+        let mut files = course.order.iter().filter(|file| {
+            course.batch_of[**file as usize] as usize == batch && !course.bytes_of[**file as usize].is_zero()
+        });
+        let there = files.by_ref().take(PROBED).any(|file| is_in_memory(course.tree, *file, course.sizes));
+        if there {
+            window.reached(batch);
+        }
+    }
+}
+
+fn is_in_memory(tree: &Tree, file: u32, sizes: &[Bytes]) -> bool {
+    let Ok((fd, _)) = tree.open(&tree.files()[file as usize]) else { return false };
+    let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return false };
+    let whole = PageSpan::at(PageIndex::ZERO, sizes[file as usize].pages_ceil());
+    let mut runs = Vec::new();
+    Residency::of(fd).runs(fd, whole, &mut runs) && !runs.is_empty()
+}
+
+/// The bytes that a process and its descendants have read, those that have ended included.
+fn bytes_read(process: u32) -> Bytes {
+    let mut waiting = vec![process];
+    let mut total = Bytes::ZERO;
+    let mut seen = 0;
+    while let Some(process) = waiting.pop() {
+        seen += 1;
+        if seen > DESCENDANTS {
+            break;
+        }
+        let folder = PathBuf::from(format!("/proc/{process}"));
+        let io = std::fs::read_to_string(folder.join("io")).unwrap_or_default();
+        total += read_in(&io);
+        for thread in std::fs::read_dir(folder.join("task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            waiting.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    total
+}
+
+fn read_in(io: &str) -> Bytes {
+    let told = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.trim().parse().ok());
+    Bytes(told.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_counts_what_a_process_and_its_children_read() {
+        assert_eq!(read_in("rchar: 12\nwchar: 5\n"), Bytes(12));
+        assert_eq!(read_in("nothing"), Bytes::ZERO);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![1; 3_000_000]).unwrap();
+        let script = "cat \"$1\" > /dev/null; cat \"$1\" > /dev/null; echo read; read line";
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(&path);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        let read = bytes_read(child.id());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(read >= Bytes(6_000_000), "{read:?}");
+    }
+}

@@ -1,0 +1,624 @@
+//! The files of trees and lists: who they are, without looking into them.
+//!
+//! *Trees* are listed breadth first, level by level: the directories of a level in the order of
+//! their inodes, by several threads. What a directory tells is enough (name, kind, inode number):
+//! no file is looked at here. Where the blocks of inodes and directories can be read beforehand
+//! ([`Metadata`]), they are, level by level. *Lists* are looked at in the order of their paths.
+//!
+//! Only regular files count. Symbolic links are not followed, but for the roots themselves; paths
+//! below a root are opened without following any link at any step (`openat2`). A directory that is
+//! its own ancestor (a damaged file system) is passed over. Hard links are kept. File systems
+//! mounted below a root are walked as well, other than those that are made up (`/proc`).
+//!
+//! Memory: 24 bytes a file and its name, 56 a directory and its name.
+//!
+//! Limits: at most 2^32 - 2 files, directories and bytes of names; paths below a root of at most
+//! 4,095 bytes.
+
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+use crate::trouble::Troubles;
+use crate::volume::{By, Volume, Volumes};
+use crate::{Work, parallel};
+use foreseek_storage::DeviceNumber;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::io::BufRead;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The buffer for directory entries, per directory being read: what glibc takes.
+const ENTRIES: usize = 32 * 1024;
+
+/// How many entries of a file system are tried until one can be opened.
+const TRIED: usize = 16;
+
+/// No directory: the name is a path as it was given.
+const NONE: u32 = u32::MAX;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Stay on the file system of each root.
+    pub one_file_system: bool,
+}
+
+/// In which order a program reads the entries of a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// As the directory lists them: grep -r, find, tar, du.
+    #[default]
+    Listing,
+    /// By inode number: cp, borg.
+    Inode,
+    /// By name: rsync, git.
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    start: u32,
+    length: u16,
+}
+
+/// A regular file.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    directory: u32,
+    name: Name,
+    /// Its file system.
+    pub volume: u16,
+    /// How many entries its directory lists before it.
+    at: u32,
+    /// Its inode number.
+    pub inode: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Directory {
+    /// The directory above; `NONE` for a root.
+    parent: u32,
+    root: u32,
+    name: Name,
+    volume: u16,
+    at: u32,
+    inode: u64,
+    files: Range<u32>,
+    directories: Range<u32>,
+}
+
+#[derive(Debug)]
+struct Root {
+    path: Vec<u8>,
+    fd: OwnedFd,
+}
+
+/// The files of trees and lists.
+#[derive(Debug, Default)]
+pub struct Tree {
+    names: Vec<u8>,
+    roots: Vec<Root>,
+    directories: Vec<Directory>,
+    files: Vec<File>,
+    /// In the order in which paths were given: files and roots.
+    given: Vec<Given>,
+    /// Their file systems.
+    pub volumes: Volumes,
+    /// What could not be listed.
+    pub troubles: Troubles,
+    /// What is neither a file nor a directory: links, devices, pipes.
+    pub others: u64,
+    /// Directories that were left alone: their file system is made up.
+    pub made_up: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    File(u32),
+    Directory(u32),
+}
+
+/// What one directory told.
+struct Listed {
+    stat: Stat,
+    /// Of a file system that its parent does not lie on.
+    volume: Option<Volume>,
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    name: Range<usize>,
+    kind: FileType,
+    inode: u64,
+}
+
+enum Outcome {
+    Listed(Listed),
+    Failed(Errno),
+    /// Left alone, for the reason given.
+    MadeUp,
+    Elsewhere,
+}
+
+impl Tree {
+    /// Lists trees, and takes files that are given as they are.
+    ///
+    /// # Errors
+    /// [`Error::Open`] where a path that was given cannot be opened, [`Error::Interrupted`].
+    pub fn list(paths: &[PathBuf], limits: Limits, metadata: &mut Metadata, work: &Work<'_>) -> Result<Self> {
+        let mut tree = Self::default();
+        for path in paths {
+            tree.add_root(path)?;
+        }
+        let mut level = 0..tree.directories.len() as u32;
+        while !level.is_empty() {
+            let next = tree.list_level(level, limits, metadata, work)?;
+            work.check()?;
+            work.tell(0.0, &format!("listing, {} files in {} directories", tree.files.len(), next.start));
+            level = next;
+        }
+        Ok(tree)
+    }
+
+    fn add_root(&mut self, path: &Path) -> Result<()> {
+        let cannot = |cause| Error::Open { path: path.to_owned(), cause };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd =
+            open_quietly(|extra| rustix::fs::open(path, flags | extra, Mode::empty())).map_err(cannot)?;
+        let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
+        let volume = self.volumes.index_of(fd.as_fd(), DeviceNumber::from_raw(stat.st_dev));
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let name = self.keep_name(path.as_os_str().as_bytes())?;
+                let at = 0;
+                self.given.push(Given::File(self.files.len() as u32));
+                self.files.push(File { directory: NONE, name, volume, at, inode: stat.st_ino });
+            }
+            FileType::Directory => {
+                let root = self.roots.len() as u32;
+                self.given.push(Given::Directory(self.directories.len() as u32));
+                self.roots.push(Root { path: path.as_os_str().as_bytes().to_owned(), fd });
+                self.directories.push(Directory {
+                    parent: NONE,
+                    root,
+                    name: Name { start: 0, length: 0 },
+                    volume,
+                    at: 0,
+                    inode: stat.st_ino,
+                    files: 0..0,
+                    directories: 0..0,
+                });
+            }
+            _ => self.others += 1,
+        }
+        Ok(())
+    }
+
+    /// Lists the directories of one level; answers those of the next.
+    fn list_level(
+        &mut self,
+        level: Range<u32>,
+        limits: Limits,
+        metadata: &mut Metadata,
+        work: &Work<'_>,
+    ) -> Result<Range<u32>> {
+        let mut order: Vec<u32> = level.clone().collect();
+        order.sort_unstable_by_key(|index| {
+            let directory = &self.directories[*index as usize];
+            (directory.volume, directory.inode)
+        });
+        self.bring_directories(&order, metadata, work);
+        let outcomes = parallel::map(&order, work.stop, |index| self.read(*index, limits));
+        work.check()?;
+        let mut outcomes: Vec<(u32, Outcome)> = order.into_iter().zip(outcomes).collect();
+        outcomes.sort_unstable_by_key(|(index, _)| *index);
+        for (index, outcome) in outcomes {
+            match outcome {
+                Outcome::Listed(listed) => self.merge(index, listed)?,
+                Outcome::Failed(cause) => {
+                    let path = self.directory_path(index);
+                    self.troubles.add("list", &path, cause);
+                }
+                Outcome::MadeUp => self.made_up += 1,
+                Outcome::Elsewhere => {}
+            }
+        }
+        Ok(level.end..self.directories.len() as u32)
+    }
+
+    /// Asks for the blocks of these directories and of their inodes, in order, where that can be done.
+    fn bring_directories(&self, order: &[u32], metadata: &mut Metadata, work: &Work<'_>) {
+        for (volume, about) in self.volumes.iter() {
+            if !metadata.reads(volume, about) {
+                continue;
+            }
+            let of_volume: Vec<u32> = order
+                .iter()
+                .copied()
+                .filter(|index| self.directories[*index as usize].volume == volume)
+                .collect();
+            metadata
+                .bring_inodes(volume, of_volume.iter().map(|index| self.directories[*index as usize].inode));
+            let blocks = parallel::map(&of_volume, work.stop, |index| {
+                let directory = self.open_directory(*index).ok()?;
+                Some(crate::place::blocks_of_directory(directory.as_fd()))
+            });
+            metadata.bring(volume, blocks.into_iter().flatten().flatten().collect());
+        }
+    }
+
+    /// Reads a directory; runs in several threads.
+    fn read(&self, index: u32, limits: Limits) -> Outcome {
+        let known = &self.directories[index as usize];
+        let result = (|| {
+            let directory = self.open_directory(index)?;
+            let stat = rustix::fs::fstat(&directory)?;
+            let device = DeviceNumber::from_raw(stat.st_dev);
+            let mut volume = None;
+            let about = if device == self.volumes.get(known.volume).device {
+                self.volumes.get(known.volume)
+            } else {
+                volume.insert(Volume::of(directory.as_fd(), device))
+            };
+            if about.by == By::Nothing {
+                return Ok(Outcome::MadeUp);
+            }
+            if limits.one_file_system && volume.is_some() && known.parent != NONE {
+                return Ok(Outcome::Elsewhere);
+            }
+            if self.is_own_ancestor(index, device, stat.st_ino) {
+                return Err(Errno::LOOP);
+            }
+            let (names, entries) = entries_of(directory.as_fd())?;
+            Ok(Outcome::Listed(Listed { stat, volume, names, entries }))
+        })();
+        result.unwrap_or_else(Outcome::Failed)
+    }
+
+    fn is_own_ancestor(&self, index: u32, device: DeviceNumber, inode: u64) -> bool {
+        let mut above = self.directories[index as usize].parent;
+        while above != NONE {
+            let directory = &self.directories[above as usize];
+            if directory.inode == inode && self.volumes.get(directory.volume).device == device {
+                return true;
+            }
+            above = directory.parent;
+        }
+        false
+    }
+
+    fn merge(&mut self, index: u32, listed: Listed) -> Result<()> {
+        let volume = match listed.volume {
+            None => self.directories[index as usize].volume,
+            Some(volume) => self.volumes.index_as(volume),
+        };
+        let (files, directories) = (self.files.len() as u32, self.directories.len() as u32);
+        let root = self.directories[index as usize].root;
+        for (at, entry) in (0..).zip(&listed.entries) {
+            match entry.kind {
+                FileType::RegularFile => {
+                    let name = self.keep_name(&listed.names[entry.name.clone()])?;
+                    self.files.push(File { directory: index, name, volume, at, inode: entry.inode });
+                }
+                FileType::Directory => {
+                    let name = self.keep_name(&listed.names[entry.name.clone()])?;
+                    self.directories.push(Directory {
+                        parent: index,
+                        root,
+                        name,
+                        volume,
+                        at,
+                        inode: entry.inode,
+                        files: 0..0,
+                        directories: 0..0,
+                    });
+                }
+                _ => self.others += 1,
+            }
+        }
+        check_number("files", self.files.len())?;
+        check_number("directories", self.directories.len())?;
+        let ends = (self.files.len() as u32, self.directories.len() as u32);
+        let known = &mut self.directories[index as usize];
+        (known.volume, known.inode) = (volume, listed.stat.st_ino);
+        (known.files, known.directories) = (files..ends.0, directories..ends.1);
+        Ok(())
+    }
+
+    fn keep_name(&mut self, name: &[u8]) -> Result<Name> {
+        let start = self.names.len();
+        check_number("bytes of names", start + name.len())?;
+        self.names.extend(name);
+        let length = u16::try_from(name.len());
+        let length =
+            length.map_err(|_| Error::TooMany { what: "bytes in a path", limit: u16::MAX.into() })?;
+        Ok(Name { start: start as u32, length })
+    }
+
+    /// Takes the files of a list, one path an entry, in the order in which they will be read.
+    ///
+    /// # Errors
+    /// [`Error::List`], [`Error::TooMany`], [`Error::Interrupted`].
+    pub fn of_list(list: &mut dyn BufRead, separator: u8, work: &Work<'_>) -> Result<Self> {
+        let mut tree = Self::default();
+        let mut names = Vec::new();
+        let mut path = Vec::new();
+        loop {
+            path.clear();
+            if list.read_until(separator, &mut path).map_err(Error::List)? == 0 {
+                break;
+            }
+            if path.last() == Some(&separator) {
+                path.pop();
+            }
+            if !path.is_empty() {
+                names.push(tree.keep_name(&path)?);
+            }
+        }
+        check_number("files", names.len())?;
+        let mut order: Vec<u32> = (0..names.len() as u32).collect();
+        order.sort_unstable_by_key(|index| tree.name(names[*index as usize]));
+        let looks = parallel::map(&order, work.stop, |index| look_at(tree.name(names[*index as usize])));
+        work.check()?;
+        let mut looks: Vec<(u32, Look)> = order.into_iter().zip(looks).collect();
+        looks.sort_unstable_by_key(|(index, _)| *index);
+        for (index, look) in looks {
+            let name = names[index as usize];
+            match look {
+                Ok(Some((device, inode))) => {
+                    let volume = match tree.volumes.find(device) {
+                        Some(volume) => volume,
+                        // The first of its file system; gone meanwhile, it is passed over.
+                        None => match open_for_path(tree.name(name)) {
+                            Ok(fd) => tree.volumes.index_of(fd.as_fd(), device),
+                            Err(_) => continue,
+                        },
+                    };
+                    tree.given.push(Given::File(tree.files.len() as u32));
+                    tree.files.push(File { directory: NONE, name, volume, at: index, inode });
+                }
+                Ok(None) => tree.others += 1,
+                Err(cause) => {
+                    let path = tree.name(name).to_owned();
+                    tree.troubles.add("look at", &path, cause);
+                }
+            }
+        }
+        Ok(tree)
+    }
+
+    /// All files.
+    #[must_use]
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// How many directories were listed.
+    #[must_use]
+    pub fn directories(&self) -> usize {
+        self.directories.len()
+    }
+
+    fn name(&self, name: Name) -> &[u8] {
+        &self.names[name.start as usize..][..usize::from(name.length)]
+    }
+
+    /// A file's path, as it would be named by a walk from the path that was given.
+    #[must_use]
+    pub fn path(&self, file: &File) -> Vec<u8> {
+        if file.directory == NONE {
+            return self.name(file.name).to_owned();
+        }
+        let mut path = self.directory_path(file.directory);
+        push(&mut path, self.name(file.name));
+        path
+    }
+
+    fn directory_path(&self, index: u32) -> Vec<u8> {
+        let root = &self.roots[self.directories[index as usize].root as usize];
+        let mut path = root.path.clone();
+        self.push_below(index, &mut path);
+        path
+    }
+
+    /// Appends the names from below the root down to a directory.
+    fn push_below(&self, index: u32, path: &mut Vec<u8>) {
+        let mut names = Vec::new();
+        let mut at = index;
+        while self.directories[at as usize].parent != NONE {
+            names.push(self.directories[at as usize].name);
+            at = self.directories[at as usize].parent;
+        }
+        for name in names.into_iter().rev() {
+            push(path, self.name(name));
+        }
+    }
+
+    fn open_directory(&self, index: u32) -> Result<OwnedFd, Errno> {
+        let mut path = Vec::new();
+        self.push_below(index, &mut path);
+        if path.is_empty() {
+            path.push(b'.');
+        }
+        let root = &self.roots[self.directories[index as usize].root as usize];
+        open_below(root.fd.as_fd(), &path, OFlags::DIRECTORY)
+    }
+
+    /// Opens a file for reading: a regular file, no link at any step below its root, without a new
+    /// access time where that is permitted.
+    ///
+    /// # Errors
+    /// What the kernel said; ENXIO where it is no regular file any more.
+    pub fn open(&self, file: &File) -> Result<(OwnedFd, Stat), Errno> {
+        let fd = if file.directory == NONE {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+            open_quietly(|extra| rustix::fs::open(self.name(file.name), flags | extra, Mode::empty()))?
+        } else {
+            let mut path = Vec::new();
+            self.push_below(file.directory, &mut path);
+            push(&mut path, self.name(file.name));
+            let root = &self.roots[self.directories[file.directory as usize].root as usize];
+            open_below(root.fd.as_fd(), &path, OFlags::empty())?
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((fd, stat)),
+            _ => Err(Errno::NXIO),
+        }
+    }
+
+    /// Looks a file up, which brings its inode into memory, without opening it.
+    pub(crate) fn look(&self, file: &File) {
+        if file.directory == NONE {
+            // It was looked at when the list was read.
+            return;
+        }
+        let mut path = Vec::new();
+        self.push_below(file.directory, &mut path);
+        push(&mut path, self.name(file.name));
+        let root = &self.roots[self.directories[file.directory as usize].root as usize];
+        // What cannot be looked up has no inode that is needed.
+        let _ = rustix::fs::statat(&root.fd, &path, AtFlags::SYMLINK_NOFOLLOW);
+    }
+
+    /// A descriptor of something on a file system, to watch it.
+    pub(crate) fn somewhere_on(&self, volume: u16) -> Option<OwnedFd> {
+        let directories = (0u32..).zip(&self.directories).filter(|(_, known)| known.volume == volume);
+        directories.take(TRIED).find_map(|(index, _)| self.open_directory(index).ok()).or_else(|| {
+            let files = self.files.iter().filter(|file| file.volume == volume).take(TRIED);
+            files.filter_map(|file| self.directory_of(file)).next()
+        })
+    }
+
+    /// The directory of a file of a list.
+    fn directory_of(&self, file: &File) -> Option<OwnedFd> {
+        let path = path_of(self.path(file));
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(above, flags, Mode::empty()).ok()
+    }
+
+    /// The files in the order in which a program reads them: what was given in its order, trees
+    /// depth first, the entries of each directory as `reading` says.
+    #[must_use]
+    pub fn in_order_of(&self, reading: Reading) -> Vec<u32> {
+        let mut order = Vec::with_capacity(self.files.len());
+        let mut waiting: Vec<Given> = self.given.iter().rev().copied().collect();
+        while let Some(given) = waiting.pop() {
+            let index = match given {
+                Given::File(file) => {
+                    order.push(file);
+                    continue;
+                }
+                Given::Directory(index) => index,
+            };
+            let directory = &self.directories[index as usize];
+            let begin = waiting.len();
+            waiting.extend(directory.files.clone().map(Given::File));
+            waiting.extend(directory.directories.clone().map(Given::Directory));
+            let entries = &mut waiting[begin..];
+            match reading {
+                Reading::Listing => entries.sort_unstable_by_key(|entry| self.about(*entry).0),
+                Reading::Inode => entries.sort_unstable_by_key(|entry| self.about(*entry).1),
+                Reading::Name => {
+                    entries.sort_unstable_by(|a, b| {
+                        self.name(self.about(*a).2).cmp(self.name(self.about(*b).2))
+                    });
+                }
+            }
+            entries.reverse();
+        }
+        order
+    }
+
+    fn about(&self, given: Given) -> (u32, u64, Name) {
+        match given {
+            Given::File(index) => {
+                let file = &self.files[index as usize];
+                (file.at, file.inode, file.name)
+            }
+            Given::Directory(index) => {
+                let directory = &self.directories[index as usize];
+                (directory.at, directory.inode, directory.name)
+            }
+        }
+    }
+}
+
+fn check_number(what: &'static str, number: usize) -> Result<()> {
+    if number < NONE as usize { Ok(()) } else { Err(Error::TooMany { what, limit: NONE - 1 }) }
+}
+
+fn push(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend(name);
+}
+
+/// Opens without changing the access time, where that is permitted (the owner and root).
+fn open_quietly(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    match open(OFlags::CLOEXEC | OFlags::NOATIME) {
+        Err(Errno::PERM) => open(OFlags::CLOEXEC),
+        other => other,
+    }
+}
+
+/// Opens something below a root, following no link on the way and at the end.
+fn open_below(root: BorrowedFd<'_>, path: &[u8], extra: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | extra;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    open_quietly(|extra| match rustix::fs::openat2(root, path, flags | extra, Mode::empty(), resolve) {
+        // A filter of system calls that does not know it: the last step at least follows no link.
+        Err(Errno::NOSYS) => rustix::fs::openat(root, path, flags | extra, Mode::empty()),
+        other => other,
+    })
+}
+
+fn entries_of(directory: BorrowedFd<'_>) -> Result<(Vec<u8>, Vec<Entry>), Errno> {
+    let mut buffer = vec![MaybeUninit::uninit(); ENTRIES];
+    let mut listing = RawDir::new(directory, &mut buffer);
+    let (mut names, mut entries) = (Vec::new(), Vec::new());
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say.
+            FileType::Unknown => match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => FileType::Unknown,
+            },
+            kind => kind,
+        };
+        let start = names.len();
+        names.extend(name.to_bytes());
+        entries.push(Entry { name: start..names.len(), kind, inode: entry.ino() });
+    }
+    Ok((names, entries))
+}
+
+/// A regular file's device and inode; nothing for what is no regular file.
+type Look = Result<Option<(DeviceNumber, u64)>, Errno>;
+
+fn look_at(path: &[u8]) -> Look {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_file.then(|| (DeviceNumber::from_raw(stat.st_dev), stat.st_ino)))
+}
+
+fn open_for_path(path: &[u8]) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A path of these bytes.
+#[must_use]
+pub fn path_of(bytes: Vec<u8>) -> PathBuf {
+    std::ffi::OsString::from_vec(bytes).into()
+}

@@ -1,0 +1,56 @@
+//! What could not be read: counted, the first of them told by name.
+
+use rustix::io::Errno;
+
+/// How many are told by name: a screen's worth.
+const TOLD: usize = 20;
+
+/// Things that were passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// How many.
+    pub count: u64,
+    /// The first of them: what was tried, on what, and why it failed.
+    pub first: Vec<String>,
+}
+
+impl Troubles {
+    pub(crate) fn add(&mut self, operation: &str, path: &[u8], cause: Errno) {
+        self.count += 1;
+        if self.first.len() < TOLD {
+            self.first.push(format!("cannot {operation} {}: {cause}", shown(path)));
+        }
+    }
+
+    /// Adds what others met.
+    pub(crate) fn absorb(&mut self, others: Self) {
+        self.count += others.count;
+        self.first.extend(others.first);
+        self.first.truncate(TOLD);
+    }
+}
+
+/// A path as one line of text, whatever bytes it has.
+#[must_use]
+pub fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path)
+        .chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_any_bytes_is_one_line() {
+        assert_eq!(shown(b"a \"b\"/\xff\nc"), "a \"b\"/\u{fffd}\\nc");
+        let mut troubles = Troubles::default();
+        for _ in 0..TOLD + 5 {
+            troubles.add("open", b"x", Errno::ACCESS);
+        }
+        assert_eq!((troubles.count, troubles.first.len()), (TOLD as u64 + 5, TOLD));
+        assert!(troubles.first[0].starts_with("cannot open x: "));
+    }
+}
