@@ -15,9 +15,6 @@ pub enum Error {
         /// The kernel's reason.
         cause: Errno,
     },
-    /// A list cannot be read.
-    #[error("cannot read the list of files: {0}")]
-    List(std::io::Error),
     /// There is more than can be numbered.
     #[error("more than {limit} {what}: name smaller trees, one after the other")]
     TooMany {

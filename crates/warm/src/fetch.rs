@@ -3,8 +3,8 @@
 //! Pieces are asked for in order (`WILLNEED`, in calls that the kernel takes whole), by one thread
 //! for each disk: the call waits while the disk's queue is full, which keeps the disk busy and the
 //! pass in order. `WILLNEED` reports neither when data comes nor that it cannot be read, so every piece
-//! is looked at afterwards (`mincore`) until it is in memory; a page that is there without its data is
-//! one whose read failed, and is read to learn why.
+//! is looked at afterwards (`mincore`); of a page that is there without its data a byte is read, which
+//! waits for it or learns why its read failed.
 //!
 //! Descriptors: 64 for each disk's thread and 16 for the look at the end, whatever the number of
 //! files.
@@ -24,17 +24,13 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// Files that a disk's thread keeps open, for files whose pieces lie among those of others.
 const OPEN: usize = 64;
 
-/// How often pieces that have not come are looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// How long nothing may have come until what is missing counts as lost: longer than any request of a
-/// disk that works takes, and drives give up a bad sector after about seven seconds.
-const STILL: Duration = Duration::from_secs(8);
+/// How often a piece is waited for: once for each request that it was asked for in, and a piece has
+/// seldom more under way at a time than the disk's queue holds.
+const WAITS: usize = 128;
 
 /// The part of the pieces that counts as little.
 const LITTLE: usize = 16;
@@ -71,7 +67,7 @@ pub(crate) fn in_order(pieces: &[Piece], tree: &Tree) -> Vec<Piece> {
 }
 
 /// The disk of each volume, numbered as they are met.
-fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
+pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
     let mut disks: Vec<DeviceNumber> = Vec::new();
     volumes
         .iter()
@@ -84,11 +80,6 @@ fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
             (u16::try_from(known).unwrap_or(u16::MAX), disk)
         })
         .collect()
-}
-
-/// The number of a volume's disk, as [`in_order`] sorts by.
-pub(crate) fn disk_of(volumes: &Volumes, volume: u16) -> u16 {
-    disks_of(volumes)[usize::from(volume)].0
 }
 
 /// Brings pieces, which are [in order](in_order), and tells `told` how much was asked for so far.
@@ -188,16 +179,7 @@ fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, brought: &mut Brought) -
             State::There => {}
         }
     }
-    let mut moved = Instant::now();
-    while !pending.is_empty() && moved.elapsed() < STILL && !work.is_stopped() {
-        std::thread::sleep(LOOK_AGAIN);
-        let before = pending.len();
-        pending.retain(|piece| matches!(state_of(tree, piece), State::Coming(_)));
-        if pending.len() < before {
-            moved = Instant::now();
-        }
-    }
-    let failed = pending.iter().filter_map(|piece| Some((piece, why_failed(tree, piece).err()?)));
+    let failed = pending.iter().filter_map(|piece| Some((piece, wait_for(tree, piece).err()?)));
     let unread =
         unknown.iter().rev().take(TAIL).filter_map(|piece| Some((piece, read_last_byte(tree, piece).err()?)));
     for (piece, cause) in failed.chain(unread) {
@@ -241,12 +223,16 @@ fn state_of(tree: &Tree, piece: &Piece) -> State {
     }
 }
 
-/// Reads the page of a piece that does not come.
-fn why_failed(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
-    let State::Coming(page) = state_of(tree, piece) else { return Ok(()) };
-    let Ok((fd, _)) = tree.open(&tree.files()[piece.file as usize]) else { return Ok(()) };
-    let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return Ok(()) };
-    fd.read_at(&mut [0], page.offset()).map(drop)
+/// Waits for a piece that is on its way: reads a byte of a page that has not come, which waits for it
+/// or, where its read failed, learns why.
+fn wait_for(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
+    for _ in 0..WAITS {
+        let State::Coming(page) = state_of(tree, piece) else { break };
+        let Ok((fd, _)) = tree.open(&tree.files()[piece.file as usize]) else { break };
+        let Some(fd) = HostFd::new(fd.as_raw_fd()) else { break };
+        fd.read_at(&mut [0], page.offset())?;
+    }
+    Ok(())
 }
 
 fn read_last_byte(tree: &Tree, piece: &Piece) -> Result<(), Errno> {

@@ -145,7 +145,9 @@ impl Places {
             }
             Ok(_) | Err(_) if matches!(about.by, By::Memory | By::Nothing) => {}
             Ok(_) | Err(_) => {
-                if mapped.layout.is_err() && about.by == By::Place {
+                // Any other error is that of one file.
+                let never = [Errno::OPNOTSUPP, Errno::NOTTY, Errno::INVAL, Errno::NOSYS];
+                if mapped.layout.is_err_and(|error| never.contains(&error)) {
                     volumes.tells_no_places(volume);
                 }
                 let pieces = mapped.missing.iter().map(|pages| Piece { file, pages: *pages, lba: None });

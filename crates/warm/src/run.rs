@@ -27,7 +27,6 @@ use foreseek_storage::{OpenWatch, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -45,7 +44,7 @@ pub enum Source<'a> {
     /// Trees and files.
     Trees(&'a [PathBuf]),
     /// A list of paths, in the order in which they will be read, and what separates them.
-    List(&'a mut dyn BufRead, u8),
+    List(&'a [u8], u8),
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -165,10 +164,11 @@ pub fn in_physical_order(
     work.check()?;
     // The first piece of each file is where it begins: they come file by file.
     places.pieces.dedup_by_key(|piece| piece.file);
+    let disks = fetch::disks_of(&tree.volumes);
     let mut stops: Vec<Stop> = (0u32..)
         .zip(tree.files())
         .map(|(what, file)| Stop {
-            device: fetch::disk_of(&tree.volumes, file.volume),
+            device: disks[usize::from(file.volume)].0,
             place: Place::Inode(file.inode),
             what,
         })
@@ -408,7 +408,7 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
             held += **bytes;
             held <= budget
         });
-        cut = vec![0..end.count().max(1)];
+        cut = std::iter::once(0..end.count().max(1)).collect();
     }
     let mut batch_of = vec![u32::MAX; tree.files().len()];
     for (number, batch) in (0u32..).zip(&cut) {

@@ -23,7 +23,6 @@ use crate::{Work, parallel};
 use foreseek_storage::DeviceNumber;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
-use std::io::BufRead;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -123,9 +122,9 @@ enum Given {
 
 /// What one directory told.
 struct Listed {
-    stat: Stat,
+    inode: u64,
     /// Of a file system that its parent does not lie on.
-    volume: Option<Volume>,
+    volume: Option<Box<Volume>>,
     names: Vec<u8>,
     entries: Vec<Entry>,
 }
@@ -262,7 +261,7 @@ impl Tree {
             let about = if device == self.volumes.get(known.volume).device {
                 self.volumes.get(known.volume)
             } else {
-                volume.insert(Volume::of(directory.as_fd(), device))
+                volume.insert(Box::new(Volume::of(directory.as_fd(), device)))
             };
             if about.by == By::Nothing {
                 return Ok(Outcome::MadeUp);
@@ -274,7 +273,7 @@ impl Tree {
                 return Err(Errno::LOOP);
             }
             let (names, entries) = entries_of(directory.as_fd())?;
-            Ok(Outcome::Listed(Listed { stat, volume, names, entries }))
+            Ok(Outcome::Listed(Listed { inode: stat.st_ino, volume, names, entries }))
         })();
         result.unwrap_or_else(Outcome::Failed)
     }
@@ -294,7 +293,7 @@ impl Tree {
     fn merge(&mut self, index: u32, listed: Listed) -> Result<()> {
         let volume = match listed.volume {
             None => self.directories[index as usize].volume,
-            Some(volume) => self.volumes.index_as(volume),
+            Some(volume) => self.volumes.index_as(*volume),
         };
         let (files, directories) = (self.files.len() as u32, self.directories.len() as u32);
         let root = self.directories[index as usize].root;
@@ -324,7 +323,7 @@ impl Tree {
         check_number("directories", self.directories.len())?;
         let ends = (self.files.len() as u32, self.directories.len() as u32);
         let known = &mut self.directories[index as usize];
-        (known.volume, known.inode) = (volume, listed.stat.st_ino);
+        (known.volume, known.inode) = (volume, listed.inode);
         (known.files, known.directories) = (files..ends.0, directories..ends.1);
         Ok(())
     }
@@ -342,22 +341,12 @@ impl Tree {
     /// Takes the files of a list, one path an entry, in the order in which they will be read.
     ///
     /// # Errors
-    /// [`Error::List`], [`Error::TooMany`], [`Error::Interrupted`].
-    pub fn of_list(list: &mut dyn BufRead, separator: u8, work: &Work<'_>) -> Result<Self> {
+    /// [`Error::TooMany`], [`Error::Interrupted`].
+    pub fn of_list(list: &[u8], separator: u8, work: &Work<'_>) -> Result<Self> {
         let mut tree = Self::default();
         let mut names = Vec::new();
-        let mut path = Vec::new();
-        loop {
-            path.clear();
-            if list.read_until(separator, &mut path).map_err(Error::List)? == 0 {
-                break;
-            }
-            if path.last() == Some(&separator) {
-                path.pop();
-            }
-            if !path.is_empty() {
-                names.push(tree.keep_name(&path)?);
-            }
+        for path in list.split(|byte| *byte == separator).filter(|path| !path.is_empty()) {
+            names.push(tree.keep_name(path)?);
         }
         check_number("files", names.len())?;
         let mut order: Vec<u32> = (0..names.len() as u32).collect();

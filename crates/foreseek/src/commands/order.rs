@@ -4,7 +4,7 @@ use super::{Answer, progress, remark};
 use anyhow::Context;
 use foreseek_warm::{Limits, Source, Tree, Troubles, Work, in_physical_order};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -35,13 +35,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let separator = if args.null { b'\0' } else { b'\n' };
     let limits = Limits { one_file_system: args.one_file_system };
+    let list = read_list(args.list.as_deref())?;
     let stop = AtomicBool::new(false);
     let (tree, order, notes, troubles) = progress::with_bar(args.quiet, |tell| {
         let work = Work { stop: &stop, progress: tell };
-        with_source(&args.path, args.list.as_deref(), separator, |source| {
-            in_physical_order(source, limits, &work)
-        })
-    })??;
+        in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)
+    })?;
     notes.iter().for_each(|note| remark(note));
     complain_of(&troubles);
     let lines = match write(&tree, &order, separator) {
@@ -68,21 +67,25 @@ fn write(tree: &Tree, order: &[u32], separator: u8) -> std::io::Result<u64> {
     Ok(lines)
 }
 
-/// Calls `work` with what the command line names: trees, or a list that is opened.
-pub(super) fn with_source<T>(
-    paths: &[PathBuf],
-    list: Option<&Path>,
-    separator: u8,
-    work: impl FnOnce(Source<'_>) -> T,
-) -> anyhow::Result<T> {
-    let Some(list) = list else { return Ok(work(Source::Trees(paths))) };
-    let mut reader: Box<dyn BufRead> = if list == Path::new("-") {
-        Box::new(std::io::stdin().lock())
+/// The whole list that the command line names, if it names one.
+pub(super) fn read_list(list: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(list) = list else { return Ok(None) };
+    let mut bytes = Vec::new();
+    let read = if list == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)
     } else {
-        let file = File::open(list).with_context(|| format!("cannot open {}", list.display()))?;
-        Box::new(BufReader::new(file))
+        File::open(list).and_then(|mut file| file.read_to_end(&mut bytes))
     };
-    Ok(work(Source::List(&mut *reader, separator)))
+    read.with_context(|| format!("cannot read the list {}", list.display()))?;
+    Ok(Some(bytes))
+}
+
+/// What the command line names: trees, or the list that was read.
+pub(super) fn source_of<'a>(paths: &'a [PathBuf], list: Option<&'a [u8]>, separator: u8) -> Source<'a> {
+    match list {
+        None => Source::Trees(paths),
+        Some(list) => Source::List(list, separator),
+    }
 }
 
 /// Says what could not be read.

@@ -1,7 +1,7 @@
 //! `foreseek warm`: trees or a list of files brought into memory in disk order, for a command that
 //! reads them.
 
-use super::order::{complain_of_each, with_source};
+use super::order::{complain_of_each, read_list, source_of};
 use super::report::{new_table, text_of};
 use super::{Format, progress, remark};
 use anyhow::Context;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     memory: Option<Bytes>,
 
     /// The part of the available memory that may hold what was not used yet.
-    #[arg(long, default_value_t = 0.5, value_parser = share, value_name = "0..0.9")]
+    #[arg(long, default_value_t = 0.5, value_parser = share, value_name = "0.01..0.9")]
     share: f64,
 
     /// Stay on the file system of each path.
@@ -82,7 +82,8 @@ enum ReadingArg {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    // Before any thread is started.
+    let list = read_list(args.list.as_deref())?;
+    // Before any thread is started, and after what may wait for a person at a terminal.
     let signals = SignalQueue::block(&SIGNALS).context("cannot receive signals")?;
     let options = Options {
         limits: Limits { one_file_system: args.one_file_system },
@@ -98,11 +99,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let separator = if args.null { b'\0' } else { b'\n' };
     let warmed = progress::with_bar(args.quiet, |tell| {
-        with_source(&args.path, args.list.as_deref(), separator, |source| {
-            warm(source, &options, &signals, tell)
-        })
+        warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, tell)
     });
-    let report = warmed??;
+    let report = warmed?;
     report.notes.iter().for_each(|note| remark(note));
     complain_of_each(&report.troubles, report.unreadable);
     let text = text_of(args.format, &report, table)?;
@@ -174,7 +173,7 @@ fn table(report: &Report) -> String {
 
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(share) if (0.0..=0.9).contains(&share) => Ok(share),
-        _ => Err("a number from 0 to 0.9".to_owned()),
+        Ok(share) if (0.01..=0.9).contains(&share) => Ok(share),
+        _ => Err("it must be a number from 0.01 to 0.9".to_owned()),
     }
 }

@@ -1,0 +1,450 @@
+//! System tests of `foreseek order` and `foreseek warm` on emulated disks, judged by counts.
+//!
+//! They need root, FUSE and loop devices, and skip loudly without them.
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "disk/lab.rs"]
+mod lab;
+
+use foreseek_storage::{HostFd, Layout};
+use foreseek_units::Sectors;
+use lab::{Ended, LIMIT, Lab, until, wait};
+use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A user who owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// A disk without delays and a file system on it.
+struct Ground {
+    lab: Lab,
+    device: PathBuf,
+    tree: PathBuf,
+}
+
+impl Ground {
+    fn new(kind: &str, options: &[&str]) -> Option<Self> {
+        let lab = Lab::new()?;
+        fs::set_permissions(&lab.directory, fs::Permissions::from_mode(0o755)).expect("ours");
+        let mkfs = format!("mkfs.{kind}");
+        if Command::new(&mkfs).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            println!("SKIPPED: {mkfs} is not installed");
+            return None;
+        }
+        let device =
+            lab.attach(&["--profile", "barracuda-500g", "--size", "1G", "--name", "walk", "--no-delays"]);
+        let node = device.to_str().expect("plain").to_owned();
+        lab.tool(&mkfs, &[options, &[node.as_str()]].concat());
+        let ground = Self { tree: lab.mount_point().join("tree"), lab, device };
+        ground.mount();
+        fs::create_dir(&ground.tree).expect("made");
+        Some(ground)
+    }
+
+    fn ext4() -> Option<Self> {
+        Self::new("ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+    }
+
+    fn mount(&self) {
+        let point = self.lab.mount_point();
+        let (node, point) = (self.device.to_str().expect("plain"), point.to_str().expect("plain"));
+        self.lab.tool("mount", &["-o", "noatime", node, point]);
+    }
+
+    fn unmount(&self) {
+        let point = self.lab.mount_point();
+        self.lab.tool("umount", &[point.to_str().expect("plain")]);
+    }
+
+    /// Nothing of the file system is in memory afterwards.
+    fn cold(&self) {
+        self.unmount();
+        self.lab.tool("blockdev", &["--flushbufs", self.device.to_str().expect("plain")]);
+        self.mount();
+        self.lab.must(&["stats", "walk", "--reset"]);
+    }
+
+    fn reads(&self) -> u64 {
+        self.lab.stats("walk")["reads"].as_u64().expect("a number")
+    }
+
+    fn foreseek(&self, arguments: &[&OsStr]) -> Ended {
+        self.lab.run(Command::new(env!("CARGO_BIN_EXE_foreseek")).args(arguments))
+    }
+
+    fn warm(&self, arguments: &[&str]) -> Ended {
+        let all: Vec<&OsStr> = ["warm"].iter().chain(arguments).map(OsStr::new).collect();
+        self.foreseek(&all)
+    }
+
+    fn end(self) {
+        self.unmount();
+        self.lab.must(&["detach", "walk"]);
+        self.lab.assert_clean();
+    }
+}
+
+/// Files in folders, created in an order that is not theirs.
+fn fill(tree: &Path, files: u64) -> Vec<PathBuf> {
+    let folders = 20;
+    for folder in 0..folders {
+        fs::create_dir(tree.join(format!("d{folder}"))).expect("made");
+    }
+    let paths: Vec<PathBuf> = (0..files)
+        .map(|n| n * 7919 % files)
+        .map(|n| tree.join(format!("d{}", n * 31 % folders)).join(format!("f{n}")))
+        .collect();
+    for (number, path) in paths.iter().enumerate() {
+        fs::write(path, vec![b'a' + (number % 26) as u8; 3000 + number * 977 % 40_000]).expect("written");
+    }
+    paths
+}
+
+/// The first sector of a file.
+fn place(path: &Path) -> Option<u64> {
+    let file = File::open(path).expect("there");
+    let layout = Layout::exactly(HostFd::new(file.as_raw_fd())?, Sectors::ZERO, 8).expect("FIEMAP");
+    layout.extents.first().map(|extent| extent.lba.get())
+}
+
+fn ordered(arguments: &[&OsStr]) -> Vec<PathBuf> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    let output = command.args(["order", "-0", "--quiet"]).args(arguments).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    paths.map(|path| PathBuf::from(OsString::from_vec(path.to_owned()))).collect()
+}
+
+#[test]
+fn order_prints_every_file_once_by_ascending_place() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = &ground.tree;
+    let mut all = fill(tree, 300);
+    for name in [&b"of two\nlines"[..], b"\xff\xfe not text", b"-n", b"quote\"'"] {
+        let path = tree.join(OsStr::from_bytes(name));
+        fs::write(&path, [7; 9000]).expect("written");
+        all.push(path);
+    }
+    fs::hard_link(&all[0], tree.join("another link")).expect("linked");
+    all.push(tree.join("another link"));
+    fs::write(tree.join("empty"), "").expect("written");
+    all.push(tree.join("empty"));
+    let sparse = tree.join("sparse");
+    File::create(&sparse).and_then(|file| file.set_len(1 << 30)).expect("sparse");
+    all.push(sparse);
+    // None of these is a file, and none is followed.
+    symlink("..", tree.join("loop")).expect("linked");
+    symlink(&all[1], tree.join("link")).expect("linked");
+    symlink("/", tree.join("d0/root")).expect("linked");
+    ground.lab.tool("mkfifo", &[tree.join("pipe").to_str().expect("plain")]);
+    ground.cold();
+    let order = ordered(&[tree.as_os_str()]);
+    let sorted = |paths: &[PathBuf]| {
+        let mut paths = paths.to_vec();
+        paths.sort();
+        paths
+    };
+    assert_eq!(sorted(&order), sorted(&all));
+    let places: Vec<u64> = order.iter().filter_map(|path| place(path)).collect();
+    assert!(places.len() >= 305 && places.is_sorted(), "{places:?}");
+    // The files without a place come last.
+    assert!(order[places.len()..].iter().all(|path| place(path).is_none()));
+    // A list is ordered as a tree is.
+    let list = ground.lab.path("list");
+    let mut file = File::create(&list).expect("made");
+    for path in all.iter().rev() {
+        file.write_all(path.as_os_str().as_bytes()).and_then(|()| file.write_all(b"\0")).expect("written");
+    }
+    assert_eq!(ordered(&[OsStr::new("--list"), list.as_os_str()]), order);
+    // Without -0 a name of two lines is said.
+    let lines = ground.foreseek(&[OsStr::new("order"), tree.join("d1").as_os_str()]);
+    assert_eq!((lines.status, lines.err.as_str()), (Some(0), ""));
+    ground.end();
+}
+
+#[test]
+fn what_was_warmed_is_not_read_again() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = ground.tree.to_str().expect("plain").to_owned();
+    let files = fill(&ground.tree, 600).len() as u64;
+    let sparse = File::create(ground.tree.join("sparse")).expect("made");
+    sparse.set_len(8 << 30).expect("sparse");
+    drop(sparse);
+    ground.cold();
+    ground.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
+    let stock = ground.reads();
+    assert!(stock >= files, "{stock} reads of {files} files");
+
+    ground.cold();
+    let warmed = ground.warm(&[&tree, "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!(report["files"], files + 1);
+    assert_eq!(report["unreadable"], 0);
+    // The hole is no reading: eight GiB would show.
+    assert!(report["brought_bytes"].as_u64() < Some(64 << 20), "{report}");
+    assert!(report["metadata_pieces"].as_u64() > Some(0), "{report}");
+    ground.lab.must(&["stats", "walk", "--reset"]);
+    let found = ground.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
+    assert_eq!(found.status, Some(1), "{found:?}");
+    let after = ground.reads();
+    // A kernel with DAMON may page some of it out meanwhile.
+    assert!(after * 20 <= stock, "{after} reads after warming, {stock} without");
+
+    // All is there: nothing is brought again.
+    let again = ground.warm(&[&tree, "--format", "json"]);
+    let report: Value = serde_json::from_str(&again.out).expect("JSON");
+    assert!(report["brought_bytes"].as_u64() < Some(1 << 20), "{report}");
+    ground.end();
+}
+
+#[test]
+fn metadata_alone_serves_programs_that_open_nothing() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = ground.tree.to_str().expect("plain").to_owned();
+    fill(&ground.tree, 2000);
+    let find = || ground.lab.tool("find", &[&tree, "-size", "+1G"]);
+    ground.cold();
+    find();
+    let stock = ground.reads();
+    ground.cold();
+    let warmed = ground.warm(&[&tree, "--metadata", "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!(report["brought_bytes"], 0);
+    ground.lab.must(&["stats", "walk", "--reset"]);
+    find();
+    let after = ground.reads();
+    assert!(stock >= 20 && after * 5 <= stock, "{after} reads after warming, {stock} without");
+    ground.end();
+}
+
+#[test]
+fn dirty_pages_stay_dirty_and_lists_are_warmed() {
+    let Some(ground) = Ground::ext4() else { return };
+    let files = fill(&ground.tree, 100);
+    ground.cold();
+    let dirty = ground.tree.join("dirty");
+    fs::write(&dirty, vec![1; 300_000]).expect("written");
+    let delayed = |path: &Path| {
+        let told = ground.lab.run(Command::new("filefrag").arg("-v").arg(path));
+        told.out.contains("delalloc")
+    };
+    assert!(delayed(&dirty), "the test's own ground: delayed allocation");
+    let list = ground.lab.path("list");
+    let mut text: Vec<u8> = Vec::new();
+    for path in files.iter().chain([&dirty, &ground.tree.join("gone")]) {
+        text.extend(path.as_os_str().as_bytes());
+        text.push(b'\n');
+    }
+    fs::write(&list, text).expect("written");
+    let warmed = ground.warm(&["--list", list.to_str().expect("plain"), "--format", "json"]);
+    assert_eq!(warmed.status, Some(1), "one file is gone: {warmed:?}");
+    assert!(warmed.err.contains("gone"), "{warmed:?}");
+    assert!(delayed(&dirty), "it was written back");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(101), &Value::from(1)));
+    ground.lab.must(&["stats", "walk", "--reset"]);
+    files.iter().for_each(|path| drop(fs::read(path).expect("there")));
+    assert!(ground.reads() <= 10, "{}", ground.reads());
+    ground.end();
+}
+
+#[test]
+fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = ground.tree.to_str().expect("plain").to_owned();
+    fill(&ground.tree, 1500);
+    for user in [None, Some(NOBODY)] {
+        ground.cold();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
+        command.args(["grep", "-rc", "no such text", &tree]);
+        if let Some(user) = user {
+            command.uid(user);
+        }
+        let ended = ground.lab.run(&mut command);
+        assert_eq!(ended.status, Some(1), "grep finds nothing: {ended:?}");
+        assert_eq!(ended.out.lines().count(), 1500);
+        let report = ended.err.lines().find(|line| line.starts_with('{')).expect("a report");
+        let report: Value = serde_json::from_str(report).expect("JSON");
+        assert!(report["batches"].as_u64() > Some(4), "{report}");
+        assert_eq!(report["window_bytes"], 8 << 20);
+        assert!(report["used_files"].as_u64() > Some(0), "{report}");
+        let fanotify = ended.err.contains("fanotify");
+        assert_eq!(fanotify, user.is_some(), "only without root it cannot watch: {ended:?}");
+    }
+    ground.end();
+}
+
+#[test]
+fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("file"), "text").expect("written");
+    let tree = directory.path().to_str().expect("plain");
+    let command = |script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.args(["warm", "--quiet", tree, "--then", "--", "sh", "-c", script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)] {
+        let output = command(script).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(status), "{script}: {output:?}");
+    }
+    let missing = Command::new(env!("CARGO_BIN_EXE_foreseek"))
+        .args(["warm", "--quiet", tree, "--then", "--", "/no/such/program"])
+        .output();
+    let missing = missing.expect("it runs");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/no/such/program"), "{missing:?}");
+
+    // The command is told of a signal that was sent to foreseek alone, stopped though it is.
+    let ready = directory.path().join("ready");
+    let script = format!("trap 'exit 9' TERM; echo $$ > {}; while :; do sleep 0.05; done", ready.display());
+    for stop in [false, true] {
+        let _ = fs::remove_file(&ready);
+        let mut child = command(&script).spawn().expect("it runs");
+        let shell = || fs::read_to_string(&ready).ok().and_then(|text| text.trim().parse::<i32>().ok());
+        assert!(until(LIMIT, || shell().is_some()), "it starts");
+        let signal = |process: i32, signal| {
+            let process = rustix::process::Pid::from_raw(process).expect("a process");
+            rustix::process::kill_process(process, signal).expect("sent");
+        };
+        if stop {
+            signal(shell().expect("a number"), rustix::process::Signal::STOP);
+        }
+        signal(child.id().cast_signed(), rustix::process::Signal::TERM);
+        let status = wait(&mut child, LIMIT).expect("it ends");
+        assert_eq!(status.code(), Some(9), "stopped: {stop}");
+    }
+}
+
+#[test]
+fn what_another_user_may_not_read_is_told_and_passed_over() {
+    let Some(ground) = Ground::ext4() else { return };
+    fill(&ground.tree, 50);
+    let secret = ground.tree.join("d1");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o700)).expect("ours");
+    let hidden = fs::read_dir(&secret).expect("there").count() as u64;
+    fs::set_permissions(ground.tree.join("d2"), fs::Permissions::from_mode(0o755)).expect("ours");
+    ground.cold();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    let ended = ground.lab.run(command.arg("warm").arg(&ground.tree).args(["--format", "json"]).uid(NOBODY));
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    assert!(ended.err.contains("cannot list") && ended.err.contains("d1"), "{ended:?}");
+    assert!(ended.err.contains("cannot open /dev/"), "it says why inodes are slower: {ended:?}");
+    let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(50 - hidden), &Value::from(1)));
+    let none = ground.warm(&["/no/such/tree"]);
+    assert_eq!(none.status, Some(2), "{none:?}");
+    ground.end();
+}
+
+#[test]
+fn files_that_vanish_or_are_replaced_meanwhile_do_no_harm() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = ground.tree.to_str().expect("plain").to_owned();
+    let files = fill(&ground.tree, 3000);
+    ground.cold();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_foreseek"))
+        .args(["warm", "--quiet", &tree])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    for (number, path) in files.iter().enumerate() {
+        match number % 5 {
+            0 => fs::remove_file(path).expect("ours"),
+            1 => fs::write(path, "short").expect("ours"),
+            2 => {
+                fs::remove_file(path).expect("ours");
+                symlink("/etc/passwd", path).expect("ours");
+            }
+            3 => {
+                fs::remove_file(path).expect("ours");
+                fs::create_dir(path).expect("ours");
+            }
+            _ => {}
+        }
+    }
+    let status = wait(&mut child, LIMIT).expect("it ends");
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}");
+    for (number, path) in files.iter().enumerate().filter(|(number, _)| number % 5 == 4) {
+        let expected = 3000 + number * 977 % 40_000;
+        assert_eq!(fs::metadata(path).expect("untouched").size(), expected as u64);
+    }
+    ground.end();
+}
+
+#[test]
+fn a_bad_sector_is_told_and_the_rest_is_brought() {
+    let Some(ground) = Ground::ext4() else { return };
+    let tree = ground.tree.to_str().expect("plain").to_owned();
+    let files = fill(&ground.tree, 200);
+    ground.cold();
+    let bad = place(&files[17]).expect("a place");
+    ground.lab.must(&["set", "walk", "--fail-lba", &format!("{bad}..{}", bad + 8)]);
+    let warmed = ground.warm(&[&tree, "--format", "json"]);
+    assert_eq!(warmed.status, Some(1), "{warmed:?}");
+    let name = files[17].file_name().and_then(OsStr::to_str).expect("plain");
+    assert!(warmed.err.contains("cannot read") && warmed.err.contains(name), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!(report["unreadable"], 1, "{report}");
+    ground.lab.must(&["set", "walk", "--fail-none"]);
+    ground.lab.must(&["stats", "walk", "--reset"]);
+    ground.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
+    assert!(ground.reads() <= 10, "{}", ground.reads());
+    ground.end();
+}
+
+#[test]
+fn other_file_systems_are_warmed_by_place_or_by_inode() {
+    for (kind, options, by_inode) in [("xfs", &["-q"][..], false), ("btrfs", &["-q"][..], true)] {
+        let Some(ground) = Ground::new(kind, options) else { continue };
+        let tree = ground.tree.to_str().expect("plain").to_owned();
+        let files = fill(&ground.tree, 300);
+        ground.cold();
+        let order = ordered(&[ground.tree.as_os_str()]);
+        assert_eq!(order.len(), files.len());
+        if by_inode {
+            let inodes = order.iter().map(|path| fs::metadata(path).expect("there").ino());
+            assert!(inodes.is_sorted(), "{kind}");
+        } else {
+            assert!(order.iter().filter_map(|path| place(path)).is_sorted(), "{kind}");
+        }
+        ground.cold();
+        let warmed = ground.warm(&[&tree]);
+        assert_eq!(warmed.status, Some(0), "{kind}: {warmed:?}");
+        assert_eq!(warmed.err.contains("order of their inode numbers"), by_inode, "{kind}: {warmed:?}");
+        ground.lab.must(&["stats", "walk", "--reset"]);
+        ground.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
+        assert!(ground.reads() <= 20, "{kind}: {} reads after warming", ground.reads());
+        ground.end();
+    }
+}
+
+#[test]
+fn a_tree_in_memory_is_left_there() {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
+        println!("SKIPPED: no tmpfs at /dev/shm");
+        return;
+    };
+    fs::write(directory.path().join("file"), [1; 100_000]).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    let output = command.arg("warm").arg(directory.path()).args(["--format", "json"]).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is in memory"), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&report["files"], &report["brought_bytes"]), (&Value::from(1), &Value::from(0)));
+}
