@@ -1,8 +1,7 @@
 //! Brings pieces of files into the page cache, one pass over each disk.
 //!
-//! Pieces are asked for in order (`WILLNEED`, in calls that the kernel takes whole), by one thread
-//! for each disk: the call waits while the disk's queue is full, which keeps the disk busy and the
-//! pass in order. `WILLNEED` reports neither when data comes nor that it cannot be read, so every piece
+//! One thread for each disk asks for its pieces in order (`WILLNEED`, in calls that the kernel takes
+//! whole). The call waits while the disk's queue is full. That keeps the disk busy and the pass in order. `WILLNEED` reports neither when data comes nor that it cannot be read, so every piece
 //! is looked at afterwards (`mincore`); of a page that is there without its data a byte is read, which
 //! waits for it or learns why its read failed.
 //!

@@ -1,10 +1,10 @@
 //! How far the program that reads a tree has come.
 //!
 //! *As root* from fanotify: which files were opened and closed, by whatever program, in whatever
-//! order. A file that was closed is used. *Else* from the command's own account of bytes read
-//! (`rchar` of `/proc/PID/io`, its descendants' included), taken as a position in the order in which
-//! it was expected to read; and, where that account stands still (a program that maps its files),
-//! from residency: a batch that was not fetched and has pages in memory has been reached.
+//! order. A file that was closed is used. *Otherwise* from the command's own account of bytes read
+//! (`rchar` of `/proc/PID/io`, its descendants' included), taken as a position in the expected order
+//! of reading. Where that account stands still (a program that maps its files) residency is asked: a
+//! batch that was not fetched and has pages in memory has been reached.
 //!
 //! Limits: what is read from pipes and other files counts in the account. Programs that skip files
 //! seem slower than they are, and are then helped less.

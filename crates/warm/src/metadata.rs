@@ -6,9 +6,9 @@
 //! files took 3.8 s instead of 27.8. Elsewhere, and where the device may not be opened, `stat` and
 //! `open` in the order of inodes have to do.
 //!
-//! Only the device of the file system itself is opened (`st_dev`), never one below it; only blocks
-//! of inodes and directories that a listing named are asked for; of what they hold nothing is looked
-//! at but the superblock and group descriptors ([`crate::ext4`]), which the kernel has in memory
+//! Only the device of the file system itself is opened (`st_dev`), never one below it. Only blocks
+//! of inodes and directories that a listing named are asked for. Of the device's contents only the
+//! superblock and group descriptors are looked at ([`crate::ext4`]); the kernel has those in memory
 //! while the file system is mounted.
 //!
 //! Limits: blocks of extended attributes and of the extent trees of fragmented files are not

@@ -1,9 +1,12 @@
 //! The two jobs: print files in physical order, and bring them into memory ahead of a program.
 //!
-//! *Bringing*: list the trees (directories and their inodes beforehand, level by level), bring the
-//! inodes of all files, find the places of what is not in memory, cut it into batches by the order
-//! in which it will be read ([`crate::window`]), fetch the first batch in the order of the disk,
-//! start the program, and fetch each further batch when there is room for it.
+//! *Bringing* has six steps:
+//! 1. List the trees; read directories and their inodes beforehand, level by level.
+//! 2. Bring the inodes of all files.
+//! 3. Find the places of what is not in memory.
+//! 4. Cut it into batches by the order in which it will be read ([`crate::window`]).
+//! 5. Fetch the first batch in the order of the disk, then start the program.
+//! 6. Fetch each further batch when there is room for it.
 //!
 //! What fits into the share of memory is one batch, and the program starts when that has come.
 //!

@@ -1,8 +1,8 @@
 //! How far ahead of its reader a tree is brought into memory.
 //!
-//! What is to be read is cut, in the order in which it will be read, into *batches*: one where all
-//! of it fits into the budget, else batches of half of the budget, so that one is fetched while the
-//! one before is read. Within a batch the order is that of the disk; larger batches are cheaper, a
+//! What is to be read is cut into *batches*, in the order in which it will be read. If all of it fits
+//! into the budget there is one batch. Otherwise each batch is half of the budget, and one is fetched
+//! while the one before is read. Within a batch the order is that of the disk; larger batches are cheaper, a
 //! file in a batch of 2,000 costs five times as much as in one of 30,000.
 //!
 //! A batch is fetched when it and all that was brought and not used yet fit into the budget. So
