@@ -35,7 +35,7 @@ impl DeviceNumber {
     /// none, or where what has that name is another device.
     #[must_use]
     pub fn node(self) -> Option<PathBuf> {
-        let told = proc_file::read(&Path::new("/sys/dev/block").join(self.to_string()).join("uevent"))?;
+        let told = small_file::read(&Path::new("/sys/dev/block").join(self.to_string()).join("uevent"))?;
         let name = told.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
         let path = Path::new("/dev").join(name);
         let stat = rustix::fs::stat(&path).ok()?;

@@ -8,8 +8,17 @@ use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek order /data                  one path a line, in disk order
+  foreseek order -0 /data | tar --no-recursion --null -T - -cf data.tar
+
+docs/walks.md explains order and warm.";
+
 /// Options of `foreseek order`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Trees, and single files.
     #[arg(required_unless_present = "list", conflicts_with = "list")]

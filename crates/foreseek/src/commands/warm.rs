@@ -13,8 +13,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek warm /data                          bring a tree into memory
+  foreseek warm /data --then -- grep -r x /data    and stay ahead of a command
+  foreseek warm /data --metadata --then -- du -s /data
+
+docs/walks.md explains order and warm.";
+
 /// Options of `foreseek warm`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Trees, and single files.
     #[arg(required_unless_present = "list", conflicts_with = "list")]
@@ -49,7 +59,7 @@ pub(crate) struct Args {
     reading: ReadingArg,
 
     /// At most so much is in memory ahead of the command [default: the share].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
     /// The part of the available memory that may hold what was not used yet.

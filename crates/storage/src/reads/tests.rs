@@ -11,7 +11,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PAGE: usize = PAGE_SIZE as usize;
 const LIMIT: Duration = Duration::from_secs(20);
