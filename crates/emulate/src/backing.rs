@@ -1,8 +1,8 @@
 //! The file that holds a disk's data.
 
 use crate::{AttachOptions, Backing as Wanted, Error};
-use foreseek_export::run::ignore_missing;
-use foreseek_export::{Context, Failure};
+use foreseek_export::Failure;
+use foreseek_server::{Context, ignore_missing};
 use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fstatvfs};
 use std::fs::{self, File, OpenOptions};

@@ -15,7 +15,7 @@ use crate::path::PathModel;
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
 use crate::timer::now;
-use foreseek_export::Context;
+use foreseek_server::Context;
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! What can go wrong with an emulated disk.
 
+use foreseek_server::{Error as Failed, ServerFolder};
 use std::io;
 use std::path::PathBuf;
 
@@ -75,5 +76,27 @@ pub enum Error {
     Died(String),
     /// An operating-system call failed.
     #[error(transparent)]
-    Call(#[from] foreseek_export::CallError),
+    Call(#[from] foreseek_server::CallError),
+}
+
+impl Error {
+    /// What went wrong with a request to a disk's server.
+    pub(crate) fn of(folder: &ServerFolder, error: Failed) -> Self {
+        match error {
+            Failed::Dead => Self::Dead(folder.name()),
+            Failed::Silent(cause) => Self::Silent { name: folder.name(), log: folder.log(), cause },
+            error => error.into(),
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(error: Failed) -> Self {
+        match error {
+            Failed::Call(error) => Self::Call(error),
+            Failed::NoWord(limit) => Self::Died(format!("no word from it within {} s", limit.as_secs())),
+            Failed::Died(cause) => Self::Died(cause.to_string()),
+            error => Self::Refused(error.to_string()),
+        }
+    }
 }

@@ -11,9 +11,9 @@
 //!
 //! Limits: root and `/dev/fuse` are needed; timing is as good as the machine's wake-ups (the
 //! `lateness` in [`Stats`] says how good); discards cost no modelled time.
+
 mod backing;
 mod calibrate;
-mod cgroup;
 pub mod client;
 mod clock;
 mod disk;
@@ -25,7 +25,6 @@ mod meter;
 mod model;
 mod options;
 mod path;
-mod process;
 mod protocol;
 mod running;
 mod schedule;
@@ -35,10 +34,9 @@ mod state;
 mod stats;
 mod teardown;
 mod timer;
-mod usage;
 
 pub use error::Error;
+pub use foreseek_server::Health;
 pub use options::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, NO_PROFILE, Queue, Set};
 pub use protocol::{LogEntry, LoggedOp};
-pub use state::Health;
 pub use stats::{Distribution, PathCost, Stats, Step};

@@ -1,8 +1,6 @@
-//! What is said on a disk's control socket: one JSON object a line, one request a connection.
-//!
-//! A [`Reply::Log`] is followed by that many lines, each a [`LogEntry`].
+//! What a disk's server is asked on its control socket, and what it asks whoever starts it.
 
-use crate::{Error, Set, Stats};
+use crate::{Set, Stats};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -10,8 +8,6 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Are you there?
-    Ping,
     /// What have you done?
     Stats {
         /// Start counting anew afterwards.
@@ -26,53 +22,47 @@ pub(crate) enum Ask {
     },
     /// Stop logging and hand the log over.
     LogStop,
-    /// Give up the device and end, when it is free.
-    Detach,
+}
+
+impl foreseek_server::Ask for Ask {
+    type Reply = Reply;
 }
 
 /// What the server answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// Yes, or done.
-    Done,
     /// To [`Ask::Stats`].
     Stats(Box<Stats>),
-    /// To [`Ask::LogStop`]; the entries follow.
+    /// To [`Ask::LogStop`]; the entries follow, each a [`LogEntry`].
     Log {
-        /// Entries that follow.
-        entries: usize,
         /// Requests that found the log full.
         missed: u64,
     },
-    /// It could not be done.
-    Refused(String),
 }
 
-/// What the server tells whoever started it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Started {
-    /// Lay a loop device over this file, time reads of it, and answer with [`Laid`].
-    Lay {
-        /// The FUSE file.
-        file: PathBuf,
-        /// Its size.
-        size_bytes: u64,
-    },
-    /// The disk is ready.
-    Ready {
-        /// Its name.
-        name: String,
-        /// The block device.
-        device: PathBuf,
-        /// What could not be had and shows in how the disk behaves.
-        remarks: Vec<String>,
-        /// Precautions that could not be taken.
-        precautions: Vec<String>,
-    },
-    /// It could not be attached; nothing is left behind.
-    Failed(String),
+/// An attached disk, as its server reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its name.
+    pub name: String,
+    /// The block device, `/dev/loopN`.
+    pub device: PathBuf,
+    /// What could not be had on this machine and shows in how the disk behaves, one line each.
+    pub remarks: Vec<String>,
+    /// Precautions against emergencies that could not be taken, one line each; the disk works as
+    /// well without them.
+    pub precautions: Vec<String>,
+}
+
+/// Lay a loop device over this file, time reads of it, and answer with [`Laid`]: a server that did so
+/// itself would wait for its own answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lay {
+    /// The FUSE file.
+    pub(crate) file: PathBuf,
+    /// Its size.
+    pub(crate) size_bytes: u64,
 }
 
 /// The loop device that was laid over the disk's file.
@@ -126,48 +116,17 @@ pub enum LoggedOp {
     Discard,
 }
 
-impl Reply {
-    /// An error's text, all of it.
-    pub(crate) fn refused(error: &Error) -> Self {
-        Self::Refused(error.to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_export::wire::{hear, say};
-    use std::io;
-
-    #[test]
-    fn what_is_said_is_heard() {
-        let mut wire = Vec::new();
-        let asked = [
-            Ask::Ping,
-            Ask::Stats { reset: true },
-            Ask::Set(Set { delays: Some(false), ..Set::default() }),
-            Ask::LogStart { capacity: 7 },
-            Ask::LogStop,
-            Ask::Detach,
-        ];
-        for ask in &asked {
-            say(&mut wire, ask).expect("a vector takes everything");
-        }
-        let mut from = wire.as_slice();
-        for ask in &asked {
-            assert_eq!(&hear::<Ask>(&mut from).expect("a line"), ask);
-        }
-        assert_eq!(hear::<Ask>(&mut from).expect_err("the end").kind(), io::ErrorKind::UnexpectedEof);
-    }
 
     #[test]
     fn what_is_no_request_is_refused() {
-        for line in ["{}\n", "\n", "{\"set\":{\"speed\":1}}\n", "\"explode\"\n"] {
-            assert_eq!(
-                hear::<Ask>(&mut line.as_bytes()).expect_err(line).kind(),
-                if line == "\n" { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData },
-                "{line}"
-            );
+        for text in ["{}", "{\"set\":{\"speed\":1}}", "\"explode\"", "{\"log_start\":{\"capacity\":-1}}"] {
+            assert!(serde_json::from_str::<Ask>(text).is_err(), "{text}");
         }
+        let set = Ask::Set(Set { delays: Some(false), ..Set::default() });
+        let text = serde_json::to_string(&set).expect("plain data");
+        assert_eq!(serde_json::from_str::<Ask>(&text).expect("as written"), set);
     }
 }

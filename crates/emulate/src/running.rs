@@ -10,12 +10,12 @@ use crate::model::{build, check_scale, without_effect};
 use crate::path::PathModel;
 use crate::protocol::Measured;
 use crate::schedule::Schedule;
-use crate::state::{Place, Record};
+use crate::state::{GuardedFolder, Record};
 use crate::teardown::remove_files;
 use crate::timer::{Tell, Timer, ToTimer, now};
-use crate::{AttachOptions, Error, LbaRange, Set, Stats, cgroup, process};
-use foreseek_export::run::process_start;
-use foreseek_export::{Context, Export, ExportError, ExportOptions};
+use crate::{AttachOptions, Error, LbaRange, Set, Stats};
+use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_server::{Context, ServerFolder, ServerProcess, leave_limited, precautions};
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ pub(crate) struct Running {
     // In the order in which they are to be dropped.
     export: Option<Export>,
     disk: Arc<Disk>,
-    place: GuardedPlace,
+    folder: GuardedFolder,
     record: Record,
     device: PathBuf,
     has_model: bool,
@@ -52,69 +52,62 @@ pub(crate) struct Running {
 /// Lays a loop device over a file of this size and times reads of it.
 pub(crate) type Lay<'a> = dyn FnMut(&Path, Bytes) -> Result<(PathBuf, Measured), Error> + 'a;
 
-/// A place that is removed when dropped.
-struct GuardedPlace(Place);
-
-impl Drop for GuardedPlace {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.remove() {
-            tracing::warn!("{error}");
-        }
-    }
-}
-
 impl Running {
-    /// Attaches the disk that the options ask for, in `place`; `lay` lays a loop
+    /// Attaches the disk that the options ask for, in `folder`; `lay` lays a loop
     /// device over its file and times reads of it, in another process.
-    pub(crate) fn start(options: &AttachOptions, place: Place, lay: &mut Lay<'_>) -> Result<Self, Error> {
-        let place = GuardedPlace(place);
-        let left = cgroup::leave_limited()?;
+    pub(crate) fn start(
+        options: &AttachOptions,
+        folder: GuardedFolder,
+        lay: &mut Lay<'_>,
+    ) -> Result<Self, Error> {
+        let left = leave_limited("disk")?;
         let mut remarks = Vec::from_iter(left.remark);
         let scale = check_scale(options.time_scale)?;
-        let backing = Backing::open(options, &place.0.name())?;
+        let backing = Backing::open(options, &folder.0.name())?;
         let size = backing.size();
         check_failing(&options.fail_lba, size)?;
         let model = build(options, size)?;
         let mut record = first_record(options, &backing);
         record.cgroup = left.made;
-        place.0.set_record(&record)?;
+        folder.0.set_record(&record)?;
 
         remarks.extend(backing.remark());
         remarks.extend(without_effect(options));
-        remarks.extend(process::favour());
-        let mut precautions: Vec<String> =
-            [process::io_flusher(), process::spare_from_oom()].into_iter().flatten().collect();
+        remarks.extend(precautions::favour());
+        let mut missing: Vec<String> =
+            [precautions::io_flusher(), precautions::spare_from_oom()].into_iter().flatten().collect();
         let has_model = model.is_some();
         let disk = make(backing, has_model, &mut remarks)?;
-        precautions.extend(process::lock_memory());
+        missing.extend(precautions::lock_memory());
 
-        let export = mount(&place.0, Arc::clone(&disk), size)?;
+        let export = mount(&folder.0, Arc::clone(&disk), size)?;
         remarks.extend_from_slice(export.remarks());
         record.connection = export.connection();
-        place.0.set_record(&record)?;
+        folder.0.set_record(&record)?;
         // While it is measured every request takes the same time.
         let delay = if has_model { DELAY } else { Nanos::ZERO };
         disk.timer().tell(Tell::Schedule(Box::new(fixed_schedule(delay))));
         let (device, measured) = lay(&export.file(), size)?;
         record.device = Some(device.clone());
-        place.0.set_record(&record)?;
+        folder.0.set_record(&record)?;
         let (path, bounded) = path_of(&measured, delay);
         remarks.extend(bounded);
         let schedule = model.map(|model| Schedule::new(model, ModelClock::new(now(), scale), path));
         begin(&disk, options, schedule, path);
         record.ready = true;
-        place.0.set_record(&record)?;
+        folder.0.set_record(&record)?;
         disk.backing().keep();
         let (export, counting_since) = (Some(export), now());
-        Ok(Self { export, disk, place, record, device, has_model, remarks, precautions, counting_since })
+        let precautions = missing;
+        Ok(Self { export, disk, folder, record, device, has_model, remarks, precautions, counting_since })
     }
 
     pub(crate) fn device(&self) -> &Path {
         &self.device
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place.0
+    pub(crate) fn folder(&self) -> &ServerFolder {
+        &self.folder.0
     }
 
     pub(crate) fn remarks(&self) -> &[String] {
@@ -143,7 +136,7 @@ impl Running {
         let counters = report.counters;
         let seek_distance = counters.seek_distance.bytes();
         let mut stats = Stats {
-            name: self.place.0.name(),
+            name: self.folder.0.name(),
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
             failed_member: self.record.failed_member,
@@ -227,23 +220,21 @@ impl Running {
     }
 
     /// Whether the kernel still asks it: not after the mount was taken away or aborted by others.
-    pub(crate) fn is_serving(&self) -> bool {
+    pub(crate) fn is_exported(&self) -> bool {
         self.export.as_ref().is_some_and(Export::is_serving)
     }
 
     /// Frees everything, once the device is detached.
-    pub(crate) fn end(mut self) -> Result<(), Error> {
+    pub(crate) fn detach(mut self) -> Result<(), Error> {
         let export = self.export.take();
         let unmounted = export.map_or(Ok(()), |export| export.end(Duration::ZERO)).map_err(export_error);
-        remove_files(&self.place.0, Some(&self.record)).and(unmounted)
+        remove_files(&self.folder.0, Some(&self.record)).and(unmounted)
     }
 }
 
 fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
-    let pid = std::process::id();
     Record {
-        pid,
-        pid_started: process_start(pid).unwrap_or_default(),
+        server: ServerProcess::own(),
         ready: false,
         profile: options.profile.clone(),
         size_bytes: backing.size().get(),
@@ -292,7 +283,7 @@ fn start_timer(
     let (timer, to_timer) = Timer::new(schedule, true, Arc::clone(logbook), Arc::clone(gauge));
     let (to, from) = sync_channel(1);
     let run = move || {
-        let _ = to.send(process::real_time());
+        let _ = to.send(precautions::real_time());
         timer.run();
     };
     let spawned = std::thread::Builder::new().name("foreseek-timer".to_owned()).spawn(run);
@@ -301,14 +292,14 @@ fn start_timer(
     Ok(to_timer)
 }
 
-fn mount(place: &Place, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
-    let mount_point = place.mount_point();
+fn mount(folder: &ServerFolder, disk: Arc<Disk>, size: Bytes) -> Result<Export, Error> {
+    let mount_point = folder.mount_point();
     fs::create_dir(&mount_point).context("make", &mount_point)?;
     let options = ExportOptions {
         mount_point,
         size,
         threads: THREADS,
-        name: format!("foreseek:{}", place.name()),
+        name: format!("foreseek:{}", folder.name()),
         request_timeout: request_timeout(std::env::var_os(TIMEOUT_VARIABLE))?,
     };
     Export::mount(disk, options).map_err(export_error)

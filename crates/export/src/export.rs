@@ -1,10 +1,9 @@
 //! Mounting the file and laying the loop device over it.
 
-use crate::REQUEST_LIMIT;
-use crate::fuse_file::{FILE, FuseFile};
-use crate::mount_settings::MountSettings;
-use crate::mount_table::connection_of;
+use crate::fuse_file::{FILE, FuseFile, REQUEST_LIMIT};
 use crate::server::Server;
+use foreseek_server::MountSettings;
+use foreseek_server::mount_table::connection_of;
 use foreseek_storage::loop_device::{LoopDevice, LoopError, LoopOptions};
 use foreseek_units::Bytes;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};

@@ -1,7 +1,6 @@
 //! The FUSE file system of one file, `disk`, under its root.
 
-use crate::server::{DataReply, DoneReply, Request, Server};
-use crate::{REQUEST_LIMIT, server};
+use crate::server::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, SECTOR_SIZE};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -13,6 +12,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+/// The largest request: the loop driver's 1280 KiB, and 64 KiB more so that one whose memory is not
+/// aligned to pages still comes whole.
+pub const REQUEST_LIMIT: Bytes = Bytes::kib(1280 + 64);
 /// The file's name.
 pub(crate) const FILE: &str = "disk";
 const FILE_NODE: INodeNo = INodeNo(2);
@@ -197,7 +199,7 @@ impl Filesystem for FuseFile {
         match self.range(node, offset, length) {
             // Zeroing without giving up the space is left to the kernel, which then writes zeros
             // and pays for them as it would on a disk.
-            _ if mode != punch => reply.error(server::Failure::Unsupported.into()),
+            _ if mode != punch => reply.error(Failure::Unsupported.into()),
             Some(range) => {
                 self.server.serve(Request::Discard { range, reply: DoneReply::empty(reply) });
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 17] = [
+const PRODUCT: [&str; 18] = [
     "units",
     "chart",
     "device",
@@ -17,6 +17,7 @@ const PRODUCT: [&str; 17] = [
     "readahead",
     "storage",
     "profiler",
+    "server",
     "export",
     "emulate",
     "warm",

@@ -1,7 +1,8 @@
 //! What can go wrong with a mount.
 
+use foreseek_server::{Error as Failed, ServerFolder};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why something could not be done to a mount.
 #[derive(Debug, thiserror::Error)]
@@ -71,5 +72,27 @@ pub enum Error {
     Refused(String),
     /// An operating-system call failed.
     #[error(transparent)]
-    Call(#[from] foreseek_export::CallError),
+    Call(#[from] foreseek_server::CallError),
+}
+
+impl Error {
+    /// What went wrong with a request to a mount's server.
+    pub(crate) fn of(folder: &ServerFolder, mount_point: &Path, error: Failed) -> Self {
+        let path = mount_point.to_owned();
+        match error {
+            Failed::Dead => Self::Dead(path),
+            Failed::Silent(cause) => Self::Silent { path, log: folder.log(), cause },
+            error => error.into(),
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(error: Failed) -> Self {
+        match error {
+            Failed::Call(error) => Self::Call(error),
+            Failed::Died(cause) => Self::Refused(format!("the server ended before it had mounted ({cause})")),
+            error => Self::Refused(error.to_string()),
+        }
+    }
 }

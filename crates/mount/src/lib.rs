@@ -38,7 +38,7 @@ mod source;
 mod status;
 
 pub use error::Error;
-pub use foreseek_export::run::state_directory;
+pub use foreseek_server::state_directory;
 pub use lessons::Lessons;
 pub use mounted::Mounted;
 pub use options::MountOptions;

@@ -1,14 +1,12 @@
 //! Whether a source can be mounted at a place, and freeing the place of what a dead server left.
 
-use crate::mounted::KIND;
 use crate::{Error, MountOptions};
-use foreseek_export::Context;
-use foreseek_export::mount_table::{abort_connection, mounted_on};
-use rustix::mount::{UnmountFlags, unmount};
+use foreseek_server::Context;
+use foreseek_server::mount_table::{MountLine, mounted_on, take_away};
 use std::path::{Path, PathBuf, absolute};
 
-/// Mounts one over the other that are taken away from a place; there is at most one of ours.
-const LAYERS: usize = 8;
+/// The type of file system in the mount table.
+pub(crate) const KIND: &str = "fuse.foreseek";
 
 /// The options with paths that mean the same everywhere, if they can be carried out.
 pub(crate) fn check(options: &MountOptions) -> Result<MountOptions, Error> {
@@ -49,22 +47,17 @@ pub(crate) fn name_of(path: &Path) -> PathBuf {
 
 /// Whether a file system of ours is mounted there, dead or alive.
 pub(crate) fn is_ours(point: &Path) -> bool {
-    mounted_on(point).is_some_and(|line| line.kind == KIND)
+    mounted_on(point).as_ref().is_some_and(is_mount_of_ours)
+}
+
+fn is_mount_of_ours(line: &MountLine) -> bool {
+    line.kind == KIND
 }
 
 /// Takes away what is mounted there by us, though it be in use and its server silent: requests that
 /// wait for an answer fail.
 pub(crate) fn free(point: &Path) -> Result<(), Error> {
-    for _ in 0..LAYERS {
-        let Some(line) = mounted_on(point).filter(|line| line.kind == KIND) else { break };
-        if let Some(connection) = line.device.split_once(':').and_then(|(_, minor)| minor.parse().ok())
-            && let Err(error) = abort_connection(connection)
-        {
-            tracing::warn!("cannot abort the FUSE connection of {}: {error}", point.display());
-        }
-        unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
-    }
-    Ok(())
+    Ok(take_away(point, is_mount_of_ours)?)
 }
 
 #[cfg(test)]

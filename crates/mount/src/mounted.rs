@@ -4,13 +4,14 @@ use crate::errands::Errands;
 use crate::file_system::{FileSystem, KEEP};
 use crate::handles::Handles;
 use crate::kernel_cache::KernelCache;
+use crate::mount_point::{self, KIND};
 use crate::nodes::Nodes;
 use crate::read_path::ReadPath;
 use crate::source::Source;
 use crate::status::MountStatus;
-use crate::{Error, MountOptions, mount_point};
-use foreseek_export::mount_table::{abort_connection, connection_of};
-use foreseek_export::{Context, MountSettings};
+use crate::{Error, MountOptions};
+use foreseek_server::mount_table::{abort_connection, connection_of};
+use foreseek_server::{Context, MountSettings};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
@@ -25,8 +26,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The type of file system in the mount table.
-pub(crate) const KIND: &str = "fuse.foreseek";
 /// Threads that take requests. Opening and writing in the source may wait for its disk, so there are
 /// more than processors; each has a buffer of the largest write.
 const THREADS: usize = 16;

@@ -1,4 +1,4 @@
-//! What is said on a mount's control socket, one request a connection, and when it starts.
+//! What a mount's server is asked on its control socket, and what it says when it has started.
 
 use crate::MountStatus;
 use serde::{Deserialize, Serialize};
@@ -9,31 +9,15 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Ask {
     /// How are you?
     Status,
-    /// Unmount and end.
-    Unmount,
 }
 
-/// What the server answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Reply {
-    /// It will be done.
-    Done,
-    /// To [`Ask::Status`].
-    Status(Box<MountStatus>),
-    /// It was not understood.
-    Refused(String),
+impl foreseek_server::Ask for Ask {
+    type Reply = MountStatus;
 }
 
-/// What the server tells whoever started it.
+/// It is mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Started {
-    /// It is mounted.
-    Ready {
-        /// What works less well than it might.
-        remarks: Vec<String>,
-    },
-    /// It could not be mounted; nothing is left behind.
-    Failed(String),
+pub(crate) struct Ready {
+    /// What works less well than it might.
+    pub(crate) remarks: Vec<String>,
 }

@@ -1,37 +1,23 @@
 //! The server's process: how it starts, what it listens to, how it ends.
 //!
 //! [`run`] serves in the foreground. [`run_detached`] is what [`client::mount`](crate::client::mount)
-//! starts: it takes its settings as one line from standard input, answers on standard output with one
-//! line that tells how it went, and is nobody's child from then on.
+//! starts ([`foreseek_server::Launch`]).
 //!
 //! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
 use crate::keeper::{self, Keeper, Shelf};
 use crate::mounted::check_rights;
-use crate::place::{Place, Record};
-use crate::protocol::{Ask, Reply, Started};
+use crate::place::{self, Record};
+use crate::protocol::{Ask, Ready};
 use crate::{Error, MountStatus, Mounted, Settings, mount_point};
-use foreseek_export::Context;
-use foreseek_export::daemon;
-use foreseek_export::wire::{hear, say};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader};
-use std::os::unix::net::{UnixListener, UnixStream};
+use foreseek_server::{Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, tend};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long files that are open when the mount is taken away can be used on: long enough for a
 /// program that is told to end as well, shorter than the 90 s after which systemd kills.
 const LINGER: Duration = Duration::from_secs(30);
-/// Longest wait for a client's line, and for it to take the answer.
-const CLIENT_LIMIT: Duration = Duration::from_secs(2);
-/// Between looks at whether the mount is still there.
-const SERVING_POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// The same while the last open files are waited for.
-const ENDING_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Mounts and serves until it is told to end. `ready` is called once it is mounted, with what works
 /// less well than it might.
@@ -39,10 +25,9 @@ const ENDING_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// # Errors
 /// Whatever keeps it from being mounted, nothing is left behind then; or from being unmounted.
 pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Error> {
-    let signals = daemon::end_signals().context("wait for", "signals")?;
-    let server = Server::start(settings)?;
+    let (server, control) = Server::start(settings)?;
     ready(server.mounted.remarks());
-    server.tend(&signals)
+    tend(server, &control)
 }
 
 /// The same for a process that was started for it.
@@ -50,146 +35,84 @@ pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Err
 /// # Errors
 /// As [`run`]; whoever started it was told as well.
 pub fn run_detached() -> Result<(), Error> {
-    daemon::become_daemon().context("become", "a daemon")?;
-    let copy =
-        |of: rustix::fd::BorrowedFd<'_>| of.try_clone_to_owned().map(File::from).context("keep", "a pipe");
-    let settings: Settings =
-        hear(&mut BufReader::new(copy(io::stdin().as_fd())?)).context("read", "the settings")?;
-    let mut starter = copy(io::stdout().as_fd())?;
-    let begun = begin_detached(&settings);
-    let answer = match &begun {
-        Ok((server, _)) => Started::Ready { remarks: server.mounted.remarks().to_vec() },
-        Err(error) => Started::Failed(error.to_string()),
-    };
-    let heard = say(&mut starter, &answer);
-    // Whoever started it waits for the end of this.
-    drop(starter);
-    let (server, signals) = begun?;
-    if let Err(error) = heard {
-        // Nobody there to hear it: nobody would know of the mount either.
-        server.end()?;
-        return Ok(Err(error).context("speak to", "the program that mounts")?);
-    }
-    server.tend(&signals)
-}
-
-fn begin_detached(settings: &Settings) -> Result<(Server, OwnedFd), Error> {
-    let signals = daemon::end_signals().context("wait for", "signals")?;
-    let server = Server::start(settings)?;
-    let log = server.place.log();
-    let opened = OpenOptions::new().create(true).append(true).open(&log);
-    if let Err(error) = opened.and_then(|opened| daemon::redirect(&opened)) {
-        server.end()?;
-        return Ok(Err(error).context("write", &log)?);
-    }
-    let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(io::stderr).try_init();
-    Ok((server, signals))
+    foreseek_server::run_detached(|settings, _| {
+        let (server, control) = Server::start(&settings)?;
+        if let Err(error) = server.folder.log_here() {
+            server.end(Ending::Unheard)?;
+            return Err(error.into());
+        }
+        Ok((server, control))
+    })
 }
 
 struct Server {
     mounted: Mounted,
     keeper: Option<Keeper>,
-    listener: UnixListener,
-    place: Place,
+    folder: ServerFolder,
 }
 
 impl Server {
-    fn start(settings: &Settings) -> Result<Self, Error> {
+    fn start(settings: &Settings) -> Result<(Self, Control), Error> {
         check_rights()?;
-        let point = mount_point::name_of(&settings.mount.mount_point);
-        make_way(&point)?;
-        let place = Place::of(&point);
-        place.make()?;
+        let mount_point = mount_point::name_of(&settings.mount.mount_point);
+        make_way(&mount_point)?;
+        let folder = place::folder_of(&mount_point);
+        folder.make()?;
         let started = (|| {
-            place.set_record(&Record::own(&settings.mount.source, &point))?;
-            let control = place.control();
-            let listener = UnixListener::bind(&control).context("listen on", &control)?;
-            listener.set_nonblocking(true).context("listen on", &control)?;
+            let source = settings.mount.source.clone();
+            folder.set_record(&Record { server: ServerProcess::own(), source, mount_point })?;
+            let control = Control::open(&folder)?;
             let (mounted, keeper) = begin(settings)?;
-            Ok((mounted, keeper, listener))
+            Ok((mounted, keeper, control))
         })();
         match started {
-            Ok((mounted, keeper, listener)) => Ok(Self { mounted, keeper, listener, place }),
+            Ok((mounted, keeper, control)) => Ok((Self { mounted, keeper, folder }, control)),
             Err(error) => {
-                place.remove()?;
+                folder.remove()?;
                 Err(error)
             }
         }
     }
+}
 
-    /// Answers clients until the mount is to go, then lets it go.
-    fn tend(self, signals: &OwnedFd) -> Result<(), Error> {
-        let mut ending: Option<Instant> = None;
-        while self.mounted.is_serving() {
-            let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
-            match poll(&mut ready, Some(if ending.is_some() { &ENDING_POLL } else { &SERVING_POLL })) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => Err(error).context("wait for", "clients")?,
-            }
-            let signalled = !ready[0].revents().is_empty();
-            let called = !ready[1].revents().is_empty();
-            if signalled {
-                daemon::drain(signals);
-            }
-            let asked = called && self.answer_one();
-            match ending {
-                Some(since) if signalled || since.elapsed() >= LINGER => break,
-                None if signalled || asked => {
-                    tracing::info!("unmounting");
-                    if self.mounted.begin_unmount()? {
-                        tracing::info!("files are open: their users have {} s", LINGER.as_secs());
-                    }
-                    ending = Some(Instant::now());
-                }
-                _ => {}
-            }
+impl Daemon for Server {
+    type Ask = Ask;
+    type Ready = Ready;
+    type Error = Error;
+
+    fn ready(&self) -> Ready {
+        Ready { remarks: self.mounted.remarks().to_vec() }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Result<Answer<MountStatus>, Error> {
+        let Ask::Status = ask;
+        let kept = self.keeper.as_ref().map(Keeper::status);
+        Ok(Answer::Reply(MountStatus { kept, ..self.mounted.status() }))
+    }
+
+    fn is_serving(&self) -> bool {
+        self.mounted.is_serving()
+    }
+
+    fn begin_end(&mut self) -> Result<(), Error> {
+        tracing::info!("unmounting");
+        if self.mounted.begin_unmount()? {
+            tracing::info!("files are open: their users have {} s", LINGER.as_secs());
         }
-        self.end()
+        Ok(())
+    }
+
+    fn may_end(&self, begun: Instant) -> bool {
+        begun.elapsed() >= LINGER
     }
 
     /// Takes the mount away, and what the server has left where its clients find it.
-    fn end(self) -> Result<(), Error> {
+    fn end(self, _: Ending) -> Result<(), Error> {
         // Saves what was learnt: before the end, which may have to wait for a disk.
         drop(self.keeper);
         let ended = self.mounted.end(Duration::ZERO);
-        self.place.remove()?;
+        self.folder.remove()?;
         ended
-    }
-
-    fn status(&self) -> MountStatus {
-        MountStatus { kept: self.keeper.as_ref().map(Keeper::status), ..self.mounted.status() }
-    }
-
-    /// Answers one client; whether it asked to unmount.
-    fn answer_one(&self) -> bool {
-        let Ok((stream, _)) = self.listener.accept() else { return false };
-        match self.converse(&stream) {
-            Ok(unmount) => unmount,
-            Err(error) => {
-                tracing::warn!("a client went wrong: {error}");
-                false
-            }
-        }
-    }
-
-    fn converse(&self, stream: &UnixStream) -> io::Result<bool> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(CLIENT_LIMIT))?;
-        stream.set_write_timeout(Some(CLIENT_LIMIT))?;
-        let ask = match hear(&mut BufReader::new(stream)) {
-            Ok(ask) => ask,
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                say(&mut &*stream, &Reply::Refused(format!("not understood: {error}")))?;
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        };
-        let reply = match ask {
-            Ask::Status => Reply::Status(Box::new(self.status())),
-            Ask::Unmount => Reply::Done,
-        };
-        say(&mut &*stream, &reply)?;
-        Ok(ask == Ask::Unmount)
     }
 }
 
@@ -216,15 +139,17 @@ fn said<T>(result: Result<Option<T>, String>, remarks: &mut Vec<String>) -> Opti
 
 /// Frees a mount point of what a dead server left; refuses if a live one serves it.
 fn make_way(point: &Path) -> Result<(), Error> {
-    let found = Place::find(point)?;
-    if let Some((_, record)) = &found
-        && record.alive()
+    let found = place::find(point)?;
+    if let Some((_, Record { server, .. })) = &found
+        && server.is_alive()
     {
-        return Err(Error::AlreadyMounted { path: point.to_owned(), pid: record.pid });
+        return Err(Error::AlreadyMounted { path: point.to_owned(), pid: server.pid });
     }
     if mount_point::is_ours(point) {
         tracing::info!("freeing {} of what a dead server left", point.display());
         mount_point::free(point)?;
     }
-    found.map_or_else(|| Place::of(point), |(place, _)| place).remove()
+    // Its name may be an earlier version's.
+    found.map_or(Ok(()), |(folder, _)| folder.remove())?;
+    Ok(place::folder_of(point).remove()?)
 }

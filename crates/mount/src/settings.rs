@@ -3,7 +3,7 @@
 use crate::keeper::Shelf;
 use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
 use foreseek_device::Profile;
-use foreseek_export::Context;
+use foreseek_server::Context;
 use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};

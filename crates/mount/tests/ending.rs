@@ -5,8 +5,8 @@
 mod common;
 
 use common::{LIMIT, Random, mounted, wait_for};
-use foreseek_export::mount_table::mounted_on;
 use foreseek_mount::{Policy, Settings, client, serve};
+use foreseek_server::mount_table::mounted_on;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -238,7 +238,7 @@ fn unmounting_by_hand_ends_the_server() {
 fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
     let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     let pid = client::status(&mount.point).expect("it answers").pid;
-    let places = foreseek_export::run::run_directory().join("mounts");
+    let places = foreseek_server::run_directory().join("mounts");
     let its = |place: &PathBuf| {
         fs::read_to_string(place.join("record.json"))
             .is_ok_and(|record| record.contains(&format!("\"pid\":{pid},")))

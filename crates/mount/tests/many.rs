@@ -147,7 +147,7 @@ fn when_the_server_has_no_descriptors_left_opening_fails_and_nothing_else() {
     }
     mount.send(rustix::process::Signal::TERM);
     common::wait_for("the mount to be out of the tree", || {
-        foreseek_export::mount_table::mounted_on(&point).is_none()
+        foreseek_server::mount_table::mounted_on(&point).is_none()
     });
     drop(open);
     assert!(mount.wait(), "in order");

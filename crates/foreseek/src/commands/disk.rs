@@ -55,11 +55,7 @@ pub(crate) enum Command {
     Log(Logging),
     /// Serve a disk; run by `attach`.
     #[command(hide = true)]
-    Serve {
-        /// Already in a session of its own.
-        #[arg(long)]
-        detached: bool,
-    },
+    Serve,
 }
 
 /// Options of `foreseek disk attach`.
@@ -205,7 +201,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::Stats { target, reset, format } => stats(&target, reset, format),
         Command::Set(args) => set(&args),
         Command::Log(args) => log(&args),
-        Command::Serve { detached } => serve(detached),
+        Command::Serve => serve(),
     }
 }
 
@@ -407,8 +403,8 @@ fn log(args: &Logging) -> anyhow::Result<Answer> {
 }
 
 /// The server says to whoever attached the disk how it went; this only passes its status on.
-fn serve(detached: bool) -> anyhow::Result<Answer> {
-    if foreseek_emulate::serve::run(detached) == std::process::ExitCode::SUCCESS {
+fn serve() -> anyhow::Result<Answer> {
+    if foreseek_emulate::serve::run() == std::process::ExitCode::SUCCESS {
         return Ok(Answer::Done);
     }
     std::process::exit(2)

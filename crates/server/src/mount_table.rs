@@ -2,7 +2,8 @@
 //!
 //! It is read and never asked of the file systems in it: one whose server hangs would not answer.
 
-use rustix::mount::{MountFlags, mount};
+use crate::call::{CallError, Context, ignore_missing};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Where the kernel lists FUSE connections, when someone mounted it.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
+/// Mounts one over the other that are taken away from a place; there is at most one of ours.
+const LAYERS: usize = 8;
 
 /// A line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +73,13 @@ pub fn mounted_on(point: &Path) -> Option<MountLine> {
 /// The number under which fusectl knows what is mounted there: the minor of its device.
 #[must_use]
 pub fn connection_of(point: &Path) -> Option<u32> {
-    mounted_on(point)?.device.split_once(':')?.1.parse().ok()
+    mounted_on(point)?.minor()
+}
+
+impl MountLine {
+    fn minor(&self) -> Option<u32> {
+        self.device.split_once(':')?.1.parse().ok()
+    }
 }
 
 /// Makes every request of a FUSE connection fail, now and from now on. One that is gone is no error.
@@ -83,7 +92,25 @@ pub fn abort_connection(connection: u32) -> io::Result<()> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("fusectl", CONNECTIONS, "fusectl", flags, None)?;
     }
-    crate::run::ignore_missing(fs::write(directory.join("abort"), "1"))
+    ignore_missing(fs::write(directory.join("abort"), "1"))
+}
+
+/// Takes the FUSE mounts there away that are `ours`, though they be in use and their server silent: requests
+/// that wait for an answer fail.
+///
+/// # Errors
+/// They cannot be unmounted.
+pub fn take_away(point: &Path, ours: impl Fn(&MountLine) -> bool) -> Result<(), CallError> {
+    for _ in 0..LAYERS {
+        let Some(line) = mounted_on(point).filter(&ours) else { break };
+        if let Some(connection) = line.minor()
+            && let Err(error) = abort_connection(connection)
+        {
+            tracing::warn!("cannot abort the FUSE connection of {}: {error}", point.display());
+        }
+        unmount(point, UnmountFlags::DETACH).context("unmount", point)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,21 +1,18 @@
 //! Leaving a limited memory cgroup.
 //!
-//! A server inside the limited memory cgroup of its disk's users deadlocks: they fill the memory
-//! with what the disk must write, and the server, asking for memory, waits for just that writing.
+//! A server of a block device inside the limited memory cgroup of its users deadlocks: they fill the memory
+//! with what the device must write, and the server, asking for memory, waits for just that writing.
 //! So it moves to the nearest ancestor that has no limit up to the root, and stays under every
 //! other rule that its starter is under. Only where a limit lies on the root of what this process
 //! can see, as in a container, can it not leave; then it says so.
 
-use crate::Error;
-use foreseek_export::Context;
+use crate::{CallError, Context};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// At and above this a version 1 limit is none: the kernel shows "no limit" as the largest
 /// multiple of the page size.
 const NO_LIMIT: u64 = 1 << 62;
-/// The group made below a target that hands memory on to its children.
-const CHILD: &str = "foreseek-disks";
 
 /// A memory cgroup hierarchy: where it is mounted and where this process is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,23 +28,24 @@ const V2_LIMITS: &[&str] = &["memory.max", "memory.high"];
 
 /// What came of leaving.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub struct Left {
     /// What limit stays.
-    pub(crate) remark: Option<String>,
+    pub remark: Option<String>,
     /// A group made to go to; to be removed when the process has ended.
-    pub(crate) made: Option<PathBuf>,
+    pub made: Option<PathBuf>,
 }
 
-/// Moves this process out of limited memory cgroups.
+/// Moves this process out of limited memory cgroups; `what` it serves ("disk") is named in the remark and in
+/// a group that is made.
 ///
 /// # Errors
 /// Where it is in a limited group that it could leave but may not.
-pub(crate) fn leave_limited() -> Result<Left, Error> {
+pub fn leave_limited(what: &str) -> Result<Left, CallError> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut all = Left::default();
     for hierarchy in hierarchies(&own, &mounts) {
-        let left = hierarchy.leave()?;
+        let left = hierarchy.leave(what)?;
         all = Left { remark: all.remark.or(left.remark), made: all.made.or(left.made) };
     }
     Ok(all)
@@ -88,7 +86,7 @@ fn hierarchies(own: &str, mounts: &str) -> Vec<Hierarchy> {
 }
 
 impl Hierarchy {
-    fn leave(&self) -> Result<Left, Error> {
+    fn leave(&self, what: &str) -> Result<Left, CallError> {
         let limited = |group: &Path| self.limits.iter().any(|limit| has_limit(&group.join(limit)));
         let own = self.mount.join(&self.own);
         let up_to_root = own.ancestors().take_while(|group| group.starts_with(&self.mount));
@@ -98,7 +96,7 @@ impl Hierarchy {
         let Some(target) = highest.parent().filter(|parent| parent.starts_with(&self.mount)) else {
             let remark = format!(
                 "the memory of everything here is limited as a whole ({}), the server's included: give the \
-                 disk's users a lower limit of their own, or they may lock up together",
+                 {what}'s users a lower limit of their own, or they may lock up together",
                 highest.display()
             );
             return Ok(Left { remark: Some(remark), made: None });
@@ -109,7 +107,7 @@ impl Hierarchy {
         if moved.is_err() && target != self.mount {
             // A group of the unified hierarchy that hands memory on to its children holds no
             // processes itself.
-            let child = target.join(CHILD);
+            let child = target.join(format!("foreseek-{what}s"));
             if fs::create_dir(&child).is_ok() || child.is_dir() {
                 moved = fs::write(child.join("cgroup.procs"), &pid);
                 made = Some(child);
@@ -168,7 +166,7 @@ mod tests {
     fn the_nearest_group_above_all_limits_is_taken() {
         let (root, at) =
             tree(&[("", "max"), ("a", "max"), ("a/b", "1000"), ("a/b/c", "max"), ("a/b/c/d", "5")]);
-        assert_eq!(at("a/b/c/d").leave().expect("moves"), Left::default());
+        assert_eq!(at("a/b/c/d").leave("disk").expect("moves"), Left::default());
         let pid = std::process::id().to_string();
         assert_eq!(fs::read_to_string(root.path().join("a/cgroup.procs")).expect("there"), pid);
         for stays in ["cgroup.procs", "a/b/cgroup.procs", "a/b/c/cgroup.procs"] {
@@ -179,10 +177,10 @@ mod tests {
     #[test]
     fn without_a_limit_nothing_moves_and_with_one_on_the_root_it_is_said() {
         let (root, at) = tree(&[("", "max"), ("a", "9223372036854771712")]);
-        assert_eq!(at("a").leave().expect("stays"), Left::default());
+        assert_eq!(at("a").leave("disk").expect("stays"), Left::default());
         assert_eq!(fs::read_to_string(root.path().join("cgroup.procs")).expect("there"), "");
         let (_root, at) = tree(&[("", "1000"), ("a", "max")]);
-        let remark = at("a").leave().expect("stays").remark.expect("says so");
+        let remark = at("a").leave("disk").expect("stays").remark.expect("says so");
         assert!(remark.contains("limited as a whole"), "{remark}");
     }
 
@@ -191,8 +189,8 @@ mod tests {
         let (root, at) = tree(&[("", "max"), ("a", "max"), ("a/b", "1000")]);
         fs::remove_file(root.path().join("a/cgroup.procs")).expect("removed");
         fs::create_dir(root.path().join("a/cgroup.procs")).expect("in the way");
-        let child = root.path().join("a").join(CHILD);
-        assert_eq!(at("a/b").leave().expect("moves"), Left { remark: None, made: Some(child.clone()) });
+        let child = root.path().join("a").join("foreseek-disks");
+        assert_eq!(at("a/b").leave("disk").expect("moves"), Left { remark: None, made: Some(child.clone()) });
         let pid = std::process::id().to_string();
         assert_eq!(fs::read_to_string(child.join("cgroup.procs")).expect("there"), pid);
     }
@@ -202,7 +200,7 @@ mod tests {
         let (root, at) = tree(&[("", "max"), ("a", "1000")]);
         fs::remove_file(root.path().join("cgroup.procs")).expect("removed");
         fs::create_dir(root.path().join("cgroup.procs")).expect("in the way");
-        let error = at("a").leave().expect_err("cannot move").to_string();
+        let error = at("a").leave("disk").expect_err("cannot move").to_string();
         assert!(error.contains("leave the limited memory"), "{error}");
     }
 }

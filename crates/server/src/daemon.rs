@@ -8,10 +8,7 @@ use std::os::fd::RawFd;
 
 /// Leaves whoever started it: a session of its own, no working directory, no descriptors but the
 /// standard ones.
-///
-/// # Errors
-/// What the kernel said.
-pub fn become_daemon() -> io::Result<()> {
+pub(crate) fn become_daemon() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -21,10 +18,7 @@ pub fn become_daemon() -> io::Result<()> {
 }
 
 /// Makes standard output and error go to `log`, standard input come from nowhere.
-///
-/// # Errors
-/// What the kernel said.
-pub fn redirect(log: &fs::File) -> io::Result<()> {
+pub(crate) fn redirect(log: &fs::File) -> io::Result<()> {
     rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(log)?;
     rustix::stdio::dup2_stderr(log)?;
@@ -33,10 +27,7 @@ pub fn redirect(log: &fs::File) -> io::Result<()> {
 
 /// Blocks the signals that ask a process to end, in this thread and those that it starts, and
 /// gives a descriptor that becomes readable when one came.
-///
-/// # Errors
-/// What the kernel said.
-pub fn end_signals() -> io::Result<OwnedFd> {
+pub(crate) fn end_signals() -> io::Result<OwnedFd> {
     // SAFETY: a signal set is plain memory, which sigemptyset initialises before it is used.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set lives across these calls; pthread_sigmask may be given no old set.
@@ -59,7 +50,7 @@ pub fn end_signals() -> io::Result<OwnedFd> {
 }
 
 /// Takes the signals that came from a descriptor that does not block.
-pub fn drain(signals: impl AsFd) {
+pub(crate) fn drain(signals: impl AsFd) {
     let mut taken = [0u8; 1024];
     while rustix::io::read(&signals, &mut taken).is_ok_and(|read| read > 0) {}
 }

@@ -1,4 +1,4 @@
-//! What servers and their clients say to each other: one JSON object a line.
+//! One JSON object a line.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,21 +8,16 @@ use std::io::{self, BufRead, Read, Write};
 const LINE_LIMIT: u64 = 1 << 20;
 
 /// Writes one line.
-///
-/// # Errors
-/// What writing said.
-pub fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     to.write_all(&line)
 }
 
 /// Reads one line.
-///
-/// # Errors
 /// An end of file before the line's end is an `UnexpectedEof`; a line that is too long, or none of
 /// what was expected, `InvalidData`.
-pub fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = String::new();
     from.take(LINE_LIMIT).read_line(&mut line)?;
     if !line.ends_with('\n') {

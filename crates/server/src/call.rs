@@ -50,6 +50,17 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
+/// An error that says that the thing is not there is none.
+///
+/// # Errors
+/// Any other.
+pub fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

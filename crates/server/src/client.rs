@@ -1,0 +1,136 @@
+//! Asking a server. Every call is bounded in time.
+
+use crate::protocol::{Ask, Reply, Request};
+use crate::wire::{hear, say};
+use crate::{Error, ServerFolder, ServerProcess};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Longest wait for a word from a server: it gives each client before us two seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// It serves.
+    Ready,
+    /// It is being started or ended.
+    Starting,
+    /// It runs but does not answer.
+    Silent,
+    /// It has ended without cleaning up.
+    Dead,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ready => "ready",
+            Self::Starting => "starting",
+            Self::Silent => "silent",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+/// Asks the server of a folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a>(&'a ServerFolder);
+
+impl<'a> Client<'a> {
+    /// Of this server, alive or not.
+    #[must_use]
+    pub fn of(folder: &'a ServerFolder) -> Self {
+        Self(folder)
+    }
+
+    /// Asks something that has an answer.
+    ///
+    /// # Errors
+    /// [`Error::Dead`], [`Error::Silent`], [`Error::Refused`]; the record cannot be read.
+    pub fn ask<A: Ask>(self, ask: &A) -> Result<A::Reply, Error> {
+        Ok(self.ask_lines::<A, serde::de::IgnoredAny>(ask)?.0)
+    }
+
+    /// Asks something whose answer comes with a number of lines.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_lines<A: Ask, L: DeserializeOwned>(self, ask: &A) -> Result<(A::Reply, Vec<L>), Error> {
+        match self.exchange(&Request::Own(ask))? {
+            (Reply::Own { reply, lines }, mut from) => {
+                let lines = (0..lines).map(|_| hear(&mut from)).collect::<io::Result<_>>();
+                Ok((reply, lines.map_err(Error::Silent)?))
+            }
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
+    /// Asks for something to be done.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn tell<A: Ask>(self, ask: &A) -> Result<(), Error> {
+        done(self.exchange::<_, A::Reply>(&Request::Own(ask))?.0)
+    }
+
+    /// Whether it answers.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ping(self) -> Result<(), Error> {
+        done(self.exchange::<(), ()>(&Request::Ping)?.0)
+    }
+
+    /// Asks it to give up what it serves and to end; it has not ended yet.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn end(self) -> Result<(), Error> {
+        done(self.exchange::<(), ()>(&Request::End)?.0)
+    }
+
+    /// How it is; [`Health::Starting`] is for its kind to know.
+    #[must_use]
+    pub fn health(self) -> Health {
+        match self.ping() {
+            Ok(()) => Health::Ready,
+            Err(Error::Dead) => Health::Dead,
+            Err(_) => Health::Silent,
+        }
+    }
+
+    fn exchange<A: Serialize, R: DeserializeOwned>(
+        self,
+        request: &Request<A>,
+    ) -> Result<(Reply<R>, BufReader<UnixStream>), Error> {
+        if !self.0.record::<ServerProcess>()?.is_some_and(|server| server.is_alive()) {
+            return Err(Error::Dead);
+        }
+        let converse = || {
+            let mut stream = UnixStream::connect(self.0.control())?;
+            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+            stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+            say(&mut stream, request)?;
+            let mut from = BufReader::new(stream);
+            Ok((hear(&mut from)?, from))
+        };
+        converse().map_err(Error::Silent)
+    }
+}
+
+fn done<R>(reply: Reply<R>) -> Result<(), Error> {
+    if matches!(reply, Reply::Done) { Ok(()) } else { Err(unexpected(reply)) }
+}
+
+fn unexpected<R>(reply: Reply<R>) -> Error {
+    match reply {
+        Reply::Refused(why) => Error::Refused(why),
+        Reply::Done | Reply::Own { .. } => Error::Silent(io::Error::other("it answered something else")),
+    }
+}

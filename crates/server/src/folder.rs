@@ -1,0 +1,258 @@
+//! Where a server is found: its folder in the run directory.
+//!
+//! ```text
+//! /run/foreseek/KIND/NAME/    mode 0700
+//!     record.json             what the server has made so far, replaced as a whole
+//!     control                 the control socket
+//!     mount/                  where a server mounts a file system of its own, if it does
+//!     log                     what the server had to say
+//! ```
+//! A server writes the record *before* it makes something that would outlive it, so that after a crash at
+//! any point its kind sees it and knows what to free. A record holds a
+//! [`ServerProcess`](crate::ServerProcess) (`#[serde(flatten)]`), by which a stale folder is told from a
+//! live one.
+//!
+//! *Limit:* the control socket's path must fit the 108 bytes of `sockaddr_un`: a name has at most 32
+//! characters.
+
+use crate::call::{CallError, Context, ignore_missing};
+use crate::daemon;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Where servers are found unless the environment variable `FORESEEK_RUN` names another place.
+const RUN: &str = "/run/foreseek";
+
+/// Where servers are found.
+#[must_use]
+pub fn run_directory() -> PathBuf {
+    std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
+}
+
+/// What is in a folder of the run directory; nothing where no server has made it yet. A run directory that
+/// the user names and that is not there is an error: it would look as if nothing ran.
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    entries_of(folder, std::env::var_os("FORESEEK_RUN").map(PathBuf::from).as_deref())
+}
+
+fn entries_of(folder: &Path, named: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match (fs::read_dir(folder), named) {
+        (Err(error), Some(named)) if missing(&error) && !named.exists() => Err(io::Error::other(format!(
+            "there is no {}, which FORESEEK_RUN names; unset it or name the folder in use",
+            named.display()
+        ))),
+        (Err(error), _) if missing(&error) => Ok(Vec::new()),
+        (entries, _) => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+/// Where servers keep what is to outlive them, and a restart of the machine, unless the environment
+/// variable `FORESEEK_STATE` names another place.
+const STATE: &str = "/var/lib/foreseek";
+
+/// Where servers keep what is to outlive them; `None` where they are told to keep nothing, by an empty
+/// `FORESEEK_STATE`.
+#[must_use]
+pub fn state_directory() -> Option<PathBuf> {
+    let named = std::env::var_os("FORESEEK_STATE").map_or_else(|| STATE.into(), PathBuf::from);
+    (!named.as_os_str().is_empty()).then_some(named)
+}
+
+/// The folder of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFolder(PathBuf);
+
+impl ServerFolder {
+    /// The folder of the server of this kind and name, whether there is one or not.
+    #[must_use]
+    pub fn of(kind: &str, name: &str) -> Self {
+        Self(run_directory().join(kind).join(name))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The folders of all servers of a kind, dead ones included, in order of name.
+    ///
+    /// # Errors
+    /// They cannot be listed, or `FORESEEK_RUN` names a place that is not there.
+    pub fn all(kind: &str) -> Result<Vec<Self>, CallError> {
+        let kind = run_directory().join(kind);
+        let mut all: Vec<_> = entries(&kind).context("list", &kind)?.into_iter().map(Self).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// It cannot be made; `AlreadyExists` where it is there.
+    pub fn make(&self) -> Result<(), CallError> {
+        if let Some(kind) = self.0.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(kind).context("make", kind)?;
+        }
+        DirBuilder::new().mode(0o700).create(&self.0).context("make", &self.0)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The server's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The control socket.
+    #[must_use]
+    pub fn control(&self) -> PathBuf {
+        self.0.join("control")
+    }
+
+    /// Where the server may mount a file system of its own.
+    #[must_use]
+    pub fn mount_point(&self) -> PathBuf {
+        self.0.join("mount")
+    }
+
+    /// What the server had to say.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+
+    /// From now on what this process has to say goes to the log, and its standard input is empty.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn log_here(&self) -> Result<(), CallError> {
+        let log = OpenOptions::new().create(true).append(true).open(self.log());
+        log.and_then(|log| daemon::redirect(&log)).context("write", self.log())?;
+        let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(io::stderr).try_init();
+        Ok(())
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.0.join("record.json")
+    }
+
+    fn next_record_path(&self) -> PathBuf {
+        self.0.join("record.next")
+    }
+
+    /// What the server wrote, or a part of it; `None` where it has not come so far.
+    ///
+    /// # Errors
+    /// It cannot be read or understood.
+    pub fn record<R: DeserializeOwned>(&self) -> Result<Option<R>, CallError> {
+        let path = self.record_path();
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context("read", &path),
+        }
+    }
+
+    /// Replaces the record as a whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_record(&self, record: &impl Serialize) -> Result<(), CallError> {
+        let (path, next) = (self.record_path(), self.next_record_path());
+        let text = serde_json::to_vec(record).context("write", &path)?;
+        fs::write(&next, text).context("write", &next)?;
+        fs::rename(&next, &path).context("replace", &path)
+    }
+
+    /// Removes it and what is named here; never descends into a mount. What else was in it must have gone
+    /// before.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self) -> Result<(), CallError> {
+        for path in [self.control(), self.record_path(), self.next_record_path(), self.log()] {
+            ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
+        }
+        for path in [&self.mount_point(), &self.0] {
+            ignore_missing(fs::remove_dir(path)).context("remove", path)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerProcess;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Record {
+        #[serde(flatten)]
+        server: ServerProcess,
+        device: Option<PathBuf>,
+    }
+
+    #[test]
+    fn a_run_directory_that_is_named_and_not_there_is_not_an_empty_one() {
+        let place = tempfile::tempdir().expect("a directory");
+        let run = place.path().join("run");
+        let disks = run.join("disks");
+        assert!(entries_of(&disks, None).is_ok_and(|entries| entries.is_empty()));
+        let error = entries_of(&disks, Some(&run)).expect_err("it is not there").to_string();
+        assert!(error.contains("FORESEEK_RUN") && error.contains(&run.display().to_string()), "{error}");
+        fs::create_dir(&run).expect("made");
+        assert!(entries_of(&disks, Some(&run)).is_ok_and(|entries| entries.is_empty()));
+        fs::create_dir(&disks).expect("made");
+        fs::write(disks.join("a"), "").expect("written");
+        assert!(entries_of(&disks, Some(&run)).is_ok_and(|entries| entries == [disks.join("a")]));
+    }
+
+    #[test]
+    fn a_record_is_replaced_as_a_whole_and_its_process_can_be_read_alone() {
+        let place = tempfile::tempdir().expect("a directory");
+        let folder = ServerFolder(place.path().join("disks/a"));
+        assert_eq!(folder.record::<Record>().expect("none"), None);
+        folder.make().expect("made");
+        assert_eq!(folder.make().expect_err("it is there").cause.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(folder.name(), "a");
+        for device in [None, Some("/dev/loop7".into())] {
+            let record = Record { server: ServerProcess::own(), device };
+            folder.set_record(&record).expect("written");
+            assert_eq!(folder.record().expect("whole"), Some(record));
+        }
+        let server: ServerProcess = folder.record().expect("whole").expect("written");
+        assert!(server.is_alive());
+        fs::write(folder.record_path(), "{").expect("written");
+        assert!(
+            folder.record::<ServerProcess>().expect_err("cut").to_string().starts_with("cannot understand")
+        );
+    }
+
+    #[test]
+    fn removing_takes_what_is_named_and_nothing_else() {
+        let place = tempfile::tempdir().expect("a directory");
+        let folder = ServerFolder(place.path().join("a"));
+        folder.remove().expect("what is not there is removed");
+        folder.make().expect("made");
+        fs::write(folder.log(), "x").expect("written");
+        fs::create_dir(folder.mount_point()).expect("made");
+        let theirs = folder.path().join("theirs");
+        fs::write(&theirs, "x").expect("written");
+        folder.remove().expect_err("something else is in it");
+        assert!(theirs.exists() && !folder.log().exists());
+        fs::remove_file(&theirs).expect("removed");
+        folder.remove().expect("removed");
+        assert!(!folder.path().exists());
+    }
+}

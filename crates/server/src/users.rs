@@ -1,0 +1,151 @@
+//! Who uses a block device: mounts, swap areas, stacked devices and open descriptors.
+//!
+//! *Limits:* as far as this process can see: not into other mount namespaces, and who maps the device
+//! without having it open is not seen.
+
+use crate::mount_table::mounts;
+use crate::{CallError, Context};
+use rustix::fs::syncfs;
+use rustix::mount::{UnmountFlags, unmount};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// Users named in a message; more are only counted.
+const NAMED: usize = 5;
+
+/// Who uses a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    /// Where a file system on it is mounted.
+    pub mount_points: Vec<PathBuf>,
+    /// The others, each in words.
+    pub others: Vec<String>,
+}
+
+impl Users {
+    /// Who uses the block device of this node now; the `server` process does not count.
+    #[must_use]
+    pub fn of(node: &Path, server: Option<u32>) -> Self {
+        let sysfs = Path::new("/sys/class/block").join(node.file_name().unwrap_or_default());
+        let numbers = device_numbers(&sysfs);
+        let mut users = Self {
+            mount_points: mounts()
+                .into_iter()
+                .filter(|mount| numbers.contains(&mount.device) || mount.source == node)
+                .map(|mount| mount.point)
+                .collect(),
+            others: Vec::new(),
+        };
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        if swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(node)) {
+            users.others.push("used for swap".to_owned());
+        }
+        for holder in fs::read_dir(sysfs.join("holders")).into_iter().flatten().flatten() {
+            users.others.push(format!("part of /dev/{}", holder.file_name().to_string_lossy()));
+        }
+        users.others.extend(openers(node, server));
+        users
+    }
+
+    /// Whether nobody does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.mount_points.is_empty() && self.others.is_empty()
+    }
+
+    /// All of it in words, for a message.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mounted = self.mount_points.iter().map(|point| format!("mounted on {}", point.display()));
+        let mut words: Vec<String> = mounted.chain(self.others.iter().cloned()).collect();
+        if words.len() > NAMED {
+            let more = words.len() - NAMED;
+            words.truncate(NAMED);
+            words.push(format!("{more} more"));
+        }
+        words.join(", ")
+    }
+
+    /// Unmounts what can be unmounted, and writes back what cannot, within a limit for each. What goes wrong
+    /// is only logged: the device is to go whatever comes.
+    pub fn write_back(&self, limit: Duration) {
+        for point in self.mount_points.iter().rev() {
+            let (done, ended) = sync_channel(1);
+            let mounted = point.clone();
+            // A thread of its own: writing back to a disk that hangs cannot be interrupted.
+            std::thread::spawn(move || {
+                let unmounted = unmount(&mounted, UnmountFlags::empty());
+                let written = unmounted.or_else(|_| syncfs(&File::open(&mounted)?).map_err(io::Error::from));
+                let _ = done.send(written);
+            });
+            match ended.recv_timeout(limit) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!("cannot write back {}: {error}", point.display()),
+                Err(_) => tracing::warn!("writing back {} did not end in time", point.display()),
+            }
+        }
+    }
+
+    /// Takes its mounts out of the tree, though they be in use.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn unmount_lazily(&self) -> Result<(), CallError> {
+        let mut points = self.mount_points.iter().rev();
+        points.try_for_each(|point| unmount(point, UnmountFlags::DETACH).context("unmount", point))
+    }
+}
+
+/// `major:minor` of the device and its partitions.
+fn device_numbers(sysfs: &Path) -> BTreeSet<String> {
+    let parts = fs::read_dir(sysfs).into_iter().flatten().flatten().map(|entry| entry.path());
+    std::iter::once(sysfs.to_owned())
+        .chain(parts.filter(|path| path.join("partition").exists()))
+        .filter_map(|path| fs::read_to_string(path.join("dev")).ok())
+        .map(|number| number.trim().to_owned())
+        .collect()
+}
+
+/// Processes but one that have the node open.
+fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Ok(pid) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
+        if Some(pid) == but {
+            continue;
+        }
+        let mut descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        if descriptors.any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == node)) {
+            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            found.push(format!("opened by {} (process {pid})", command.trim()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let users = Users { mount_points: vec!["/a".into()], others: vec!["x".to_owned(); 9] };
+        assert_eq!(users.describe(), "mounted on /a, x, x, x, x, 5 more");
+        assert!(!users.is_empty() && Users::default().is_empty());
+    }
+
+    #[test]
+    fn who_has_a_node_open_is_named_unless_it_is_the_server() {
+        let place = tempfile::tempdir().expect("a directory");
+        let node = place.path().join("node");
+        let _held = File::create(&node).expect("made");
+        let own = std::process::id();
+        let users = Users::of(&node, None);
+        assert!(users.describe().contains(&format!("(process {own})")), "{users:?}");
+        assert_eq!(Users::of(&node, Some(own)), Users::default());
+    }
+}
