@@ -24,6 +24,14 @@ thread_local! {
     static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
 }
 
+/// Who asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) pid: u32,
+}
+
 /// While it lives, this thread acts for the caller.
 #[derive(Debug)]
 pub(crate) struct AsCaller {

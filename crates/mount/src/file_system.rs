@@ -6,10 +6,11 @@
 //! for as long as it likes; names and attributes, for [`KEEP`].
 
 use crate::attributes::{attributes, bare_attributes, kind_of, timespec};
+use crate::caller::Caller;
 use crate::directory::{self, Entry};
 use crate::nodes::ROOT;
 use crate::read_path::{Answer, Read};
-use crate::source::{Caller, Found, New, SetAttributes, Source, Write, fuse, sync};
+use crate::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::{

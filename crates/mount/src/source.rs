@@ -11,7 +11,7 @@
 //! leaves length and times as they were (within one tick of the file system's clock), goes unnoticed.
 
 use crate::anchor::{proc_path, stat_of};
-use crate::caller::AsCaller;
+use crate::caller::{AsCaller, Caller};
 use crate::errands::Errands;
 use crate::handles::{Handles, OpenDirectory, OpenFile};
 use crate::kernel_cache::KernelCache;
@@ -74,14 +74,6 @@ pub(crate) struct Found {
     pub(crate) node: Arc<Node>,
     pub(crate) stat: Stat,
     pub(crate) changed: bool,
-}
-
-/// Who asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) pid: u32,
 }
 
 /// What to make.

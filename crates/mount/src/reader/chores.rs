@@ -1,12 +1,11 @@
 //! What happens by the clock: the engine's ticks, looks at readers, looks at memory.
 
-use super::Shared;
 use super::budget::{Budget, Memory};
+use super::shared::Shared;
 use foreseek_seam::{Event, ServingEvent, Who};
 use foreseek_storage::Activity;
-use foreseek_units::{Instant, Nanos, Pages};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use foreseek_units::{Nanos, Pages};
+use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,54 +16,6 @@ const LOOK: Nanos = Nanos::from_millis(250);
 const LOOKED_AT: usize = 512;
 /// How long the memory's thread may take to notice the end; it holds nothing meanwhile.
 const MEMORY_LOOK: Duration = Duration::from_secs(1);
-
-/// Wakes the ticking thread when the engine's deadline comes nearer.
-#[derive(Default)]
-pub(super) struct Alarm {
-    /// For when the thread sleeps, in nanoseconds; 0 while it is awake.
-    sleeps_until: AtomicU64,
-    state: Mutex<State>,
-    rung: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    rung: bool,
-    ending: bool,
-}
-
-impl Alarm {
-    /// The engine wants to be ticked then.
-    pub(super) fn set(&self, deadline: Option<Instant>) {
-        let Some(deadline) = deadline else { return };
-        if deadline.get() < self.sleeps_until.load(Ordering::Acquire) {
-            self.lock().rung = true;
-            self.rung.notify_one();
-        }
-    }
-
-    fn end(&self) {
-        self.lock().ending = true;
-        self.rung.notify_one();
-    }
-
-    /// Sleeps until then, or until it is rung; whether this is the end.
-    fn sleep(&self, now: Instant, until: Instant) -> bool {
-        let mut state = self.lock();
-        if !state.rung && !state.ending {
-            self.sleeps_until.store(until.get(), Ordering::Release);
-            state =
-                self.rung.wait_timeout(state, (until - now).into()).unwrap_or_else(PoisonError::into_inner).0;
-            self.sleeps_until.store(0, Ordering::Release);
-        }
-        state.rung = false;
-        state.ending
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The threads.
 pub(super) struct Chores {

@@ -2,18 +2,19 @@
 
 use super::about::Described;
 use super::objects::{Found, Objects, Opening};
-use super::outcome;
-use super::work::{Reply, Token, Work};
+use super::pass::{PASSING, Part, Pass};
+use super::token::Token;
+use super::work::{Reply, Work};
 use crate::read_path::{Answer, Change, OpenedFile, Read, Version};
 use foreseek_readahead::ServingEngine;
 use foreseek_seam::Measured;
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, FetchId, FrameId, Into, ObjectId, Refusal, RequestId,
-    ServingCommand, ServingEvent, StreamId, Urgency,
+    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, FrameId, Into, ObjectId, Refusal,
+    RequestId, ServingCommand, ServingEvent, StreamId, Urgency,
 };
+use foreseek_storage::Frames;
 use foreseek_storage::reads::{self, ReadFile, Target};
-use foreseek_storage::{Buffer, Frames};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE, Pages, Span};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
@@ -91,40 +92,6 @@ pub(super) struct Doubt {
     object: ObjectId,
     version: Version,
     pub(super) file: Arc<ReadFile>,
-}
-
-/// A read that is made as it is.
-pub(super) struct Pass {
-    request: RequestId,
-    file: Arc<ReadFile>,
-    /// What is read: the range, outward to the file's alignment.
-    aligned: ByteSpan,
-}
-
-/// Which bytes of what was read for a pass are the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) skip: usize,
-    pub(super) length: usize,
-}
-
-impl Pass {
-    /// Bytes to be read.
-    pub(super) fn length(&self) -> usize {
-        self.aligned.len().get() as usize
-    }
-
-    pub(super) fn into_read(self, buffer: Buffer) -> reads::Read {
-        let (token, offset) = (Token::of_pass(self.request), self.aligned.start);
-        reads::Read {
-            token,
-            file: self.file,
-            offset,
-            into: Target::Buffer(buffer),
-            urgent: true,
-            apart: false,
-        }
-    }
 }
 
 impl Core {
@@ -289,7 +256,8 @@ impl Core {
         let Some((_, epoch)) = self.fetches.remove(&fetch) else { return };
         self.failure = error.map(|errno| (fetch, errno));
         let in_flight = self.fetches.len() as u32;
-        self.tell(now, Event::Done { fetch, epoch, got, outcome: outcome(error), in_flight }, work);
+        let outcome = if error.is_some() { FetchOutcome::Failed } else { FetchOutcome::Arrived };
+        self.tell(now, Event::Done { fetch, epoch, got, outcome, in_flight }, work);
     }
 
     /// A fetch was not taken.
@@ -395,7 +363,7 @@ impl Core {
         let aligned = Span::new(start, end);
         let skip = (asked.range.start - start).get() as usize;
         asked.part = Part { skip, length: asked.range.len().get() as usize };
-        if aligned.len() > super::PASSING {
+        if aligned.len() > PASSING {
             if let Some(asked) = self.requests.remove(&request) {
                 work.replies.push(Reply::Error(asked.answer, Errno::INVAL));
             }

@@ -1,8 +1,8 @@
 //! What follows from what the engine said and is done after its lock is given up.
 
-use super::core::Pass;
+use super::pass::Pass;
 use crate::read_path::Answer;
-use foreseek_seam::{FetchId, FrameId, RequestId};
+use foreseek_seam::FrameId;
 use foreseek_storage::{Reading, reads};
 use rustix::io::Errno;
 
@@ -49,28 +49,5 @@ impl Reply {
                 None
             }
         }
-    }
-}
-
-/// The names of reads: those of fetches are even, those of passed reads odd.
-pub(super) struct Token;
-
-impl Token {
-    pub(super) fn of_fetch(fetch: FetchId) -> u64 {
-        fetch.0 << 1
-    }
-
-    pub(super) fn of_pass(request: RequestId) -> u64 {
-        request.0 << 1 | 1
-    }
-
-    /// The fetch of that name, if it is one.
-    pub(super) fn fetch(token: u64) -> Option<FetchId> {
-        (token & 1 == 0).then_some(FetchId(token >> 1))
-    }
-
-    /// The passed read of that name.
-    pub(super) fn pass(token: u64) -> RequestId {
-        RequestId(token >> 1)
     }
 }
