@@ -5,12 +5,12 @@
 //! interrupt and whose deadlocks it finds; appending, by offset; special files. What it keeps: pages,
 //! for as long as it likes; names and attributes, for [`KEEP`].
 
-use crate::attributes::{attributes, bare_attributes, kind_of, timespec};
-use crate::caller::Caller;
-use crate::directory::{self, Entry};
-use crate::nodes::ROOT;
+use crate::fs::attributes::{attributes, bare_attributes, kind_of, timespec};
+use crate::fs::caller::Caller;
+use crate::fs::directory::{self, Entry};
+use crate::fs::nodes::ROOT;
+use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use crate::read_path::{Answer, Read};
-use crate::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::{

@@ -4,7 +4,7 @@
 //! /var/lib/foreseek/learnt/FILESYSTEM-PATH    mode 0600
 //! ```
 //!
-//! FILESYSTEM is 16 hexadecimal digits, PATH the 32 of a digest ([`crate::names`]). Earlier versions used another
+//! FILESYSTEM is 16 hexadecimal digits, PATH the 32 of a digest ([`names`]). Earlier versions used another
 //! digest, of 16 digits, which a library could change. Such a file is found by the source that it names, and renamed.
 //!
 //! The source is known by its file system's identity (that of `statfs`, which ext4, xfs and btrfs keep over
@@ -18,8 +18,8 @@
 //!
 //! Of several mounts of one source the one that saved last is remembered.
 
+use crate::daemon::names;
 use crate::lessons::{LENGTH_LIMIT, Lessons};
-use crate::names;
 use crate::read_path::ReadPath;
 use crate::status::Kept;
 use rustix::fd::OwnedFd;

@@ -10,12 +10,12 @@
 //! Limits: what others change while a write of ours to the same file is being carried out, and what
 //! leaves length and times as they were (within one tick of the file system's clock), goes unnoticed.
 
-use crate::anchor::{proc_path, stat_of};
-use crate::caller::{AsCaller, Caller};
-use crate::errands::Errands;
-use crate::handles::{Handles, OpenDirectory, OpenFile};
-use crate::kernel_cache::KernelCache;
-use crate::nodes::{Node, Nodes};
+use crate::fs::anchor::{proc_path, stat_of};
+use crate::fs::caller::{AsCaller, Caller};
+use crate::fs::errands::Errands;
+use crate::fs::handles::{Handles, OpenDirectory, OpenFile};
+use crate::fs::kernel_cache::KernelCache;
+use crate::fs::nodes::{Node, Nodes};
 use crate::read_path::{Change, OpenedFile, ReadPath, Version};
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan};
@@ -186,7 +186,7 @@ impl Source {
             // Nobody was told of it yet.
             let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
         })?;
-        let found = self.learn(crate::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
+        let found = self.learn(crate::fs::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
         let handle = self.opened(Arc::clone(&found.node), fd, flags, &found.stat, by);
         Ok((found, handle))
     }
@@ -474,7 +474,7 @@ impl Source {
     /// a write has failed.
     pub(crate) fn flush(&self, handle: u64) -> Result<(), Errno> {
         let opened = self.files.get(handle)?;
-        if opened.writes { crate::handles::close_copy(&*opened.file) } else { Ok(()) }
+        if opened.writes { crate::fs::handles::close_copy(&*opened.file) } else { Ok(()) }
     }
 
     pub(crate) fn allocate(
@@ -616,5 +616,5 @@ fn open_flags(flags: u32) -> OFlags {
 fn effective_mode(directory: &impl AsFd, mode: u32, mask: u32) -> Mode {
     let path = proc_path(directory);
     let has_list = rustix::fs::getxattr_query(path.as_str(), "system.posix_acl_default").is_ok();
-    Mode::from_raw_mode(if has_list { mode } else { mode & !mask } & crate::attributes::PERMISSIONS)
+    Mode::from_raw_mode(if has_list { mode } else { mode & !mask } & crate::fs::attributes::PERMISSIONS)
 }

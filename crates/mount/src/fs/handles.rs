@@ -1,8 +1,8 @@
 //! What is open through the mount: files and directories, by the numbers that the kernel gives back.
 #![allow(unsafe_code)]
 
-use crate::caller::Caller;
-use crate::nodes::Node;
+use crate::fs::caller::Caller;
+use crate::fs::nodes::Node;
 use foreseek_seam::StreamId;
 use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;

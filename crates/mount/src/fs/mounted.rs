@@ -1,13 +1,13 @@
 //! A source that is mounted and served, in this process.
 
-use crate::errands::Errands;
-use crate::file_system::{FileSystem, KEEP};
-use crate::handles::Handles;
-use crate::kernel_cache::KernelCache;
-use crate::mount_point::{self, KIND};
-use crate::nodes::Nodes;
+use crate::fs::errands::Errands;
+use crate::fs::file_system::{FileSystem, KEEP};
+use crate::fs::handles::Handles;
+use crate::fs::kernel_cache::KernelCache;
+use crate::fs::mount_point::{self, KIND};
+use crate::fs::nodes::Nodes;
+use crate::fs::source::Source;
 use crate::read_path::ReadPath;
-use crate::source::Source;
 use crate::status::MountStatus;
 use crate::{Error, MountOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};

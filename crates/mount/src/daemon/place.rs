@@ -1,7 +1,8 @@
 //! What is known of a mount outside its server: its folder below `/run/foreseek/mounts`
 //! ([`ServerFolder`]), named by the digest of the mount point's path.
 
-use crate::{Error, names};
+use crate::Error;
+use crate::daemon::names;
 use foreseek_server::{ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::io;

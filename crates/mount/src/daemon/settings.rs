@@ -1,6 +1,6 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
-use crate::keeper::Shelf;
+use crate::daemon::keeper::Shelf;
 use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
 use foreseek_device::Profile;
 use foreseek_server::Context;

@@ -3,9 +3,9 @@
 //! The offsets that the kernel sees are the backing file system's own (`d_off`), so that a reader
 //! that goes on after others have added or removed names meets what it would meet in the source.
 
-use crate::handles::OpenDirectory;
-use crate::nodes::Node;
-use crate::source::Source;
+use crate::fs::handles::OpenDirectory;
+use crate::fs::nodes::Node;
+use crate::fs::source::Source;
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::OsStr;

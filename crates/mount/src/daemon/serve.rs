@@ -1,16 +1,17 @@
 //! The server's process: how it starts, what it listens to, how it ends.
 //!
-//! [`run`] serves in the foreground. [`run_detached`] is what [`client::mount`](crate::client::mount)
+//! [`run`] serves in the foreground. [`run_detached`] is what [`client::mount`](crate::daemon::client::mount)
 //! starts ([`foreseek_server::Launch`]).
 //!
 //! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
-use crate::keeper::{self, Keeper, Shelf};
-use crate::mounted::check_rights;
-use crate::place::{self, Record};
-use crate::protocol::{Ask, Ready};
-use crate::{Error, MountStatus, Mounted, Settings, mount_point};
+use crate::daemon::keeper::{self, Keeper, Shelf};
+use crate::daemon::place::{self, Record};
+use crate::daemon::protocol::{Ask, Ready};
+use crate::fs::mount_point;
+use crate::fs::mounted::check_rights;
+use crate::{Error, MountStatus, Mounted, Settings};
 use foreseek_server::{Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, tend};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 //! place of theirs in the upper bits, numbers that fit nowhere one that is counted up.
 
 use crate::Version;
-use crate::anchor::{Anchor, Volume, stat_of};
+use crate::fs::anchor::{Anchor, Volume, stat_of};
 use foreseek_seam::ObjectId;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};

@@ -1,8 +1,9 @@
 //! Mounting, and talking to the servers of mounts. Every call is bounded in time.
 
-use crate::place::{self, Record};
-use crate::protocol::{Ask, Ready};
-use crate::{Error, MountStatus, Settings, mount_point};
+use crate::daemon::place::{self, Record};
+use crate::daemon::protocol::{Ask, Ready};
+use crate::fs::mount_point;
+use crate::{Error, MountStatus, Settings};
 use foreseek_server::{Client, Context, Launch, ServerFolder};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf, absolute};
@@ -29,7 +30,7 @@ pub struct Listed {
 /// Mounts: starts a server, which outlives the caller. Answers what works less well than it might.
 /// `server` is the program and the arguments with which it calls [`serve::run_detached`].
 ///
-/// [`serve::run_detached`]: crate::serve::run_detached
+/// [`serve::run_detached`]: crate::daemon::serve::run_detached
 ///
 /// # Errors
 /// Whatever kept it from being mounted; nothing is left behind then.
