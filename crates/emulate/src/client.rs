@@ -34,7 +34,7 @@ pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 const SHOWN_NAME: &str = "foreseek";
 
 /// A disk in the list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// Its name.
     pub name: String,
@@ -252,13 +252,8 @@ fn listed(folder: &ServerFolder) -> Listed {
     let listed = Listed {
         name: folder.name(),
         device: device.map(|device| device.path()),
-        health: Health::Dead,
-        pid: None,
-        profile: String::new(),
-        failed_member: None,
-        size_bytes: 0,
-        backing: PathBuf::new(),
         mount_points: users.mount_points,
+        ..Listed::default()
     };
     let Some(record) = record else { return listed };
     Listed {

@@ -26,6 +26,7 @@ pub(crate) enum Ask {
 
 impl foreseek_server::Ask for Ask {
     type Reply = Reply;
+    type Line = LogEntry;
 }
 
 /// What the server answers.
@@ -34,7 +35,7 @@ impl foreseek_server::Ask for Ask {
 pub(crate) enum Reply {
     /// To [`Ask::Stats`].
     Stats(Box<Stats>),
-    /// To [`Ask::LogStop`]; the entries follow, each a [`LogEntry`].
+    /// To [`Ask::LogStop`]; the entries follow.
     Log {
         /// Requests that found the log full.
         missed: u64,

@@ -8,7 +8,7 @@ use crate::logbook::{CAPACITY_MOST, Log, Logbook};
 use crate::meter::{Gauge, Meter, share};
 use crate::model::{build, check_scale, without_effect};
 use crate::path::PathModel;
-use crate::protocol::Measured;
+use crate::protocol::{Attached, Measured};
 use crate::schedule::Schedule;
 use crate::state::{GuardedFolder, Record};
 use crate::teardown::remove_files;
@@ -102,20 +102,14 @@ impl Running {
         Ok(Self { export, disk, folder, record, device, has_model, remarks, precautions, counting_since })
     }
 
-    pub(crate) fn device(&self) -> &Path {
-        &self.device
-    }
-
-    pub(crate) fn folder(&self) -> &ServerFolder {
-        &self.folder.0
-    }
-
-    pub(crate) fn remarks(&self) -> &[String] {
-        &self.remarks
-    }
-
-    pub(crate) fn precautions(&self) -> &[String] {
-        &self.precautions
+    /// What whoever attached it is told.
+    pub(crate) fn attached(&self) -> Attached {
+        Attached {
+            name: self.folder.0.name(),
+            device: self.device.clone(),
+            remarks: self.remarks.clone(),
+            precautions: self.precautions.clone(),
+        }
     }
 
     /// What was done since the last reset.

@@ -59,22 +59,17 @@ impl Daemon for Running {
     type Error = Error;
 
     fn ready(&self) -> Attached {
-        Attached {
-            name: self.folder().name(),
-            device: self.device().to_owned(),
-            remarks: self.remarks().to_vec(),
-            precautions: self.precautions().to_vec(),
-        }
+        self.attached()
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<Reply>, Error> {
+    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
         match ask {
-            Ask::Stats { reset } => Ok(Answer::Reply(Reply::Stats(Box::new(self.stats(reset)?)))),
+            Ask::Stats { reset } => Ok(Answer::Reply(Reply::Stats(Box::new(self.stats(reset)?)), Vec::new())),
             Ask::Set(set) => self.set(&set).map(|()| Answer::Done),
             Ask::LogStart { capacity } => self.log_start(capacity).map(|()| Answer::Done),
             Ask::LogStop => {
                 let log = self.log_stop()?;
-                Ok(Answer::lines(Reply::Log { missed: log.missed }, log.entries))
+                Ok(Answer::Reply(Reply::Log { missed: log.missed }, log.entries))
             }
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a server is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// It serves.
@@ -24,6 +24,7 @@ pub enum Health {
     /// It runs but does not answer.
     Silent,
     /// It has ended without cleaning up.
+    #[default]
     Dead,
 }
 
@@ -54,14 +55,14 @@ impl<'a> Client<'a> {
     /// # Errors
     /// [`Error::Dead`], [`Error::Silent`], [`Error::Refused`]; the record cannot be read.
     pub fn ask<A: Ask>(self, ask: &A) -> Result<A::Reply, Error> {
-        Ok(self.ask_lines::<A, serde::de::IgnoredAny>(ask)?.0)
+        Ok(self.ask_lines(ask)?.0)
     }
 
     /// Asks something whose answer comes with a number of lines.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn ask_lines<A: Ask, L: DeserializeOwned>(self, ask: &A) -> Result<(A::Reply, Vec<L>), Error> {
+    pub fn ask_lines<A: Ask>(self, ask: &A) -> Result<(A::Reply, Vec<A::Line>), Error> {
         match self.exchange(&Request::Own(ask))? {
             (Reply::Own { reply, lines }, mut from) => {
                 let lines = (0..lines).map(|_| hear(&mut from)).collect::<io::Result<_>>();

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub trait Ask: Serialize + DeserializeOwned {
     /// What answers them.
     type Reply: Serialize + DeserializeOwned;
+    /// What follows some answers, line by line; `()` where nothing does.
+    type Line: Serialize + DeserializeOwned;
 }
 
 /// A request to any server.

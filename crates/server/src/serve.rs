@@ -37,7 +37,7 @@ pub trait Daemon: Sized {
     ///
     /// # Errors
     /// Why it cannot be done; the client is told.
-    fn answer(&mut self, ask: Self::Ask) -> Result<Answer<<Self::Ask as Ask>::Reply>, Self::Error>;
+    fn answer(&mut self, ask: Self::Ask) -> Result<Answer<Self::Ask>, Self::Error>;
 
     /// Whether what is served is still there, and not taken away by others.
     fn is_serving(&self) -> bool;
@@ -72,31 +72,11 @@ pub enum Ending {
 }
 
 /// An answer to a client.
-pub enum Answer<R> {
+pub enum Answer<A: Ask> {
     /// It is done.
     Done,
-    /// This.
-    Reply(R),
     /// This, and lines after it.
-    Lines(R, Lines),
-}
-
-/// Lines that follow an answer.
-pub struct Lines {
-    count: usize,
-    write: WriteLines,
-}
-
-/// Writes them as they are asked for: a million lines are not held as text.
-type WriteLines = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()>>;
-
-impl<R> Answer<R> {
-    /// This reply, with a line for each of these.
-    pub fn lines<L: Serialize + 'static>(reply: R, lines: Vec<L>) -> Self {
-        let count = lines.len();
-        let write = move |mut to: &mut dyn Write| lines.iter().try_for_each(|line| say(&mut to, line));
-        Self::Lines(reply, Lines { count, write: Box::new(write) })
-    }
+    Reply(A::Reply, Vec<A::Line>),
 }
 
 /// Where a server is told what to do: its control socket and the signals.
@@ -181,10 +161,9 @@ fn converse<D: Daemon>(daemon: &mut D, stream: &UnixStream) -> io::Result<bool> 
     let mut to = BufWriter::new(stream);
     match answer {
         Ok(Answer::Done) => say(&mut to, &Reply::<()>::Done)?,
-        Ok(Answer::Reply(reply)) => say(&mut to, &Reply::Own { reply, lines: 0 })?,
-        Ok(Answer::Lines(reply, lines)) => {
-            say(&mut to, &Reply::Own { reply, lines: lines.count })?;
-            (lines.write)(&mut to)?;
+        Ok(Answer::Reply(reply, lines)) => {
+            say(&mut to, &Reply::Own { reply, lines: lines.len() })?;
+            lines.iter().try_for_each(|line| say(&mut to, line))?;
         }
         Err(why) => say(&mut to, &Reply::<()>::Refused(why))?,
     }
@@ -210,6 +189,7 @@ mod tests {
 
     impl Ask for Number {
         type Reply = u32;
+        type Line = u32;
     }
 
     /// Answers with numbers; what it serves is gone when `lost` says so.
@@ -226,10 +206,10 @@ mod tests {
 
         fn ready(&self) {}
 
-        fn answer(&mut self, ask: Number) -> Result<Answer<u32>, Error> {
+        fn answer(&mut self, ask: Number) -> Result<Answer<Number>, Error> {
             match ask {
-                Number::Twice(number) => Ok(Answer::Reply(2 * number)),
-                Number::Below(end) => Ok(Answer::lines(end, (0..end).collect())),
+                Number::Twice(number) => Ok(Answer::Reply(2 * number, Vec::new())),
+                Number::Below(end) => Ok(Answer::Reply(end, (0..end).collect())),
                 Number::Forget => Ok(Answer::Done),
                 Number::Silence => Err(Error::Refused("there is none".to_owned())),
             }

@@ -13,6 +13,7 @@ pub(crate) enum Ask {
 
 impl foreseek_server::Ask for Ask {
     type Reply = MountStatus;
+    type Line = ();
 }
 
 /// It is mounted.

@@ -85,10 +85,10 @@ impl Daemon for Server {
         Ready { remarks: self.mounted.remarks().to_vec() }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<MountStatus>, Error> {
+    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
         let Ask::Status = ask;
         let kept = self.keeper.as_ref().map(Keeper::status);
-        Ok(Answer::Reply(MountStatus { kept, ..self.mounted.status() }))
+        Ok(Answer::Reply(MountStatus { kept, ..self.mounted.status() }, Vec::new()))
     }
 
     fn is_serving(&self) -> bool {
