@@ -100,12 +100,8 @@ fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, 
     let machine = match mount {
         None => machine,
         Some(policy) => {
-            let mut settings = serving::Settings {
-                policy: policy.to_owned(),
-                memory: total.pages_floor(),
-                machine: Bytes::gib(20).pages_floor(),
-                ..serving::Settings::default()
-            };
+            let (memory, together) = (total.pages_floor(), Bytes::gib(20).pages_floor());
+            let mut settings = serving::Settings::of_mount(policy, memory, together, false);
             if variant == "no-promise" {
                 settings.stream.rho = stream::RHO_LIMIT;
             }

@@ -37,9 +37,9 @@ enum Command {
     /// Emulate a hard disk, an array or a network volume as a block device.
     #[command(subcommand)]
     Disk(disk::Command),
-    /// Print the files of trees or of a list in the order in which they lie on their disk.
+    /// Print the files of a tree or a list in disk order.
     Order(order::Args),
-    /// Bring trees or a list of files into memory in disk order, ahead of a command that reads them.
+    /// Bring a tree or a list of files into memory in disk order.
     Warm(Box<warm::Args>),
     /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]

@@ -1,7 +1,7 @@
 //! What a reader may be told.
 
 use crate::Lessons;
-use foreseek_device::Profile;
+use foreseek_device::{Kind, Profile};
 use foreseek_readahead::{serving, stream};
 use foreseek_seam::record::Recorder;
 use foreseek_storage::available;
@@ -18,8 +18,6 @@ pub const GUESS: &str = "barracuda-500g";
 
 /// What is kept about each page in memory, beside the page: the engine's tables and lists.
 const ABOUT_A_PAGE: u64 = 128;
-/// Of how many pages at most it is remembered that they were delivered: 2 GiB of them, in some 20 MiB.
-const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
 
 /// What a reader may be told.
 #[derive(Clone, Debug)]
@@ -57,14 +55,9 @@ impl ReaderOptions {
     pub fn engine_settings(&self) -> serving::Settings {
         let memory = Pages(self.memory.get() / (PAGE_SIZE + ABOUT_A_PAGE));
         // The page cache in front may fill what is free; it and the frames are one memory.
-        let machine = available().bytes.pages_floor().max(memory);
-        let mut settings = serving::Settings {
-            policy: self.policy.clone(),
-            memory,
-            machine,
-            history: machine.min(HISTORY_MOST),
-            ..serving::Settings::default()
-        };
+        let machine = available().bytes.pages_floor();
+        let overlapping = self.profile.as_ref().is_some_and(|profile| profile.kind() != Kind::Disk);
+        let mut settings = serving::Settings::of_mount(&self.policy, memory, machine, overlapping);
         settings.stream.rho = self.rho;
         settings
     }

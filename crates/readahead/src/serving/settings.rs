@@ -17,6 +17,9 @@ pub const MEMORY_LIMIT: Pages = Bytes::gib(4096).pages_floor();
 /// The most fetches under way that may be chosen: as many tags as a kernel's queue ever has.
 pub const IN_FLIGHT_LIMIT: u32 = 10_240;
 
+/// Of how many pages at most a mount remembers that they were delivered: 2 GiB of them, in some 20 MiB.
+const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
+
 /// Settings of a serving engine; [`bounded`](Self::bounded) brings each within its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -70,6 +73,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What a mount ships with: the mount itself, the simulator and its examples take them from here. `machine` is
+    /// the memory in which the page cache in front and the frames share; `overlapping` holds of arrays and remote
+    /// volumes.
+    #[must_use]
+    pub fn of_mount(policy: &str, memory: Pages, machine: Pages, overlapping: bool) -> Self {
+        let machine = machine.max(memory);
+        let history = machine.min(HISTORY_MOST);
+        Self { policy: policy.to_owned(), memory, machine, history, overlapping, ..Self::default() }
+    }
+
     /// The same with every value within its bounds.
     #[must_use]
     pub fn bounded(mut self) -> Self {

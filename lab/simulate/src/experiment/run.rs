@@ -267,22 +267,17 @@ impl Experiment {
             .map_err(|error| self.wrong("policies", error.to_string()))
     }
 
-    /// The engine of a policy that reads through a mount. Its frames take a quarter of the memory.
+    /// The engine of a policy that reads through a mount, with the settings that a mount ships with but for the
+    /// experiment's bound. Its frames take a quarter of the memory.
     fn mount(&self, policy: &Policy, device: &Profile) -> Result<Option<ServingEngine>, ExperimentError> {
         let Some(name) = policy.mounted() else { return Ok(None) };
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
-        let generation = stream::Generation::BEHIND;
-        let engine = ServingEngine::new(
-            serving::Settings {
-                policy: name.to_owned(),
-                stream: stream::Settings { generation, ..self.prefetch.stream.clone() },
-                memory: self.mounts_memory().pages_floor(),
-                machine: self.machine.memory.total.pages_floor(),
-                overlapping: device.kind() != Kind::Disk,
-                ..serving::Settings::default()
-            },
-            &costs,
-        );
+        let (memory, machine) = (self.mounts_memory(), self.machine.memory.total);
+        let overlapping = device.kind() != Kind::Disk;
+        let mut settings =
+            serving::Settings::of_mount(name, memory.pages_floor(), machine.pages_floor(), overlapping);
+        settings.stream.rho = self.prefetch.stream.rho;
+        let engine = ServingEngine::new(settings, &costs);
         engine.map(Some).map_err(|error| self.wrong("policies", error.to_string()))
     }
 
