@@ -12,7 +12,9 @@ use crate::daemon::protocol::{Ask, Ready};
 use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
-use foreseek_server::{Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, tend};
+use foreseek_server::{
+    Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, run_directory, tend,
+};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -140,7 +142,8 @@ fn said<T>(result: Result<Option<T>, String>, remarks: &mut Vec<String>) -> Opti
 
 /// Frees a mount point of what a dead server left; refuses if a live one serves it.
 fn make_way(point: &Path) -> Result<(), Error> {
-    let found = place::find(point)?;
+    // Nothing is found in a run directory that is not there yet: this mount will make it.
+    let found = if run_directory().exists() { place::find(point)? } else { None };
     if let Some((_, Record { server, .. })) = &found
         && server.is_alive()
     {
