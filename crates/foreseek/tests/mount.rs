@@ -319,7 +319,7 @@ fn a_run_directory_that_is_not_there_is_not_one_without_mounts() {
 #[test]
 fn the_help_helps() {
     let help = done(&["--help"]);
-    assert!(help.contains("aggressive:  Up to 1 MiB at a time"), "{help}");
+    assert!(help.contains("aggressive:  up to 1 MiB at a time"), "{help}");
     for word in
         ["SOURCE", "MOUNTPOINT", "--memory", "--policy", "--status", "--unmount", "Examples", "docs/mount.md"]
     {

@@ -29,7 +29,7 @@ use Offered::{Everywhere, Simulated};
 const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("none", "what is asked for and no more", Everywhere, super::none::build),
     ("on-demand", "today's Linux: on a miss and at a marker, up to 128 KiB", Everywhere, super::stock::on_demand),
-    ("aggressive", "Up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
+    ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
     ("learnt", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
