@@ -28,24 +28,18 @@
 //! Not every miss leads to something: [`crate::trust`] and [`crate::patience`] bound what a wrong
 //! list and a silent application can cost.
 
-use crate::access_list::{AccessList, Entry, Place, Progress};
-use crate::contention::Contention;
-use crate::held::{Held, Met};
-use crate::objects::{Objects, PageKey, Slot};
-use crate::order::Spot;
-use crate::patience::Patience;
-use crate::pipeline::Pipeline;
-use crate::plan::Run;
-use crate::round::{Round, Work};
-use crate::trust::Trust;
+use crate::access_list::Progress;
+use crate::entry::{Entry, Place};
+use crate::held::Met;
+use crate::objects::{PageKey, Slot};
+use crate::plan::{self, Run};
+use crate::state::{AccessListEngine, Look, Work};
 use crate::{Settings, Stats};
-use foreseek_seam::Checks;
 use foreseek_seam::{
     Access, Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, HintCommand, HintEvent, HintMode,
     ObjectId, QueryId, Refusal, RequestId, StreamId,
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, PageIndex, PageSpan, Pages, Position, Span};
-use std::collections::VecDeque;
 
 /// How many reads may wait for the answer about their residency: a driver answers before it hands
 /// the next read over, so one is usual; more pass unseen.
@@ -53,29 +47,6 @@ const LOOKS_LIMIT: usize = 64;
 
 /// The longest read that Linux makes at once: 2 GiB less a page. What is longer is followed so far.
 const READ_LIMIT: Pages = Bytes::gib(2).pages_floor();
-
-/// A read whose residency was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    pub(crate) query: QueryId,
-    pub(crate) request: RequestId,
-    pub(crate) slot: Slot,
-    pub(crate) span: PageSpan,
-}
-
-/// A read that waits for the application's answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) look: Look,
-    /// The page that led to the question.
-    pub(crate) page: PageKey,
-    /// Its place on the list; `None` when it is not on it.
-    pub(crate) at: Option<Place>,
-    /// Whether it was missing; else the list was only about to end.
-    pub(crate) missing: bool,
-    /// Where the list began and ended when the question was put.
-    pub(crate) list: (Place, Place),
-}
 
 /// Why a read missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,65 +70,7 @@ impl Miss {
     }
 }
 
-/// The engine that fetches what an application said it will read.
-#[derive(Debug)]
-pub struct AccessListEngine {
-    pub(crate) settings: Settings,
-    pub(crate) stats: Stats,
-    pub(crate) checks: Checks,
-    pub(crate) objects: Objects,
-    pub(crate) list: AccessList,
-    pub(crate) contention: Contention,
-    pub(crate) trust: Trust,
-    pub(crate) patience: Patience,
-    pub(crate) held: Held,
-    pub(crate) round: Option<Round>,
-    pub(crate) work: Option<Work>,
-    pub(crate) pipeline: Pipeline,
-    pub(crate) asked: Option<Asked>,
-    /// Fetches that were asked for and have not been answered, oldest first.
-    pub(crate) under_way: VecDeque<(FetchId, Run)>,
-    pub(crate) head: Option<Spot>,
-    /// What is held may have gone: pages were evicted.
-    pub(crate) doubtful: bool,
-    pub(crate) next_fetch: u64,
-    looks: Vec<Look>,
-    next_query: u64,
-    /// The page read last: to read more of it needs no look.
-    pub(crate) last: Option<PageKey>,
-    now: Instant,
-}
-
 impl AccessListEngine {
-    /// An engine with an empty list.
-    #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        let settings = settings.bounded();
-        Self {
-            stats: Stats::default(),
-            checks: Checks::default(),
-            objects: Objects::new(),
-            list: AccessList::new(settings.list_limit),
-            contention: Contention::new(settings.share),
-            trust: Trust::new(settings.first_round, settings.growth),
-            patience: Patience::default(),
-            held: Held::default(),
-            round: None,
-            work: None,
-            pipeline: Pipeline::default(),
-            asked: None,
-            under_way: VecDeque::new(),
-            head: None,
-            doubtful: false,
-            next_fetch: 0,
-            looks: Vec::new(),
-            next_query: 0,
-            last: None,
-            now: Instant::ZERO,
-            settings,
-        }
-    }
-
     /// Its settings, every value within its bounds.
     #[must_use]
     pub fn settings(&self) -> &Settings {
@@ -344,12 +257,32 @@ impl AccessListEngine {
         self.pass(look.request, Some(page), out);
     }
 
-    /// Lets a read go its ordinary way; it will take the head to the missing page.
-    pub(crate) fn pass(&mut self, request: RequestId, missing: Option<PageKey>, out: &mut Commands) {
-        if let Some(page) = missing {
-            self.head = Some(Spot::of(&self.objects, self.settings.order, page));
+    /// The application has answered.
+    fn answered(&mut self, request: RequestId, out: &mut Commands) {
+        let asked = self.asked.take_if(|asked| asked.look.request == request);
+        let Some(asked) = self.checks.some(asked) else {
+            out.push(Command::Pass { request });
+            return;
+        };
+        let gained = self.list.end() != asked.list.1;
+        let replaced = self.list.place() != asked.list.0;
+        let from = match asked.at.filter(|_| !replaced) {
+            Some(at) => Some(at),
+            None => self.find_again(asked),
+        };
+        self.patience.answered(gained && from.is_some());
+        match from.or(replaced.then(|| self.list.place())) {
+            Some(from) if self.pipeline.is_touring() && asked.at.is_some() => {
+                self.tour_from(asked.look, from, asked.missing, out);
+            }
+            Some(from) if self.work.is_none() => {
+                self.judge(from);
+                let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
+                self.begin_with(asked.look, asked.page, from, &walk, out);
+            }
+            _ if self.pipeline.is_touring() => self.tour_on(request, out),
+            _ => self.pass(request, Some(asked.page), out),
         }
-        out.push(Command::Pass { request });
     }
 
     fn done(&mut self, fetch: FetchId, epoch: Epoch, got: Pages, outcome: FetchOutcome) {
@@ -371,12 +304,6 @@ impl AccessListEngine {
             self.objects.get_mut(run.slot).unfetchable = true;
             self.pipeline.replan();
         }
-    }
-
-    /// Pages are no longer ours: they changed, or were not fetched after all.
-    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
-        self.held.disown(slot, span);
-        self.pipeline.disown(slot, span);
     }
 
     fn settled(&mut self, fetch: FetchId) -> Option<Run> {

@@ -19,72 +19,11 @@
 //! consumed and the place is right after it, so this is a *set* for everyone but the application,
 //! which counted from the mark.
 
+use crate::entry::{Entry, Place, Reach};
 use crate::lookahead::Lookahead;
 use crate::objects::PageKey;
 use foreseek_seam::HintMode;
 use std::collections::VecDeque;
-
-/// A place in the list: entries are numbered from the list's making, through all replacements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u64);
-
-impl Place {
-    pub(crate) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-
-    pub(crate) fn plus(self, entries: usize) -> Self {
-        Self(self.0 + entries as u64)
-    }
-
-    pub(crate) fn minus(self, entries: usize) -> Self {
-        Self(self.0.saturating_sub(entries as u64))
-    }
-
-    /// Entries from `earlier` to here; none where that is later.
-    pub(crate) fn since(self, earlier: Self) -> usize {
-        self.0.saturating_sub(earlier.0) as usize
-    }
-}
-
-const MARK: u64 = 1 << 63;
-
-/// A page and whether it is a landmark, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry(u64);
-
-impl Entry {
-    pub(crate) fn new(page: PageKey, mark: bool) -> Self {
-        Self(page.raw() | if mark { MARK } else { 0 })
-    }
-
-    pub(crate) fn page(self) -> PageKey {
-        PageKey::from_raw(self.0 & !MARK)
-    }
-
-    fn mark(self) -> bool {
-        self.0 & MARK != 0
-    }
-}
-
-/// How far from its place a list looks for a match, in entries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
-    pub(crate) near: usize,
-    pub(crate) confirm: usize,
-    pub(crate) behind: usize,
-    pub(crate) ahead: usize,
-}
-
-impl Reach {
-    /// `near`: an application's cache rarely answers more than that in a row, and where every second
-    /// read has nothing to do with the list, chance matches so near do not outrun the application.
-    /// `confirm`: where it does answer more, the next match may again be some way on. `behind`: a
-    /// jump by mistake costs nothing while it is larger than `near`, for then the reads that follow
-    /// in the old place still count as on the list. `ahead`: eight times SQLite's default cache of
-    /// 2,000 pages, and an index of about 1 MB.
-    pub(crate) const USUAL: Self = Self { near: 32, confirm: 256, behind: 1024, ahead: 16_384 };
-}
 
 /// What a read means for the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

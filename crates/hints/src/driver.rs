@@ -9,7 +9,7 @@
 //! caller runs the application's callback, which calls [`hint`](Driver::hint), and then
 //! [`answered`](Driver::answered).
 
-use crate::access_engine::AccessListEngine;
+use crate::state::AccessListEngine;
 use crate::{Settings, Stats};
 use foreseek_seam::PageCache;
 use foreseek_seam::Recorder;

@@ -10,6 +10,7 @@ mod access_engine;
 mod access_list;
 mod contention;
 mod driver;
+mod entry;
 mod header;
 mod held;
 mod infill;
@@ -22,15 +23,16 @@ mod plan;
 mod regions;
 mod round;
 mod settings;
+mod state;
 mod stats;
 mod tour;
 mod trust;
 
-pub use access_engine::AccessListEngine;
 pub use contention::Contention;
 pub use driver::{Driver, Step, Want};
 pub use settings::{
     GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
     Settings, Share,
 };
+pub use state::AccessListEngine;
 pub use stats::Stats;

@@ -6,7 +6,7 @@
 //! entries, and a list that is read exactly in order pays nothing. After a jump longer than the
 //! window it is built anew, which costs no more than the entries that were jumped over.
 
-use crate::access_list::{Entry, Place, Reach};
+use crate::entry::{Entry, Place, Reach};
 use crate::objects::PageKey;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

@@ -13,16 +13,16 @@
 //! head always knows the reads of a whole way around. Contention and trust are as in rounds, judged
 //! when half a buffer was read, and when the head has come around.
 
-use crate::access_engine::{AccessListEngine, Look};
-use crate::access_list::{Place, Progress};
-use crate::objects::{PageKey, Slot};
-use crate::plan::Walk;
+use crate::access_list::Progress;
+use crate::entry::Place;
+use crate::objects::PageKey;
+use crate::plan::{self, Walk};
 use crate::settings::Mode;
+use crate::state::{AccessListEngine, Ledger, Look, Waiting};
 use crate::tour::{Course, Met, Tour, Way};
 use crate::trust::Verdict;
 use foreseek_seam::{Command, Commands, HintCommand, HintMode, RequestId};
 use foreseek_units::{PageSpan, Pages};
-use std::collections::VecDeque;
 
 /// Fetches that are kept under way while no read waits: twice what the queue of a disk holds, and half
 /// of the 128 tags of a stock block device, above which advice would block the application.
@@ -38,101 +38,13 @@ const SCAN: usize = 256;
 /// Pages that are given back together: DONTNEED is cheaper in batches (ATC'09 section 4.5).
 const BATCH: Pages = Pages(64);
 
-/// The part of the buffer for which a tour is planned at first. Reads at random fill up to 2 % more at
-/// times than the mean, and the lead takes some too.
-const FIT: f64 = 0.95;
-
-/// By what that part is cut when it was too much, and by what it grows with each time around else.
+/// By what the part of the buffer for which a tour is planned is cut when it was too much, and by what it grows with each time around else.
 const FIT_CUT: f64 = 0.97;
 const FIT_GROWTH: f64 = 0.01;
 const FIT_FLOOR: f64 = 0.5;
 
 /// One part in so many of the list must have been read before it is asked for, or gone through, anew.
 const PART: usize = 16;
-
-/// How much of a list was used, since it was last judged.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ledger {
-    /// Since the head came around.
-    fetched: Pages,
-    used: Pages,
-    /// Since the buffer was last sized.
-    read: Pages,
-    lost: Pages,
-}
-
-/// A read that waits while commands are given.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    request: RequestId,
-    /// The page that it waits for, where that is still to be asked for.
-    needed: Option<usize>,
-    /// How many pages of the list the head may still pass at this read: at most all of them, once.
-    way: usize,
-}
-
-/// What the engine keeps for tours.
-#[derive(Debug)]
-pub(crate) struct Pipeline {
-    tour: Option<Tour>,
-    waiting: Option<Waiting>,
-    ledger: Ledger,
-    /// The part of the buffer for which tours are planned.
-    fit: f64,
-    /// Something was fetched since the head last came around.
-    moved: bool,
-    /// Memory was short since the head last came around.
-    short: bool,
-    /// The tour is to be planned anew: there is another buffer, or a file cannot be fetched any more.
-    stale: bool,
-    /// Pages were lost: the next tour waits for a round that holds.
-    pub(crate) shaken: bool,
-    /// To be given back.
-    forget: VecDeque<(Slot, PageSpan)>,
-}
-
-impl Default for Pipeline {
-    fn default() -> Self {
-        Self {
-            tour: None,
-            waiting: None,
-            ledger: Ledger::default(),
-            fit: FIT,
-            moved: false,
-            short: false,
-            stale: false,
-            shaken: false,
-            forget: VecDeque::new(),
-        }
-    }
-}
-
-impl Pipeline {
-    pub(crate) fn is_touring(&self) -> bool {
-        self.tour.is_some()
-    }
-
-    pub(crate) fn is_busy(&self) -> bool {
-        self.waiting.is_some()
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        let forget = self.forget.iter().map(|(slot, _)| *slot);
-        self.tour.iter().flat_map(Tour::slots).chain(forget)
-    }
-
-    /// Pages are no longer ours: they changed, or were not fetched after all.
-    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
-        if let Some(tour) = &mut self.tour {
-            tour.disown(slot, span);
-        }
-    }
-
-    /// Plans anew at the next read.
-    pub(crate) fn replan(&mut self) {
-        self.stale = true;
-    }
-}
 
 /// What one read has met.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,29 +68,35 @@ impl AccessListEngine {
         self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted()
     }
 
+    /// Begins a round at an entry, after a question where the list is short of a buffer-full.
+    pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: Place, out: &mut Commands) {
+        let walk = plan::walk(&self.list, &self.objects, at, self.round_size());
+        let more = !self.list.is_complete() && self.list.room(HintMode::Append) > 0;
+        if walk.ended && more && self.patience.may_ask() {
+            return self.ask(look, page, Some(at), out);
+        }
+        self.begin_with(look, page, at, &walk, out);
+    }
+
+    pub(crate) fn begin_with(
+        &mut self,
+        look: Look,
+        page: PageKey,
+        from: Place,
+        walk: &Walk,
+        out: &mut Commands,
+    ) {
+        if self.may_tour(walk) {
+            return self.tour_from(look, from, true, out);
+        }
+        self.end_tour();
+        self.fetch_all(look, page, walk, out);
+    }
+
     /// Whether the list is trusted with a whole buffer.
     pub(crate) fn is_trusted(&self) -> bool {
         let buffer = self.contention.buffer();
         self.trust.limit(buffer) == buffer
-    }
-
-    /// The buffer, or the reach of the tour, is another now: how much is the application best asked for?
-    pub(crate) fn note_buffer(&mut self) {
-        let buffer = self.contention.buffer();
-        self.stats.buffer = buffer;
-        let (pages, reads) = match (self.settings.mode, &self.pipeline.tour) {
-            (Mode::Blocking, _) => (buffer, 0),
-            // As far as a tour looks where no page comes again.
-            (Mode::Pipelined, None) => (Pages(buffer.get().saturating_mul(2)), 0),
-            // A quarter of the reach is read before it is asked again: more would take more memory from
-            // the pages. There are no more pages than reads.
-            (Mode::Pipelined, Some(tour)) => {
-                let reads = (tour.reach() + tour.reach() / 4).max(buffer.get().saturating_mul(2));
-                let reads = reads.min(self.list.limit() as u64);
-                (Pages(reads), reads)
-            }
-        };
-        (self.stats.lookahead, self.stats.lookahead_reads) = (pages, reads);
     }
 
     /// Begins a tour, or goes on with one, at the entry of a read that waits. `missing`: its page is

@@ -1,16 +1,13 @@
 //! What one round fetches: from the list to runs in fetch order.
 
-use crate::access_list::{AccessList, Place};
+use crate::access_list::AccessList;
+use crate::entry::Place;
 use crate::infill::{self, Pass};
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::{Spot, Stop, c_look};
-use crate::settings::Order;
-use foreseek_units::{Bytes, PageSpan, Pages, Span};
+use crate::settings::{FETCH_LIMIT, Order};
+use foreseek_units::{PageSpan, Pages, Span};
 use rustc_hash::FxHashSet;
-
-/// The longest run in one fetch. A stock kernel reads at most this much for one call of advice on
-/// the usual block device (its `max_sectors_kb` of 1280) and drops the rest without a word.
-pub(crate) const FETCH_LIMIT: Pages = Bytes::kib(1280).pages_floor();
 
 /// Pages of one object that are fetched by one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,38 +1,13 @@
 //! One round of the access-list engine: asking, judging the last, planning, and the commands.
 
-use crate::access_engine::{AccessListEngine, Asked, Look};
-use crate::access_list::Place;
+use crate::entry::Place;
 use crate::held::Account;
-use crate::objects::{PageKey, Slot};
+use crate::objects::PageKey;
 use crate::plan::{self, Manner, Run, Walk};
+use crate::state::{AccessListEngine, Asked, Look, Round, Work};
 use crate::trust::Verdict;
-use foreseek_seam::{Command, Commands, FetchId, HintCommand, HintMode, Into, RequestId, Urgency};
-use foreseek_units::{PageSpan, Pages, Span};
-use std::collections::VecDeque;
-
-/// The present round.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
-    /// The first entry of the list that it does not answer.
-    pub(crate) end: Place,
-    /// The list was replaced before the application had come there.
-    pub(crate) abandoned: bool,
-}
-
-/// Commands that are still to be given, as one event takes a bounded number.
-#[derive(Debug)]
-pub(crate) struct Work {
-    forget: VecDeque<(Slot, PageSpan)>,
-    fetch: VecDeque<Run>,
-    /// The read that waits for them.
-    request: RequestId,
-}
-
-impl Work {
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.forget.iter().map(|(slot, _)| *slot).chain(self.fetch.iter().map(|run| run.slot))
-    }
-}
+use foreseek_seam::{Command, Commands, FetchId, HintCommand, Into, Urgency};
+use foreseek_units::{Pages, Span};
 
 impl AccessListEngine {
     /// Pages of the present round were evicted early, and the round is over.
@@ -104,36 +79,8 @@ impl AccessListEngine {
         }));
     }
 
-    /// The application has answered.
-    pub(crate) fn answered(&mut self, request: RequestId, out: &mut Commands) {
-        let asked = self.asked.take_if(|asked| asked.look.request == request);
-        let Some(asked) = self.checks.some(asked) else {
-            out.push(Command::Pass { request });
-            return;
-        };
-        let gained = self.list.end() != asked.list.1;
-        let replaced = self.list.place() != asked.list.0;
-        let from = match asked.at.filter(|_| !replaced) {
-            Some(at) => Some(at),
-            None => self.find_again(asked),
-        };
-        self.patience.answered(gained && from.is_some());
-        match from.or(replaced.then(|| self.list.place())) {
-            Some(from) if self.pipeline.is_touring() && asked.at.is_some() => {
-                self.tour_from(asked.look, from, asked.missing, out);
-            }
-            Some(from) if self.work.is_none() => {
-                self.judge(from);
-                let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
-                self.begin_with(asked.look, asked.page, from, &walk, out);
-            }
-            _ if self.pipeline.is_touring() => self.tour_on(request, out),
-            _ => self.pass(request, Some(asked.page), out),
-        }
-    }
-
     /// Looks a waiting read up on the list as it is now, and notes its pages there.
-    fn find_again(&mut self, asked: Asked) -> Option<Place> {
+    pub(crate) fn find_again(&mut self, asked: Asked) -> Option<Place> {
         let found = self.list.locate(asked.page)?;
         self.list.go_to(found);
         for page in Span::new(asked.page.page(), asked.look.span.end).iter() {
@@ -142,30 +89,12 @@ impl AccessListEngine {
         Some(found)
     }
 
-    /// Begins a round at an entry, after a question where the list is short of a buffer-full.
-    pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: Place, out: &mut Commands) {
-        let walk = plan::walk(&self.list, &self.objects, at, self.round_size());
-        let more = !self.list.is_complete() && self.list.room(HintMode::Append) > 0;
-        if walk.ended && more && self.patience.may_ask() {
-            return self.ask(look, page, Some(at), out);
-        }
-        self.begin_with(look, page, at, &walk, out);
-    }
-
-    fn begin_with(&mut self, look: Look, page: PageKey, from: Place, walk: &Walk, out: &mut Commands) {
-        if self.may_tour(walk) {
-            return self.tour_from(look, from, true, out);
-        }
-        self.end_tour();
-        self.fetch_all(look, page, walk, out);
-    }
-
-    fn round_size(&self) -> Pages {
+    pub(crate) fn round_size(&self) -> Pages {
         self.trust.limit(self.contention.buffer())
     }
 
     /// Plans a round out of a walk and starts to fetch it.
-    fn fetch_all(&mut self, look: Look, page: PageKey, walk: &Walk, out: &mut Commands) {
+    pub(crate) fn fetch_all(&mut self, look: Look, page: PageKey, walk: &Walk, out: &mut Commands) {
         let manner = Manner {
             order: self.settings.order,
             widest_gap: self.settings.infill,

@@ -1,6 +1,5 @@
 //! What a client may choose about application-directed prefetching.
 
-use crate::plan::FETCH_LIMIT;
 use foreseek_units::{Bytes, Pages};
 use std::fmt;
 use std::str::FromStr;
@@ -151,6 +150,10 @@ pub const GROWTH: u32 = 4;
 /// paper's 32 KB (ATC'09 section 3.3) helps an older firmware more, but its gaps took no memory of
 /// the buffer.
 pub const INFILL: Pages = Bytes::kib(8).pages_floor();
+
+/// The longest run in one fetch. A stock kernel reads at most this much for one call of advice on
+/// the usual block device (its `max_sectors_kb` of 1280) and drops the rest without a word.
+pub(crate) const FETCH_LIMIT: Pages = Bytes::kib(1280).pages_floor();
 
 /// The choices of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,12 +29,13 @@
 //! passing over a page takes as long as reading it or where there are as many of one everywhere as of
 //! the other.
 
-use crate::access_list::{AccessList, Place};
+use crate::access_list::AccessList;
+use crate::entry::Place;
 use crate::held::join;
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::Spot;
-use crate::plan::{FETCH_LIMIT, Run};
-use crate::settings::Order;
+use crate::plan::Run;
+use crate::settings::{FETCH_LIMIT, Order};
 use foreseek_units::{PageSpan, Pages, Span};
 use std::collections::VecDeque;
 
@@ -711,7 +712,7 @@ fn reach(steps: &[Step], stops: &[Stop], complete: bool, memory: Pages) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access_list::Entry;
+    use crate::entry::Entry;
     use foreseek_seam::{Extent, HintMode, ObjectId};
     use foreseek_units::{Bytes, Lba, PageIndex};
     use proptest::prelude::*;

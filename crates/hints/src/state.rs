@@ -1,0 +1,248 @@
+//! What the access-list engine keeps from one event to the next, and what all its parts do with it.
+//!
+//! [`crate::round`] fetches by rounds, [`crate::pipeline`] by a tour where it may, and
+//! [`crate::access_engine`] follows the reads and hands them to these.
+
+use crate::access_list::AccessList;
+use crate::contention::Contention;
+use crate::entry::Place;
+use crate::held::Held;
+use crate::objects::{Objects, PageKey, Slot};
+use crate::order::Spot;
+use crate::patience::Patience;
+use crate::plan::Run;
+use crate::settings::Mode;
+use crate::tour::Tour;
+use crate::trust::Trust;
+use crate::{Settings, Stats};
+use foreseek_seam::{Checks, Command, Commands, FetchId, QueryId, RequestId};
+use foreseek_units::{Instant, PageSpan, Pages};
+use std::collections::VecDeque;
+
+/// The part of the buffer for which a tour is planned at first. Reads at random fill up to 2 % more at
+/// times than the mean, and the lead takes some too.
+const FIT: f64 = 0.95;
+
+/// A read whose residency was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) query: QueryId,
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) span: PageSpan,
+}
+
+/// A read that waits for the application's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) look: Look,
+    /// The page that led to the question.
+    pub(crate) page: PageKey,
+    /// Its place on the list; `None` when it is not on it.
+    pub(crate) at: Option<Place>,
+    /// Whether it was missing; else the list was only about to end.
+    pub(crate) missing: bool,
+    /// Where the list began and ended when the question was put.
+    pub(crate) list: (Place, Place),
+}
+
+/// The present round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// The first entry of the list that it does not answer.
+    pub(crate) end: Place,
+    /// The list was replaced before the application had come there.
+    pub(crate) abandoned: bool,
+}
+
+/// Commands that are still to be given, as one event takes a bounded number.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) forget: VecDeque<(Slot, PageSpan)>,
+    pub(crate) fetch: VecDeque<Run>,
+    /// The read that waits for them.
+    pub(crate) request: RequestId,
+}
+
+impl Work {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.forget.iter().map(|(slot, _)| *slot).chain(self.fetch.iter().map(|run| run.slot))
+    }
+}
+
+/// How much of a list was used, since it was last judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ledger {
+    /// Since the head came around.
+    pub(crate) fetched: Pages,
+    pub(crate) used: Pages,
+    /// Since the buffer was last sized.
+    pub(crate) read: Pages,
+    pub(crate) lost: Pages,
+}
+
+/// A read that waits while commands are given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) request: RequestId,
+    /// The page that it waits for, where that is still to be asked for.
+    pub(crate) needed: Option<usize>,
+    /// How many pages of the list the head may still pass at this read: at most all of them, once.
+    pub(crate) way: usize,
+}
+
+/// What the engine keeps for tours.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) tour: Option<Tour>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) ledger: Ledger,
+    /// The part of the buffer for which tours are planned.
+    pub(crate) fit: f64,
+    /// Something was fetched since the head last came around.
+    pub(crate) moved: bool,
+    /// Memory was short since the head last came around.
+    pub(crate) short: bool,
+    /// The tour is to be planned anew: there is another buffer, or a file cannot be fetched any more.
+    pub(crate) stale: bool,
+    /// Pages were lost: the next tour waits for a round that holds.
+    pub(crate) shaken: bool,
+    /// To be given back.
+    pub(crate) forget: VecDeque<(Slot, PageSpan)>,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            tour: None,
+            waiting: None,
+            ledger: Ledger::default(),
+            fit: FIT,
+            moved: false,
+            short: false,
+            stale: false,
+            shaken: false,
+            forget: VecDeque::new(),
+        }
+    }
+}
+
+impl Pipeline {
+    pub(crate) fn is_touring(&self) -> bool {
+        self.tour.is_some()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let forget = self.forget.iter().map(|(slot, _)| *slot);
+        self.tour.iter().flat_map(Tour::slots).chain(forget)
+    }
+
+    /// Pages are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        if let Some(tour) = &mut self.tour {
+            tour.disown(slot, span);
+        }
+    }
+
+    /// Plans anew at the next read.
+    pub(crate) fn replan(&mut self) {
+        self.stale = true;
+    }
+}
+
+/// The engine that fetches what an application said it will read.
+#[derive(Debug)]
+pub struct AccessListEngine {
+    pub(crate) settings: Settings,
+    pub(crate) stats: Stats,
+    pub(crate) checks: Checks,
+    pub(crate) objects: Objects,
+    pub(crate) list: AccessList,
+    pub(crate) contention: Contention,
+    pub(crate) trust: Trust,
+    pub(crate) patience: Patience,
+    pub(crate) held: Held,
+    pub(crate) round: Option<Round>,
+    pub(crate) work: Option<Work>,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) asked: Option<Asked>,
+    /// Fetches that were asked for and have not been answered, oldest first.
+    pub(crate) under_way: VecDeque<(FetchId, Run)>,
+    pub(crate) head: Option<Spot>,
+    /// What is held may have gone: pages were evicted.
+    pub(crate) doubtful: bool,
+    pub(crate) next_fetch: u64,
+    pub(crate) looks: Vec<Look>,
+    pub(crate) next_query: u64,
+    /// The page read last: to read more of it needs no look.
+    pub(crate) last: Option<PageKey>,
+    pub(crate) now: Instant,
+}
+
+impl AccessListEngine {
+    /// An engine with an empty list.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let settings = settings.bounded();
+        Self {
+            stats: Stats::default(),
+            checks: Checks::default(),
+            objects: Objects::new(),
+            list: AccessList::new(settings.list_limit),
+            contention: Contention::new(settings.share),
+            trust: Trust::new(settings.first_round, settings.growth),
+            patience: Patience::default(),
+            held: Held::default(),
+            round: None,
+            work: None,
+            pipeline: Pipeline::default(),
+            asked: None,
+            under_way: VecDeque::new(),
+            head: None,
+            doubtful: false,
+            next_fetch: 0,
+            looks: Vec::new(),
+            next_query: 0,
+            last: None,
+            now: Instant::ZERO,
+            settings,
+        }
+    }
+
+    /// The buffer, or the reach of the tour, is another now: how much is the application best asked for?
+    pub(crate) fn note_buffer(&mut self) {
+        let buffer = self.contention.buffer();
+        self.stats.buffer = buffer;
+        let (pages, reads) = match (self.settings.mode, &self.pipeline.tour) {
+            (Mode::Blocking, _) => (buffer, 0),
+            // As far as a tour looks where no page comes again.
+            (Mode::Pipelined, None) => (Pages(buffer.get().saturating_mul(2)), 0),
+            // A quarter of the reach is read before it is asked again: more would take more memory from
+            // the pages. There are no more pages than reads.
+            (Mode::Pipelined, Some(tour)) => {
+                let reads = (tour.reach() + tour.reach() / 4).max(buffer.get().saturating_mul(2));
+                let reads = reads.min(self.list.limit() as u64);
+                (Pages(reads), reads)
+            }
+        };
+        (self.stats.lookahead, self.stats.lookahead_reads) = (pages, reads);
+    }
+
+    /// Lets a read go its ordinary way; it will take the head to the missing page.
+    pub(crate) fn pass(&mut self, request: RequestId, missing: Option<PageKey>, out: &mut Commands) {
+        if let Some(page) = missing {
+            self.head = Some(Spot::of(&self.objects, self.settings.order, page));
+        }
+        out.push(Command::Pass { request });
+    }
+
+    /// Pages are no longer ours: they changed, or were not fetched after all.
+    pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
+        self.held.disown(slot, span);
+        self.pipeline.disown(slot, span);
+    }
+}
