@@ -5,8 +5,8 @@
 //! so much costs at most twice what knowing the stream's length would; see [`crate::competitive`].
 //! Where both were measured while running ([`Measured`](super::Measured)), it goes by that.
 
-use super::{Asked, Depth, SwitchCost};
-use crate::stream::Served;
+use super::rule::{Asked, Depth, Served};
+use super::switch_cost::SwitchCost;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 
 /// The deepest fetch: 64 MiB. Remote volumes with long latencies and fast links could ask for

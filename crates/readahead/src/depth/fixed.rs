@@ -1,6 +1,6 @@
 //! A constant: what kernels do (`read_ahead_kb`).
 
-use super::{Asked, Depth};
+use super::rule::{Asked, Depth};
 use foreseek_units::Pages;
 
 /// The same depth everywhere and always: 32 pages in stock Linux, 256 pages (TR-840 section 5.2) or

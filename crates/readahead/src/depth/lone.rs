@@ -13,7 +13,7 @@
 //! queue shows none: then it is what it was guessed to be, but no more than [`SAVED`] times what is measured
 //! under the queue, and no less than that.
 
-use super::{CostLearner, Visit};
+use super::measured::{CostLearner, Visit};
 use foreseek_seam::Measured;
 
 /// A queue makes a switch cheaper by no more than this factor. Over a disk's surface 64 requests in order lie a

@@ -15,6 +15,8 @@ mod idle;
 mod lone;
 mod measured;
 mod plan;
+mod ramp;
+mod rule;
 mod survival;
 mod switch_cost;
 mod told;
@@ -28,35 +30,9 @@ pub use idle::Idle;
 pub use lone::LoneCosts;
 pub use measured::{CostLearner, Visit};
 pub use plan::{Plan, Promise};
+pub use ramp::{Ramp, SLOW_START};
+pub use rule::{Asked, Depth, Served};
 pub use survival::Survival;
 pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
 pub use told::Told;
 pub use zero::Zero;
-
-use crate::stream::Served;
-use foreseek_seam::Measured;
-use foreseek_units::{Lba, PageIndex, Pages};
-
-/// What a fetch is about.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
-    /// The first page that it would read.
-    pub page: PageIndex,
-    /// Where that lies on the device, if that is known.
-    pub place: Option<Lba>,
-    /// How far the stream's first page lies before it.
-    pub consumed: Pages,
-    /// How much an oracle was told that the stream will read from this page on.
-    pub told: Option<Pages>,
-    /// What the device was measured to cost lately, if it was.
-    pub measured: Option<Measured>,
-}
-
-/// How much one fetch reads at most.
-pub trait Depth: Send {
-    /// For this fetch; none: nothing is read ahead.
-    fn most(&mut self, asked: &Asked) -> Pages;
-
-    /// The device has served a request.
-    fn served(&mut self, _served: Served) {}
-}

@@ -21,8 +21,8 @@
 //! Limits: where memory or the end of the file cuts a fetch, what follows is chosen from where the
 //! stream then is; if no depth keeps the promise there, the competitive one is taken.
 
-use super::Survival;
 use super::grid::{point_below, points};
+use super::survival::Survival;
 use foreseek_units::Pages;
 
 /// Slack for rounding, in units of the switch cost: a millionth of it.

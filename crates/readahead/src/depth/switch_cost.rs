@@ -11,7 +11,7 @@
 //! Before the first seek the estimate is that of random places: the average seek, or the time over a
 //! third of the device, the mean distance of two independent places on it.
 
-use crate::stream::Served;
+use super::rule::Served;
 use foreseek_units::DeviceCosts;
 use foreseek_units::{Nanos, Sectors};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The oracle's depth: all that the stream will read, and no more.
 
-use super::{Asked, Depth};
+use super::rule::{Asked, Depth};
 use foreseek_units::Pages;
 
 /// What the stream was told to read from here on (EuroSys'07 section 6.2: through an extended

@@ -1,6 +1,6 @@
 //! Nothing ahead.
 
-use super::{Asked, Depth};
+use super::rule::{Asked, Depth};
 use foreseek_units::Pages;
 
 /// Only what is asked for is read.

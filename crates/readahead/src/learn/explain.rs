@@ -2,13 +2,13 @@
 
 use super::class::Common;
 use super::classes::{Class, Classes};
-use crate::depth::{Depths, Plan, Promise, Survival};
+use crate::depth::{self, Depths, Plan, Promise, Survival};
 use foreseek_units::Pages;
 
 /// Fetches of a stream that are told: by then depths hardly change any more.
 const TOLD: usize = 8;
 /// Where the first fetches of slow start begin (TR-840 section 3).
-const SLOW_START: f64 = crate::stream::SLOW_START.0 as f64;
+const SLOW_START: f64 = depth::SLOW_START.0 as f64;
 
 /// One class.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -12,9 +12,9 @@
 //! anywhere: whatever it says, memory stays bounded, nothing panics, and the promise of the policy that
 //! uses it holds. Classes of a scheme that is not in use are counted and left out.
 
-use super::class::{Common, NAME_LIMIT};
+use super::class::{Common, NAME_LIMIT, SCHEME};
 use super::classes::{CLASSES_LIMIT, Classes};
-use super::lengths::{Lengths, Table};
+use super::lengths::{Lengths, Memory, Table};
 use crate::depth::grid::CELLS;
 use foreseek_seam::percent;
 use foreseek_units::{PAGE_SIZE, Pages};
@@ -51,12 +51,12 @@ pub struct LoadError {
     pub reason: String,
 }
 
-/// Looks at what is to be loaded, as a policy with classes by [`SCHEME`](super::SCHEME) would take it up.
+/// Looks at what is to be loaded, as a policy with classes by [`SCHEME`] would take it up.
 ///
 /// # Errors
 /// As [`Classes::load`].
 pub fn check(text: &str) -> Result<Loaded, LoadError> {
-    Classes::<()>::new(super::SCHEME, super::Memory::Fading).load(text)
+    Classes::<()>::new(SCHEME, Memory::Fading).load(text)
 }
 
 impl<K: Default> Classes<K> {
@@ -212,7 +212,7 @@ fn decoded(text: &str) -> Result<Box<str>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Follower, Memory, SCHEME};
+    use super::super::Follower;
     use super::*;
     use foreseek_seam::About;
     use foreseek_units::PageIndex;

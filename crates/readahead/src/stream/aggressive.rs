@@ -4,9 +4,10 @@
 //! It starts slowly: both papers find that it does not hurt random reads, "because the slow-start
 //! phase used in all kernels quickly identifies the non-sequential access pattern".
 
-use super::registry::Parts;
-use super::{Prefetcher, Ramp, Settings};
-use crate::depth::Fixed;
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use super::settings::Settings;
+use crate::depth::{Fixed, Ramp};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {

@@ -23,8 +23,8 @@
 //! for up to two windows more.
 
 use super::machine::{Answer, Machine};
-use super::{Found, Opened, Ramp, Served};
-use crate::depth::Depth;
+use super::prefetcher::{Found, Opened};
+use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Sequences that are followed within one stream: a few threads that read parts of one file through one

@@ -5,9 +5,10 @@
 //! that up to the competitive depth; without, each fetch is that deep. Nothing else of the kernel is
 //! changed: "we have not modified other aspects of the prefetching algorithm" (EuroSys'07 section 5).
 
-use super::registry::Parts;
-use super::{Prefetcher, Ramp, Settings};
-use crate::depth::{self, SwitchCost};
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use super::settings::Settings;
+use crate::depth::{self, Ramp, SwitchCost};
 use std::sync::Arc;
 
 /// With slow start.

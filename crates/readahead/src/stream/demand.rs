@@ -9,8 +9,8 @@
 //! A miss right after the last fetch continues the stream; any other one begins anew.
 
 use super::machine::{Answer, Machine};
-use super::{Opened, Ramp, Served};
-use crate::depth::Depth;
+use super::prefetcher::Opened;
+use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Span};
 
 /// The machine.

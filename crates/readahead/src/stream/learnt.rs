@@ -39,9 +39,11 @@
 
 use super::lasting::Lasting;
 use super::machine::{Answer, Machine, Streams};
-use super::registry::Parts;
-use super::{Awaited, Found, Opened, Prefetcher, Served, View, mapped};
-use crate::depth::{DEPTH_LIMIT, Idle, Plan, Promise, SwitchCost};
+use super::mapped;
+use super::parts::Parts;
+use super::prefetcher::{Found, Opened, Prefetcher};
+use super::view::{Awaited, View};
+use crate::depth::{DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
 use foreseek_seam::{About, Measured};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Sectors, Span};

@@ -5,9 +5,10 @@
 //! end of the object, empty ones are dropped, ranges that are in memory already are not asked for,
 //! and a missing page that the machine left out is read alone.
 
+use super::prefetcher::{Ahead, Found, Opened, Prefetcher, Touch};
 use super::slab::Slab;
-use super::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
-use crate::depth::{Asked, Depth};
+use super::view::View;
+use crate::depth::{Asked, Depth, Served};
 use crate::learn::Learning;
 use foreseek_seam::About;
 use foreseek_seam::StreamId;

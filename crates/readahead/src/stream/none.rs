@@ -1,8 +1,9 @@
 //! No read-ahead: what a call asks for and no more.
 
-use super::registry::Parts;
-use super::{Generation, Prefetcher, Ramp};
-use crate::depth::Zero;
+use super::generation::Generation;
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use crate::depth::{Ramp, Zero};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {

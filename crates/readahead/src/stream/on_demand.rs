@@ -26,8 +26,8 @@
 
 use super::machine::{Answer, Machine};
 use super::mapped;
-use super::{Opened, Ramp, Served};
-use crate::depth::Depth;
+use super::prefetcher::Opened;
+use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, Pages, Span};
 
 /// The machine.

@@ -4,9 +4,10 @@
 //! Where memory bounds a fetch ([`View::bound`](super::View::bound)) it reads the rest when that is
 //! used up. What it was not told of it does not read ahead.
 
-use super::registry::Parts;
-use super::{Generation, Prefetcher, Ramp};
-use crate::depth::Told;
+use super::generation::Generation;
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use crate::depth::{Ramp, Told};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {

@@ -1,15 +1,11 @@
 //! The prefetchers of streams by name: the only list of them. The simulator, the mount, the benchmark of the
 //! mount, their help and their completions read it.
 
-use super::{Prefetcher, Settings};
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use super::settings::Settings;
 use foreseek_units::DeviceCosts;
 use std::sync::Arc;
-
-/// What a policy is made of.
-pub(super) struct Parts<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) costs: &'a Arc<dyn DeviceCosts>,
-}
 
 /// Makes a policy.
 type Build = fn(&Parts<'_>) -> Box<dyn Prefetcher>;

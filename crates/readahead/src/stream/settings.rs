@@ -1,8 +1,7 @@
 //! What the prefetchers of streams are given.
 
-use super::Generation;
-use super::ramp::SLOW_START;
-use crate::depth::{Averaging, PageMeasure, SWITCH_WEIGHT};
+use super::generation::Generation;
+use crate::depth::{Averaging, PageMeasure, SLOW_START, SWITCH_WEIGHT};
 use foreseek_units::{Bytes, Pages};
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;

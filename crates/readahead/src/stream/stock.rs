@@ -1,8 +1,10 @@
 //! The kernels' own read-ahead, without a change.
 
-use super::registry::Parts;
-use super::{Generation, Prefetcher, Ramp, Settings};
-use crate::depth::Fixed;
+use super::generation::Generation;
+use super::parts::Parts;
+use super::prefetcher::Prefetcher;
+use super::settings::Settings;
+use crate::depth::{Fixed, Ramp};
 
 /// A kernel's own read-ahead; no costs of a device enter it.
 #[must_use]
