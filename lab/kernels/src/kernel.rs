@@ -7,7 +7,8 @@ use crate::linux_2_6_18::Linux2_6_18;
 use crate::two_windows::TwoWindows;
 use foreseek_readahead::depth::Depth;
 use foreseek_readahead::stream::machine::Streams;
-use foreseek_readahead::stream::{Generation, Prefetcher, Ramp, Settings, Windows};
+use foreseek_readahead::stream::{Generation, Prefetcher, Ramp, Windows};
+use foreseek_units::Pages;
 
 /// A kernel of the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,8 +99,8 @@ impl Windows for Ruled {
         self.kernel.name()
     }
 
-    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher> {
-        let (around, congestion) = (settings.window, self.congestion);
+    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, around: Pages) -> Box<dyn Prefetcher> {
+        let congestion = self.congestion;
         match self.kernel {
             Kernel::Linux2_6_3 => {
                 Box::new(Streams::new(TwoWindows { rules: Linux2_6_3, depth, ramp, around, congestion }))

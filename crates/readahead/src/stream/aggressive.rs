@@ -12,5 +12,5 @@ use crate::depth::{Fixed, Ramp};
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let Settings { generation, aggressive, slow_start, .. } = *parts.settings;
-    generation.with(Box::new(Fixed(aggressive)), Ramp::SlowStart(slow_start), parts.settings)
+    generation.with(Box::new(Fixed(aggressive)), Ramp::SlowStart(slow_start), parts.settings.window)
 }

@@ -25,5 +25,5 @@ fn with(ramp: Ramp, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let Settings { generation, averaging, switch_weight, page_measure, .. } = *parts.settings;
     let switch = SwitchCost::new(Arc::clone(parts.costs), averaging, switch_weight);
     let depth = Box::new(depth::Competitive::new(switch, page_measure));
-    generation.with(depth, ramp, parts.settings)
+    generation.with(depth, ramp, parts.settings.window)
 }

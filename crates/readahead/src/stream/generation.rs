@@ -5,8 +5,8 @@ use super::demand::Demand;
 use super::machine::Streams;
 use super::on_demand::OnDemand;
 use super::prefetcher::Prefetcher;
-use super::settings::Settings;
 use crate::depth::{Depth, Ramp};
+use foreseek_units::Pages;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -16,8 +16,9 @@ pub trait Windows: Sync {
     /// Its name, as settings have it.
     fn name(&self) -> &'static str;
 
-    /// The machine with this depth and way of growing.
-    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher>;
+    /// The machine with this depth and way of growing; `window`: the largest of a stock kernel, and what page faults
+    /// go by.
+    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, window: Pages) -> Box<dyn Prefetcher>;
 }
 
 /// Whose window machine a depth rule is put into; told apart by name.
@@ -46,10 +47,11 @@ impl Generation {
         self.0.name()
     }
 
-    /// Its machine with this depth and way of growing: what every policy is made of.
+    /// Its machine with this depth and way of growing, and this [largest stock window](Windows::with): what every
+    /// policy is made of.
     #[must_use]
-    pub fn with(self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher> {
-        self.0.with(depth, ramp, settings)
+    pub fn with(self, depth: Box<dyn Depth>, ramp: Ramp, window: Pages) -> Box<dyn Prefetcher> {
+        self.0.with(depth, ramp, window)
     }
 }
 
@@ -91,10 +93,9 @@ impl Windows for Own {
         }
     }
 
-    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, settings: &Settings) -> Box<dyn Prefetcher> {
-        let around = settings.window;
+    fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, window: Pages) -> Box<dyn Prefetcher> {
         match self {
-            Self::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around })),
+            Self::OnDemand => Box::new(Streams::new(OnDemand { depth, ramp, around: window })),
             Self::Behind => Box::new(Streams::new(Behind { depth, ramp })),
             Self::Demand => Box::new(Streams::new(Demand { depth, ramp })),
         }

@@ -7,7 +7,7 @@ use crate::depth::{Ramp, Zero};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    Generation::DEMAND.with(Box::new(Zero), Ramp::Full, parts.settings)
+    Generation::DEMAND.with(Box::new(Zero), Ramp::Full, parts.settings.window)
 }
 
 #[cfg(test)]

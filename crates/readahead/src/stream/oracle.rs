@@ -11,7 +11,7 @@ use crate::depth::{Ramp, Told};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    Generation::DEMAND.with(Box::new(Told), Ramp::Full, parts.settings)
+    Generation::DEMAND.with(Box::new(Told), Ramp::Full, parts.settings.window)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::depth::{Fixed, Ramp};
 /// A kernel's own read-ahead; no costs of a device enter it.
 #[must_use]
 pub fn stock(generation: Generation, settings: &Settings) -> Box<dyn Prefetcher> {
-    generation.with(Box::new(Fixed(settings.window)), Ramp::Stock, settings)
+    generation.with(Box::new(Fixed(settings.window)), Ramp::Stock, settings.window)
 }
 
 /// Today's Linux.
