@@ -2,16 +2,20 @@
 
 use super::flight::{Fetch, Progress};
 use super::reads::Ticket;
-use super::{BUSY_PAUSE, ServingEngine};
+use super::state::ServingEngine;
 use crate::depth::Visit;
 use crate::stream::Served;
 use foreseek_cache::{Mark, Process};
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{FetchId, FetchOutcome, FrameId, ObjectId, Refusal, StreamId, Urgency, Who};
-use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SectorSpan, Span};
+use foreseek_units::{Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 
 /// Sectors that no device has, to which pages of unknown place are mapped, object by object.
 const NOWHERE: u64 = 1 << 62;
+
+/// How long to wait after a driver refused a fetch because it was busy, where no end of another fetch
+/// comes before: short against a switch of a disk.
+const BUSY_PAUSE: Nanos = Nanos::from_millis(1);
 
 impl ServingEngine {
     /// A fetch has ended.

@@ -1,10 +1,10 @@
 //! From ranges that are wanted to fetches, and the memory that these need.
 
 use super::flight::{Fetch, Progress};
+use super::look::{Look, held};
 use super::pace::PIECE;
 use super::pages::{Flying, Held};
-use super::serve::{Look, held};
-use super::{RESERVE, ServingEngine};
+use super::state::{RESERVE, ServingEngine};
 use foreseek_cache::Status;
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{FetchId, FrameId, StreamId, Urgency, Who};

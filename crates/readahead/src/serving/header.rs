@@ -1,6 +1,6 @@
 //! The settings of a serving engine as the second line of its recording.
 
-use super::Settings;
+use super::settings::Settings;
 use crate::depth::{Averaging, PageMeasure};
 use crate::stream;
 use foreseek_seam::record::Header;

@@ -1,12 +1,14 @@
 //! Reads: what is there, what is asked for, when one is answered.
 
 use super::fetch::Wanted;
+use super::look::{Asked, Look};
 use super::pages::{Flying, Held, State};
 use super::reads::{Ticket, Waiting};
+use super::settings::READ_LIMIT;
 use super::sight::Sight;
-use super::{READ_LIMIT, ServingEngine, depth_cap};
+use super::state::ServingEngine;
 use crate::stream::{Found, Touch};
-use foreseek_cache::{Process, Status};
+use foreseek_cache::{Process, Status, depth_cap};
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{Command, Commands, FrameId, RequestId, ServingCommand, StreamId, Who};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
@@ -15,43 +17,11 @@ use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
 /// calls overtake each other by, and gaps that are read through (four windows of a kernel's read-ahead).
 const NEAR: Pages = Pages(128);
 
-/// A read that was told.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) request: RequestId,
-    pub(super) stream: StreamId,
-    pub(super) slot: Slot,
-    pub(super) range: ByteSpan,
-    pub(super) who: Who,
-}
-
-/// How a page of a read was found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    found: Found,
-    marker: bool,
-    /// Where it is, if it is there: held for the read.
-    pub(super) frame: Option<FrameId>,
-    /// Whether the read takes it over.
-    whole: bool,
-}
-
 /// Whence a page of a read comes.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Here(FrameId),
     Coming(Flying),
-}
-
-impl Asked {
-    fn pages(&self) -> PageSpan {
-        self.range.pages()
-    }
-}
-
-/// Whether a page is one of a read's that were there: it is held for the read, and no longer in the table.
-pub(super) fn held(pages: PageSpan, looks: &[Look], page: PageIndex) -> bool {
-    pages.contains(page) && looks[(page - pages.start).get() as usize].frame.is_some()
 }
 
 impl ServingEngine {

@@ -1,7 +1,7 @@
 //! What a prefetcher sees of the engine while it decides.
 
+use super::look::{Look, held};
 use super::pages::Table;
-use super::serve::{Look, held};
 use crate::stream::View;
 use foreseek_cache::{EvictionHistory, Status};
 use foreseek_seam::Measured;

@@ -1,0 +1,38 @@
+//! A read that was told, and how its pages were found.
+
+use crate::stream::Found;
+use foreseek_seam::objects::Slot;
+use foreseek_seam::{FrameId, RequestId, StreamId, Who};
+use foreseek_units::{ByteSpan, PageIndex, PageSpan};
+
+/// A read that was told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) request: RequestId,
+    pub(super) stream: StreamId,
+    pub(super) slot: Slot,
+    pub(super) range: ByteSpan,
+    pub(super) who: Who,
+}
+
+/// How a page of a read was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) found: Found,
+    pub(super) marker: bool,
+    /// Where it is, if it is there: held for the read.
+    pub(super) frame: Option<FrameId>,
+    /// Whether the read takes it over.
+    pub(super) whole: bool,
+}
+
+impl Asked {
+    pub(super) fn pages(&self) -> PageSpan {
+        self.range.pages()
+    }
+}
+
+/// Whether a page is one of a read's that were there: it is held for the read, and no longer in the table.
+pub(super) fn held(pages: PageSpan, looks: &[Look], page: PageIndex) -> bool {
+    pages.contains(page) && looks[(page - pages.start).get() as usize].frame.is_some()
+}

@@ -1,0 +1,176 @@
+//! What a serving engine keeps from one event to the next.
+
+use super::flight::Flight;
+use super::frames::Frames;
+use super::look::Asked;
+use super::pace::Pace;
+use super::pages::Table;
+use super::reads::{Reads, Ticket};
+use super::settings::Settings;
+use super::stats::Stats;
+use crate::depth::LoneCosts;
+use crate::learn::Learning;
+use crate::stream::{self, Ahead, Prefetcher, UnknownPolicy};
+use foreseek_cache::{
+    ActiveStreams, Activity, Ceiling, CeilingSettings, Direction, EvictionHistory, StreamCount, depth_cap,
+};
+use foreseek_seam::objects::{Objects, PageKey, Slot};
+use foreseek_seam::{Checks, Measured, StreamId, Who};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The share of the frames that prefetching leaves to demand: one in so many. Demand can take more from the
+/// prefetch cache; the reserve spares it the wait while most of the rest is on its way.
+pub(super) const RESERVE: usize = 16;
+
+/// The least ceiling of the prefetch cache: a megabyte, so that one stream can always be read ahead.
+const CEILING_LEAST: Pages = Bytes::mib(1).pages_floor();
+
+/// How long a stream counts as active after a read: the epoch of the ceiling. A reader that thinks
+/// longer than that has no claim on memory.
+const ACTIVE: Nanos = Nanos::from_secs(4);
+
+/// What is kept of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) who: Who,
+    /// The length of its object that the prefetcher knows.
+    pub(super) length: Pages,
+    /// Where the range ends that the prefetcher wanted last.
+    pub(super) reach: PageIndex,
+}
+
+/// The engine that serves reads.
+pub struct ServingEngine {
+    pub(super) settings: Settings,
+    pub(super) prefetcher: Box<dyn Prefetcher>,
+    pub(super) objects: Objects,
+    pub(super) streams: FxHashMap<StreamId, Stream>,
+    pub(super) frames: Frames,
+    pub(super) table: Table,
+    pub(super) flight: Flight,
+    pub(super) reads: Reads,
+    /// Reads for which there was no memory, in order.
+    pub(super) starved: VecDeque<Asked>,
+    /// Reads that are to be answered and found no room among the commands.
+    pub(super) ready: VecDeque<Ticket>,
+    pub(super) history: EvictionHistory<PageKey>,
+    pub(super) ceiling: Ceiling,
+    pub(super) activity: Activity,
+    pub(super) active: StreamCount<StreamId>,
+    pub(super) learner: LoneCosts,
+    pub(super) pace: Pace,
+    /// Where the fetch that completed last ended.
+    pub(super) head: Lba,
+    /// No fetch is issued before that: the driver was busy.
+    pub(super) pause: Option<Instant>,
+    pub(super) stats: Stats,
+    pub(super) checks: Checks,
+    pub(super) now: Instant,
+    /// Whether anything was told yet.
+    pub(super) begun: bool,
+    /// Room for the prefetcher's answers, used again.
+    pub(super) wanted: Vec<Ahead>,
+}
+
+impl ServingEngine {
+    /// An engine without a stream. `costs` are those of the device's profile, or of one like it: a
+    /// guess, which what is learnt from completed fetches soon outweighs.
+    ///
+    /// # Errors
+    /// No prefetcher has the name that the settings give.
+    pub fn new(settings: Settings, costs: &Arc<dyn DeviceCosts>) -> Result<Self, UnknownPolicy> {
+        let settings = settings.bounded();
+        let guess = Measured { switch: costs.average_seek() + costs.half_turn(), rate: costs.mean_rate() };
+        Ok(Self {
+            prefetcher: stream::by_name(&settings.policy, &settings.stream, costs)?,
+            objects: Objects::new(),
+            streams: FxHashMap::default(),
+            frames: Frames::new(settings.memory),
+            table: Table::new(),
+            flight: Flight::new(settings.in_flight),
+            reads: Reads::default(),
+            starved: VecDeque::new(),
+            ready: VecDeque::new(),
+            history: EvictionHistory::new(settings.history),
+            ceiling: ceiling(&settings, settings.memory, Instant::ZERO),
+            activity: Activity::new(),
+            active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
+            learner: LoneCosts::new(guess, settings.overlapping),
+            pace: Pace::new(),
+            head: Lba(0),
+            pause: None,
+            stats: Stats::default(),
+            checks: Checks::default(),
+            now: Instant::ZERO,
+            begun: false,
+            wanted: Vec::new(),
+            settings,
+        })
+    }
+
+    /// Its settings, every value within its bounds.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What happened so far, and how it stands.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (costs, lone) = (self.learner.marginal(), self.learner.lone());
+        let active = self.active.clone().count(self.now, self.streams.len());
+        Stats {
+            contradictions: self.checks.contradictions() + self.frames.contradictions(),
+            streams: self.streams.len() as u64,
+            active_streams: active as u64,
+            waiting: (self.reads.len() + self.starved.len()) as u64,
+            in_flight: self.flight.under_way() as u32,
+            queued: self.flight.queued() as u64,
+            held_back: self.flight.held_back() as u64,
+            budget: self.frames.budget(),
+            backed: self.frames.backed(),
+            free: self.frames.free(),
+            cached: self.table.cached(),
+            ceiling: self.ceiling(),
+            bound: depth_cap(self.ceiling(), active),
+            switch: costs.switch,
+            rate: costs.rate,
+            lone: lone.switch,
+            depth: lone.depth().pages_floor(),
+            learnt_from: self.learner.visits(),
+            ..self.stats
+        }
+    }
+
+    /// What its policy has learnt: to be saved and explained. `None` for one that learns nothing.
+    pub fn learning(&mut self) -> Option<&mut dyn Learning> {
+        self.prefetcher.learning()
+    }
+
+    /// How many pages may be kept that were read ahead, those on their way among them.
+    pub(super) fn ceiling(&self) -> Pages {
+        self.ceiling.pages().max(CEILING_LEAST)
+    }
+
+    /// Pages of an object are neither there nor on their way any longer.
+    pub(super) fn unkeep(&mut self, slot: Slot, pages: u64) {
+        let kept = &mut self.objects.get_mut(slot).kept;
+        *kept = self.checks.some(kept.checked_sub(pages)).unwrap_or(0);
+    }
+}
+
+/// The ceiling's controller, of a kernel whose memory is that of the machine.
+pub(super) fn ceiling(settings: &Settings, most: Pages, now: Instant) -> Ceiling {
+    let unit = low_mark(settings.machine);
+    Ceiling::new(CeilingSettings::paper(unit, Direction::Up), settings.machine, most, now)
+}
+
+/// At how many free pages Linux begins to reclaim in a machine of so much memory: five quarters of
+/// `min_free_kbytes`, which is four times the root of the KiB.
+fn low_mark(machine: Pages) -> Pages {
+    let kibibytes = machine.bytes().get() as f64 / 1024.0;
+    Bytes::kib((5.0 * kibibytes.sqrt()) as u64).pages_ceil()
+}
