@@ -8,6 +8,7 @@
 
 mod access_engine;
 mod access_list;
+pub mod allowance;
 mod contention;
 mod driver;
 mod entry;
@@ -28,6 +29,7 @@ mod stats;
 mod tour;
 mod trust;
 
+pub use allowance::{Allowance, End};
 pub use contention::Contention;
 pub use driver::{Driver, Step, Want};
 pub use settings::{

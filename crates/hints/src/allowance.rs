@@ -1,0 +1,377 @@
+//! How much may be fetched for a statement whose end is not known: steps that grow by cost.
+//!
+//! Somebody reads one page after another and stops at a point that nobody announced: a query with a
+//! LIMIT, a program that ends a scan early, a loop that finds its row. What was fetched beyond that
+//! point is lost. The algorithm is rent-or-buy, as in competitive prefetching (TR-840 section 2.3):
+//! two sums are kept, and a step is made only as large as they allow.
+//!
+//! - `S`, *stock*: what the reads so far would have cost without prefetching. A read that no step
+//!   answered counts what it took. A page that a step has brought counts, when it is first read, as
+//!   the mean of what such pages took before there was a step, everything read between two of them
+//!   included: interior pages, and the overflow pages of a row.
+//! - `C`, *ours*: what was really spent: each read, waiting included, and the own work of whoever
+//!   predicts. The unread part of an abandoned step is charged at the price at which it was expected.
+//!
+//! A step of `n` reads is expected to cost `n * p`, where `p` is what a read of the last step cost,
+//! and before there was one, the mean without a step. It is made only if `C + n * p <= rho * S`.
+//!
+//! **Bound.** If no read of a step costs more than was expected of it, then `C <= rho * S + K` at any
+//! time, wherever the statement ends. *Proof.* Let a step begin at `(S, C)`. While it is open, `S` does
+//! not fall, and `C` grows by at most `n * p`; so `C <= rho * S` holds to its end. A read outside of
+//! steps adds the same to both sums, and `rho >= 1`. `K` is the own work that is done before
+//! a step is known to be worth making (to find out where a scan is): it is counted in `C` and so delays
+//! the next step, but it is not asked for in advance. Where the device slows down during a step, `K`
+//! grows by what this step cost beyond its expectation, and by no later one, since `p` has risen.
+//!
+//! What a step saves is in `S - C`, so that confirmed steps pay for larger ones: where a sorted batch
+//! costs a third of single reads, each step is about three times as large as the last one, and the
+//! steps before the largest cost as much as that one again.
+//!
+//! `rho` is [`RHO_UNSEEN`] where the end is not visible, and [`RHO_SEEN`] where the statement says how
+//! far it reads and only a program that abandons it could end it before. A step that was abandoned takes
+//! the second one away until [`Allowance::reset`]. After a step whose reads were dearer than reads without a
+//! step, none is made until `S` has doubled, and then the smallest: where the page of a row is followed
+//! by its overflow pages, to fetch the first alone saves no seek.
+//!
+//! Limits: costs are elapsed times, and so include what other users of the device do to it. They are
+//! taken as they come; a busy device makes all of them larger alike. The mean without a step is the
+//! mean over the first reads: a statement whose later pages were in memory anyway is credited more than
+//! stock would have paid, which matters only after steps have paid many times over.
+
+use foreseek_units::Nanos;
+
+/// Reads that missed before a statement is given a first step: statements of some ten rows (an index
+/// entry costs one or two reads, and the way down to the first one several) must cost nothing.
+pub const SEEKS_FIRST: u64 = 32;
+
+/// `rho` in thousandths where the end of the reads is not visible: a twentieth, since a statement that
+/// stops at the worst moment must keep 0.95 of its speed (1 / 1.05).
+pub const RHO_UNSEEN: u64 = 1050;
+
+/// `rho` in thousandths where it is: the bound that learnt depth promises too. The adversary is a
+/// program that asks for everything and abandons it; with 2, a scan of 18,000 pages lost more in its first steps.
+pub const RHO_SEEN: u64 = 3000;
+
+/// The smallest step that is worth making: sorting fewer reads gains next to nothing.
+pub const STEP_FLOOR: u64 = 4;
+
+/// Whether it is visible how far a statement reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is, unless its program abandons it.
+    Seen,
+    /// It may end at any read.
+    Unseen,
+}
+
+/// What a read turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A page of its own, of the sort that steps fetch.
+    Row,
+    /// What is read on the way to such a page: interior pages.
+    Way,
+    /// What is read behind it: overflow pages.
+    Chain,
+}
+
+/// The two sums of one statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    stock: Nanos,
+    ours: Nanos,
+    /// Reads that missed.
+    misses: u64,
+    /// Outside of steps: what was spent, since the first row page, and on how many of them that missed.
+    alone: Nanos,
+    rows: u64,
+    /// Chains among the reads that missed outside of steps.
+    chains: u64,
+    step: Option<Step>,
+    /// What a read of the last step cost.
+    price: Option<Nanos>,
+    /// A step was abandoned.
+    doubted: bool,
+    /// The last step did not pay: from which `stock` on another may be tried.
+    trial: Option<Nanos>,
+}
+
+/// The step that is being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Step {
+    reads: u64,
+    used: u64,
+    cost: Nanos,
+}
+
+impl Allowance {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Another statement begins.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A read that no step predicted took so long. `missed`: storage had to be asked.
+    pub fn read(&mut self, kind: Kind, cost: Nanos, missed: bool) {
+        self.ours += cost;
+        self.misses += u64::from(missed);
+        if let Some(step) = &mut self.step {
+            step.cost += cost;
+            // The mean that a used page counts holds its way and its chain.
+            if kind == Kind::Row {
+                self.stock += cost;
+                step.cost -= cost;
+            }
+            return;
+        }
+        self.stock += cost;
+        if kind == Kind::Row && missed {
+            self.rows += 1;
+        }
+        self.chains += u64::from(kind == Kind::Chain && missed);
+        if self.rows > 0 {
+            self.alone += cost;
+        }
+    }
+
+    /// A read that a step predicted took so long. `first`: its page was brought by a step and is used for
+    /// the first time.
+    pub fn predicted(&mut self, cost: Nanos, first: bool) {
+        let credit = if first { self.mean() } else { Some(cost) };
+        self.ours += cost;
+        self.stock += credit.unwrap_or(cost);
+        if let Some(step) = &mut self.step {
+            step.cost += cost;
+            step.used += u64::from(first);
+        }
+    }
+
+    /// Own work took so long.
+    pub fn spent(&mut self, cost: Nanos) {
+        self.ours += cost;
+        if let Some(step) = &mut self.step {
+            step.cost += cost;
+        }
+    }
+
+    /// How many reads the next step may hold; none where it is not worth making.
+    #[must_use]
+    pub fn reads(&self, end: End) -> u64 {
+        let Some(price) = self.expected().filter(|price| *price > Nanos::ZERO) else { return 0 };
+        if self.misses < SEEKS_FIRST || self.trial.is_some_and(|from| self.stock < from) {
+            return 0;
+        }
+        // Where rows go on in overflow pages, to fetch the page that they begin on does not spare the
+        // seek: nothing is to be gained but what a small step shows.
+        let chained = self.price.is_none() && self.chains * 2 > self.rows;
+        let rho = if end == End::Unseen || self.doubted || chained { RHO_UNSEEN } else { RHO_SEEN };
+        let most = u128::from(self.stock.get()) * u128::from(rho) / 1000;
+        let left = most.saturating_sub(u128::from(self.ours.get()));
+        let reads = u64::try_from(left / u128::from(price.get())).unwrap_or(u64::MAX);
+        match reads {
+            0..STEP_FLOOR => 0,
+            _ if self.trial.is_some() => STEP_FLOOR,
+            reads => reads,
+        }
+    }
+
+    /// What a read of the next step is expected to cost.
+    fn expected(&self) -> Option<Nanos> {
+        self.step.and_then(Step::price).or(self.price).or_else(|| self.mean())
+    }
+
+    /// How many row pages were read and missed outside of steps.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// A step of so many reads is made; the one before is over, and what is left of it is part of this one.
+    pub fn begin(&mut self, reads: u64) {
+        if let Some(step) = self.step.take() {
+            self.learn(step);
+        }
+        self.step = Some(Step { reads, ..Step::default() });
+    }
+
+    /// The open step is larger by so many reads.
+    pub fn extend(&mut self, reads: u64) {
+        if let Some(step) = &mut self.step {
+            step.reads += reads;
+        }
+    }
+
+    /// What was to be read is over. What is left of the open step was fetched in vain.
+    pub fn end(&mut self) {
+        let Some(step) = self.step.take() else { return };
+        let price = self.expected().unwrap_or_default();
+        let left = step.reads.saturating_sub(step.used);
+        self.ours += price * left;
+        self.learn(step);
+        // Some may be left of any step: what an own cache of the application has answered.
+        self.doubted |= left > step.used;
+    }
+
+    /// What a row's page takes without a step, all told.
+    fn mean(&self) -> Option<Nanos> {
+        (self.rows > 0).then(|| self.alone / self.rows)
+    }
+
+    fn learn(&mut self, step: Step) {
+        let Some(price) = step.price() else { return };
+        self.price = Some(price);
+        let pays = self.mean().is_none_or(|mean| price < mean);
+        self.trial = (!pays).then_some(self.stock * 2);
+    }
+}
+
+impl Step {
+    /// What a read of it has cost, once enough of it was used to tell.
+    fn price(self) -> Option<Nanos> {
+        let told = self.used > 0 && self.used * 2 >= self.reads.min(STEP_FLOOR * 2);
+        told.then(|| self.cost / self.used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SEEK: Nanos = Nanos::from_micros(5000);
+
+    fn alone(reads: u64) -> Allowance {
+        let mut allowance = Allowance::new();
+        for _ in 0..reads {
+            allowance.read(Kind::Row, SEEK, true);
+        }
+        allowance
+    }
+
+    #[test]
+    fn a_statement_of_few_reads_is_given_nothing() {
+        for reads in 0..SEEKS_FIRST {
+            assert_eq!((alone(reads).reads(End::Seen), alone(reads).reads(End::Unseen)), (0, 0));
+        }
+        assert_eq!(alone(SEEKS_FIRST).reads(End::Seen), 2 * SEEKS_FIRST);
+        assert_eq!(alone(SEEKS_FIRST).reads(End::Unseen), 0);
+        assert_eq!(alone(79).reads(End::Unseen), 0);
+        assert_eq!(alone(80).reads(End::Unseen), 4);
+    }
+
+    #[test]
+    fn steps_that_pay_grow_and_one_that_is_abandoned_ends_it() {
+        let mut allowance = alone(80);
+        let mut sizes = Vec::new();
+        for _ in 0..6 {
+            let reads = allowance.reads(End::Unseen);
+            sizes.push(reads);
+            allowance.begin(reads);
+            for _ in 0..reads {
+                allowance.predicted(SEEK / 3, true);
+            }
+        }
+        assert_eq!(sizes, [4, 20, 63, 199, 626, 1972], "each about three times the last");
+        let reads = allowance.reads(End::Seen);
+        allowance.begin(reads);
+        allowance.predicted(SEEK / 3, true);
+        allowance.end();
+        assert_eq!(allowance.reads(End::Seen), allowance.reads(End::Unseen));
+    }
+
+    #[test]
+    fn rows_with_overflow_chains_are_fetched_only_as_far_as_that_pays() {
+        let mut allowance = Allowance::new();
+        for _ in 0..40 {
+            allowance.read(Kind::Row, SEEK, true);
+            allowance.read(Kind::Chain, SEEK / 10, true);
+        }
+        assert_eq!(allowance.reads(End::Seen), 0, "though the end is visible");
+        // The chain costs the seek that its leaf no longer does.
+        let mut fetched = 0;
+        for _ in 0..4000 {
+            let reads = allowance.reads(End::Seen);
+            if reads > 0 {
+                allowance.begin(reads);
+                for _ in 0..reads {
+                    allowance.predicted(SEEK / 2, true);
+                    allowance.read(Kind::Chain, SEEK, true);
+                }
+                allowance.end();
+                fetched += reads;
+            } else {
+                allowance.read(Kind::Row, SEEK, true);
+                allowance.read(Kind::Chain, SEEK / 10, true);
+            }
+        }
+        assert!((4..=24).contains(&fetched), "{fetched}");
+    }
+
+    /// A device that answers a batch of `n` reads in at most `n` times what one takes alone, and a reader
+    /// who stops after `stop` reads. Answers what both ways cost, the fetches in vain included.
+    fn adversary(end: End, stop: u64, gains: &[u64]) -> (u64, u64) {
+        let seek = SEEK.get();
+        let (mut allowance, mut stock, mut ours, mut at) = (Allowance::new(), 0u64, 0u64, 0);
+        let mut gains = gains.iter().cycle();
+        let mut last = seek;
+        while at < stop {
+            let reads = allowance.reads(end);
+            if reads == 0 {
+                allowance.read(Kind::Row, SEEK, true);
+                (at, stock, ours) = (at + 1, stock + seek, ours + seek);
+                continue;
+            }
+            // Never dearer than the last batch, as a sorted batch that is larger is not.
+            let each = (seek * gains.next().copied().unwrap_or(100) / 100).min(last);
+            last = each;
+            allowance.begin(reads);
+            ours += each * reads;
+            let used = reads.min(stop - at);
+            for _ in 0..used {
+                allowance.predicted(Nanos(each), true);
+            }
+            (at, stock) = (at + used, stock + seek * used);
+        }
+        (stock, ours)
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_stops_wherever_has_paid_at_most_rho_times_as_much(
+            stop in 0u64..20_000,
+            gains in proptest::collection::vec(2u64..=100, 1..12),
+        ) {
+            for (end, rho) in [(End::Seen, RHO_SEEN), (End::Unseen, RHO_UNSEEN)] {
+                let (stock, ours) = adversary(end, stop, &gains);
+                prop_assert!(ours * 1000 <= stock * rho + SEEK.get() * 1000, "{ours} for {stock}");
+                if stop < SEEKS_FIRST {
+                    prop_assert_eq!(ours, stock);
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_happens_it_counts_on(
+            ops in proptest::collection::vec((0..7u8, 0u64..10_000_000), 0..200),
+        ) {
+            let mut allowance = Allowance::new();
+            for (op, number) in ops {
+                match op {
+                    0 => allowance.read(Kind::Row, Nanos(number), number % 3 > 0),
+                    1 => allowance.read(Kind::Chain, Nanos(number), true),
+                    2 => allowance.predicted(Nanos(number), number % 2 > 0),
+                    3 => allowance.spent(Nanos(number)),
+                    4 => allowance.begin(number),
+                    5 => allowance.extend(number),
+                    _ => allowance.end(),
+                }
+                prop_assert!(allowance.reads(End::Unseen) <= allowance.reads(End::Seen));
+            }
+        }
+    }
+}
