@@ -4,12 +4,12 @@
 
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::{Much, Planner};
+use foreseek_sqlite::planner::{Cost, Much, Planner};
 use foreseek_sqlite::schema::Schema;
 use foreseek_sqlite::sequence::Scan;
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_sqlite::walk::Direction;
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Nanos};
 use libfuzzer_sys::fuzz_target;
 
 /// Steps of one scan that are looked at: a damaged tree may lead round in circles, which its bounds
@@ -17,6 +17,8 @@ use libfuzzer_sys::fuzz_target;
 const STEPS: usize = 10_000;
 /// Distinct pages in a plan.
 const BUFFER: usize = 64;
+/// What runs: its bounds are compared with what the pages hold.
+const STATEMENT: &str = "SELECT * FROM t WHERE a BETWEEN 5 AND x AND b < 7";
 
 fuzz_target!(|file: &[u8]| {
     let Ok(header) = Header::parse(file) else { return };
@@ -45,8 +47,9 @@ fuzz_target!(|file: &[u8]| {
             }
         }
         if let Some(scan) = planner.expects(1, page) {
-            planner.plan(&mut image, scan, Much::pages(BUFFER));
+            planner.plan(&mut image, scan, Much::pages(BUFFER), false);
         }
-        planner.observe(&mut image, 1, page, &bytes);
+        let cost = Cost { time: Nanos::from_millis(5), missed: true, first: false };
+        planner.observe(&mut image, 1, page, &bytes, cost, &mut || vec![STATEMENT.to_owned()]);
     }
 });

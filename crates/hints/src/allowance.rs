@@ -122,8 +122,8 @@ impl Allowance {
         self.misses += u64::from(missed);
         if let Some(step) = &mut self.step {
             step.cost += cost;
-            // The mean that a used page counts holds its way and its chain.
-            if kind == Kind::Row {
+            // The mean that a used page counts holds its way and its chain, as far as they missed.
+            if kind == Kind::Row || !missed {
                 self.stock += cost;
                 step.cost -= cost;
             }
@@ -145,9 +145,10 @@ impl Allowance {
         let credit = if first { self.mean() } else { Some(cost) };
         self.ours += cost;
         self.stock += credit.unwrap_or(cost);
-        if let Some(step) = &mut self.step {
+        // What is read again from memory says nothing about what a step costs.
+        if let Some(step) = self.step.as_mut().filter(|_| first) {
             step.cost += cost;
-            step.used += u64::from(first);
+            step.used += 1;
         }
     }
 

@@ -20,7 +20,7 @@ const UTF8: c_int = 1;
 const DIRECT_ONLY: c_int = 0x0008_0000;
 const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
-/// Statements of one connection that are looked at for a LIMIT.
+/// Statements of one connection that are looked at for those that run.
 const STATEMENTS_LIMIT: usize = 256;
 /// The first version that can keep an extension loaded: an older one takes
 /// [`OK_LOAD_PERMANENTLY`] for a failure and unloads the library, hooks and all. All of the routines
@@ -67,6 +67,7 @@ struct File {
 
 /// Positions in the table of routines.
 mod at {
+    pub(super) const FREE: usize = 58;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
     pub(super) const MPRINTF: usize = 69;
     pub(super) const RESULT_ERROR: usize = 80;
@@ -78,11 +79,11 @@ mod at {
     pub(super) const VFS_FIND: usize = 141;
     pub(super) const CONTEXT_DB_HANDLE: usize = 149;
     pub(super) const NEXT_STMT: usize = 152;
-    pub(super) const SQL: usize = 153;
     pub(super) const CREATE_FUNCTION_V2: usize = 162;
     pub(super) const DB_MUTEX: usize = 164;
     pub(super) const STMT_BUSY: usize = 184;
     pub(super) const AUTO_EXTENSION: usize = 192;
+    pub(super) const EXPANDED_SQL: usize = 215;
 }
 
 static ROUTINES: AtomicPtr<*const c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -313,13 +314,13 @@ impl Api {
         false
     }
 
-    /// Whether a statement that the connection is running has a LIMIT. Where another thread is
-    /// within the connection (which then shares its cache with the one that reads), the answer is no:
-    /// to wait for it here, with the cache locked, could be for ever.
+    /// The texts of the statements that the connection is running, with the values of their parameters.
+    /// Nothing where another thread is within the connection (which then shares its cache with the one that
+    /// reads): to wait for it here, with the cache locked, could be for ever.
     ///
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
-    pub(crate) unsafe fn runs_limited(self, db: Db) -> bool {
+    pub(crate) unsafe fn statements(self, db: Db) -> Vec<String> {
         type DbMutex = unsafe extern "C" fn(Db) -> *mut c_void;
         type Try = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Leave = unsafe extern "C" fn(*mut c_void);
@@ -328,53 +329,57 @@ impl Api {
         unsafe {
             let mutex = self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db));
             if mutex.is_null() {
-                return self.any_limited(db);
+                return self.running(db);
             }
             let (Some(try_), Some(leave)) =
                 (self.routine::<Try>(at::MUTEX_TRY), self.routine::<Leave>(at::MUTEX_LEAVE))
             else {
-                return false;
+                return Vec::new();
             };
             // The mutex is recursive: a thread that is within the connection gets it.
             if try_(mutex) != OK {
-                return false;
+                return Vec::new();
             }
-            let limited = self.any_limited(db);
+            let running = self.running(db);
             leave(mutex);
-            limited
+            running
         }
     }
 
     /// # Safety
     /// `db` must be a live connection that this thread may use now.
-    unsafe fn any_limited(self, db: Db) -> bool {
+    unsafe fn running(self, db: Db) -> Vec<String> {
         type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;
-        type Sql = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+        type Text = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
         type Busy = unsafe extern "C" fn(*mut c_void) -> c_int;
-        // SAFETY: statements are walked while this thread is within the connection.
+        type Free = unsafe extern "C" fn(*mut c_void);
+        let mut texts = Vec::new();
+        // SAFETY: statements are walked while this thread is within the connection. A text with the values
+        // of its parameters is ours to free; to make it reads no page and changes nothing of the statement.
         unsafe {
-            let (Some(next), Some(sql), Some(busy)) = (
+            let (Some(next), Some(expanded), Some(busy), Some(free)) = (
                 self.routine::<Next>(at::NEXT_STMT),
-                self.routine::<Sql>(at::SQL),
+                self.routine::<Text>(at::EXPANDED_SQL),
                 self.routine::<Busy>(at::STMT_BUSY),
+                self.routine::<Free>(at::FREE),
             ) else {
-                return false;
+                return texts;
             };
             let mut statement = next(db, std::ptr::null_mut());
             for _ in 0..STATEMENTS_LIMIT {
                 if statement.is_null() {
-                    return false;
+                    break;
                 }
-                let text = sql(statement);
-                if busy(statement) != 0
-                    && !text.is_null()
-                    && crate::sql::has_limit(&CStr::from_ptr(text).to_string_lossy())
-                {
-                    return true;
+                if busy(statement) != 0 {
+                    let text = expanded(statement);
+                    if !text.is_null() {
+                        texts.push(CStr::from_ptr(text).to_string_lossy().into_owned());
+                        free(text.cast());
+                    }
                 }
                 statement = next(db, statement);
             }
-            false
         }
+        texts
     }
 }

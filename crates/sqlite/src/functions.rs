@@ -182,7 +182,7 @@ fn file_json(report: &Report) -> String {
         ("pages_read", planner.pages),
         ("leaves_read", planner.leaves),
         ("scans", planner.scans),
-        ("full_scans", planner.full_scans),
+        ("ends_seen", planner.ends_seen),
         ("scans_finished", planner.finished),
         ("predicted_reads", planner.predicted),
         ("stray_reads", planner.strays),

@@ -9,7 +9,7 @@ use crate::api::{Api, Db};
 use crate::header::CHANGE_COUNTER_AT;
 use crate::page::PageNo;
 use crate::settings;
-use crate::watch::{Report, Watch, header_of};
+use crate::watch::{Followed, Report, Watch, header_of};
 use foreseek_libprefetch::guest::{is_inside, step_aside};
 use foreseek_storage::{HostFd, Identity};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -22,6 +22,7 @@ use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
+use std::time::Instant;
 
 /// Descriptors that are remembered, databases or not. Beyond it they are looked at again.
 const DESCRIPTORS_LIMIT: usize = 4096;
@@ -215,7 +216,8 @@ struct Seen {
     file: Arc<Mutex<Watch>>,
     span: ByteSpan,
     page: Option<PageNo>,
-    followed: bool,
+    followed: Option<Followed>,
+    begun: Instant,
 }
 
 fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOffset>) -> Option<Seen> {
@@ -226,38 +228,40 @@ fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOf
     if !settings::is_enabled() || is_inside() || !is_own_process() {
         return None;
     }
+    let begun = Instant::now();
     let fd = HostFd::new(fd)?;
     let Known::Database(file) = known(fd)? else { return None };
     let span = ByteSpan::at(offset(fd)?, Bytes(count as u64));
     let (page, followed) = {
         let mut watch = file.try_lock().ok()?;
         let page = watch.header().page_at(span);
-        (page, page.is_some_and(|page| watch.before(fd, page, span)))
+        (page, page.and_then(|page| watch.before(fd, page, span)))
     };
-    Some(Seen { fd, file, span, page, followed })
+    Some(Seen { fd, file, span, page, followed, begun })
 }
 
 fn after(seen: &Seen, bytes: &[u8]) {
-    if seen.page.is_some_and(|page| !seen.followed && !Watch::is_lasting(page, bytes)) {
+    if seen.page.is_some_and(|page| seen.followed.is_none() && !Watch::is_lasting(page, bytes)) {
         return;
     }
     let Ok(mut watch) = seen.file.try_lock() else { return };
     match seen.page {
         Some(page) if bytes.len() as u64 == seen.span.len().get() => {
-            watch.after(seen.fd, page, bytes, || is_limited(seen.fd));
+            let told = &mut || statements(seen.fd);
+            watch.after(seen.fd, page, bytes, seen.followed, seen.begun.elapsed(), told);
         }
         None if seen.span.start == ByteOffset(CHANGE_COUNTER_AT) => watch.transaction(seen.fd, bytes),
         _ => {}
     }
 }
 
-/// Whether the connection that is reading runs a statement with a LIMIT.
-fn is_limited(fd: HostFd) -> bool {
-    let (Some(api), Ok(table)) = (Api::current(), TABLE.try_read()) else { return false };
+/// The texts of the statements that the connection that is reading runs.
+fn statements(fd: HostFd) -> Vec<String> {
+    let (Some(api), Ok(table)) = (Api::current(), TABLE.try_read()) else { return Vec::new() };
     let connection = table.connections.get(&fd.raw()).copied().filter(|known| *known != SEVERAL);
     // SAFETY: a connection is taken out of the table before it ends, which waits while the table is
     // held here.
-    connection.is_some_and(|connection| unsafe { api.runs_limited(connection as Db) })
+    connection.map_or_else(Vec::new, |connection| unsafe { api.statements(connection as Db) })
 }
 
 /// Does our part; a panic ends it for good and never reaches SQLite. Keeps errno.

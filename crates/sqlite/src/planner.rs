@@ -10,17 +10,22 @@
 //! come again and again instead of its own, or when the file has changed. Everything here is
 //! bounded, and no error leaves it: a page that can't be followed ends the prediction.
 
+use crate::ends::Told;
 use crate::error::Result;
 use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
+use crate::record::{columns, compare};
 use crate::scan::Scan;
 pub use crate::scan::{Much, Plan, ScanId};
 use crate::schema::{Index, Schema, Table, TableKind};
-use crate::sequence::Sequence;
+use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
-use crate::tree::Interior;
+use crate::tree::{Interior, Owned};
 use crate::walk::{Direction, Walk, target};
+use foreseek_hints::allowance::{Allowance, End, Kind as Read, STEP_FLOOR};
+use foreseek_units::Nanos;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
@@ -32,6 +37,9 @@ const STREAMS_LIMIT: usize = 64;
 const OWNERS_LIMIT: usize = 1 << 20;
 /// Indexes that are tried for a leaf whose tree is not known. Each costs a descent of a page or two.
 const INDEXES_TRIED: usize = 16;
+/// Entries of a leaf from which on twice the evidence is asked for: by chance, four pages of a small table fit
+/// somewhere among so many. More pages than that have been read when a scan is first looked for.
+const MANY: usize = 256;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
@@ -44,8 +52,8 @@ pub struct Counters {
     pub leaves: u64,
     /// Scans recognised.
     pub scans: u64,
-    /// Among them those taken to be full scans.
-    pub full_scans: u64,
+    /// Among them those whose end was visible.
+    pub ends_seen: u64,
     /// Scans that were read to their end.
     pub finished: u64,
     /// Pages read that a scan had predicted.
@@ -66,12 +74,34 @@ pub struct Planner {
     schema: Option<Schema>,
     /// Root of the tree that an index leaf or interior index page belongs to.
     owners: HashMap<PageNo, PageNo>,
-    streams: HashMap<u64, Recogniser>,
+    streams: HashMap<u64, Stream>,
     scans: Vec<Scan>,
     /// Evidence asked for, by root of the index, where it is more than [`EVIDENCE`].
     caution: HashMap<PageNo, usize>,
     next_id: u64,
     counters: Counters,
+}
+
+/// What one page read took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// How long the reader waited for it, and for what we did before it.
+    pub time: Nanos,
+    /// Storage had to be asked.
+    pub missed: bool,
+    /// Its page had been fetched, and is used for the first time.
+    pub first: bool,
+}
+
+/// What is known of the reads through one descriptor.
+#[derive(Debug, Default)]
+struct Stream {
+    recogniser: Recogniser,
+    allowance: Allowance,
+    /// A scan was found whose end is not visible: another is looked for when that may have a step.
+    unseen: bool,
+    /// The page that a scan expects to be read now.
+    expected: Option<PageNo>,
 }
 
 /// What an index page is in its schema.
@@ -124,8 +154,8 @@ impl Planner {
 
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
-        if let Some(recogniser) = self.streams.get_mut(&stream) {
-            recogniser.clear();
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            *stream = Stream::default();
         }
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
@@ -147,24 +177,51 @@ impl Planner {
         let mut mine = self.scans.iter_mut().filter(|scan| scan.stream == stream);
         let scan = mine.find_map(|scan| scan.meets(page, interior).then_some(scan.id));
         self.counters.predicted += u64::from(scan.is_some());
+        if let Some(id) = scan {
+            let has_step =
+                self.scans.iter().any(|scan| scan.id == id && (scan.is_told() || self.step(scan).0 > 0));
+            self.stream(stream).expected = Some(page);
+            return Some(id).filter(|_| has_step);
+        }
         scan
     }
 
-    /// A page has been read by a stream. Answers a scan that it has made known.
+    /// How many reads the next step of a scan may hold, and whether its end is visible.
+    fn step(&self, scan: &Scan) -> (usize, End) {
+        let (end, left) = scan.end();
+        let allowed = self.streams.get(&scan.stream).map_or(0, |stream| stream.allowance.reads(end));
+        (usize::try_from(allowed).unwrap_or(usize::MAX).min(left), end)
+    }
+
+    /// Own work took so long, that the stream's reader has waited for.
+    pub fn spent(&mut self, stream: u64, time: Nanos) {
+        self.stream(stream).allowance.spent(time);
+    }
+
+    /// A page has been read by a stream, at this cost. Answers a scan that it has made known. `told`
+    /// answers the texts of the statements that run on the stream's connection; it is asked when a scan is
+    /// about to begin.
     pub fn observe<R: ReadPage>(
         &mut self,
         source: &mut R,
         stream: u64,
         number: PageNo,
         bytes: &[u8],
+        cost: Cost,
+        told: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         self.counters.pages += 1;
         let usable = self.header().usable();
-        let page = Page::parse(number, bytes, usable).ok()?;
+        let page = Page::parse(number, bytes, usable).ok();
+        self.count(stream, number, page.as_ref(), cost);
+        let page = page?;
         self.counters.leaves += u64::from(!page.kind().is_interior());
         if !page.kind().is_interior() {
+            let allowance = self.streams.get(&stream).map(|stream| &stream.allowance);
             for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
-                scan.catch_up(&mut self.interior, source, number, &mut self.counters);
+                let (end, left) = scan.end();
+                let allowed = allowance.map_or(0, |allowance| allowance.reads(end)).min(left as u64);
+                scan.catch_up(&mut self.interior, source, number, allowed, &mut self.counters);
             }
         }
         match page.kind() {
@@ -177,9 +234,24 @@ impl Planner {
                 self.own_children(source, &page);
                 None
             }
-            Kind::TableLeaf => self.row_page(source, stream, &page),
-            Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes),
+            Kind::TableLeaf => self.row_page(source, stream, &page, told),
+            Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes, told),
         }
+    }
+
+    /// Counts what a read has cost.
+    fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) {
+        let Stream { allowance, expected, .. } = self.stream(stream);
+        if expected.take() == Some(number) {
+            return allowance.predicted(cost.time, cost.first);
+        }
+        let kind = match page.map(Page::kind) {
+            // What is no page of a tree is one of a chain.
+            None => Read::Chain,
+            Some(kind) if kind.is_interior() => Read::Way,
+            Some(_) => Read::Row,
+        };
+        allowance.read(kind, cost.time, cost.missed);
     }
 
     /// Remembers which tree the children of an interior index page belong to, and theirs where they
@@ -228,10 +300,11 @@ impl Planner {
         stream: u64,
         page: &Page<'_>,
         bytes: &[u8],
+        told: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.root_of(source, page.number());
         let leads = match self.role(root) {
-            Role::Rows => return self.row_page(source, stream, page),
+            Role::Rows => return self.row_page(source, stream, page, told),
             Role::Secondary(index, table) => match &table.kind {
                 TableKind::Rowid => Leads::Rowid,
                 TableKind::Key(orders) => Leads::Key { at: index.key_at.clone(), orders: orders.clone() },
@@ -241,8 +314,9 @@ impl Planner {
         // A leaf that a scan has predicted is its own, and no candidate for another.
         let planned = |scan: &Scan| scan.stream == stream && scan.is_at(page.number());
         if !self.scans.iter().any(planned) {
-            let evidence = root.and_then(|root| self.caution.get(&root)).copied().unwrap_or(EVIDENCE);
-            self.recogniser(stream).leaf(page, bytes, leads, evidence);
+            let least = if page.cells() > MANY { 2 * EVIDENCE } else { EVIDENCE };
+            let evidence = root.and_then(|root| self.caution.get(&root)).copied().unwrap_or(least).max(least);
+            self.stream(stream).recogniser.leaf(page, bytes, leads, evidence);
         }
         None
     }
@@ -255,14 +329,20 @@ impl Planner {
         if schema.tables.iter().any(|table| table.root == root) { Role::Rows } else { Role::Unknown }
     }
 
-    fn recogniser(&mut self, stream: u64) -> &mut Recogniser {
+    fn stream(&mut self, stream: u64) -> &mut Stream {
         if self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream) {
             self.streams.clear();
         }
         self.streams.entry(stream).or_default()
     }
 
-    fn row_page<R: ReadPage>(&mut self, source: &mut R, stream: u64, page: &Page<'_>) -> Option<ScanId> {
+    fn row_page<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        page: &Page<'_>,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
         let mut expected = false;
         for at in (0..self.scans.len()).rev() {
             let scan = &mut self.scans[at];
@@ -271,7 +351,10 @@ impl Planner {
             }
             if scan.is_at(page.number()) {
                 expected = true;
-                scan.keep_ahead(&mut self.interior, source, &mut self.counters);
+                let (end, left) = scan.end();
+                let allowed = self.streams.get(&stream).map_or(0, |stream| stream.allowance.reads(end));
+                let allowed = allowed.min(left as u64);
+                scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
             } else if scan.strays_on(page.number()) {
                 self.end(at);
             }
@@ -281,26 +364,38 @@ impl Planner {
         }
         self.counters.strays += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
         let header = *self.header();
-        let found = self.streams.get_mut(&stream)?.row_page(page, &header)?;
-        let begun = self.begin(source, stream, &found);
+        let Stream { recogniser, allowance, unseen, .. } = self.streams.get_mut(&stream)?;
+        // To find a scan costs reads of ours: not before it may have a step.
+        let end = if *unseen { End::Unseen } else { End::Seen };
+        let found = recogniser.row_page(page, &header, allowance.reads(end) >= STEP_FLOOR)?;
+        let begun = self.begin(source, stream, &found, told);
         self.counters.failed += u64::from(begun.is_err());
-        begun.ok()
+        begun.ok().flatten()
     }
 
     /// Finds the index that a recognised leaf belongs to and begins its scan.
-    fn begin<R: ReadPage>(&mut self, source: &mut R, stream: u64, found: &Found) -> Result<ScanId> {
+    fn begin<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        found: &Found,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Result<Option<ScanId>> {
+        let statements = told();
         let root = self.root_of(source, found.leaf);
         let schema = self.schema.take().unwrap_or_default();
         let known = root.and_then(|root| schema.indexes.iter().find(|index| index.root == root));
         let begun = match known {
-            Some(index) => self.begin_by(source, stream, found, index, schema.table_of(index)),
+            Some(index) => self.begin_by(source, stream, found, index, schema.table_of(index), &statements),
             // Its interior pages were read before this planner was there: try every index.
             None => schema
                 .indexes
                 .iter()
                 .take(INDEXES_TRIED)
                 .filter(|index| schema.table_of(index).kind == TableKind::Rowid)
-                .find_map(|index| self.begin_by(source, stream, found, index, schema.table_of(index)).ok())
+                .find_map(|index| {
+                    self.begin_by(source, stream, found, index, schema.table_of(index), &statements).ok()
+                })
                 .ok_or(crate::Error::Damaged { page: found.leaf, at: 0, what: "a leaf of no known index" }),
         };
         self.schema = Some(schema);
@@ -314,7 +409,15 @@ impl Planner {
         found: &Found,
         index: &Index,
         table: &Table,
-    ) -> Result<ScanId> {
+        statements: &[String],
+    ) -> Result<Option<ScanId>> {
+        let told = Told::by(statements, &table.name, &index.columns);
+        let known = self.stream(stream);
+        known.unseen |= told.end == End::Unseen;
+        if known.allowance.reads(told.end) < STEP_FLOOR {
+            return Ok(None);
+        }
+        known.recogniser.accept(found.leaf);
         let usable = self.header().usable();
         let leaf = Page::parse(found.leaf, &found.bytes, usable)?;
         let walk = Walk::at_leaf(&mut self.interior, source, index, &leaf, found.direction, self.pages)?;
@@ -324,22 +427,37 @@ impl Planner {
             Direction::Forward => cell,
             Direction::Backward => leaf.cells() - 1 - cell,
         };
-        // Where scans of this index were given up before, this one has to show that it goes on.
-        let trusted = !self.caution.contains_key(&index.root);
-        let full = trusted && found.from_edge && walk.leaves_before() == Some(found.leaves_ago);
-        let sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1);
+        let until = Until {
+            from: entry(&leaf, found.last),
+            run: self.is_run(&leaf, found, index),
+            bounds: told.bounds,
+        };
+        let sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
         self.make_room(stream, index.root);
         let id = ScanId(self.next_id);
         self.next_id += 1;
         self.counters.scans += 1;
-        self.counters.full_scans += u64::from(full);
-        let mut scan = Scan::new(id, stream, index.root, sequence);
-        scan.keep_ahead(&mut self.interior, source, &mut self.counters);
-        if full {
-            scan.trust(self.interior.header());
-        }
+        self.counters.ends_seen += u64::from(told.end == End::Seen);
+        // Of the rows that a LIMIT lets through, those have been read.
+        let read = self.stream(stream).allowance.rows().max(EVIDENCE as u64);
+        let rows = told.rows.map(|rows| rows.saturating_sub(read));
+        let mut scan = Scan::new(id, stream, index.root, sequence, (told.end, rows));
+        scan.keep_ahead(&mut self.interior, source, STEP_FLOOR, &mut self.counters);
         self.scans.push(scan);
-        Ok(id)
+        Ok(Some(id))
+    }
+
+    /// Whether the entry that was followed last has the value of the one before it.
+    fn is_run(&self, leaf: &Page<'_>, found: &Found, index: &Index) -> bool {
+        let before = match found.direction {
+            Direction::Forward => found.last.checked_sub(1),
+            Direction::Backward => Some(found.last + 1).filter(|&cell| cell < leaf.cells()),
+        };
+        let value = |cell| entry(leaf, cell).into_iter().next();
+        before.and_then(value).zip(value(found.last)).is_some_and(|(before, last)| {
+            let encoding = self.header().encoding;
+            compare(before.value(), last.value(), index.order(0), encoding) == Some(Ordering::Equal)
+        })
     }
 
     /// Ends a scan of the same index on the same stream that seems to be lost, and the oldest where
@@ -356,6 +474,9 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
+        if scan.is_planned() {
+            self.stream(scan.stream).allowance.end();
+        }
         self.counters.finished += u64::from(scan.is_finished());
         if self.caution.len() >= INDEXES_TRIED {
             self.caution.clear();
@@ -376,14 +497,6 @@ impl Planner {
         self.scans.iter().filter(moves).map(|scan| scan.id).collect()
     }
 
-    /// The scan is known to read only a part of its index (a statement with LIMIT): let it begin
-    /// small.
-    pub fn restrict(&mut self, id: ScanId) {
-        if let Some(scan) = self.scans.iter_mut().find(|scan| scan.id == id) {
-            scan.restrict();
-        }
-    }
-
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
     #[must_use]
     pub fn is_planned(&self, id: ScanId) -> bool {
@@ -391,9 +504,36 @@ impl Planner {
     }
 
     /// The reads that a scan will make, from the one that is about to be made: as many as are asked
-    /// for where it is a full scan, fewer while it is not sure. Nothing where the scan is over.
-    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, much: Much) -> Option<Plan> {
-        let scan = self.scans.iter_mut().find(|scan| scan.id == id)?;
-        Some(scan.plan(&mut self.interior, source, much, &mut self.counters))
+    /// for and the stream's allowance permits. Nothing where the scan is over. `beside`: it goes on beside
+    /// one that has just been planned.
+    pub fn plan<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        id: ScanId,
+        much: Much,
+        beside: bool,
+    ) -> Option<Plan> {
+        let at = self.scans.iter().position(|scan| scan.id == id)?;
+        let (step, _) = self.step(&self.scans[at]);
+        let scan = &mut self.scans[at];
+        if step == 0 {
+            return Some(Plan { accesses: Vec::new(), done: true });
+        }
+        let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
+        let stream = scan.stream;
+        let reads = plan.accesses.len() as u64;
+        let allowance = &mut self.stream(stream).allowance;
+        if beside {
+            allowance.extend(reads)
+        } else {
+            allowance.begin(reads)
+        }
+        Some(plan)
     }
+}
+
+/// The columns of an index entry, as far as they lie on its page.
+fn entry(page: &Page<'_>, cell: usize) -> Vec<Owned> {
+    let payload = page.cell(cell).ok().and_then(|cell| cell.payload);
+    payload.and_then(|payload| Some(columns(payload.local)?.map(Owned::of).collect())).unwrap_or_default()
 }

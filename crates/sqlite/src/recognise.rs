@@ -203,9 +203,9 @@ impl Recogniser {
         self.candidates.push_back(Candidate { leaves, leads, reads, seen: 0, evidence });
     }
 
-    /// A page with rows was read. Answers the scan that it completes the evidence for; its candidate
-    /// is gone then.
-    pub fn row_page(&mut self, page: &Page<'_>, header: &Header) -> Option<Found> {
+    /// A page with rows was read. Answers the scan that it completes the evidence for, where one is
+    /// `wanted` now; its candidate stays until it is [accepted](Self::accept).
+    pub fn row_page(&mut self, page: &Page<'_>, header: &Header, wanted: bool) -> Option<Found> {
         if self.candidates.is_empty() {
             return None;
         }
@@ -217,14 +217,16 @@ impl Recogniser {
             }
             candidate.reads.push_back((page.number(), Arc::clone(&extent)));
         }
-        let judged = self.candidates.iter_mut().enumerate().rev();
-        let found = judged.into_iter().find_map(|(at, candidate)| Some((at, candidate.judge(header)?)));
-        let found = found.map(|(at, found)| {
-            self.candidates.remove(at);
-            found
-        });
+        let mut judged = self.candidates.iter_mut().rev().filter(|_| wanted);
+        let found = judged.find_map(|candidate| candidate.judge(header));
         self.candidates.retain(|candidate| candidate.seen < READS_LIMIT);
         found
+    }
+
+    /// The scan found at this leaf is followed from now on.
+    pub fn accept(&mut self, leaf: PageNo) {
+        let is = |candidate: &Candidate| candidate.leaves.back().is_some_and(|newest| newest.number == leaf);
+        self.candidates.retain(|candidate| !is(candidate));
     }
 }
 
@@ -239,16 +241,17 @@ impl Candidate {
                 leaf.entries = Some(Entries::of(&page, &self.leads));
             }
         }
-        // In a small table the reads may fit in several ways: the tightest is the likeliest.
+        // In a small table the reads may fit in several ways: the likeliest is the one in which most of them
+        // do, and the tightest of those.
         [Direction::Forward, Direction::Backward]
             .into_iter()
             .filter_map(|direction| self.judge_direction(header, direction))
-            .min_by_key(|(span, _)| *span)
+            .min_by_key(|(rank, _)| *rank)
             .map(|(_, found)| found)
     }
 
-    /// A scan in this direction, and how many entries the evidence spans.
-    fn judge_direction(&self, header: &Header, direction: Direction) -> Option<(usize, Found)> {
+    /// A scan in this direction, and its rank: how many reads do not fit, and how many entries the others span.
+    fn judge_direction(&self, header: &Header, direction: Direction) -> Option<((usize, usize), Found)> {
         // All entries in reading order: the leaf and the cell of each.
         let order: Vec<(usize, usize)> = (0..self.leaves.len())
             .flat_map(|leaf| {
@@ -269,22 +272,22 @@ impl Candidate {
         let leaf = self.leaves.back()?;
         let of_newest = order.len() - leaf.cells..order.len();
         let chains = of_newest.filter(|&last| leads(last, newest)).filter_map(|last| {
-            let first = self.chain_back(last, &leads)?;
-            Some((last - first, first, last))
+            let (first, fits) = self.chain_back(last, &leads)?;
+            Some(((self.reads.len() - fits, last - first), first, last))
         });
-        let (span, first, last) = chains.min()?;
+        let (rank, first, last) = chains.min()?;
         let first = self.extend_back(first, &leads);
         let (first_leaf, _) = order[first];
         let from_edge = first.checked_sub(EDGE).is_none_or(|before| order[before].0 != first_leaf);
         let leaves_ago = self.leaves.len() - 1 - first_leaf;
         let bytes = Arc::clone(&leaf.bytes);
         let last = order[last].1;
-        Some((span, Found { leaf: leaf.number, bytes, direction, last, page, leaves_ago, from_edge }))
+        Some((rank, Found { leaf: leaf.number, bytes, direction, last, page, leaves_ago, from_edge }))
     }
 
     /// Follows the reads backwards from place `last`, which the newest fits: each earlier read may
-    /// fit a place before the one found. Answers the earliest place where enough reads fit.
-    fn chain_back(&self, last: usize, leads: &impl Fn(usize, &Extent) -> bool) -> Option<usize> {
+    /// fit a place before the one found. Answers the earliest place and how many fit, where they are enough.
+    fn chain_back(&self, last: usize, leads: &impl Fn(usize, &Extent) -> bool) -> Option<(usize, usize)> {
         let mut at = last;
         let mut fits = 1;
         let mut previous = self.reads.back()?.0;
@@ -300,7 +303,7 @@ impl Candidate {
                 previous = *page;
             }
         }
-        (fits >= self.evidence).then_some(at)
+        (fits >= self.evidence).then_some((at, fits))
     }
 
     /// Earlier entries whose rows lie on pages that were read as well may have begun the scan.
@@ -359,7 +362,11 @@ mod tests {
     fn read(recogniser: &mut Recogniser, rows: u8) -> Option<Found> {
         let bytes = table_leaf(rows, rows + 4);
         let page = Page::parse(PageNo(100 + u32::from(rows)), &bytes, 4096).expect("sound");
-        recogniser.row_page(&page, &header())
+        {
+            let found = recogniser.row_page(&page, &header(), true)?;
+            recogniser.accept(found.leaf);
+            Some(found)
+        }
     }
 
     // Rows 10.. 15.. 20.. each on pages of five.

@@ -49,6 +49,8 @@ pub struct Index {
     pub table: usize,
     /// Root of its tree.
     pub root: PageNo,
+    /// Names of its declared columns in lower case; nothing for an expression.
+    pub columns: Vec<Option<String>>,
     /// Order of its declared columns; further ones of an entry are plain.
     pub orders: Vec<Order>,
     /// Where in an entry the columns of the primary key lie; empty for a rowid table.
@@ -160,7 +162,8 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
             }));
         }
     }
-    Some(Index { name: entry.name.clone(), table, root: entry.root, orders, key_at })
+    let columns = columns.into_iter().map(|column| column.name).collect();
+    Some(Index { name: entry.name.clone(), table, root: entry.root, columns, orders, key_at })
 }
 
 /// A primary key without columns that are named again under the same collation: SQLite drops those.

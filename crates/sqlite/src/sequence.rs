@@ -5,13 +5,16 @@
 //! between the leaves. Interior pages of both trees are not listed: whoever makes the list has just
 //! read them, and SQLite keeps them in its own cache.
 
+use crate::ends::Bounds;
 use crate::error::Result;
 use crate::header::{HEADER_LEN, Header};
 use crate::page::{Page, PageNo};
+use crate::record::columns;
 use crate::schema::{Index, Schema, Table};
 use crate::source::ReadPage;
-use crate::tree::Interior;
+use crate::tree::{Interior, Owned};
 use crate::walk::{Direction, Stop, Target, Walk, target};
+use std::cmp::Ordering;
 
 /// One page read of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +42,18 @@ pub struct Sequence {
     next: Option<Stop>,
     /// Entries of the next leaf that the scan has passed already.
     skip: usize,
+    until: Option<Until>,
+}
+
+/// Where a sequence ends before its index does.
+#[derive(Clone, Debug)]
+pub struct Until {
+    /// The bounds of the statement.
+    pub bounds: Bounds,
+    /// The columns of an entry that the scan has passed.
+    pub from: Vec<Owned>,
+    /// Whether two entries of the first column's value were passed.
+    pub run: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +86,33 @@ impl Sequence {
     #[must_use]
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
         let next = Some(Stop { between: None, leaf: walk.leaf() });
-        Self { index: index.clone(), table: table.clone(), walk, leaf: None, next, skip }
+        Self { index: index.clone(), table: table.clone(), walk, leaf: None, next, skip, until: None }
+    }
+
+    /// The same up to the first entry beyond these bounds.
+    #[must_use]
+    pub fn until(mut self, until: Until) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// How many entries the leaf has that is being generated.
+    #[must_use]
+    pub fn leaf_entries(&self) -> Option<usize> {
+        self.leaf.as_ref().map(|leaf| leaf.cells)
+    }
+
+    /// Whether the entry in a cell lies beyond the end.
+    fn is_beyond(&self, page: &Page<'_>, cell: usize, header: &Header) -> bool {
+        let Some(until) = &self.until else { return false };
+        let Ok(Some(payload)) = page.cell(cell).map(|cell| cell.payload) else { return false };
+        let Some(columns) = columns(payload.local) else { return false };
+        let later = match self.walk.direction() {
+            Direction::Forward => Ordering::Greater,
+            Direction::Backward => Ordering::Less,
+        };
+        let order = |position| self.index.order(position);
+        until.bounds.is_beyond(&until.from, columns, order, header.encoding, later, until.run)
     }
 
     /// Whether all reads have been generated.
@@ -99,12 +140,15 @@ impl Sequence {
             Some(leaf) => (leaf, None),
             None => {
                 let Some(stop) = self.next.take() else { return Ok(None) };
-                self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
                 if let Some((number, cell)) = stop.between {
                     let bytes = interior.get(source, number)?;
                     let page = Page::parse(number, &bytes, usable)?;
+                    if self.is_beyond(&page, cell, interior.header()) {
+                        return Ok(None);
+                    }
                     targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
                 }
+                self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
                 let mut bytes = Vec::new();
                 source.read(stop.leaf, &mut bytes)?;
                 let cells = Page::parse(stop.leaf, &bytes, usable)?.cells();
@@ -114,16 +158,24 @@ impl Sequence {
         };
         let page = Page::parse(leaf.number, &leaf.bytes, usable)?;
         let until = leaf.ordinal.saturating_add(entries.max(1)).min(leaf.cells);
+        let mut ended = false;
         for ordinal in leaf.ordinal..until {
             let cell = match self.walk.direction() {
                 Direction::Forward => ordinal,
                 Direction::Backward => leaf.cells - 1 - ordinal,
             };
+            ended = self.is_beyond(&page, cell, interior.header());
+            if ended {
+                break;
+            }
             targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
         }
         let mark = mark_at.map(|at| (at, leaf.number));
         let reads = self.reads(interior, source, targets, mark)?;
         leaf.ordinal = until;
+        if ended {
+            return Ok(Some(reads));
+        }
         if until < leaf.cells {
             self.leaf = Some(leaf);
         } else {

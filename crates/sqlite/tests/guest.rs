@@ -76,7 +76,7 @@ fn in_the_bundled_sqlite() {
     db.execute_batch("PRAGMA cache_size=50").expect("set");
     assert_eq!(rows(&db, SCAN_U), plain);
     let after = status(&db);
-    assert!(counter(&after, "predicted_reads") + 20 > counter(&after, "leaves_read"), "{after}");
+    assert!(counter(&after, "predicted_reads") + 100 > counter(&after, "leaves_read"), "{after}");
     assert!(fetched(&after, "hits") * 100 > fetched(&after, "reads") * 99, "{after}");
 
     // A connection opened later has it too, and knows a statement with a LIMIT.
@@ -88,7 +88,7 @@ fn in_the_bundled_sqlite() {
     assert!(fetched(&after, "fetched_pages") < before + 1500, "{after}");
     drop(db);
     rows(&second, &format!("{SCAN_U} DESC"));
-    assert!(counter(&status(&second), "full_scans") >= 2);
+    assert!(counter(&status(&second), "ends_seen") >= 2);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn two_scans_interleaved() {
         assert_eq!(backward.next().expect("a row").expect("reads"), plain[plain.len() - 1 - at]);
     }
     let status = status(&first);
-    assert_eq!(counter(&status, "full_scans"), 2, "{status}");
+    assert_eq!(counter(&status, "ends_seen"), 2, "{status}");
     assert!(counter(&status, "predicted_reads") * 10 > counter(&status, "leaves_read") * 9, "{status}");
 }
 
@@ -425,7 +425,7 @@ os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 os.close(fd)
 assert db.execute(query).fetchall() == plain
 status = json.loads(db.execute('SELECT foreseek_status()').fetchone()[0])
-assert status['active'] and status['files'][0]['full_scans'] == 1, status
+assert status['active'] and status['files'][0]['ends_seen'] == 1, status
 # A scan that is given up, then others.
 for row in db.execute(query):
     break

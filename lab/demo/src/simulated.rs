@@ -9,6 +9,7 @@
 //! Limits: no rows are formatted, so that the result is the sequence of pages that were read; the
 //! kernel's own copy of metadata is taken to be in memory.
 
+use crate::customer::QUERY;
 use crate::database::{self, Plan};
 use crate::options::{DISK_SIZE, Options, build};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
@@ -22,7 +23,7 @@ use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
 use foreseek_simulate::{KernelOptions, VirtualKernel};
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::{Much, Planner, ScanId};
+use foreseek_sqlite::planner::{Cost, Much, Planner, ScanId};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_units::{
     ByteOffset, Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Position, Span,
@@ -223,22 +224,32 @@ impl<'a> Process<'a> {
     /// One read of the pager, as the extension sees it: before, the read, after.
     fn read(&mut self, page: PageNo) -> Result<()> {
         let range = Span::at(scan::file_page(page).offset(), Pages(1).bytes());
+        let begun = self.kernel.now();
+        let mut runs = Vec::new();
+        self.kernel.resident(FILE, range.pages(), &mut runs);
+        let missed = runs.is_empty();
+        let mut cost = Cost { missed, ..Cost::default() };
         if let Some(prefetch) = &mut self.prefetch
             && let Some(id) = prefetch.planner.expects(STREAM.0, page)
         {
+            let used = prefetch.driver.stats().used;
             let mut step = prefetch.driver.read(&mut self.kernel, STREAM, range);
             while let Step::Want(want) = step {
                 prefetch.answer(self.image, &mut self.kernel, id);
                 step = prefetch.driver.answered(&mut self.kernel, want.request);
+                cost.first = true;
             }
+            cost.first |= prefetch.driver.stats().used > used;
         }
         self.kernel.read(FILE, range)?;
+        cost.time = self.kernel.now().since(begun);
         if let Some(prefetch) = &mut self.prefetch {
             let start = range.start.get() as usize;
             let bytes = &self.image[start..start + PAGE_SIZE as usize];
             let mut source =
                 Modelled { image: Image::new(self.image, PAGE_SIZE as usize), kernel: &mut self.kernel };
-            let begun = prefetch.planner.observe(&mut source, STREAM.0, page, bytes);
+            let told = &mut || vec![QUERY.to_owned()];
+            let begun = prefetch.planner.observe(&mut source, STREAM.0, page, bytes, cost, told);
             if begun.is_some() && !prefetch.watched {
                 prefetch.watched = true;
                 let length = Bytes(self.image.len() as u64);
@@ -266,7 +277,7 @@ impl Prefetch {
             reads => Much { pages, reads: reads as usize },
         };
         let mut source = Modelled { image: Image::new(image, PAGE_SIZE as usize), kernel };
-        let Some(plan) = self.planner.plan(&mut source, id, much) else { return };
+        let Some(plan) = self.planner.plan(&mut source, id, much, false) else { return };
         let accesses: Vec<Access> = plan
             .accesses
             .iter()

@@ -50,7 +50,20 @@ impl Disk {
     /// # Errors
     /// Whatever kept it from being attached.
     pub fn attach(plan: &DiskPlan) -> Result<Self> {
+        Self::attached(plan, None)
+    }
+
+    /// The same where this program is not `foreseek` and so cannot be the disk's server: `server` is.
+    ///
+    /// # Errors
+    /// As [`Disk::attach`].
+    pub fn attach_by(server: &Path, plan: &DiskPlan) -> Result<Self> {
+        Self::attached(plan, Some(server.to_owned()))
+    }
+
+    fn attached(plan: &DiskPlan, server: Option<PathBuf>) -> Result<Self> {
         let options = AttachOptions {
+            server,
             backing: Backing::Sparse { directory: plan.directory.clone() },
             delays: false,
             time_scale: plan.time_scale,

@@ -1,0 +1,508 @@
+//! How far a statement reads, as far as its text shows it.
+//!
+//! A scan by an index ends at the first entry beyond the bound of a WHERE clause, at the end of its
+//! index, or when enough rows were found. SQLite tells nobody which; but the text of the running
+//! statement, with the values of its parameters (`sqlite3_expanded_sql`), names each bound as a
+//! comparison of an indexed column with a literal. This module finds those comparisons. It does not
+//! parse SQL: it looks for a column's name beside an operator and a literal, anywhere in the statement.
+//!
+//! Nothing depends on its being right. A bound that is none ends a prediction too early, and the scan
+//! is recognised anew further on; one that was missed leaves the end [unseen](End::Unseen), and then what is
+//! fetched in vain is bounded by [`foreseek_hints::allowance`].
+//!
+//! - `k = 5`, `k IN (5, 7)`, `k < 5`, `k BETWEEN 5 AND 7`, parameters among them: the end is the nearest of
+//!   these values that lies ahead of the scan. Later columns count where the earlier ones are held by `=`.
+//! - `t.k = u.x`: each inner scan of a join ends where the value of `k` changes, once two entries of the
+//!   same value have been followed.
+//! - The end is [seen](End::Seen) where the statement has one SELECT from one table, which is the scan's own,
+//!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
+//!   to 15 entries.
+//!
+//! Not visible, and so left to the bound: statements inside of triggers and views, joins, subqueries,
+//! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB, UPDATE and
+//! DELETE, and a program that abandons its statement.
+
+use crate::header::Encoding;
+use crate::record::{Order, Value, compare};
+use crate::tree::Owned;
+use foreseek_hints::End;
+use std::cmp::Ordering;
+
+/// Statements longer than this are not read: what is generated with so many literals has no one end.
+const SQL_LIMIT: usize = 64 << 10;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    /// A name or keyword in lower case; `true` where it was quoted.
+    Name(String, bool),
+    Literal(Owned),
+    Sign(u8),
+}
+
+impl Token {
+    fn is(&self, keyword: &str) -> bool {
+        matches!(self, Self::Name(name, false) if name == keyword)
+    }
+
+    fn is_sign(&self, sign: u8) -> bool {
+        *self == Self::Sign(sign)
+    }
+}
+
+/// The bounds that statements set to the columns of one index.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// For each column of the index: the values at which a scan may end.
+    columns: Vec<Bound>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Bound {
+    values: Vec<Owned>,
+    /// Compared for equality with what is no literal.
+    current: bool,
+    /// Compared with something else that is no literal.
+    other: bool,
+}
+
+/// What the running statements tell about a scan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Where it may end.
+    pub bounds: Bounds,
+    /// Whether that is all there is to it.
+    pub end: End,
+    /// How many rows are wanted at most.
+    pub rows: Option<u64>,
+}
+
+impl Told {
+    /// What is known where no text is to be had: nothing.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { bounds: Bounds::default(), end: End::Unseen, rows: None }
+    }
+
+    /// A scan that reads its whole index.
+    #[must_use]
+    pub fn whole() -> Self {
+        Self { end: End::Seen, ..Self::nothing() }
+    }
+
+    /// What these statements, which run on one connection, tell about a scan of a table by an index on
+    /// these columns (nothing for an expression).
+    #[must_use]
+    pub fn by(statements: &[String], table: &str, columns: &[Option<String>]) -> Self {
+        let mut told = Self::nothing();
+        told.bounds.columns = vec![Bound::default(); columns.len()];
+        for statement in statements.iter().filter(|statement| statement.len() <= SQL_LIMIT) {
+            let tokens = tokens(statement);
+            for (bound, column) in told.bounds.columns.iter_mut().zip(columns) {
+                if let Some(column) = column {
+                    bound.find(&tokens, column);
+                }
+            }
+            if let [_] = statements {
+                (told.end, told.rows) = shape(&tokens, table, columns.first().is_some_and(Option::is_some));
+            }
+        }
+        // A join's inner scan ends with its value, but whether all of it is read does not show.
+        let hidden = |bound: &Bound| bound.current || bound.other;
+        if told.bounds.columns.first().is_none_or(hidden) {
+            told.end = End::Unseen;
+        }
+        told
+    }
+}
+
+impl Bounds {
+    /// Whether a scan that was at the entry `from` has come beyond its end with the entry `at`. `ordering`:
+    /// how later entries compare with earlier ones, by the index's own order. `run`: two entries of the
+    /// first column's value at `from` were followed.
+    #[must_use]
+    pub fn is_beyond<'a>(
+        &self,
+        from: &[Owned],
+        at: impl Iterator<Item = Value<'a>>,
+        order: impl Fn(usize) -> Order,
+        encoding: Encoding,
+        later: Ordering,
+        run: bool,
+    ) -> bool {
+        for (position, ((bound, from), at)) in self.columns.iter().zip(from).zip(at).enumerate() {
+            let order = order(position);
+            let moved = compare(at, from.value(), order, encoding);
+            if bound.current && run && moved == Some(later) {
+                return true;
+            }
+            // A value that lies ahead of where the scan was, and that it has passed.
+            let passed = |value: &Owned| {
+                let value = value.value();
+                like(value, at)
+                    && compare(from.value(), value, order, encoding).is_some_and(|is| is != later)
+                    && compare(at, value, order, encoding) == Some(later)
+            };
+            if bound.values.iter().any(passed) {
+                return true;
+            }
+            let held = bound.current && run || bound.values.iter().any(|value| *value == *from);
+            if !held || moved != Some(Ordering::Equal) {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+/// Whether two values are of one sort: a column's affinity may turn a literal of another sort.
+fn like(a: Value<'_>, b: Value<'_>) -> bool {
+    let number = |value| matches!(value, Value::Integer(_) | Value::Real(_));
+    number(a) && number(b)
+        || matches!((a, b), (Value::Text(_), Value::Text(_)) | (Value::Blob(_), Value::Blob(_)))
+}
+
+impl Bound {
+    /// Collects what a column is compared with.
+    fn find(&mut self, tokens: &[Token], column: &str) {
+        let named = |token: &Token| matches!(token, Token::Name(name, _) if name == column);
+        for at in (0..tokens.len()).filter(|&at| named(&tokens[at])) {
+            let mut right = &tokens[at + 1..];
+            let not = right.first().is_some_and(|token| token.is("not"));
+            if not {
+                right = &right[1..];
+            }
+            if let Some((sign, operand)) = comparison(right) {
+                self.meet(sign, operand, false);
+            } else if let [word, rest @ ..] = right
+                && (word.is("between") || word.is("in"))
+            {
+                self.listed(rest, word.is("in"));
+            }
+            // `5 < k`, `u.x = t.k`: what stands before the name and its qualifier.
+            let mut left = &tokens[..at];
+            if let [rest @ .., Token::Name(..), dot] = left
+                && dot.is_sign(b'.')
+            {
+                left = rest;
+            }
+            let signs = left.iter().rev().take_while(|token| is_comparing(token)).count();
+            let (left, signs) = left.split_at(left.len() - signs);
+            if let Some(sign) = signs.first() {
+                // A sign of a number stands after its operator.
+                let value = &left[left.len().saturating_sub(1)..];
+                self.meet(sign, value, true);
+            }
+        }
+    }
+
+    fn meet(&mut self, sign: &Token, operand: &[Token], backward: bool) {
+        match literal(operand) {
+            Some((value, rest)) if backward || !continues(rest) => self.values.push(value),
+            _ if sign.is_sign(b'=') || sign.is("is") => self.current = true,
+            _ => self.other = true,
+        }
+    }
+
+    /// The operands of BETWEEN and IN.
+    fn listed(&mut self, rest: &[Token], within: bool) {
+        let mut rest = rest.strip_prefix(&[Token::Sign(b'(')][..]).unwrap_or(rest);
+        let mut count = 0;
+        while let Some((value, after)) = literal(rest) {
+            self.values.push(value);
+            count += 1;
+            match after {
+                [next, more @ ..]
+                    if within && next.is_sign(b',') || !within && next.is("and") && count == 1 =>
+                {
+                    rest = more;
+                }
+                _ => return,
+            }
+        }
+        // A subquery, or a bound that is computed.
+        self.other = true;
+    }
+}
+
+fn is_comparing(token: &Token) -> bool {
+    matches!(token, Token::Sign(b'<' | b'>' | b'='))
+}
+
+/// An operator at the start of `tokens`, and what follows it.
+fn comparison(tokens: &[Token]) -> Option<(&Token, &[Token])> {
+    let signs = tokens.iter().take_while(|token| is_comparing(token)).count();
+    match tokens {
+        [first, rest @ ..] if first.is("is") => Some((first, rest)),
+        [first, ..] if signs > 0 => Some((first, &tokens[signs..])),
+        _ => None,
+    }
+}
+
+/// A literal at the start of `tokens`, its sign included, and what follows it.
+fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
+    match tokens {
+        [Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
+        [Token::Sign(b'+'), Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
+        [Token::Sign(b'-'), Token::Literal(Owned::Integer(value)), rest @ ..] => {
+            Some((Owned::Integer(value.wrapping_neg()), rest))
+        }
+        [Token::Sign(b'-'), Token::Literal(Owned::Real(value)), rest @ ..] => {
+            Some((Owned::Real(-value), rest))
+        }
+        _ => None,
+    }
+}
+
+/// Whether what follows a literal makes it part of an expression.
+fn continues(rest: &[Token]) -> bool {
+    matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
+}
+
+/// Whether the end of a statement's one scan is visible, and how many rows it wants.
+fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<u64>) {
+    let unseen = (End::Unseen, None);
+    let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
+    let first = tokens.first().is_some_and(|token| token.is("select"));
+    let more = ["join", "union", "except", "intersect", "exists", "match"];
+    if !first || count("select") != 1 || count("from") != 1 || more.iter().any(|word| count(word) > 0) {
+        return unseen;
+    }
+    let Some(from) = tokens.iter().position(|token| token.is("from")) else { return unseen };
+    let mut source = &tokens[from + 1..];
+    if let [Token::Name(..), dot, rest @ ..] = source
+        && dot.is_sign(b'.')
+    {
+        source = rest;
+    }
+    let is_own = |token: &Token| matches!(token, Token::Name(name, _) if name.eq_ignore_ascii_case(table));
+    if !source.first().is_some_and(is_own) {
+        return unseen;
+    }
+    let clause = |token: &Token| {
+        ["where", "order", "group", "limit", "window", "having"].iter().any(|word| token.is(word))
+            || token.is_sign(b';')
+    };
+    let sources = source.iter().take_while(|token| !clause(token));
+    if sources.clone().any(|token| token.is_sign(b',') || token.is_sign(b'(')) {
+        return unseen;
+    }
+    // The bound of an expression can't be told.
+    if !named && count("where") > 0 {
+        return unseen;
+    }
+    match tokens.iter().position(|token| token.is("limit")) {
+        None => (End::Seen, None),
+        Some(at) => match &tokens[at + 1..] {
+            [Token::Literal(Owned::Integer(rows)), rest @ ..] => {
+                let more = match rest {
+                    [word, Token::Literal(Owned::Integer(more)), ..]
+                        if word.is("offset") || word.is_sign(b',') =>
+                    {
+                        *more
+                    }
+                    [] | [Token::Sign(b';'), ..] => 0,
+                    _ => return unseen,
+                };
+                match u64::try_from(rows.saturating_add(more)) {
+                    Ok(rows) => (End::Seen, Some(rows)),
+                    Err(_) => unseen,
+                }
+            }
+            _ => unseen,
+        },
+    }
+}
+
+fn tokens(sql: &str) -> Vec<Token> {
+    let sql = sql.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(&first) = sql.get(at) {
+        let rest = &sql[at..];
+        let (token, length) = match first {
+            b if b.is_ascii_whitespace() => (None, 1),
+            b'-' if rest.get(1) == Some(&b'-') => (None, until(rest, b"\n")),
+            b'/' if rest.get(1) == Some(&b'*') => (None, 2 + until(&rest[2..], b"*/")),
+            b'\'' => {
+                let (text, length) = quoted(rest, b'\'');
+                (Some(Token::Literal(Owned::Text(text.into()))), length)
+            }
+            b'x' | b'X' if rest.get(1) == Some(&b'\'') => {
+                let (digits, length) = quoted(&rest[1..], b'\'');
+                let bytes = digits
+                    .chunks(2)
+                    .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+                (Some(Token::Literal(Owned::Blob(bytes.collect()))), length + 1)
+            }
+            quote @ (b'"' | b'`') => {
+                let (name, length) = quoted(rest, quote);
+                (Some(Token::Name(String::from_utf8_lossy(&name).to_ascii_lowercase(), true)), length)
+            }
+            b'[' => {
+                let length = until(rest, b"]");
+                let name = String::from_utf8_lossy(&rest[1..length]);
+                (Some(Token::Name(name.trim_end_matches(']').to_ascii_lowercase(), true)), length)
+            }
+            b'0'..=b'9' => number(rest),
+            b if is_word(b) => {
+                let length = rest.iter().position(|&b| !is_word(b)).unwrap_or(rest.len());
+                let name = String::from_utf8_lossy(&rest[..length]).to_ascii_lowercase();
+                (Some(Token::Name(name, false)), length)
+            }
+            sign => (Some(Token::Sign(sign)), 1),
+        };
+        tokens.extend(token);
+        at += length;
+    }
+    tokens
+}
+
+/// A number; what looks like none that is understood is a sign.
+fn number(rest: &[u8]) -> (Option<Token>, usize) {
+    let is_part = |at: usize, byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || byte == b'.'
+            || byte == b'_'
+            || matches!(byte, b'+' | b'-') && at > 0 && matches!(rest[at - 1], b'e' | b'E')
+    };
+    let length = (0..rest.len()).find(|&at| !is_part(at, rest[at])).unwrap_or(rest.len());
+    let text = String::from_utf8_lossy(&rest[..length]);
+    let value = match text.parse::<i64>() {
+        Ok(integer) => Some(Owned::Integer(integer)),
+        Err(_) => text.parse::<f64>().ok().filter(|real| real.is_finite()).map(Owned::Real),
+    };
+    (Some(value.map_or(Token::Sign(b'?'), Token::Literal)), length)
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+/// Length up to and with `end`, or all of it.
+fn until(bytes: &[u8], end: &[u8]) -> usize {
+    bytes.windows(end.len()).position(|window| window == end).map_or(bytes.len(), |at| at + end.len())
+}
+
+/// What stands in quotes, of which a doubled one stands for one; and the length of all.
+fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
+    let mut text = Vec::new();
+    let mut at = 1;
+    while let Some(&byte) = bytes.get(at) {
+        if byte == quote {
+            if bytes.get(at + 1) != Some(&quote) {
+                return (text, at + 1);
+            }
+            at += 1;
+        }
+        text.push(byte);
+        at += 1;
+    }
+    (text, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Collation;
+    use proptest::prelude::*;
+
+    const PLAIN: Order = Order { collation: Collation::Binary, descending: false };
+
+    fn told(sql: &str) -> Told {
+        Told::by(&[sql.to_owned()], "o", &[Some("total".to_owned()), Some("day".to_owned())])
+    }
+
+    /// The first whole number from `from` on, in this direction, that is beyond the end; for two columns
+    /// `day` goes on within `total`.
+    fn ends_at(sql: &str, from: i64, later: Ordering, run: bool) -> Option<i64> {
+        let told = told(sql);
+        let step = if later == Ordering::Greater { 1 } else { -1 };
+        (1..300).map(|count| from + step * count).find(|&at| {
+            let entry = [Value::Integer(at), Value::Integer(0)];
+            let from = [Owned::Integer(from), Owned::Integer(0)];
+            told.bounds.is_beyond(&from, entry.into_iter(), |_| PLAIN, Encoding::Utf8, later, run)
+        })
+    }
+
+    #[test]
+    fn the_nearest_bound_ahead_of_the_scan_is_its_end() {
+        let up = |sql: &str, from| ends_at(sql, from, Ordering::Greater, false);
+        let down = |sql: &str, from| ends_at(sql, from, Ordering::Less, false);
+        assert_eq!(up("select * from o where total between 50 and 130", 60), Some(131));
+        assert_eq!(down("select * from o where total between 50 and 130", 60), Some(49));
+        assert_eq!(up("select * from o where total >= 50 and o.total<130", 60), Some(131));
+        assert_eq!(up("SELECT * FROM o WHERE 50 < total AND 130 >= \"total\"", 60), Some(131));
+        assert_eq!(up("select * from o where total in (50, 70, 90)", 60), Some(71));
+        assert_eq!(up("select * from o where total = 60", 60), Some(61));
+        assert_eq!(up("select * from o where total > -5 and total < +99", 60), Some(100));
+        assert_eq!(down("select * from o where total > -5", 60), Some(-6));
+        // Those that have passed say nothing, nor do texts, other columns and expressions.
+        assert_eq!(up("select * from o where total > 50", 60), None);
+        assert_eq!(up("select * from o where total < '99'", 60), None);
+        assert_eq!(up("select * from o where totals < 99 and size < 70", 60), None);
+        assert_eq!(up("select * from o where total < 99 + 7", 60), None);
+        assert_eq!(up("select 'total < 99' from o -- total < 98", 60), None);
+    }
+
+    #[test]
+    fn an_inner_scan_ends_with_its_value_once_that_was_seen_twice() {
+        for sql in ["select 1 from c join o on o.total=c.id", "select 1 from c, o where c.id = o.total"] {
+            assert_eq!(ends_at(sql, 60, Ordering::Greater, true), Some(61));
+            assert_eq!(ends_at(sql, 60, Ordering::Greater, false), None);
+            assert_eq!(told(sql).end, End::Unseen);
+        }
+    }
+
+    #[test]
+    fn the_second_column_counts_where_the_first_is_held() {
+        let beyond = |sql: &str, total: i64, day: i64| {
+            let from = [Owned::Integer(5), Owned::Integer(10)];
+            let at = [Value::Integer(total), Value::Integer(day)];
+            let utf8 = Encoding::Utf8;
+            told(sql).bounds.is_beyond(&from, at.into_iter(), |_| PLAIN, utf8, Ordering::Greater, false)
+        };
+        let held = "select * from o where total = 5 and day < 20";
+        assert_eq!([beyond(held, 5, 15), beyond(held, 5, 21), beyond(held, 6, 0)], [false, true, true]);
+        let free = "select * from o where total < 9 and day < 20";
+        assert_eq!([beyond(free, 5, 21), beyond(free, 10, 0)], [false, true]);
+    }
+
+    #[test]
+    fn an_end_is_seen_where_one_table_is_read_by_literals() {
+        let end = |sql: &str| (told(sql).end, told(sql).rows);
+        for sql in [
+            "select * from o order by total",
+            "SELECT a, max(b) FROM main.o AS x INDEXED BY i WHERE total BETWEEN 1 AND 2 GROUP BY total;",
+            "select * from o where total = 'x''y' and lower(name) = 'z' order by total desc",
+        ] {
+            assert_eq!(end(sql), (End::Seen, None), "{sql}");
+        }
+        assert_eq!(end("select * from o order by total limit 10"), (End::Seen, Some(10)));
+        assert_eq!(end("select * from o order by total limit 10 offset 5;"), (End::Seen, Some(15)));
+        for sql in [
+            "select * from o order by total limit 5 * 2",
+            "select * from o, c where total = c.id",
+            "select * from v order by total",
+            "select * from o where total < (select max(x) from c)",
+            "select * from o where total < abs(9)",
+            "select * from o where total between 3 and abs(9)",
+            "select 1 where exists (select 1 from o where total > 3)",
+            "delete from o where total < 5",
+            "with x as (select 1) select * from o",
+            "",
+        ] {
+            assert_eq!(end(sql).0, End::Unseen, "{sql}");
+        }
+        let expression = Told::by(&["select * from o where a % 7 = 3".to_owned()], "o", &[None]);
+        assert_eq!(expression.end, End::Unseen);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_harm(sql in ".{0,200}", words in proptest::collection::vec(
+            proptest::sample::select(vec!["select", "from", "o", "total", "<", "=", "between", "and", "in", "(", ")",
+                ",", "-", "5", "7.5e", "x'", "'", "limit", "not", ".", "is", "[", "\"", "/*"]), 0..30)) {
+            let _ = (told(&sql), told(&words.join(" ")));
+        }
+    }
+}
