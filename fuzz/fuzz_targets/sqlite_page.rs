@@ -49,7 +49,7 @@ fuzz_target!(|file: &[u8]| {
         if let Some(scan) = planner.expects(1, page) {
             planner.plan(&mut image, scan, Much::pages(BUFFER), false);
         }
-        let cost = Cost { time: Nanos::from_millis(5), missed: true, first: false };
+        let cost = Cost { time: Nanos::from_millis(5), missed: true };
         planner.observe(&mut image, 1, page, &bytes, cost, &mut || vec![STATEMENT.to_owned()]);
     }
 });

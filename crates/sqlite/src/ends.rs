@@ -73,7 +73,16 @@ pub struct Told {
     /// Whether that is all there is to it.
     pub end: End,
     /// How many rows are wanted at most.
-    pub rows: Option<u64>,
+    pub rows: Option<Rows>,
+}
+
+/// The rows that a LIMIT lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// How many.
+    pub count: u64,
+    /// Each row that is read is one of them: nothing leaves rows out or makes one of several.
+    pub exact: bool,
 }
 
 impl Told {
@@ -145,7 +154,7 @@ impl Bounds {
             if bound.values.iter().any(passed) {
                 return true;
             }
-            let held = bound.current && run || bound.values.iter().any(|value| *value == *from);
+            let held = bound.current && run || bound.values.contains(from);
             if !held || moved != Some(Ordering::Equal) {
                 return false;
             }
@@ -259,7 +268,7 @@ fn continues(rest: &[Token]) -> bool {
 }
 
 /// Whether the end of a statement's one scan is visible, and how many rows it wants.
-fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<u64>) {
+fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     let unseen = (End::Unseen, None);
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
     let first = tokens.first().is_some_and(|token| token.is("select"));
@@ -304,7 +313,11 @@ fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<u64>) {
                     _ => return unseen,
                 };
                 match u64::try_from(rows.saturating_add(more)) {
-                    Ok(rows) => (End::Seen, Some(rows)),
+                    Ok(count) => {
+                        let apart = ["where", "group", "having", "distinct"];
+                        let exact = !tokens.iter().any(|token| apart.iter().any(|word| token.is(word)));
+                        (End::Seen, Some(Rows { count, exact }))
+                    }
                     Err(_) => unseen,
                 }
             }
@@ -469,7 +482,7 @@ mod tests {
 
     #[test]
     fn an_end_is_seen_where_one_table_is_read_by_literals() {
-        let end = |sql: &str| (told(sql).end, told(sql).rows);
+        let end = |sql: &str| (told(sql).end, told(sql).rows.map(|rows| (rows.count, rows.exact)));
         for sql in [
             "select * from o order by total",
             "SELECT a, max(b) FROM main.o AS x INDEXED BY i WHERE total BETWEEN 1 AND 2 GROUP BY total;",
@@ -477,8 +490,10 @@ mod tests {
         ] {
             assert_eq!(end(sql), (End::Seen, None), "{sql}");
         }
-        assert_eq!(end("select * from o order by total limit 10"), (End::Seen, Some(10)));
-        assert_eq!(end("select * from o order by total limit 10 offset 5;"), (End::Seen, Some(15)));
+        assert_eq!(end("select * from o order by total limit 10"), (End::Seen, Some((10, true))));
+        assert_eq!(end("select * from o order by total limit 10 offset 5;"), (End::Seen, Some((15, true))));
+        let filtered = "select * from o where note > 'n' order by total limit 10";
+        assert_eq!(end(filtered), (End::Seen, Some((10, false))));
         for sql in [
             "select * from o order by total limit 5 * 2",
             "select * from o, c where total = c.id",

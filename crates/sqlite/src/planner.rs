@@ -10,7 +10,7 @@
 //! come again and again instead of its own, or when the file has changed. Everything here is
 //! bounded, and no error leaves it: a page that can't be followed ends the prediction.
 
-use crate::ends::Told;
+use crate::ends::{Rows, Told};
 use crate::error::Result;
 use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
@@ -23,10 +23,10 @@ use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned};
 use crate::walk::{Direction, Walk, target};
-use foreseek_hints::allowance::{Allowance, End, Kind as Read, STEP_FLOOR};
-use foreseek_units::Nanos;
+use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
+use foreseek_units::{Nanos, PAGE_SIZE};
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
 /// process with more such statements at a time has no memory to prefetch for each.
@@ -80,6 +80,10 @@ pub struct Planner {
     caution: HashMap<PageNo, usize>,
     next_id: u64,
     counters: Counters,
+    /// What reading all of the file takes, as a multiple of a read alone.
+    sweep: u64,
+    /// Pages of the kernel that pass in the time of a read alone.
+    pace: u64,
 }
 
 /// What one page read took.
@@ -89,8 +93,6 @@ pub struct Cost {
     pub time: Nanos,
     /// Storage had to be asked.
     pub missed: bool,
-    /// Its page had been fetched, and is used for the first time.
-    pub first: bool,
 }
 
 /// What is known of the reads through one descriptor.
@@ -102,6 +104,23 @@ struct Stream {
     unseen: bool,
     /// The page that a scan expects to be read now.
     expected: Option<PageNo>,
+    /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
+    /// hold several small ones, each of which is a read of the statement.
+    fresh: HashSet<PageNo>,
+}
+
+impl Stream {
+    fn new(sweep: u64) -> Self {
+        let mut stream = Self::default();
+        stream.allowance.within(sweep);
+        stream
+    }
+}
+
+/// What reading all of a file takes, as a multiple of a read alone, where so many pages of the kernel pass in
+/// the time of one.
+fn sweep(header: &Header, pages: u32, pace: u64) -> u64 {
+    (header.page_size().get() * u64::from(pages) / PAGE_SIZE).div_ceil(pace)
 }
 
 /// What an index page is in its schema.
@@ -125,7 +144,16 @@ impl Planner {
             caution: HashMap::new(),
             next_id: 0,
             counters: Counters::default(),
+            sweep: sweep(&header, pages, PAGES),
+            pace: PAGES,
         }
+    }
+
+    /// The same for a file on a disk that turns.
+    #[must_use]
+    pub fn on_disk(self) -> Self {
+        let sweep = sweep(self.header(), self.pages, DISK_PAGES);
+        Self { sweep, pace: DISK_PAGES, ..self }
     }
 
     /// The database's header.
@@ -149,13 +177,14 @@ impl Planner {
     pub fn changed(&mut self, header: Header, pages: u32) {
         let counters = self.counters;
         let next_id = self.next_id;
-        *self = Self { counters, next_id, ..Self::new(header, pages) };
+        let (pace, sweep) = (self.pace, sweep(&header, pages, self.pace));
+        *self = Self { counters, next_id, pace, sweep, ..Self::new(header, pages) };
     }
 
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
         if let Some(stream) = self.streams.get_mut(&stream) {
-            *stream = Stream::default();
+            *stream = Stream::new(self.sweep);
         }
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
@@ -219,8 +248,7 @@ impl Planner {
         if !page.kind().is_interior() {
             let allowance = self.streams.get(&stream).map(|stream| &stream.allowance);
             for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
-                let (end, left) = scan.end();
-                let allowed = allowance.map_or(0, |allowance| allowance.reads(end)).min(left as u64);
+                let allowed = ahead(scan, allowance);
                 scan.catch_up(&mut self.interior, source, number, allowed, &mut self.counters);
             }
         }
@@ -241,9 +269,9 @@ impl Planner {
 
     /// Counts what a read has cost.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) {
-        let Stream { allowance, expected, .. } = self.stream(stream);
+        let Stream { allowance, expected, fresh, .. } = self.stream(stream);
         if expected.take() == Some(number) {
-            return allowance.predicted(cost.time, cost.first);
+            return allowance.predicted(cost.time, fresh.remove(&number));
         }
         let kind = match page.map(Page::kind) {
             // What is no page of a tree is one of a chain.
@@ -333,7 +361,8 @@ impl Planner {
         if self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream) {
             self.streams.clear();
         }
-        self.streams.entry(stream).or_default()
+        let sweep = self.sweep;
+        self.streams.entry(stream).or_insert_with(|| Stream::new(sweep))
     }
 
     fn row_page<R: ReadPage>(
@@ -351,9 +380,7 @@ impl Planner {
             }
             if scan.is_at(page.number()) {
                 expected = true;
-                let (end, left) = scan.end();
-                let allowed = self.streams.get(&stream).map_or(0, |stream| stream.allowance.reads(end));
-                let allowed = allowed.min(left as u64);
+                let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
                 scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
             } else if scan.strays_on(page.number()) {
                 self.end(at);
@@ -411,10 +438,20 @@ impl Planner {
         table: &Table,
         statements: &[String],
     ) -> Result<Option<ScanId>> {
-        let told = Told::by(statements, &table.name, &index.columns);
+        let mut told = Told::by(statements, &table.name, &index.columns);
+        // Who abandons a statement is likely to do it again.
+        if self.caution.contains_key(&index.root) {
+            told.end = End::Unseen;
+        }
         let known = self.stream(stream);
         known.unseen |= told.end == End::Unseen;
         if known.allowance.reads(told.end) < STEP_FLOOR {
+            return Ok(None);
+        }
+        // Of the rows that a LIMIT lets through, those have been read.
+        let read = known.allowance.rows().max(EVIDENCE as u64);
+        let rows = told.rows.map(|rows| Rows { count: rows.count.saturating_sub(read), ..rows });
+        if rows.is_some_and(|rows| rows.exact && rows.count < STEP_FLOOR) {
             return Ok(None);
         }
         known.recogniser.accept(found.leaf);
@@ -438,9 +475,6 @@ impl Planner {
         self.next_id += 1;
         self.counters.scans += 1;
         self.counters.ends_seen += u64::from(told.end == End::Seen);
-        // Of the rows that a LIMIT lets through, those have been read.
-        let read = self.stream(stream).allowance.rows().max(EVIDENCE as u64);
-        let rows = told.rows.map(|rows| rows.saturating_sub(read));
         let mut scan = Scan::new(id, stream, index.root, sequence, (told.end, rows));
         scan.keep_ahead(&mut self.interior, source, STEP_FLOOR, &mut self.counters);
         self.scans.push(scan);
@@ -521,8 +555,13 @@ impl Planner {
         }
         let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
         let stream = scan.stream;
-        let reads = plan.accesses.len() as u64;
-        let allowance = &mut self.stream(stream).allowance;
+        let Stream { allowance, fresh, .. } = self.stream(stream);
+        if !beside {
+            fresh.clear();
+        }
+        let before = fresh.len();
+        fresh.extend(plan.accesses.iter().map(|access| access.page));
+        let reads = (fresh.len() - before) as u64;
         if beside {
             allowance.extend(reads)
         } else {
@@ -530,6 +569,15 @@ impl Planner {
         }
         Some(plan)
     }
+}
+
+/// How far a scan may look ahead to know its next reads. Where its end is visible, it keeps its place while no
+/// step is made: what it reads for that, its statement reads next.
+fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
+    let (end, left) = scan.end();
+    let allowed = allowance.map_or(0, |allowance| allowance.reads(end));
+    let least = if end == End::Seen { STEP_FLOOR * 2 } else { 0 };
+    allowed.max(least).min(left as u64)
 }
 
 /// The columns of an index entry, as far as they lie on its page.

@@ -4,6 +4,7 @@
 //! [allowance](foreseek_hints::allowance) lets it be, up to what the client asks for, and never beyond
 //! the scan's end where that is [visible](crate::ends).
 
+use crate::ends::Rows;
 use crate::page::PageNo;
 use crate::planner::Counters;
 use crate::recognise::EVIDENCE;
@@ -82,7 +83,7 @@ pub(crate) struct Scan {
     /// Whether its end is visible.
     pub(crate) end: End,
     /// Entries up to that, where the statement has a LIMIT.
-    rows: Option<u64>,
+    rows: Option<Rows>,
     /// Whether whole leaves are generated.
     bulk: bool,
     /// How many of `ahead` were told.
@@ -106,7 +107,7 @@ impl Scan {
         stream: u64,
         index: PageNo,
         sequence: Sequence,
-        (end, rows): (End, Option<u64>),
+        (end, rows): (End, Option<Rows>),
     ) -> Self {
         Self {
             id,
@@ -129,12 +130,13 @@ impl Scan {
     }
 
     /// Whether its end is visible, and how many reads up to it where the statement has a LIMIT. Beyond
-    /// that the LIMIT has counted other rows than were read, and says nothing.
+    /// that there is nothing to read, or the LIMIT has counted other rows than were read, and says nothing.
     pub(crate) fn end(&self) -> (End, usize) {
-        match self.rows.map(|rows| rows.saturating_sub(self.passed)) {
-            None => (self.end, usize::MAX),
-            Some(0) => (End::Unseen, usize::MAX),
-            Some(left) => (self.end, usize::try_from(left).unwrap_or(usize::MAX)),
+        let Some(rows) = self.rows else { return (self.end, usize::MAX) };
+        match rows.count.saturating_sub(self.passed) {
+            0 if rows.exact => (End::Unseen, 0),
+            0 => (End::Unseen, usize::MAX),
+            left => (self.end, usize::try_from(left).unwrap_or(usize::MAX)),
         }
     }
 

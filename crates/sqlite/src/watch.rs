@@ -39,8 +39,6 @@ pub(crate) struct Followed {
     missed: Option<bool>,
     /// A scan expected it.
     predicted: bool,
-    /// Its page was fetched, and is used for the first time.
-    first: bool,
 }
 
 /// Pages of a database through a descriptor of the host.
@@ -105,9 +103,11 @@ pub(crate) fn header_of(fd: HostFd) -> Result<Header> {
 
 impl Watch {
     pub(crate) fn new(header: Header, identity: &Identity, length: Option<Bytes>) -> Self {
+        let backing = Backing::of(identity.device);
+        let planner = Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
         Self {
-            planner: Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX)))),
-            call: Backing::of(identity.device).call_length(),
+            planner: if backing.rotational == Some(true) { planner.on_disk() } else { planner },
+            call: backing.call_length(),
             client: None,
             doze: Doze::default(),
             own_reads: 0,
@@ -154,33 +154,30 @@ impl Watch {
             Look::Pass => None,
             Look::Asleep => {
                 self.planner.transaction(stream(fd));
-                Some(Followed { missed: Some(false), predicted: false, first: false })
+                Some(Followed { missed: Some(false), predicted: false })
             }
-            Look::Follow => Some(match self.follow(fd, page, span) {
-                Some(first) => Followed { missed: Some(false), predicted: true, first },
-                None => Followed { missed: resident().map(|there| !there), predicted: false, first: false },
+            Look::Follow => Some(if self.follow(fd, page, span).is_some() {
+                Followed { missed: Some(false), predicted: true }
+            } else {
+                Followed { missed: resident().map(|there| !there), predicted: false }
             }),
         }
     }
 
-    /// Has the client fetch for a read that a scan predicted. Answers whether its page is one that was fetched
-    /// and is used for the first time; nothing for a read that no scan predicted.
-    fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<bool> {
+    /// Has the client fetch for a read that a scan predicted; nothing for another.
+    fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<()> {
         let scan = self.planner.expects(stream(fd), page)?;
         let mut source = self.descriptor(fd);
         let client = self.client.as_ref()?;
         let planner = &mut self.planner;
-        let used = client.stats().engine.used;
-        let mut planned = false;
         client.before_read(fd.raw(), span, &mut |client, _| {
-            planned |= answer(client, planner, &mut source, scan);
+            answer(client, planner, &mut source, scan);
         });
-        let first = planned || client.stats().engine.used > used;
         self.own_reads += source.read;
         if self.planner.is_planned(scan) {
             self.doze.awake(stream(fd));
         }
-        Some(first)
+        Some(())
     }
 
     /// Whether a page is to be seen though its stream dozes: interior pages are read once, and without
@@ -269,16 +266,15 @@ impl Watch {
 
 /// What a read has cost. One that passed uncounted costs nothing.
 fn cost(followed: Option<Followed>, time: Duration) -> Cost {
-    let Some(Followed { missed, predicted, first }) = followed else { return Cost::default() };
+    let Some(Followed { missed, predicted }) = followed else { return Cost::default() };
     if !settings::may_doze() {
-        return Cost { time: NOMINAL[usize::from(predicted)], missed: true, first };
+        return Cost { time: NOMINAL[usize::from(predicted)], missed: true };
     }
-    Cost { time: time.into(), missed: missed.unwrap_or(time > MISS), first }
+    Cost { time: time.into(), missed: missed.unwrap_or(time > MISS) }
 }
 
-/// Tells the client what this scan will read, and the others that go on beside it. Answers whether that
-/// was anything.
-fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) -> bool {
+/// Tells the client what this scan will read, and the others that go on beside it.
+fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
     let mut scans = planner.moving_besides(scan);
     scans.insert(0, scan);
     let much = much(client, planner.header()).shared(scans.len());
@@ -299,7 +295,6 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
         }
         mode = HintMode::Append;
     }
-    !merged.is_empty()
 }
 
 /// Merges lists so that all of them end together; the first item of the first list comes first.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{SCHEMAS, Shape};
-use foreseek_hints::allowance::SEEKS_FIRST;
+use foreseek_hints::allowance::SEEKS_FIRST_SEEN;
 use foreseek_sqlite::Error;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::PageNo;
@@ -15,7 +15,7 @@ use foreseek_units::{Bytes, Nanos};
 use std::collections::{HashSet, VecDeque};
 
 /// Reads that a scan makes before it is looked for; the way down is among them.
-const FIRST: usize = SEEKS_FIRST as usize + 8;
+const FIRST: usize = SEEKS_FIRST_SEEN as usize + 8;
 
 /// What the source was asked to read: none of it may be wasted.
 struct Counted<'a> {
@@ -72,11 +72,11 @@ impl<'a> Reader<'a> {
         self.cache.push_back(page);
         self.reads += 1;
         // A page of a sorted batch costs a fifth of a single read.
-        let mut cost = Cost { time: Nanos::from_millis(5), missed: true, first: false };
+        let mut cost = Cost { time: Nanos::from_millis(5), missed: true };
         if let Some(scan) = self.planner.expects(stream, page) {
             if self.told.contains(&page) {
                 self.hits += 1;
-                cost = Cost { time: Nanos::from_millis(1), missed: false, first: true };
+                cost = Cost { time: Nanos::from_millis(1), missed: false };
             } else {
                 let plan = self
                     .planner
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
                     .expect("goes on");
                 if let Some(first) = plan.accesses.first() {
                     assert_eq!(first.page, page);
-                    cost = Cost { time: Nanos::from_millis(1), missed: false, first: true };
+                    cost = Cost { time: Nanos::from_millis(1), missed: false };
                 }
                 self.told = plan.accesses.iter().map(|access| access.page).collect();
                 assert!(self.told.len() <= self.buffer);

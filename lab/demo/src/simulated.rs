@@ -177,7 +177,7 @@ impl<'a> Process<'a> {
         let header = Header::parse(&image[..image.len().min(100)])?;
         let pages = u32::try_from(image.len() as u64 / PAGE_SIZE).unwrap_or(u32::MAX);
         let prefetch = settings.map(|settings| Prefetch {
-            planner: Planner::new(header, pages),
+            planner: Planner::new(header, pages).on_disk(),
             driver: Driver::new(settings),
             watched: false,
         });
@@ -228,21 +228,17 @@ impl<'a> Process<'a> {
         let mut runs = Vec::new();
         self.kernel.resident(FILE, range.pages(), &mut runs);
         let missed = runs.is_empty();
-        let mut cost = Cost { missed, ..Cost::default() };
         if let Some(prefetch) = &mut self.prefetch
             && let Some(id) = prefetch.planner.expects(STREAM.0, page)
         {
-            let used = prefetch.driver.stats().used;
             let mut step = prefetch.driver.read(&mut self.kernel, STREAM, range);
             while let Step::Want(want) = step {
                 prefetch.answer(self.image, &mut self.kernel, id);
                 step = prefetch.driver.answered(&mut self.kernel, want.request);
-                cost.first = true;
             }
-            cost.first |= prefetch.driver.stats().used > used;
         }
         self.kernel.read(FILE, range)?;
-        cost.time = self.kernel.now().since(begun);
+        let cost = Cost { time: self.kernel.now().since(begun), missed };
         if let Some(prefetch) = &mut self.prefetch {
             let start = range.start.get() as usize;
             let bytes = &self.image[start..start + PAGE_SIZE as usize];
