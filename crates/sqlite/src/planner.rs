@@ -40,6 +40,11 @@ const INDEXES_TRIED: usize = 16;
 /// Entries of a leaf from which on twice the evidence is asked for: by chance, four pages of a small table fit
 /// somewhere among so many. More pages than that have been read when a scan is first looked for.
 const MANY: usize = 256;
+/// Reads that must be left where the end is visible: to make a client takes some milliseconds, and the sorted
+/// batch of four reads, which is a quarter cheaper than four alone, saves one seek.
+const WORTH: usize = 16;
+/// The same where it is not: no more of them are looked for than a first step holds.
+const LEAST: usize = STEP_FLOOR as usize;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
@@ -451,9 +456,6 @@ impl Planner {
         // Of the rows that a LIMIT lets through, those have been read.
         let read = known.allowance.rows().max(EVIDENCE as u64);
         let rows = told.rows.map(|rows| Rows { count: rows.count.saturating_sub(read), ..rows });
-        if rows.is_some_and(|rows| rows.exact && rows.count < STEP_FLOOR) {
-            return Ok(None);
-        }
         known.recogniser.accept(found.leaf);
         let usable = self.header().usable();
         let leaf = Page::parse(found.leaf, &found.bytes, usable)?;
@@ -470,13 +472,17 @@ impl Planner {
             bounds: told.bounds,
         };
         let sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
-        self.make_room(stream, index.root);
         let id = ScanId(self.next_id);
+        let mut scan = Scan::new(id, stream, index.root, sequence, (told.end, rows));
+        let worth = if told.end == End::Seen { WORTH } else { LEAST };
+        scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
+        if scan.remains_less_than(worth) {
+            return Ok(None);
+        }
         self.next_id += 1;
         self.counters.scans += 1;
         self.counters.ends_seen += u64::from(told.end == End::Seen);
-        let mut scan = Scan::new(id, stream, index.root, sequence, (told.end, rows));
-        scan.keep_ahead(&mut self.interior, source, STEP_FLOOR, &mut self.counters);
+        self.make_room(stream, index.root);
         self.scans.push(scan);
         Ok(Some(id))
     }

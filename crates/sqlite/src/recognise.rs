@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Table pages that must have been read in the order of an index leaf's entries. By chance a page
-/// fits one of the next [`GAP`] entries of a table of 4,000 pages in one case of a hundred; four in
+/// fits one of the next `GAP` entries of a table of 4,000 pages in one case of a hundred; four in
 /// order are no chance. Point queries and scans of less rows than this are never touched.
 pub const EVIDENCE: usize = 4;
 /// Entries between one table page read and the next that SQLite's cache may have answered.

@@ -165,6 +165,12 @@ impl Scan {
         self.ahead.len() <= 1 && self.sequence.finished()
     }
 
+    /// Whether it is known that it has less than so many reads to make.
+    pub(crate) fn remains_less_than(&self, reads: usize) -> bool {
+        let left = self.rows.filter(|rows| rows.exact).map_or(usize::MAX, |_| self.end().1);
+        self.sequence.finished() && self.ahead.len() < reads || left < reads
+    }
+
     /// Entries of the last plan that were read or passed over, and those that were not.
     pub(crate) fn use_of_plan(&self) -> (u64, u64) {
         let left = self.told.min(self.ahead.len()).saturating_sub(1);
@@ -184,6 +190,18 @@ impl Scan {
         if self.ahead.len() < low {
             self.extend(interior, source, 2 * low, 1, counters);
         }
+    }
+
+    /// Looks for the first reads of a scan that begins, as far as it goes.
+    pub(crate) fn look_ahead<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        reads: usize,
+        counters: &mut Counters,
+    ) {
+        let (_, left) = self.end();
+        self.extend(interior, source, reads.min(left), 1, counters);
     }
 
     /// A page was read at which it is not: where it knows little of what comes, it may find the page a
