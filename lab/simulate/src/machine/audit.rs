@@ -2,7 +2,8 @@
 
 use super::Machine;
 use super::files::Entry;
-use super::frames::{FrameNo, NOBODY};
+use super::frames::NOBODY;
+use super::names::FrameNo;
 use super::process::Wait;
 use foreseek_units::{PageIndex, Pages};
 

@@ -6,8 +6,9 @@
 //! long fetch does not wait for the last. A submission that the block layer has no request for
 //! waits in a queue of its direction; its pages are in flight meanwhile.
 
-use super::files::{Entry, FileNo};
-use super::frames::{Frame, FrameNo, NOBODY};
+use super::files::Entry;
+use super::frames::{Frame, NOBODY};
+use super::names::{FileNo, FrameNo};
 use super::reading::Touched;
 use super::reclaim::{Inserted, Why};
 use super::{Machine, MachineError};

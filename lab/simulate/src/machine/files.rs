@@ -3,13 +3,9 @@
 //! The page table of a file is a flat array of 4 bytes a page: nothing is hashed to find a page, and the
 //! zeroed parts of an array that no process has touched take no memory. 24 GB of files need 24 MB.
 
-use super::frames::FrameNo;
+use super::names::FrameNo;
 use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
-
-/// Names a file: its number in the order of the workload's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct FileNo(pub(super) u32);
 
 /// What a page's place in the table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,7 @@
 //! Page frames: the memory of the page cache.
 
-use super::files::FileNo;
+use super::names::{FileNo, FrameNo};
 use foreseek_units::{PageIndex, Pages};
-
-/// Names a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FrameNo(pub u32);
 
 /// No process.
 pub(super) const NOBODY: u32 = u32::MAX;

@@ -11,7 +11,7 @@
 
 use super::Machine;
 use super::files::Entry;
-use super::frames::FrameNo;
+use super::names::FrameNo;
 use foreseek_units::{Instant, Pages};
 
 /// Who has the memory now.

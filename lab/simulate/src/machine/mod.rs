@@ -19,6 +19,7 @@ mod frames;
 mod memory;
 mod metrics;
 mod mount;
+mod names;
 mod process;
 mod processors;
 mod reading;
@@ -33,8 +34,8 @@ mod audit;
 mod tests;
 
 pub use error::MachineError;
-pub use frames::FrameNo;
 pub use metrics::{Counters, FETCH_SIZES_LIMIT, Report, Responses, USE_PERIOD};
+pub use names::FrameNo;
 pub use reclaim::Reclaim;
 pub use settings::{Costs, Memory, Settings, WriteBack};
 

@@ -10,7 +10,7 @@
 //! they were made, and as many at a time as there are.
 
 use super::Machine;
-use super::files::FileNo;
+use super::names::FileNo;
 use super::reading::Touched;
 use foreseek_device::Op;
 use foreseek_readahead::serving::{ServingEngine, Stats};

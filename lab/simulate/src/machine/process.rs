@@ -1,7 +1,7 @@
 //! A process and where it stands in its program.
 
-use super::files::FileNo;
-use super::frames::{FrameNo, NOBODY};
+use super::frames::NOBODY;
+use super::names::{FileNo, FrameNo};
 use crate::program::{Handle, Program};
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, Instant, Nanos, PageIndex, Pages};

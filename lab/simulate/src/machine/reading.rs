@@ -5,7 +5,8 @@
 //! read-ahead did not bring it. A page that was waited for is held until its reader has used it.
 
 use super::files::{Entry, File};
-use super::frames::{FrameNo, NOBODY};
+use super::frames::NOBODY;
+use super::names::FrameNo;
 use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};

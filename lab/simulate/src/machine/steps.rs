@@ -1,10 +1,11 @@
 //! A process on its processor: the steps of its program, one page at a time.
 
+use super::names::FileNo;
 use super::process::{Doing, Process, Stream, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::events::Event;
-use crate::machine::files::{FileNo, OPENINGS};
+use crate::machine::files::OPENINGS;
 use crate::program::{FileNumber, Handle, Step};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{ObjectId, StreamId};

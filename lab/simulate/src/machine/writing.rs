@@ -7,7 +7,8 @@
 //! metadata is written.
 
 use super::events::Event;
-use super::files::{Entry, FileNo};
+use super::files::Entry;
+use super::names::FileNo;
 use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::reading::{Brought, Touched};

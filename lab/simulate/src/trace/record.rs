@@ -4,6 +4,10 @@ use foreseek_device::Op;
 use foreseek_seam::Who;
 use foreseek_units::{ByteSpan, Instant, Nanos};
 
+/// Devices or files that are told apart: the largest published collections have some dozens in a
+/// trace, and a table of them is to be read by people.
+pub const PLACES_LIMIT: usize = 1024;
+
 /// When a request was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {

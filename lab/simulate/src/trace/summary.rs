@@ -1,14 +1,11 @@
 //! What a trace holds.
 
-use super::{Format, Place, Reader, Record, TraceError, When};
+use super::record::{PLACES_LIMIT, Place, Record, When};
+use super::{Format, Reader, TraceError};
 use foreseek_device::Op;
 use foreseek_units::{Bytes, Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
-
-/// Devices or files that are told apart: the largest published collections have some dozens in a
-/// trace, and a table of them is to be read by people.
-pub const PLACES_LIMIT: usize = 1024;
 
 /// Processes that are told apart; further ones are not counted.
 const PROCESSES_LIMIT: usize = 1 << 16;

@@ -5,7 +5,7 @@
 //! both names are known to the registry. There is no limit to how long a request waits: many that
 //! come just ahead of the head delay those behind it.
 
-use super::Scheduler;
+use super::contract::Scheduler;
 use super::queue::Queue;
 use crate::block::{Request, RequestId};
 use foreseek_units::{Instant, Lba, SectorSpan};

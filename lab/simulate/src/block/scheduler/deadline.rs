@@ -11,7 +11,7 @@
 //! [`Rules::MultiQueue`] (`mq-deadline`, Linux 4.11 to 6.x): up to 16 requests in ascending order
 //! with gaps; each direction remembers where it was; where nothing lies ahead, the oldest is next.
 
-use super::Scheduler;
+use super::contract::Scheduler;
 use super::queue::{Entry, Queue, ticks};
 use crate::block::{Request, RequestId};
 use foreseek_device::Op;

@@ -1,6 +1,6 @@
 //! No scheduler: requests leave in the order in which they came, merged with their neighbours.
 
-use super::Scheduler;
+use super::contract::Scheduler;
 use crate::block::{Request, RequestId};
 use foreseek_units::{Instant, SectorSpan};
 use std::collections::VecDeque;

@@ -18,8 +18,9 @@
 //! memory fills most of a machine the ceiling is far above what there is, neither it nor the
 //! depth is bounded by it, and pages thrash as without it.
 
-use super::{Inserted, Reclaim, Why};
-use crate::machine::{FrameNo, Memory};
+use super::contract::{Inserted, Reclaim, Why};
+use crate::machine::names::FrameNo;
+use crate::machine::settings::Memory;
 use foreseek_cache::{
     Activity, Balance, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status,
     StreamCount, TwoLists, depth_cap,

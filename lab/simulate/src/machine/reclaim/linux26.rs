@@ -1,7 +1,7 @@
 //! The lists of Linux 2.6.
 
-use super::{Inserted, Reclaim};
-use crate::machine::FrameNo;
+use super::contract::{Inserted, Reclaim};
+use crate::machine::names::FrameNo;
 use foreseek_cache::{Balance, TwoLists};
 use foreseek_units::Instant;
 

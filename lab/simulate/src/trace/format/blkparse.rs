@@ -7,8 +7,8 @@
 //! `CPU` or `Total` on) is not part of the trace. Device numbers are `major << 20 | minor`.
 
 use super::super::field::{field, number, shown, time};
-use super::super::{Place, Record, When};
-use super::{LineParser, nothing, sectors};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, nothing, sectors};
 use foreseek_device::Op;
 use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos};

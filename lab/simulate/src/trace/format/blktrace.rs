@@ -6,8 +6,8 @@
 //! notes and everything else are not. `blktrace` writes a file a processor: `blkparse -d` makes one
 //! of them, in order of time.
 
-use super::super::{Place, Record, When};
-use super::{Binary, nothing, span};
+use super::super::record::{Place, Record, When};
+use super::parser::{Binary, nothing, span};
 use foreseek_device::Op;
 use foreseek_seam::Who;
 use foreseek_units::{Instant, SECTOR_SIZE};

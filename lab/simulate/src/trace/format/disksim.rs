@@ -2,8 +2,8 @@
 //! Blocks have 512 bytes; bit 0 of the flags (hexadecimal) says that it is a read.
 
 use super::super::field::{field, number, shown, time};
-use super::super::{Place, Record, When};
-use super::{LineParser, sectors};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, sectors};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
 

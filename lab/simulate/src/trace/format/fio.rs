@@ -7,8 +7,8 @@
 //! 3 each has its time.
 
 use super::super::field::{field, number, shown};
-use super::super::{PLACES_LIMIT, Place, Record, When};
-use super::{LineParser, nothing, span};
+use super::super::record::{PLACES_LIMIT, Place, Record, When};
+use super::parser::{LineParser, nothing, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
 

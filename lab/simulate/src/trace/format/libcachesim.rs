@@ -4,8 +4,8 @@
 //! Commands that move no data bear no request.
 
 use super::super::field::{field, number, shown, time};
-use super::super::{Place, Record, When};
-use super::{LineParser, nothing, sectors, span};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, nothing, sectors, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
 

@@ -9,13 +9,13 @@ mod disksim;
 mod fio;
 mod libcachesim;
 mod msr;
+mod parser;
 mod spc;
 mod validation;
 
 pub(super) use blkparse::is_device;
 
-use super::Record;
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, SECTOR_SIZE};
+pub(super) use parser::{Binary, HEADER_LIMIT, LineParser, Parser};
 
 /// What a trace may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,63 +92,6 @@ impl Format {
             Self::LibCacheSim => Parser::Lines(Box::new(libcachesim::LibCacheSim)),
         }
     }
-}
-
-/// Reads a format.
-pub(super) enum Parser {
-    /// A record a line.
-    Lines(Box<dyn LineParser>),
-    /// Records of bytes.
-    Binary(Box<dyn Binary>),
-}
-
-/// Reads lines.
-pub(super) trait LineParser: Send {
-    /// The record of a line that is not empty; `None` where the format says that it bears none. The
-    /// error tells what is wrong with the line.
-    fn parse(&mut self, line: &str) -> Result<Option<Record>, String>;
-    /// The name of the file of this number.
-    fn name(&self, _number: u32) -> Option<&str> {
-        None
-    }
-}
-
-/// The longest header of a binary record: blktrace's.
-pub(super) const HEADER_LIMIT: usize = 48;
-
-/// Reads records of bytes: a header of one length, and what it says follows.
-pub(super) trait Binary: Send {
-    /// Bytes of a header, at most [`HEADER_LIMIT`].
-    fn header(&self) -> usize;
-    /// The record of a header, if it bears one, and how many bytes follow that are to be skipped.
-    fn parse(&mut self, header: &[u8]) -> Result<(Option<Record>, u64), String>;
-}
-
-/// Sectors as a range of bytes; an error where that is beyond any device.
-fn sectors(lba: u64, count: u64) -> Result<ByteSpan, String> {
-    let bytes = |sectors: u64| sectors.checked_mul(SECTOR_SIZE);
-    match (bytes(lba), bytes(count)) {
-        (Some(start), Some(length)) => span(start, length),
-        _ => Err(format!("sector {lba} and {count} more lie beyond any device")),
-    }
-}
-
-/// Bytes as a range; an error where that is empty or beyond any device.
-fn span(start: u64, length: u64) -> Result<ByteSpan, String> {
-    /// Half of what 64 bits count: sums of positions stay in range.
-    const END: u64 = 1 << 63;
-    if length == 0 {
-        return Err("asks for nothing: its length is 0".to_owned());
-    }
-    match start.checked_add(length) {
-        Some(end) if end <= END => Ok(ByteSpan::at(ByteOffset(start), Bytes(length))),
-        _ => Err(format!("offset {start} and {length} more lie beyond any device")),
-    }
-}
-
-/// The empty range of a flush.
-fn nothing() -> ByteSpan {
-    ByteSpan::at(ByteOffset(0), Bytes::ZERO)
 }
 
 #[cfg(test)]

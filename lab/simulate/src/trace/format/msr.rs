@@ -4,8 +4,8 @@
 //! told apart by the order in which they appear, the disk is the low byte of the number.
 
 use super::super::field::{field, number, time};
-use super::super::{Place, Record, When};
-use super::{LineParser, span};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
 

@@ -4,8 +4,8 @@
 //! (application storage unit) counts as a device.
 
 use super::super::field::{field, number, time};
-use super::super::{Place, Record, When};
-use super::{LineParser, sectors, span};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, sectors, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
 

@@ -2,8 +2,8 @@
 //! `R|W Hit|Miss LBA blocks response gap`; times in microseconds, the gap from the completion of the
 //! request before to the making of this one. Whether it hit the drive's own buffer is not used.
 
-use super::super::{Place, Record, When};
-use super::{LineParser, sectors};
+use super::super::record::{Place, Record, When};
+use super::parser::{LineParser, sectors};
 use foreseek_drives::validation::parse_request;
 
 pub(super) struct Validation;

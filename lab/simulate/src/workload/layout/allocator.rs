@@ -1,7 +1,7 @@
 //! The allocator of ext2: which group a directory and a file go to, and which blocks.
 
 use super::group::{BLOCKS, Group};
-use super::{Aging, LayoutSettings};
+use super::settings::{Aging, LayoutSettings};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp};
 use std::collections::BTreeMap;

@@ -23,6 +23,9 @@
 
 mod allocator;
 mod group;
+mod settings;
+
+pub use settings::{Aging, LayoutSettings};
 
 use super::WorkloadError;
 use crate::program::{FileNumber, FileSpec};
@@ -39,39 +42,6 @@ const FAN: u64 = 1024;
 /// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB). A larger
 /// device has it on its first part.
 const BLOCKS_LIMIT: u64 = (1 << 32) - 1;
-
-/// How a file system is made and filled.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LayoutSettings {
-    /// Where directories begin to look for their group, and where an aged file system has holes.
-    pub seed: u64,
-    /// From which sixteenth of a group the first block of a file is looked for, 0 to 15: the kernel
-    /// takes the writer's process id modulo 16, which is the same for all files of one copy.
-    pub colour: u32,
-    /// Whether there is a journal, as in ext3.
-    pub journal: bool,
-    /// What had been there before.
-    pub aging: Option<Aging>,
-}
-
-impl Default for LayoutSettings {
-    /// Freshly made ext3, colour 0.
-    fn default() -> Self {
-        Self { seed: 0, colour: 0, journal: true, aging: None }
-    }
-}
-
-/// A file system that has been in use: in every group runs of used and of free blocks alternate,
-/// the lengths of both exponentially distributed (a file system that allocates and frees without
-/// memory). It is used to the share `used`, and a free run has `free_run` on average.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aging {
-    /// Share of the blocks that older files hold, from 0 to less than 1.
-    pub used: f64,
-    /// Mean length of a free run; ATC'09 section 5.2 read a file in runs of 14 KB (3.5 pages) on a
-    /// fragmented and of 3.8 MB on a fresh file system.
-    pub free_run: Pages,
-}
 
 /// Where each file of a workload lies.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 //! writes into its buffer and does them later. So it counts, looks how long the batch has taken when
 //! the first read after it is over, and adjusts the count.
 
-use super::{ASYNC, SYNC};
+pub(super) const SYNC: usize = 0;
+pub(super) const ASYNC: usize = 1;
 
 /// The state of the batch.
 #[derive(Clone, Copy, Debug)]

@@ -27,9 +27,9 @@ mod settings;
 
 pub use settings::{AnticipatorySettings, Rules};
 
-use self::batch::Batch;
+use self::batch::{ASYNC, Batch, SYNC};
 use self::process::{Newcomers, Process, after};
-use super::Scheduler;
+use super::contract::Scheduler;
 use super::habits::ONE;
 use super::queue::{Entry, Queue, at_tick, ticks};
 use crate::block::metrics::End;
@@ -37,9 +37,6 @@ use crate::block::{AnticipationTimer, Anticipations, Request, RequestId};
 use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
-
-const SYNC: usize = 0;
-const ASYNC: usize = 1;
 
 /// Half of what is certain, in the fixed point of the probabilities.
 const LIKELY: u64 = ONE / 2;

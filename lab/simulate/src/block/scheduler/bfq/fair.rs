@@ -4,7 +4,7 @@
 //! service given divided by the number of queues. Of the queues whose start has come, the one that
 //! would finish its budget first is next: small budgets come soon, and nobody gets more than a share.
 
-use super::Key;
+use super::rules::Key;
 use foreseek_units::Sectors;
 use std::collections::BTreeMap;
 

@@ -18,11 +18,13 @@
 mod fair;
 mod own;
 mod rate;
+mod rules;
 
 use self::fair::{Fair, Stamps};
 use self::own::Own;
 use self::rate::Rate;
-use super::Scheduler;
+use self::rules::{IDLE, Key, TIMEOUT, charge, key};
+use super::contract::Scheduler;
 use super::queue::{TICK, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
@@ -30,27 +32,18 @@ use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 
-/// Ticks of a service at most.
-const TIMEOUT: u64 = 125;
 /// Ticks after which a request has waited too long: synchronous, asynchronous.
 const EXPIRE: [u64; 2] = [125, 250];
-/// The disk is kept idle for so many ticks.
-const IDLE: u64 = 8;
-/// The same for a process that seeks.
+/// The disk is kept idle for so many ticks for a process that seeks; else for [`IDLE`].
 const IDLE_SEEKY: u64 = 2;
 /// The elevator goes back 16 MiB at twice the cost.
 const BACK: Sectors = Sectors(32 * 1024);
-/// An asynchronous sector counts as so many.
-const ASYNC_CHARGE: u64 = 3;
 /// The smallest budget is this part of the largest.
 const LEAST: u64 = 32;
 /// A service shorter than this tells nothing of a process's speed.
 const BRIEF: Nanos = Nanos::from_millis(20);
 /// A device that holds more requests than this orders them itself.
 const TAGGED: usize = 3;
-
-/// Whose queue: a process's, or that of all asynchronous requests.
-type Key = Option<Who>;
 
 /// Why a service ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +80,6 @@ pub struct Bfq {
     in_device: usize,
     tagged: bool,
     outcomes: Anticipations,
-}
-
-fn key(request: &Request) -> Key {
-    request.synchronous.then_some(request.who)
-}
-
-/// What a request costs.
-fn charge(request: &Request) -> Sectors {
-    request.range.len() * if request.synchronous { 1 } else { ASYNC_CHARGE }
 }
 
 impl Bfq {

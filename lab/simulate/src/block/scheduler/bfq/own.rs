@@ -4,7 +4,7 @@ use super::super::habits::Mean;
 use super::super::queue::Queue;
 use super::fair::Stamps;
 use super::rate::SEEK;
-use super::{IDLE, Key, charge};
+use super::rules::{IDLE, Key, charge};
 use crate::block::Request;
 use foreseek_units::{Lba, Sectors};
 

@@ -1,7 +1,7 @@
 //! How fast the device is at its best, learnt from what is dispatched: the largest budget is what it
 //! transfers at that rate in the time of a budget.
 
-use super::TIMEOUT;
+use super::rules::TIMEOUT;
 use crate::block::Request;
 use foreseek_units::{Instant, Lba, Nanos, Sectors};
 

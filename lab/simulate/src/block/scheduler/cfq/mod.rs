@@ -15,8 +15,8 @@
 
 mod own;
 
-use self::own::Own;
-use super::Scheduler;
+use self::own::{Key, Own};
+use super::contract::Scheduler;
 use super::queue::{at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
@@ -29,8 +29,6 @@ use std::collections::{BTreeMap, VecDeque};
 const SLICE: [u64; 2] = [100, 40];
 /// Ticks after which a request has waited too long: synchronous, asynchronous.
 const EXPIRE: [u64; 2] = [125, 250];
-/// The disk is kept idle for so many ticks.
-const IDLE: u64 = 8;
 /// The elevator goes back 16 MiB at twice the cost.
 const BACK: Sectors = Sectors(32 * 1024);
 /// Requests of one queue that go to the device's list at a time.
@@ -39,9 +37,6 @@ const QUANTUM: usize = 4;
 const ASYNC_REQUESTS: usize = 16;
 /// A device that holds more requests than this orders them itself: idling for one that seeks is lost.
 const TAGGED: usize = 4;
-
-/// Whose queue: a process's, or that of all asynchronous requests.
-type Key = Option<Who>;
 
 /// The list of queues whose requests are in the device; the others are this round's and the next's.
 const BUSY: usize = 2;

@@ -2,10 +2,15 @@
 
 use super::super::habits::Mean;
 use super::super::queue::Queue;
-use super::{IDLE, Key};
 use crate::block::Request;
+use foreseek_seam::Who;
 use foreseek_units::Lba;
 
+/// Whose queue: a process's, or that of all asynchronous requests.
+pub(super) type Key = Option<Who>;
+
+/// The disk is kept idle for so many ticks.
+pub(super) const IDLE: u64 = 8;
 /// The same for a process that seeks far: it gains nothing by it but its fair share.
 const IDLE_SEEKY: u64 = 2;
 /// A mean seek beyond so many sectors is far.

@@ -1,0 +1,68 @@
+//! What a page replacement is told and what it is asked.
+
+use crate::machine::names::FrameNo;
+use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_units::{Instant, PageIndex, Pages};
+
+/// Why a page was put into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// Its reader waits for it.
+    Demand,
+    /// Ahead of its use.
+    Ahead,
+    /// A process writes it.
+    Write,
+}
+
+/// A page that has just been put into the cache. It is held until the machine says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// Where it is.
+    pub frame: FrameNo,
+    /// Of which file.
+    pub object: ObjectId,
+    /// Which page of it.
+    pub page: PageIndex,
+    /// Why.
+    pub why: Why,
+    /// For which process.
+    pub who: Who,
+    /// For which of its open files.
+    pub stream: StreamId,
+}
+
+/// Page replacement. Deterministic: the same calls, the same victims.
+pub trait Reclaim: Send {
+    /// A page is put into the cache.
+    fn inserted(&mut self, now: Instant, inserted: Inserted);
+    /// A page is used.
+    fn referenced(&mut self, now: Instant, frame: FrameNo);
+    /// A page may not be (or may again be) a victim: it is on its way, dirty or about to be used.
+    fn held(&mut self, frame: FrameNo, held: bool);
+    /// Takes the page that goes first out of the lists; none where every page is held. Pages leave in no
+    /// other way.
+    fn victim(&mut self, now: Instant) -> Option<FrameNo>;
+
+    /// A page was wanted that is not in memory. `unused` tells that it had been read ahead for the
+    /// same opening of the file and was evicted before its use.
+    fn missed(&mut self, _now: Instant, _object: ObjectId, _page: PageIndex, _unused: bool) {}
+    /// A process gets a processor.
+    fn ran(&mut self, _now: Instant, _who: Who) {}
+    /// A process has ended.
+    fn exited(&mut self, _now: Instant, _who: Who) {}
+    /// An open file is closed.
+    fn closed(&mut self, _now: Instant, _stream: StreamId) {}
+    /// How much memory there is for cached pages now.
+    fn resized(&mut self, _now: Instant, _memory: Pages) {}
+    /// When [`Reclaim::tick`] is to be called; asked before the first event and after each tick.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+    /// The deadline has come.
+    fn tick(&mut self, _now: Instant) {}
+    /// The most that one of so many open streams may read ahead (TR-840 section 4.2).
+    fn bound(&mut self, _now: Instant, _streams: usize) -> Option<Pages> {
+        None
+    }
+}
