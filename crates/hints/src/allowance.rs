@@ -43,17 +43,19 @@
 //! | 8     | 58               | 21 %                | 8 times                          |
 //! | 16    | 27               | 10 %                | 16 times                         |
 //!
-//! The product of both losses is the same everywhere. 8 is the smallest with one step between the
-//! first reads and all, small enough that it is part of them: 24 reads alone, 34 in the first step. A statement
-//! of that text that is abandoned is the rarer case, and pays once: its index is not believed again.
+//! One loss is traded for the other. 8 keeps that of a whole scan at a fifth of a sweep: 24 reads alone, 34
+//! in the first step, then all. In absolute terms, a statement abandoned at the worst moment of this database
+//! has waited 0.24 s and loses one sweep, 1.2 s. Whoever abandons one is not believed again: see
+//! [`End::Unseen`] and the planner that asks.
 //!
 //! `rho` is [`RHO_UNSEEN`] where the end is not visible, and [`RHO_SEEN`] where the statement says how
 //! far it reads and only a program that abandons it could end it before. A step that was abandoned takes
-//! the second one away until [`Allowance::reset`]. After a step whose reads were dearer than reads without a
+//! the second one away for the rest of the statement. After a step whose reads were dearer than reads without a
 //! step, none is made until `S` has doubled, and then the smallest: where the page of a row is followed
 //! by its overflow pages, to fetch the first alone saves no seek.
 //!
-//! Limits: costs are elapsed times, and so include what other users of the device do to it. They are
+//! Limits: what a sweep takes is an estimate, and on storage that passes fewer pages in the time of one read the
+//! bound of an abandoned statement is as much weaker. Costs are elapsed times, and so include what other users of the device do to it. They are
 //! taken as they come; a busy device makes all of them larger alike. The mean without a step is the
 //! mean over the first reads: a statement whose later pages were in memory anyway is credited more than
 //! stock would have paid, which matters only after steps have paid many times over.
@@ -92,7 +94,7 @@ pub const STEP_FLOOR: u64 = 4;
 pub enum End {
     /// It is, unless its program abandons it.
     Seen,
-    /// It may end at any read.
+    /// It may end at any read, or one like it was abandoned.
     Unseen,
 }
 

@@ -25,11 +25,19 @@
 //!
 //! # What it may cost
 //!
-//! Nothing before 32 reads of a transaction have missed; from then on each step is as large as
-//! [`foreseek_hints::allowance`] permits: what is fetched costs at most 1.05 times what stock would have
-//! cost, wherever the statement ends, and 3 times where the statement's text shows that it reads on and its
-//! program abandons it. Own reads count. Overflow pages count with the row that they belong to: where steps over
-//! such rows gain nothing, none are made.
+//! Nothing before 24 reads of a transaction have missed where the statement's text shows its end, and 32 where it
+//! does not. From then on each step is as large as [`foreseek_hints::allowance`] permits:
+//!
+//! - The end is visible: nothing beyond it is fetched, and nothing is begun for fewer than 16 reads. One small step
+//!   leads to all that is left, as far as memory holds it. A program that abandons such a
+//!   statement loses one sweep of the file at most, and may take 8 times as long. It pays for that once: steps by that
+//!   index are as where no end is visible until one of its scans was read.
+//! - It is not: what is fetched is expected to cost at most 1.05 times what stock would have cost, wherever
+//!   the statement ends. That is a bound on time that passes; pages fetched in vain may be more, where steps before
+//!   have saved the time for them.
+//!
+//! Own reads count. Overflow pages count with the row that they belong to: where steps over
+//! such rows gain nothing, none are made. Use is counted by pages of the database, whatever their size.
 //!
 //! # Limits
 //!

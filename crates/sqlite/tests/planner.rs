@@ -225,6 +225,26 @@ fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
 }
 
 #[test]
+fn a_scan_that_was_abandoned_is_not_believed_again() {
+    let (shape, file) = one_database(4000);
+    let all = sequence(&file, &shape, Direction::Forward);
+    let mut reader = Reader::new(&file, 10);
+    reader.read_interior(&file);
+    let mut largest = [0; 2];
+    for largest in &mut largest {
+        reader.planner.transaction(1);
+        reader.told.clear();
+        for access in &all[..120] {
+            reader.read(1, access.page);
+            *largest = reader.told.len().max(*largest);
+        }
+    }
+    let counters = reader.counters();
+    assert_eq!((counters.scans, counters.ends_seen), (2, 1), "{counters:?}");
+    assert!(largest[1] * 4 < largest[0], "{largest:?}");
+}
+
+#[test]
 fn a_scan_is_over_with_its_transaction() {
     let (shape, file) = one_database(3000);
     let all = sequence(&file, &shape, Direction::Forward);
