@@ -1,6 +1,6 @@
 //! What can be wrong with a database, as far as its pages are decoded here.
 
-use crate::page::PageNo;
+use crate::page_no::PageNo;
 
 /// Why a page or a whole database can't be followed. It is never an error of the host: whoever meets
 /// it makes no prediction, and SQLite finds and reports the damage in its own words.

@@ -1,7 +1,7 @@
 //! The first 100 bytes of a database file (SQLite file format, section 1.3).
 
 use crate::error::{Error, Result};
-use crate::page::PageNo;
+use crate::page_no::PageNo;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 
 /// Length of the database header.

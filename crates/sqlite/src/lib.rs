@@ -55,6 +55,7 @@
 //! - The keys of a WITHOUT ROWID table are not followed where they reach overflow pages.
 
 mod api;
+mod counters;
 mod doze;
 pub mod ends;
 pub mod error;
@@ -62,6 +63,7 @@ mod functions;
 pub mod header;
 mod hook;
 pub mod page;
+mod page_no;
 pub mod planner;
 pub mod recognise;
 pub mod record;

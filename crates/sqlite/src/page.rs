@@ -2,31 +2,11 @@
 //! section 1.6). Everything is checked against the page's own bounds when it is asked for; a page is
 //! never trusted as a whole.
 
+pub use crate::page_no::PageNo;
+
 use crate::error::{Error, Result};
 use crate::header::HEADER_LEN;
 use crate::record::varint;
-use std::fmt;
-
-/// Number of a page of a database; the first is 1. Zero names no page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageNo(pub u32);
-
-impl PageNo {
-    /// The page with the header and the root of the schema table.
-    pub const FIRST: Self = Self(1);
-
-    /// The plain number.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Display for PageNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The kinds of b-tree pages, by their first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

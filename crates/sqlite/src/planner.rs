@@ -10,6 +10,8 @@
 //! come again and again instead of its own, or when the file has changed. Everything here is
 //! bounded, and no error leaves it: a page that can't be followed ends the prediction.
 
+pub use crate::counters::Counters;
+
 use crate::ends::{Rows, Told};
 use crate::error::Result;
 use crate::header::Header;
@@ -47,29 +49,6 @@ const WORTH: usize = 16;
 const LEAST: usize = STEP_FLOOR as usize;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
-
-/// What the planner has seen and done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Pages read by SQLite.
-    pub pages: u64,
-    /// Among them leaves of tables and indexes: what can be predicted.
-    pub leaves: u64,
-    /// Scans recognised.
-    pub scans: u64,
-    /// Among them those whose end was visible.
-    pub ends_seen: u64,
-    /// Scans that were read to their end.
-    pub finished: u64,
-    /// Pages read that a scan had predicted.
-    pub predicted: u64,
-    /// Row pages read on a scan's stream that no scan had predicted.
-    pub strays: u64,
-    /// Accesses generated.
-    pub planned: u64,
-    /// Evidence that led to no index, and sequences that a damaged or changed page ended.
-    pub failed: u64,
-}
 
 /// The planner of one database file.
 #[derive(Debug)]

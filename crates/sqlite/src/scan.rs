@@ -4,9 +4,9 @@
 //! [allowance](foreseek_hints::allowance) lets it be, up to what the client asks for, and never beyond
 //! the scan's end where that is [visible](crate::ends).
 
+use crate::counters::Counters;
 use crate::ends::Rows;
 use crate::page::PageNo;
-use crate::planner::Counters;
 use crate::recognise::EVIDENCE;
 use crate::sequence::{PageAccess, Sequence};
 use crate::source::ReadPage;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod directory_blocks;
 mod error;
 pub mod ext4;
 mod fetch;

@@ -18,17 +18,14 @@ use crate::trouble::Troubles;
 use crate::volume::{By, Volumes};
 use crate::{Work, parallel};
 use foreseek_storage::{DeviceNumber, HostFd, Layout, Residency};
-use foreseek_units::{ByteSpan, Bytes, Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Span};
+use foreseek_units::{Bytes, Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Span};
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 
 /// How many extents of one file are placed: 128 KiB of memory. A file with more has extents of 4 KiB
 /// at most in its first 16 MiB, and the pass over it is long whatever is done.
 pub const EXTENTS_A_FILE: usize = 4096;
-
-/// Extents of one directory: 4,096 blocks hold a million names.
-const EXTENTS_A_DIRECTORY: usize = 4096;
 
 /// Files that are mapped between two reports of progress.
 const REPORTED: usize = 2048;
@@ -219,14 +216,6 @@ fn missing(whole: PageSpan, resident: &[PageSpan]) -> Vec<PageSpan> {
     missing.push(rest);
     missing.retain(|run| !run.is_empty());
     missing
-}
-
-/// The blocks of a directory on the device of its file system.
-pub(crate) fn blocks_of_directory(directory: BorrowedFd<'_>) -> Vec<ByteSpan> {
-    let layout = HostFd::new(directory.as_raw_fd())
-        .and_then(|fd| Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok());
-    let extents = layout.into_iter().flat_map(|layout| layout.extents);
-    extents.map(|extent| ByteSpan::at(extent.lba.offset(), extent.pages.bytes())).collect()
 }
 
 #[cfg(test)]

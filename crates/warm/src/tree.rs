@@ -244,7 +244,7 @@ impl Tree {
                 .bring_inodes(volume, of_volume.iter().map(|index| self.directories[*index as usize].inode));
             let blocks = parallel::map(&of_volume, work.stop, |index| {
                 let directory = self.open_directory(*index).ok()?;
-                Some(crate::place::blocks_of_directory(directory.as_fd()))
+                Some(crate::directory_blocks::blocks_of_directory(directory.as_fd()))
             });
             metadata.bring(volume, blocks.into_iter().flatten().flatten().collect());
         }
