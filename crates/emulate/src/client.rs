@@ -27,6 +27,9 @@ const DETACH_LIMIT: Duration = Duration::from_secs(60);
 const STARTING_LIMIT: Duration = Duration::from_secs(5);
 /// Between looks at it.
 const STARTING_POLL: Duration = Duration::from_millis(5);
+/// How long a device that is open may be so only for a look: long for a look, and short for whoever waits for the
+/// answer that it is busy.
+const GLANCE: Duration = Duration::from_millis(500);
 /// Requests that a log holds unless told otherwise.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 
@@ -145,7 +148,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
         // Nothing can be lost by taking a dead disk away from its users.
         return wreck(&folder, &users());
     };
-    let refuse_if_used = || match users() {
+    let refuse_if_used = || match lasting(&users, force) {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
             device: device.as_ref().map(LoopDevice::path).unwrap_or_default(),
@@ -175,6 +178,19 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     refuse_if_used()?;
     wreck(&folder, &users())
+}
+
+/// The users that stay: a program that only looks at the devices of this machine, such as another `foreseek disk`, has
+/// each open for a moment.
+fn lasting(users: &impl Fn() -> Users, force: bool) -> Users {
+    let deadline = Instant::now() + GLANCE;
+    loop {
+        let found = users();
+        if force || found.is_empty() || !found.mount_points.is_empty() || Instant::now() >= deadline {
+            return found;
+        }
+        std::thread::sleep(STARTING_POLL);
+    }
 }
 
 /// Waits until a disk is no longer being attached: until then its server answers nobody, and it

@@ -7,15 +7,24 @@ use foreseek_server::mount_table::connection_of;
 use foreseek_storage::loop_device::{LoopDevice, LoopError, LoopOptions};
 use foreseek_units::Bytes;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Longest wait for the loop device when an export is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
+
+/// Longest wait for the kernel to let go of the file below a loop device that it has freed: it does so a little
+/// later, by itself, and until then the file system is busy. It takes milliseconds.
+const RELEASE_LIMIT: Duration = Duration::from_secs(5);
+/// Between tries.
+const POLL: Duration = Duration::from_millis(5);
 
 /// How to export a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +41,7 @@ pub struct ExportOptions {
     pub request_timeout: Option<Duration>,
 }
 
-/// Why a server could not be exported.
+/// Why a server could not be exported, or its export not be ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// FUSE could not be mounted.
@@ -42,6 +51,14 @@ pub enum ExportError {
         mount_point: PathBuf,
         /// Why not; part of the message, and so no `source`.
         cause: io::Error,
+    },
+    /// FUSE could not be unmounted.
+    #[error("cannot unmount the FUSE file system on {mount_point}: {cause}")]
+    Unmount {
+        /// Where.
+        mount_point: PathBuf,
+        /// Why.
+        cause: Errno,
     },
     /// The file in it could not be opened.
     #[error("cannot open {file}: {cause}")]
@@ -146,9 +163,21 @@ impl Export {
 
     fn unmount(&mut self) -> Result<(), ExportError> {
         let Some(session) = self.session.take() else { return Ok(()) };
-        session
-            .umount_and_join()
-            .map_err(|cause| ExportError::Mount { mount_point: self.options.mount_point.clone(), cause })
+        let mount_point = &self.options.mount_point;
+        let refused = |cause| ExportError::Unmount { mount_point: mount_point.clone(), cause };
+        let deadline = Instant::now() + RELEASE_LIMIT;
+        // Ours and not the session's: that tries once, and leaves the mount behind where it is busy.
+        while let Err(cause) = unmount(mount_point, UnmountFlags::empty()) {
+            match cause {
+                // Others took it away.
+                Errno::INVAL | Errno::NOENT => break,
+                Errno::BUSY if Instant::now() < deadline => sleep(POLL),
+                // Its threads end when whoever holds the file lets go.
+                Errno::BUSY => return unmount(mount_point, UnmountFlags::DETACH).map_err(refused),
+                cause => return Err(refused(cause)),
+            }
+        }
+        session.join().map_err(|cause| refused(Errno::from_io_error(&cause).unwrap_or(Errno::IO)))
     }
 }
 

@@ -180,13 +180,13 @@ impl ServerFolder {
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self) -> Result<(), CallError> {
+        // What can refuse to go comes first: while the record is there, the rest can be freed later.
+        let mount_point = self.mount_point();
+        ignore_missing(fs::remove_dir(&mount_point)).context("remove", &mount_point)?;
         for path in [self.control(), self.record_path(), self.next_record_path(), self.log()] {
             ignore_missing(fs::remove_file(&path)).context("remove", &path)?;
         }
-        for path in [&self.mount_point(), &self.0] {
-            ignore_missing(fs::remove_dir(path)).context("remove", path)?;
-        }
-        Ok(())
+        ignore_missing(fs::remove_dir(&self.0)).context("remove", &self.0)
     }
 }
 

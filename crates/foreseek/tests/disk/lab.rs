@@ -114,6 +114,12 @@ impl Lab {
         ended.out
     }
 
+    /// A copy of the program, made by another process: a descriptor of ours that writes it could be in a child that a
+    /// test beside this one has just forked, and what is open for writing cannot be run.
+    pub(crate) fn copy_of_the_program(&self, to: &Path) {
+        self.tool("cp", &[env!("CARGO_BIN_EXE_foreseek"), to.to_str().expect("a name in UTF-8")]);
+    }
+
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.path("mnt")
     }

@@ -235,7 +235,7 @@ fn without_the_right_the_remedy_is_said_once() {
     let Some(lab) = Lab::new() else { return };
     lab.attach(&["--profile", "none", "--size", "16M", "--name", "mine"]);
     let program = lab.path("foreseek");
-    fs::copy(env!("CARGO_BIN_EXE_foreseek"), &program).expect("copied to where others may run it");
+    lab.copy_of_the_program(&program);
     for arguments in [
         &["list"][..],
         &["stats", "mine"],

@@ -119,7 +119,7 @@ fn without_the_right_to_read_it_says_who_has_it() {
     let disk = lab.attach(&["--profile", "none", "--size", "1G"]);
     // The program may lie where nobody else may look: a copy can be run by all.
     let program = lab.path("foreseek");
-    fs::copy(env!("CARGO_BIN_EXE_foreseek"), &program).expect("a copy");
+    lab.copy_of_the_program(&program);
     let mut command = Command::new(&program);
     command.arg("profile").arg(&disk).current_dir("/").uid(65534).gid(65534);
     let ended = lab.run(&mut command);
