@@ -27,9 +27,9 @@ const DETACH_LIMIT: Duration = Duration::from_secs(60);
 const STARTING_LIMIT: Duration = Duration::from_secs(5);
 /// Between looks at it.
 const STARTING_POLL: Duration = Duration::from_millis(5);
-/// How long a device that is open may be so only for a look: long for a look, and short for whoever waits for the
-/// answer that it is busy.
-const GLANCE: Duration = Duration::from_millis(500);
+/// How long a device that is open may be so only for a moment: long for a moment, and short for whoever waits for
+/// the answer that it is busy.
+const MOMENT: Duration = Duration::from_millis(500);
 /// Requests that a log holds unless told otherwise.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 
@@ -180,10 +180,10 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     wreck(&folder, &users())
 }
 
-/// The users that stay: a program that only looks at the devices of this machine, such as another `foreseek disk`, has
-/// each open for a moment.
+/// The users that stay. Who attaches a loop device asks the kernel for a free one and opens it; where two get the same
+/// number, the slower has the device of the faster open for a moment.
 fn lasting(users: &impl Fn() -> Users, force: bool) -> Users {
-    let deadline = Instant::now() + GLANCE;
+    let deadline = Instant::now() + MOMENT;
     loop {
         let found = users();
         if force || found.is_empty() || !found.mount_points.is_empty() || Instant::now() >= deadline {

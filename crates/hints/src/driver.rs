@@ -11,11 +11,9 @@
 
 use crate::state::AccessListEngine;
 use crate::{Settings, Stats};
-use foreseek_seam::PageCache;
-use foreseek_seam::Recorder;
 use foreseek_seam::{
     Access, Command, Commands, Engine, Epoch, Event, FetchOutcome, HintCommand, HintEvent, HintMode,
-    ObjectId, RequestId, StreamId, Who,
+    ObjectId, PageCache, Recorder, RequestId, StreamId, Who,
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Position};
 use rustc_hash::FxHashMap;

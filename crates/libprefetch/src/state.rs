@@ -2,8 +2,7 @@
 
 use crate::{Entry, Error, HintMode, Settings, Want, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
-use foreseek_seam::Recorder;
-use foreseek_seam::{Access, ObjectId, RequestId, StreamId, Who};
+use foreseek_seam::{Access, ObjectId, Recorder, RequestId, StreamId, Who};
 use foreseek_storage::{Backing, HostFd, Identity, KernelPageCache, Notice, Options};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages, Position};
 use std::collections::HashMap;

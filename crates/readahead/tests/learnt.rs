@@ -9,8 +9,9 @@ use foreseek_readahead::stream::{
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_theory::Model;
 use foreseek_theory::adversary::against_policy;
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, SectorSpan, Sectors};
+use foreseek_units::{
+    DeviceCosts, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, SectorSpan, Sectors,
+};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;

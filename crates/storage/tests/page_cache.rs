@@ -2,8 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use foreseek_seam::PageCache;
-use foreseek_seam::{ObjectId, Refusal, lba_of};
+use foreseek_seam::{ObjectId, PageCache, Refusal, lba_of};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, KernelPageCache, Layout, Means, Options, Residency, cachestat, will_need};
 use foreseek_units::{Bytes, PageIndex, PageSpan, Pages, Sectors};

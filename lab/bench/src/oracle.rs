@@ -17,8 +17,7 @@ use foreseek_seam::Extent;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::workload;
-use foreseek_units::DeviceCosts;
-use foreseek_units::Nanos;
+use foreseek_units::{DeviceCosts, Nanos};
 use std::sync::Arc;
 
 /// Page replacements of which the oracle has the better one: that of Linux 2.6, and TR-840's, which

@@ -11,8 +11,7 @@ use foreseek_kernels::{Settings, by_name, generation, names};
 use foreseek_readahead::depth::{Plan, Promise, Survival};
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan, Sectors, Span};
+use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan, Sectors, Span};
 use std::hint::black_box;
 use std::sync::Arc;
 

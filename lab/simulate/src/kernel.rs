@@ -19,8 +19,7 @@ use crate::options::{KernelCounters, KernelOptions, LOG_LIMIT, Logged, REQUEST_L
 use crate::page_lists::{PageLists, PageName, Presence};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
 use foreseek_readahead::stream::{self, Ahead, Found, Generation, Opened, Prefetcher, Settings, Touch, View};
-use foreseek_seam::PageCache;
-use foreseek_seam::{Extent, ObjectId, Refusal, StreamId, Who, lba_of};
+use foreseek_seam::{Extent, ObjectId, PageCache, Refusal, StreamId, Who, lba_of};
 use foreseek_units::{ByteSpan, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 use std::collections::{HashMap, VecDeque};
 

@@ -4,8 +4,7 @@ mod common;
 
 use common::{FILE, extents, kernel, page, random_pages};
 use foreseek_device::{Build, Profile};
-use foreseek_seam::PageCache;
-use foreseek_seam::{ObjectId, Refusal};
+use foreseek_seam::{ObjectId, PageCache, Refusal};
 use foreseek_simulate::{KernelOptions, REQUESTS_LIMIT, ReadError, VirtualKernel};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 

@@ -4,8 +4,7 @@
 //! is rounded to whole bytes is no longer exactly `C x R`.
 
 use foreseek_readahead::depth::Depths;
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Bytes, Lba, Nanos, Rate, Sectors};
+use foreseek_units::{Bytes, DeviceCosts, Lba, Nanos, Rate, Sectors};
 
 /// A disk with a constant switch cost and a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,8 +4,7 @@ use foreseek_kernels::{Settings, by_name, generation, names};
 use foreseek_readahead::depth::Depths;
 use foreseek_theory::adversary::{self, against, against_policy, fetches_needed};
 use foreseek_theory::{Model, seek_law};
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Bytes, Nanos, Pages, Rate};
+use foreseek_units::{Bytes, DeviceCosts, Nanos, Pages, Rate};
 use proptest::prelude::*;
 use std::sync::Arc;
 

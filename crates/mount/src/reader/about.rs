@@ -9,8 +9,7 @@
 //! the new one's files the old one's name; a process of another pid namespace has none.
 
 use super::remembered::Remembered;
-use foreseek_seam::About;
-use foreseek_seam::Who;
+use foreseek_seam::{About, Who};
 use rustix::fd::AsRawFd;
 use std::ffi::OsStr;
 use std::fs::File;

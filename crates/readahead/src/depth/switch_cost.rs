@@ -12,8 +12,7 @@
 //! third of the device, the mean distance of two independent places on it.
 
 use super::rule::Served;
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Nanos, Sectors};
+use foreseek_units::{DeviceCosts, Nanos, Sectors};
 use std::sync::Arc;
 
 /// Weight of the newest seek. Neither paper tells its own. An eighth is what the kernels of the

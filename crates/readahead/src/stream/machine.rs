@@ -10,8 +10,7 @@ use super::slab::Slab;
 use super::view::View;
 use crate::depth::{Asked, Depth, Served};
 use crate::learn::Learning;
-use foreseek_seam::About;
-use foreseek_seam::StreamId;
+use foreseek_seam::{About, StreamId};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Decides what is read ahead of one stream.

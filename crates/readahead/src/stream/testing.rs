@@ -4,8 +4,7 @@
 use super::{Ahead, Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use foreseek_device::Profile;
 use foreseek_seam::{ObjectId, StreamId, Who};
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Instant, Lba, PageIndex, Pages};
+use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, Pages};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -4,8 +4,7 @@
 use crate::world::{World, bytes, settings};
 use foreseek_readahead::ServingEngine;
 use foreseek_readahead::serving::Settings;
-use foreseek_seam::{Event, Refusal, ServingEvent, Who};
-use foreseek_seam::{Recorder, Recording, replay};
+use foreseek_seam::{Event, Recorder, Recording, Refusal, ServingEvent, Who, replay};
 use foreseek_units::Pages;
 use proptest::prelude::*;
 use std::io::Write;

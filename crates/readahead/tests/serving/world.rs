@@ -12,9 +12,8 @@ use foreseek_seam::{
     Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, FrameId, Into, ObjectId, Refusal,
     RequestId, ServingCommand, ServingEvent, StreamId, Urgency, Who,
 };
-use foreseek_units::DeviceCosts;
 use foreseek_units::{
-    ByteOffset, ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Rate,
+    ByteOffset, ByteSpan, Bytes, DeviceCosts, Instant, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Rate,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -11,8 +11,7 @@ use foreseek_readahead::stream::{Found, Opened, RHO, Settings, Touch, View, by_n
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::experiment::Summary;
 use foreseek_theory::{Model, adversary::against_policy};
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate};
+use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate};
 use std::sync::Arc;
 
 /// The devices of the studies: C = 10.5 ms and R = 51 MB/s, and a disk of today (C R = 2.7 MB).

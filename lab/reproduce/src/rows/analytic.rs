@@ -9,9 +9,9 @@ use foreseek_readahead::stream::{Ahead, Found, Opened, Touch, View};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::block::{Request, RequestId, scheduler};
 use foreseek_theory::{Model, adversary, seek_law};
-use foreseek_units::DeviceCosts;
 use foreseek_units::{
-    Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Position, Rate, SectorSpan, Sectors, Span,
+    Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Position, Rate, SectorSpan, Sectors,
+    Span,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

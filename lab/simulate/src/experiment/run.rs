@@ -11,8 +11,7 @@ use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
 use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::Extent;
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Bytes, Instant};
+use foreseek_units::{Bytes, DeviceCosts, Instant};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

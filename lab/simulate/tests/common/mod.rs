@@ -3,8 +3,7 @@
 
 use foreseek_device::{Build, Profile};
 use foreseek_hints::{Driver, Settings, Stats, Step};
-use foreseek_seam::Recorder;
-use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
+use foreseek_seam::{Access, Extent, HintMode, ObjectId, Recorder, StreamId, Who};
 use foreseek_simulate::{KernelOptions, VirtualKernel};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Span};
 

@@ -10,8 +10,7 @@ use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::trace::replay::{Accesses, Addresses, Loop, Outcome, through_block};
 use foreseek_simulate::trace::{Place, Summary};
 use foreseek_storage::read_text;
-use foreseek_units::DeviceCosts;
-use foreseek_units::{Bytes, Instant, Nanos, Sectors};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Nanos, Sectors};
 use serde::Serialize;
 use std::sync::Arc;
 
