@@ -1,6 +1,6 @@
 //! Makes a device of a profile.
 
-use crate::array::{self, Array, Members};
+use crate::array::{self, Array, Members, Plan};
 use crate::disk::{self, Disk};
 use crate::geometry::{Geometry, LayoutShape, SectionShape, TracksShape, ZoneDetail, ZoneShape};
 use crate::io::Device;

@@ -12,7 +12,7 @@ use crate::spec::{
     ArraySpec, BUILTIN, DiskModel, DiskSpec, Figures, Keys, ProfileError, RemoteSpec, Writer, builtin,
     table_of,
 };
-use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate};
+use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate, Stripes};
 use std::io;
 use std::path::Path;
 
@@ -175,6 +175,29 @@ impl Profile {
         to.finish()
     }
 
+    /// The layout of an array; `None` where it is no array.
+    #[must_use]
+    pub fn stripes(&self) -> Option<Stripes> {
+        match &self.spec {
+            Spec::Array(array) => Some(array.stripes()),
+            _ => None,
+        }
+    }
+
+    /// The profile of one member of an array; `None` where it is no array. What a strip costs on its
+    /// member goes by this: [`Profile::rate_at`] of an array is that of all members together.
+    #[must_use]
+    pub fn member(&self) -> Option<Self> {
+        let Spec::Array(array) = &self.spec else { return None };
+        Some(Self {
+            name: self.name.clone(),
+            description: format!("a member of {}", self.name),
+            source: self.source.clone(),
+            figures: array.disk.figures(&array.model),
+            spec: Spec::Disk(Box::new(array.disk.clone()), Box::new(array.model.clone())),
+        })
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -276,6 +299,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_units::{Lba, Sectors};
 
     fn profile(name: &str) -> Profile {
         let text = Profile::builtin_text(name).expect("a built-in name");
@@ -290,6 +314,22 @@ mod tests {
             assert!(!profile.description().is_empty() && !profile.source().is_empty(), "{name}");
         }
         assert!(Profile::builtin("none-such").is_none());
+    }
+
+    #[test]
+    fn a_member_of_an_array_is_a_disk_as_the_array_says() {
+        let array = profile("raid5-5x-15k");
+        let member = array.member().expect("an array has members");
+        assert_eq!((member.kind(), member.stripes()), (Kind::Disk, None));
+        assert_eq!(member.capacity(), Bytes(73_407_820_800));
+        // One member gives its own rate, four of them the array's.
+        assert!((member.rate_at(Lba(0)).as_mb_per_second() - 96.0).abs() < 1.0);
+        assert!((array.rate_at(Lba(0)).as_mb_per_second() - 4.0 * 96.0).abs() < 4.0);
+        let stripes = array.stripes().expect("an array has a layout");
+        assert_eq!((stripes.members, stripes.strip), (5, Sectors(256)));
+        assert!(member.member().is_none());
+        // Its TOML is that of a disk.
+        assert_eq!(Profile::parse("member", &member.to_toml()).expect("valid").capacity(), member.capacity());
     }
 
     /// TR-840 section 3: 540 KB; EuroSys'07 section 5: 393, 446 and 646 KB. A KB has 1000 bytes.

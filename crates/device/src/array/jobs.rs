@@ -2,10 +2,9 @@
 
 use super::Array;
 use super::job::{Job, Where};
-use super::layout::Level;
-use super::plan::{Members, Transfers};
+use super::plan::{Members, Plan, Transfers};
 use crate::io::{Finished, Io, IoId, Op, Outcome};
-use foreseek_units::{Instant, Lba, SectorSpan, Sectors};
+use foreseek_units::{Instant, Lba, Level, SectorSpan, Sectors};
 
 impl Array {
     /// Starts the jobs of a part of a request.

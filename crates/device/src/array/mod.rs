@@ -17,19 +17,17 @@
 
 mod job;
 mod jobs;
-mod layout;
 mod plan;
 mod slab;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use layout::{Level, Stripes};
-pub(crate) use plan::Members;
+pub(crate) use plan::{Members, Plan};
 
 use crate::disk::Disk;
 use crate::io::{Counters, Device, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
-use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
+use foreseek_units::{Instant, Lba, Level, Nanos, Rate, SectorSpan, Sectors, Stripes};
 use job::{Job, Where};
 use plan::Transfers;
 use slab::Slab;

@@ -10,8 +10,7 @@
 //! same number. With all strips written nothing is read. Where a member has failed only one way is
 //! left: what the failed member holds must not be needed, or is written anew.
 
-use super::layout::{Located, Stripes};
-use foreseek_units::{Lba, SectorSpan, Sectors};
+use foreseek_units::{Lba, Located, SectorSpan, Sectors, Stripes};
 
 /// A set of members, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,9 +74,27 @@ pub(crate) struct Transfers {
     pub(crate) writes: Members,
 }
 
-impl Stripes {
+/// What requests to an array's layout take.
+pub(crate) trait Plan {
     /// Cuts the part of a request that lies within one row into pieces.
-    pub(crate) fn pieces(&self, part: SectorSpan) -> [Option<Piece>; 3] {
+    fn pieces(&self, part: SectorSpan) -> [Option<Piece>; 3];
+
+    /// The part of one member of a part of a request that lies within one row.
+    fn on_member_of(&self, part: SectorSpan, member: u64) -> SectorSpan;
+
+    /// The sectors of a member that hold unreadable ones of the array: sorted, apart. Where whole
+    /// rows are unreadable so is their parity.
+    fn unreadable_on(&self, spans: &[SectorSpan], member: u64) -> Vec<SectorSpan>;
+
+    /// What a read of a piece takes; `None` where it cannot be had.
+    fn read(&self, piece: &Piece, failed: Members) -> Option<Transfers>;
+
+    /// What a write of a piece takes; `None` where it cannot be done.
+    fn write(&self, piece: &Piece, failed: Members) -> Option<Transfers>;
+}
+
+impl Plan for Stripes {
+    fn pieces(&self, part: SectorSpan) -> [Option<Piece>; 3] {
         let first = self.locate(part.start);
         let last = self.locate(Lba(part.end.get() - 1));
         let (a, b) = (first.offset, last.offset + Sectors(1));
@@ -94,17 +111,14 @@ impl Stripes {
         [piece(Sectors::ZERO, low), piece(low, high), piece(high, self.strip)]
     }
 
-    /// The part of one member of a part of a request that lies within one row.
-    pub(crate) fn on_member_of(&self, part: SectorSpan, member: u64) -> SectorSpan {
+    fn on_member_of(&self, part: SectorSpan, member: u64) -> SectorSpan {
         let Located { row, .. } = self.locate(part.start);
         let pieces = self.pieces(part);
         let mine = pieces.iter().flatten().filter(|piece| piece.data.has(member));
         mine.fold(SectorSpan::default(), |hull, piece| hull.hull(self.on_member(row, piece.from, piece.to)))
     }
 
-    /// The sectors of a member that hold unreadable ones of the array: sorted, apart. Where whole
-    /// rows are unreadable so is their parity.
-    pub(crate) fn unreadable_on(&self, spans: &[SectorSpan], member: u64) -> Vec<SectorSpan> {
+    fn unreadable_on(&self, spans: &[SectorSpan], member: u64) -> Vec<SectorSpan> {
         let mut found: Vec<SectorSpan> = Vec::new();
         let mut add = |span: SectorSpan| match found.last_mut().filter(|last| last.end >= span.start) {
             _ if span.is_empty() => {}
@@ -127,8 +141,7 @@ impl Stripes {
         found
     }
 
-    /// What a read of a piece takes; `None` where it cannot be had.
-    pub(crate) fn read(&self, piece: &Piece, failed: Members) -> Option<Transfers> {
+    fn read(&self, piece: &Piece, failed: Members) -> Option<Transfers> {
         let lost = piece.data.and(failed);
         if lost.is_empty() {
             return Some(Transfers { reads: piece.data, writes: Members::default() });
@@ -138,8 +151,7 @@ impl Stripes {
             .then(|| Transfers { reads: Members::all(self.members).without(failed), ..Transfers::default() })
     }
 
-    /// What a write of a piece takes; `None` where it cannot be done.
-    pub(crate) fn write(&self, piece: &Piece, failed: Members) -> Option<Transfers> {
+    fn write(&self, piece: &Piece, failed: Members) -> Option<Transfers> {
         let Some(parity) = self.parity(piece.row) else {
             let writes = piece.data;
             return writes.and(failed).is_empty().then_some(Transfers { reads: Members::default(), writes });
@@ -164,8 +176,8 @@ impl Stripes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::Level;
     use super::*;
+    use foreseek_units::Level;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

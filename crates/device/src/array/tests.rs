@@ -1,12 +1,12 @@
 //! A whole array against a naive model that goes sector by sector: what its members transfer for a
 //! request, and that what they hold stays redundant.
 
-use super::{Array, Level, Members};
+use super::{Array, Members, Plan};
 use crate::build::array_of;
 use crate::io::{Device, Io, IoId, Op, Outcome};
 use crate::profile::{Profile, Spec};
 use crate::{Build, Counters};
-use foreseek_units::{Bytes, Lba, SectorSpan, Sectors};
+use foreseek_units::{Bytes, Lba, Level, SectorSpan, Sectors};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 

@@ -7,8 +7,8 @@ use super::figures::Figures;
 use super::keys::{Keys, bounds, table_of};
 use super::limits::{LONGEST_MS, RATE_MB_PER_S};
 use super::write::Writer;
-use crate::array::{Level, MEMBERS_LIMIT, Stripes};
-use foreseek_units::{Bytes, Nanos, Rate};
+use crate::array::MEMBERS_LIMIT;
+use foreseek_units::{Bytes, Level, Nanos, Rate, Stripes};
 
 /// Largest strip in KiB: 64 MiB, more than any array offers.
 const STRIP_KIB_LIMIT: u64 = 1 << 16;

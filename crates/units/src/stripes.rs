@@ -6,11 +6,11 @@
 //! strips out from the member after it on, around: consecutive strips lie on consecutive members
 //! throughout, so that any `n` of them use all members.
 
-use foreseek_units::{Lba, SectorSpan, Sectors};
+use crate::{Lba, SectorSpan, Sectors};
 
 /// The redundancy of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
     /// Striping alone.
     Raid0,
     /// Striping with rotating parity, left-symmetric.
@@ -18,26 +18,31 @@ pub(crate) enum Level {
 }
 
 /// The layout of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stripes {
-    pub(crate) level: Level,
-    pub(crate) members: u64,
-    pub(crate) strip: Sectors,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stripes {
+    /// Whether there is parity, and where.
+    pub level: Level,
+    /// How many disks: at least 1, of RAID-5 at least 3.
+    pub members: u64,
+    /// Length of a strip, not zero.
+    pub strip: Sectors,
 }
 
 /// Where a sector lies within the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Located {
-    pub(crate) row: u64,
+pub struct Located {
+    /// Which row.
+    pub row: u64,
     /// Which of the row's data strips.
-    pub(crate) slot: u64,
+    pub slot: u64,
     /// How far into the strip.
-    pub(crate) offset: Sectors,
+    pub offset: Sectors,
 }
 
 impl Stripes {
     /// Data strips of a row.
-    pub(crate) fn data_strips(&self) -> u64 {
+    #[must_use]
+    pub fn data_strips(&self) -> u64 {
         match self.level {
             Level::Raid0 => self.members,
             Level::Raid5 => self.members - 1,
@@ -45,24 +50,28 @@ impl Stripes {
     }
 
     /// Data sectors of a row.
-    pub(crate) fn row_sectors(&self) -> Sectors {
+    #[must_use]
+    pub fn row_sectors(&self) -> Sectors {
         self.strip * self.data_strips()
     }
 
     /// Where a sector of the array lies.
-    pub(crate) fn locate(&self, lba: Lba) -> Located {
+    #[must_use]
+    pub fn locate(&self, lba: Lba) -> Located {
         let strip = lba.get() / self.strip.get();
         let slots = self.data_strips();
         Located { row: strip / slots, slot: strip % slots, offset: Sectors(lba.get() % self.strip.get()) }
     }
 
     /// The member that holds the parity of a row.
-    pub(crate) fn parity(&self, row: u64) -> Option<u64> {
+    #[must_use]
+    pub fn parity(&self, row: u64) -> Option<u64> {
         (self.level == Level::Raid5).then(|| self.members - 1 - row % self.members)
     }
 
     /// The member that holds a data strip of a row.
-    pub(crate) fn member(&self, row: u64, slot: u64) -> u64 {
+    #[must_use]
+    pub fn member(&self, row: u64, slot: u64) -> u64 {
         match self.parity(row) {
             None => slot,
             Some(parity) => (parity + 1 + slot) % self.members,
@@ -70,18 +79,21 @@ impl Stripes {
     }
 
     /// A range of offsets of a row, on any member.
-    pub(crate) fn on_member(&self, row: u64, from: Sectors, to: Sectors) -> SectorSpan {
+    #[must_use]
+    pub fn on_member(&self, row: u64, from: Sectors, to: Sectors) -> SectorSpan {
         let start = Lba(row * self.strip.get());
         SectorSpan::new(start + from, start + to)
     }
 
     /// Rows that hold so many data sectors.
-    pub(crate) fn rows_for(&self, sectors: Sectors) -> u64 {
+    #[must_use]
+    pub fn rows_for(&self, sectors: Sectors) -> u64 {
         sectors.get().div_ceil(self.row_sectors().get())
     }
 
     /// The part of a range that lies in the row of its first sector.
-    pub(crate) fn first_row_of(&self, range: SectorSpan) -> SectorSpan {
+    #[must_use]
+    pub fn first_row_of(&self, range: SectorSpan) -> SectorSpan {
         let row = range.start.get() / self.row_sectors().get();
         let end = Lba((row + 1) * self.row_sectors().get());
         SectorSpan::new(range.start, range.end.min(end))
