@@ -113,42 +113,51 @@ pub enum ServingCommand {
 /// many times over; small enough that a driver's buffer of them stays in a processor's cache.
 pub const COMMANDS_LIMIT: usize = 1024;
 
-/// The commands that answer one event; at most [`COMMANDS_LIMIT`].
-#[derive(Debug, Default)]
-pub struct Commands {
-    items: Vec<Command>,
+/// The commands that answer one event.
+pub type Commands = CommandBuffer<Command, COMMANDS_LIMIT>;
+
+/// Commands of any kind that answer one event; at most `LIMIT`.
+#[derive(Debug)]
+pub struct CommandBuffer<C, const LIMIT: usize> {
+    items: Vec<C>,
 }
 
-impl Commands {
+impl<C, const LIMIT: usize> Default for CommandBuffer<C, LIMIT> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C, const LIMIT: usize> CommandBuffer<C, LIMIT> {
     /// None yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { items: Vec::with_capacity(COMMANDS_LIMIT) }
+        Self { items: Vec::with_capacity(LIMIT) }
     }
 
     /// How many more fit.
     #[must_use]
     pub fn room(&self) -> usize {
-        COMMANDS_LIMIT - self.items.len()
+        LIMIT - self.items.len()
     }
 
     /// Adds a command.
     ///
     /// # Panics
     /// When there is no room: an engine asks first. This is a bug in the engine.
-    pub fn push(&mut self, command: Command) {
-        assert!(self.room() > 0, "an engine emitted more than {COMMANDS_LIMIT} commands at once");
+    pub fn push(&mut self, command: C) {
+        assert!(self.room() > 0, "an engine emitted more than {LIMIT} commands at once");
         self.items.push(command);
     }
 
     /// What was added so far.
     #[must_use]
-    pub fn as_slice(&self) -> &[Command] {
+    pub fn as_slice(&self) -> &[C] {
         &self.items
     }
 
     /// Takes all of them out, in order.
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
+    pub fn drain(&mut self) -> std::vec::Drain<'_, C> {
         self.items.drain(..)
     }
 }

@@ -20,7 +20,9 @@ pub mod percent;
 pub mod record;
 
 pub use checks::Checks;
-pub use command::{COMMANDS_LIMIT, Command, Commands, HintCommand, Into, ServingCommand, Urgency};
+pub use command::{
+    COMMANDS_LIMIT, Command, CommandBuffer, Commands, HintCommand, Into, ServingCommand, Urgency,
+};
 pub use engine::Engine;
 pub use event::{About, Access, Event, FetchOutcome, HintEvent, HintMode, Refusal, ServingEvent};
 pub use extent::{Extent, lba_of};

@@ -1,7 +1,7 @@
 //! What an engine that gives advice can do to a kernel's page cache.
 //!
-//! `storage` implements it with system calls, `simulate` with a modelled kernel over a modelled
-//! device: one driver carries out one engine's commands on either.
+//! `storage` implements it with system calls, tests with tables. A process in virtual time has no such thing to
+//! call: its pump's needs are steps of its program (`foreseek_simulate::directed`).
 
 use crate::{Extent, ObjectId, Refusal};
 use foreseek_units::{Instant, PageSpan, Pages};
