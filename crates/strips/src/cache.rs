@@ -1,0 +1,483 @@
+//! The strip cache (sections 2.1 to 2.4).
+//!
+//! A *strip cache* holds blocks of one strip. A block is
+//!
+//! - *cached*: there, and requested by the host since it was read;
+//! - *past cached*: there, not requested since, but in an earlier life of the strip;
+//! - *prefetched*: there, and neither;
+//! - *empty*.
+//!
+//! New strip caches enter the upstream at its most recently used end. Where the upstream has more strips than the
+//! [feedback](crate::feedback) allows, its least recently used flows into the downstream at the top, and its prefetched
+//! blocks are *culled*: they become empty. Cached and past cached blocks stay. A hit makes a strip the most
+//! recently used of the list that it is in. Under memory pressure the [replacement](crate::replacement) evicts whole strip caches.
+//!
+//! A strip cache without blocks becomes a *ghost* if a sibling of its stripe is alive: it keeps which blocks were
+//! requested, until it is requested again (*reincarnated*) or the last sibling has gone. Those *past request states* remain, over
+//! several lives.
+//!
+//! On a miss the whole strip is read, or the missing blocks alone: as the [rules](crate::rules), the feedback and the
+//! [costs](crate::costs) say. A strip cache is made in either case.
+//!
+//! Inferred, where the paper is silent:
+//!
+//! - A miss on a strip in the downstream that reads the whole strip again brings prefetched blocks, which the downstream
+//!   excludes: the strip moves to the upstream. If only missing blocks are read it stays.
+//! - Blocks on their way have memory and count as there. They are neither culled nor is their strip evicted;
+//!   prefetched ones that arrive in the downstream are culled on arrival.
+//! - A strip that MSP adds blocks to becomes the most recently used of the upstream.
+//! - `sp`, `msp` and no prefetching keep one list and cull nothing.
+//! - Where a whole strip finds no room, the missing blocks alone are read; where these find none, they are read past the
+//!   cache.
+//!
+//! Bounds: no more blocks than the setting, one strip cache a block at most, [`GHOSTS_PER_STRIP`] ghosts for each whole
+//! strip that the cache holds. Memory: [`BYTES_PER_STRIP`] for each strip cache or ghost of a stripe of up to four strips,
+//! and as much again at most for tables that have just grown: 0.2 % (0.4 %) of the cache where strips of 128 KiB are full.
+//! A cache that holds a single block of each strip pays that for 4 KiB.
+//!
+//! Writes are not held here: a change empties the blocks that it concerns.
+
+use crate::blocks::Blocks;
+use crate::costs::{StripCosts, VirtualCosts};
+use crate::error::StripsError;
+use crate::feedback::Feedback;
+use crate::geometry::{Geometry, StripNo};
+use crate::lists::{Bottom, Lists, Stream};
+use crate::replacement::Replacement;
+use crate::rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips};
+use crate::stats::Stats;
+use crate::stripe_table::StripeTable;
+use foreseek_units::{DeviceCosts, Nanos, Pages};
+use std::sync::Arc;
+
+/// Ghosts for each whole strip that the cache holds: the history of four caches. A ghost lives only while a
+/// sibling does, so that few come near it.
+pub const GHOSTS_PER_STRIP: u64 = 4;
+/// What the state of one strip takes: its entry, its place in the lists and its share of the tables.
+pub const BYTES_PER_STRIP: usize = 256;
+
+/// Blocks whose memory is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Of which strip.
+    pub strip: StripNo,
+    /// Which.
+    pub blocks: Blocks,
+}
+
+/// What a read found, and what is to be done. Each block of the read is in exactly one of `here`, `coming`, `fetch` and `past`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// There.
+    pub here: Blocks,
+    /// On their way already.
+    pub coming: Blocks,
+    /// To be fetched: what was missing, and what is prefetched with it.
+    pub fetch: Blocks,
+    /// To be read past the cache, which has no room.
+    pub past: Blocks,
+}
+
+/// A strip cache or a ghost.
+#[derive(Clone, Copy, Debug)]
+struct Strip {
+    no: StripNo,
+    alive: bool,
+    /// Not empty: there or on their way.
+    held: Blocks,
+    arriving: Blocks,
+    /// Requested in this life.
+    requested: Blocks,
+    /// Requested in earlier ones.
+    past: Blocks,
+    costs: StripCosts,
+}
+
+/// The strip cache.
+#[derive(Debug)]
+pub struct StripCache {
+    geometry: Geometry,
+    strips: Strips,
+    capacity: u64,
+    used: u64,
+    entries: Vec<Strip>,
+    free: Vec<u32>,
+    table: StripeTable,
+    lists: Lists,
+    feedback: Feedback,
+    costs: Option<VirtualCosts>,
+    replacement: Box<dyn Replacement>,
+    ghosts: u64,
+    stats: Stats,
+}
+
+impl StripCache {
+    /// An empty cache of an array whose members cost `member` each.
+    ///
+    /// # Errors
+    /// A cache of fewer than [`CACHE_STRIPS_LEAST`] strips.
+    pub fn new(
+        geometry: Geometry,
+        settings: Settings,
+        rules: Rules,
+        member: Arc<dyn DeviceCosts>,
+        replacement: Box<dyn Replacement>,
+    ) -> Result<Self, StripsError> {
+        let least = geometry.strip_pages() * CACHE_STRIPS_LEAST;
+        if settings.cache < least {
+            return Err(StripsError::Cache { given: settings.cache, least });
+        }
+        let whole = settings.cache / geometry.strip_pages();
+        let tested = matches!(rules.strips, Strips::Adaptive { cost_test: true, .. });
+        Ok(Self {
+            geometry,
+            strips: rules.strips,
+            capacity: settings.cache.get(),
+            used: 0,
+            entries: Vec::new(),
+            free: Vec::new(),
+            table: StripeTable::new(geometry),
+            lists: Lists::new(Feedback::bottom(whole) as u32),
+            feedback: Feedback::new(whole),
+            costs: tested.then(|| VirtualCosts::new(geometry, member, settings.following)),
+            replacement,
+            ghosts: 0,
+            stats: Stats::default(),
+        })
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// How many blocks are not empty.
+    #[must_use]
+    pub fn used(&self) -> Pages {
+        Pages(self.used)
+    }
+
+    /// How many strips the upstream may have.
+    #[must_use]
+    pub fn upstream_limit(&self) -> u64 {
+        self.feedback.limit()
+    }
+
+    /// The strips of the upstream and of the downstream, and the ghosts.
+    #[must_use]
+    pub fn strips(&self) -> (u64, u64, u64) {
+        (self.lists.len(Stream::Up).into(), self.lists.len(Stream::Down).into(), self.ghosts)
+    }
+
+    /// The virtual read costs with and without strip prefetching, where the rules have the test.
+    #[must_use]
+    pub fn costs(&self) -> Option<(Nanos, Nanos)> {
+        self.costs.as_ref().map(VirtualCosts::sums)
+    }
+
+    /// The blocks of a strip that are not empty; those of them on their way.
+    #[must_use]
+    pub fn held(&self, strip: StripNo) -> (Blocks, Blocks) {
+        let found = self.alive(strip).map(|slot| self.entries[slot as usize]);
+        found.map_or_else(Default::default, |strip| (strip.held, strip.arriving))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slots_in_use(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// The host reads blocks of a strip; they are on the device.
+    pub fn read(&mut self, strip: StripNo, want: Blocks, dropped: &mut Vec<Dropped>) -> Answer {
+        let found = self.alive(strip);
+        let before = found.map(|slot| self.entries[slot as usize]);
+        let held = before.map_or(Blocks::NONE, |it| it.held).and(want);
+        if let (Some(slot), Some(before)) = (found, before) {
+            self.hit(slot, &before, held);
+        }
+        let missing = want.without(held);
+        let mut answer = Answer::default();
+        let arriving = before.map_or(Blocks::NONE, |it| it.arriving);
+        (answer.here, answer.coming) = (held.without(arriving), held.and(arriving));
+        if !missing.is_empty() {
+            answer.fetch = self.miss(strip, missing, dropped);
+            answer.past = missing.without(answer.fetch);
+            self.stats.misses += missing.and(answer.fetch).count();
+            self.stats.uncached += answer.past.count();
+        }
+        if let Some(slot) = self.alive(strip) {
+            self.reference(slot, want.without(answer.past));
+        }
+        self.flow(dropped);
+        answer
+    }
+
+    /// Massive stripe prefetching wants a whole strip. Answers what of it is to be fetched: what is neither there
+    /// nor on its way (section 2.5), and nothing where there is no room.
+    pub fn prefetch(&mut self, strip: StripNo, dropped: &mut Vec<Dropped>) -> Blocks {
+        let missing = self.geometry.blocks_of(strip).without(self.held(strip).0);
+        if missing.is_empty() {
+            return Blocks::NONE;
+        }
+        let slot = self.enliven(strip);
+        if !self.make_room(missing.count(), slot, dropped) {
+            self.settle(slot, dropped);
+            return Blocks::NONE;
+        }
+        self.hold(slot, missing);
+        self.lists.renew(slot, Stream::Up);
+        self.stats.massive_blocks += missing.count();
+        self.flow(dropped);
+        missing
+    }
+
+    /// Blocks that were fetched have arrived, or did not: then they are empty, and the caller has their memory.
+    pub fn arrived(&mut self, strip: StripNo, blocks: Blocks, well: bool, dropped: &mut Vec<Dropped>) {
+        let Some(slot) = self.alive(strip) else { return };
+        let entry = &mut self.entries[slot as usize];
+        let blocks = blocks.and(entry.arriving);
+        entry.arriving = entry.arriving.without(blocks);
+        if !well {
+            entry.requested = entry.requested.without(blocks);
+            self.empty(slot, blocks);
+        }
+        self.settle(slot, dropped);
+    }
+
+    /// The host has changed blocks on the device: what is there of them is dropped. Those on their way stay until they
+    /// [arrive](Self::arrived); the caller must say then that they did not.
+    pub fn changed(&mut self, strip: StripNo, blocks: Blocks, dropped: &mut Vec<Dropped>) {
+        let Some(slot) = self.alive(strip) else { return };
+        let entry = &mut self.entries[slot as usize];
+        let stale = blocks.and(entry.held).without(entry.arriving);
+        entry.requested = entry.requested.without(stale);
+        self.drop_blocks(slot, stale, dropped);
+        self.settle(slot, dropped);
+    }
+
+    /// Counts what a read hits, and tells the feedback.
+    fn hit(&mut self, slot: u32, before: &Strip, held: Blocks) {
+        let cached = held.and(before.requested);
+        let first = held.without(cached);
+        let past = first.and(before.past);
+        self.stats.cache_hits += cached.count();
+        self.stats.prefetch_hits += first.count();
+        self.stats.past_hits += past.count();
+        if !first.without(past).is_empty() && self.lists.is_in(slot, Bottom::Upstream) {
+            self.feedback.prefetch_hit();
+        }
+        if !cached.with(past).is_empty() && self.lists.is_in(slot, Bottom::Global) {
+            let (upstream, global) = (self.lists.bottom(Bottom::Upstream), self.lists.bottom(Bottom::Global));
+            self.feedback.cache_hit(upstream, global);
+        }
+    }
+
+    /// Makes room for what a miss reads. Answers what that is.
+    fn miss(&mut self, strip: StripNo, missing: Blocks, dropped: &mut Vec<Dropped>) -> Blocks {
+        let whole = self.prefetches();
+        let slot = self.enliven(strip);
+        let (held, past) = (self.entries[slot as usize].held, self.entries[slot as usize].past);
+        let all = self.geometry.blocks_of(strip).without(held);
+        for fetch in [whole.then_some(all), Some(missing)].into_iter().flatten() {
+            if self.make_room(fetch.count(), slot, dropped) {
+                self.hold(slot, fetch);
+                let beside = fetch.without(missing);
+                self.stats.strip_blocks += beside.count();
+                if !beside.without(past).is_empty() {
+                    self.lists.renew(slot, Stream::Up);
+                }
+                return fetch;
+            }
+        }
+        self.settle(slot, dropped);
+        Blocks::NONE
+    }
+
+    /// Whether a miss reads the whole strip.
+    fn prefetches(&mut self) -> bool {
+        match self.strips {
+            Strips::Never => return false,
+            Strips::Always => return true,
+            Strips::Adaptive { .. } => {}
+        }
+        if self.feedback.is_frozen() {
+            return true;
+        }
+        let large = self.feedback.is_on();
+        let cheap = self.costs.as_ref().is_none_or(VirtualCosts::favour_strips);
+        self.stats.refused_by_size += u64::from(!large);
+        self.stats.refused_by_cost += u64::from(large && !cheap);
+        large && cheap
+    }
+
+    /// The host references blocks that are held now: charges the costs and renews the strip.
+    fn reference(&mut self, slot: u32, blocks: Blocks) {
+        let entry = &mut self.entries[slot as usize];
+        let first = blocks.without(entry.requested);
+        if let Some(costs) = self.costs.as_mut().filter(|_| !first.is_empty()) {
+            costs.strip(entry.no, &mut entry.costs);
+            first.runs().for_each(|run| costs.blocks(entry.no, run, &mut entry.costs));
+        }
+        entry.requested = entry.requested.with(first);
+        if let Some(stream) = self.lists.stream_of(slot).filter(|_| !blocks.is_empty()) {
+            self.replacement.used(entry.no);
+            self.lists.renew(slot, stream);
+        }
+    }
+
+    /// The slot of a strip that is alive.
+    fn alive(&self, strip: StripNo) -> Option<u32> {
+        self.table.find(strip).filter(|slot| self.entries[*slot as usize].alive)
+    }
+
+    /// The slot of a strip, which is alive from now on.
+    fn enliven(&mut self, strip: StripNo) -> u32 {
+        let slot = match self.table.find(strip) {
+            Some(slot) if self.entries[slot as usize].alive => return slot,
+            Some(ghost) => {
+                self.entries[ghost as usize].alive = true;
+                self.ghosts -= 1;
+                self.stats.reincarnated += 1;
+                ghost
+            }
+            None => self.add(strip),
+        };
+        self.table.live(strip, slot);
+        self.lists.renew(slot, Stream::Up);
+        self.replacement.admitted(strip);
+        slot
+    }
+
+    fn add(&mut self, no: StripNo) -> u32 {
+        let (held, arriving) = (Blocks::NONE, Blocks::NONE);
+        let (requested, past) = (Blocks::NONE, Blocks::NONE);
+        let entry = Strip { no, alive: true, held, arriving, requested, past, costs: StripCosts::default() };
+        if let Some(slot) = self.free.pop() {
+            self.entries[slot as usize] = entry;
+            return slot;
+        }
+        self.entries.push(entry);
+        self.entries.len() as u32 - 1
+    }
+
+    /// Blocks get memory and are on their way.
+    fn hold(&mut self, slot: u32, blocks: Blocks) {
+        let entry = &mut self.entries[slot as usize];
+        entry.held = entry.held.with(blocks);
+        entry.arriving = entry.arriving.with(blocks);
+        self.used += blocks.count();
+        self.lists.set_blocks(slot, entry.held.count());
+    }
+
+    /// Evicts strip caches until so many more blocks fit; `keep` stays. Answers whether they do.
+    fn make_room(&mut self, blocks: u64, keep: u32, dropped: &mut Vec<Dropped>) -> bool {
+        while self.used + blocks > self.capacity {
+            self.feedback.thaw();
+            let Some(slot) = self.victim(keep) else { return false };
+            let held = self.entries[slot as usize].held;
+            self.stats.evicted += 1;
+            self.drop_blocks(slot, held, dropped);
+            self.die(slot);
+        }
+        true
+    }
+
+    /// The strip cache to be evicted: none that is being read.
+    fn victim(&mut self, keep: u32) -> Option<u32> {
+        let Self { replacement, lists, entries, table, .. } = self;
+        let found = |strip: StripNo| {
+            table.find(strip).filter(|slot| {
+                let entry = &entries[*slot as usize];
+                *slot != keep && entry.alive && entry.arriving.is_empty()
+            })
+        };
+        let mut order = lists.oldest_first().map(|slot| entries[slot as usize].no);
+        replacement.victim(&mut order, &|strip| found(strip).is_some()).and_then(found)
+    }
+
+    /// Moves what the upstream may not have into the downstream.
+    fn flow(&mut self, dropped: &mut Vec<Dropped>) {
+        if !matches!(self.strips, Strips::Adaptive { .. }) {
+            return;
+        }
+        while u64::from(self.lists.len(Stream::Up)) > self.feedback.limit() {
+            let Some(slot) = self.lists.oldest(Stream::Up) else { return };
+            self.lists.renew(slot, Stream::Down);
+            self.settle(slot, dropped);
+        }
+    }
+
+    /// Holds a strip to the rules of its list: culls it in the downstream, and ends it where it has no blocks.
+    fn settle(&mut self, slot: u32, dropped: &mut Vec<Dropped>) {
+        let entry = &self.entries[slot as usize];
+        if self.lists.stream_of(slot) == Some(Stream::Down) {
+            let keep = entry.requested.with(entry.past).with(entry.arriving);
+            let culled = entry.held.without(keep);
+            self.stats.culled += culled.count();
+            self.drop_blocks(slot, culled, dropped);
+        }
+        if self.entries[slot as usize].held.is_empty() {
+            self.die(slot);
+        }
+    }
+
+    /// Blocks become empty, and their memory is free.
+    fn drop_blocks(&mut self, slot: u32, blocks: Blocks, dropped: &mut Vec<Dropped>) {
+        if !blocks.is_empty() {
+            dropped.push(Dropped { strip: self.entries[slot as usize].no, blocks });
+            self.empty(slot, blocks);
+        }
+    }
+
+    /// Blocks become empty. Whether they were requested is still known.
+    fn empty(&mut self, slot: u32, blocks: Blocks) {
+        let entry = &mut self.entries[slot as usize];
+        entry.held = entry.held.without(blocks);
+        self.used -= blocks.count();
+        self.lists.set_blocks(slot, entry.held.count());
+    }
+
+    /// A strip cache has no blocks any more: it becomes a ghost, or goes.
+    fn die(&mut self, slot: u32) {
+        self.lists.remove(slot);
+        let entry = &mut self.entries[slot as usize];
+        let strip = entry.no;
+        if let Some(costs) = &mut self.costs {
+            costs.forget(&mut entry.costs);
+        }
+        entry.past = entry.past.with(entry.requested);
+        entry.requested = Blocks::NONE;
+        entry.alive = false;
+        self.replacement.gone(strip);
+        if self.table.die(strip) == 0 {
+            let slots = self.table.close(self.geometry.stripe_of(strip));
+            let before = self.free.len();
+            self.free.extend(slots);
+            // All but this one were ghosts.
+            self.ghosts -= (self.free.len() - before) as u64 - 1;
+        } else if self.keeps_ghosts() {
+            self.ghosts += 1;
+        } else {
+            self.table.forget(strip);
+            self.free.push(slot);
+        }
+    }
+
+    fn keeps_ghosts(&self) -> bool {
+        let limit = self.capacity / self.geometry.strip_pages().get() * GHOSTS_PER_STRIP;
+        matches!(self.strips, Strips::Adaptive { ghosts: true, .. }) && self.ghosts < limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strip_takes_no_more_than_is_said() {
+        // A stripe of four strips of which one is alive: places, count, and 17 bytes in a hash table 7/16 full.
+        let table = 4 * 4 + 4 + 40;
+        assert!(size_of::<Strip>() + crate::lists::NODE_BYTES + table <= BYTES_PER_STRIP);
+    }
+}

@@ -1,0 +1,199 @@
+//! The engine of an array: events in, bounded commands out.
+//!
+//! Each read is cut at strips; the [cache](crate::StripCache) says what of a strip is there, on its way, or to be
+//! fetched, one fetch a strip and therefore one member each. A read is served when all of its blocks are there. MSP
+//! sees each read, and what it wants is fetched strip by strip, without what is there or on its way (section 2.5).
+//!
+//! - *Order.* A read's own fetches come first, then those of MSP, so that a reader does not wait behind a prefetch.
+//! - *Failure.* A failed fetch empties its blocks. Reads that waited for it [pass](crate::Command::Pass) the cache: the driver
+//!   reads what they ask for alone, and the reader gets that error or none.
+//! - *Changes.* A fetch of changed blocks counts as failed when it ends, in whole.
+//! - *A read is served only if all of its blocks are there* at that moment. A block that was there when the read came may be
+//!   evicted while the read waits for other strips: then it passes.
+//! - *Bounds.* No fetch is started beyond [`FLIGHTS_LIMIT`](crate::FLIGHTS_LIMIT), no read of more than [`READ_LIMIT`] is cached, and no read waits beyond
+//!   [`WAITING_LIMIT`](crate::WAITING_LIMIT): such reads pass. Commands that do not fit follow at the next event; [`StripEngine::has_more`] says so, and the driver sends a tick.
+//!
+//! The engine has no use for the time: no rule of the paper has a clock. The cache is inclusive: it keeps what was read, and the
+//! driver keeps memory for each block from its `Fetch` to its `Drop` or the fetch's failure.
+//!
+//! Limits: reads only. Writes go to the device by themselves and are told as changes.
+
+use crate::blocks::Blocks;
+use crate::cache::{Dropped, StripCache};
+use crate::command::{Command, Commands};
+use crate::error::StripsError;
+use crate::event::{Event, Outcome};
+use crate::flights::Flights;
+use crate::geometry::{Geometry, StripNo};
+use crate::massive::MassiveStripes;
+use crate::replacement::Replacement;
+use crate::rules::{Rules, Settings};
+use foreseek_seam::{FetchId, RequestId, Urgency};
+use foreseek_units::{Bytes, DeviceCosts, PageSpan, Pages};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The longest read that is cached: the largest request of the loop driver and of Linux' default `max_sectors_kb`.
+pub const READ_LIMIT: Bytes = Bytes::kib(1280);
+
+/// The policy of an array.
+#[derive(Debug)]
+pub struct StripEngine {
+    geometry: Geometry,
+    cache: StripCache,
+    massive: Option<MassiveStripes>,
+    flights: Flights,
+    outbox: VecDeque<Command>,
+    dropped: Vec<Dropped>,
+    /// Reads whose last fetch has ended; empty between events.
+    ready: Vec<(RequestId, PageSpan)>,
+}
+
+impl StripEngine {
+    /// An engine with an empty cache. `member`: the costs of one member, not of the array.
+    ///
+    /// # Errors
+    /// A cache that is too small for the array's strips.
+    pub fn new(
+        geometry: Geometry,
+        settings: Settings,
+        rules: Rules,
+        member: Arc<dyn DeviceCosts>,
+        replacement: Box<dyn Replacement>,
+    ) -> Result<Self, StripsError> {
+        Ok(Self {
+            geometry,
+            cache: StripCache::new(geometry, settings, rules, member, replacement)?,
+            massive: rules.massive.then(|| MassiveStripes::new(geometry, settings.cache)),
+            flights: Flights::default(),
+            outbox: VecDeque::new(),
+            dropped: Vec::new(),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Something happened. The commands that follow from it are added to `out`, which the driver hands over empty.
+    pub fn on(&mut self, event: Event, out: &mut Commands) {
+        match event {
+            Event::Read { request, pages } => self.read(request, pages),
+            Event::Done { fetch, outcome } => self.done(fetch, outcome),
+            Event::Changed { pages } => self.changed(pages),
+            Event::Tick => {}
+        }
+        while out.room() > 0 {
+            let Some(command) = self.outbox.pop_front() else { break };
+            out.push(command);
+        }
+    }
+
+    /// Whether the engine wants [`Event::Tick`] at once.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// The cache, to look at.
+    #[must_use]
+    pub fn cache(&self) -> &StripCache {
+        &self.cache
+    }
+
+    /// How many fetches are under way, and how many reads wait.
+    #[must_use]
+    pub fn under_way(&self) -> (usize, usize) {
+        self.flights.len()
+    }
+
+    fn read(&mut self, request: RequestId, pages: PageSpan) {
+        if !self.may_cache(pages) {
+            self.outbox.push_back(Command::Pass { request });
+            return;
+        }
+        let (mut waits, mut uncached) = (false, false);
+        for (strip, blocks) in self.geometry.strips(pages) {
+            let answer = self.cache.read(strip, blocks, &mut self.dropped);
+            self.drop_all();
+            self.fetch(strip, answer.fetch, Urgency::Demand);
+            waits |= !answer.coming.with(answer.fetch).is_empty();
+            uncached |= !answer.past.is_empty();
+        }
+        if waits && !uncached {
+            self.wait(request, pages);
+        } else {
+            self.answer(request, pages);
+        }
+        self.prefetch_stripes(pages);
+    }
+
+    /// Whether a read is on the device, and what it may need is within the bounds.
+    fn may_cache(&self, pages: PageSpan) -> bool {
+        let within = pages.end.get() <= self.geometry.length().get() && pages.len().bytes() <= READ_LIMIT;
+        // One fetch a strip at most.
+        within && self.flights.may_wait() && self.flights.have_room(self.geometry.strips(pages).count())
+    }
+
+    /// Lets a read wait for those of its blocks that are on their way.
+    fn wait(&mut self, request: RequestId, pages: PageSpan) {
+        for (strip, blocks) in self.geometry.strips(pages) {
+            let (_, arriving) = self.cache.held(strip);
+            self.flights.wait(request, pages, strip, blocks.and(arriving));
+        }
+    }
+
+    /// Answers a read that waits for nothing: out of the cache if all of it is there.
+    fn answer(&mut self, request: RequestId, pages: PageSpan) {
+        let is_there = |(strip, blocks)| {
+            let (held, arriving) = self.cache.held(strip);
+            held.without(arriving).covers(blocks)
+        };
+        let all = self.geometry.strips(pages).all(is_there);
+        self.outbox.push_back(if all { Command::Serve { request } } else { Command::Pass { request } });
+    }
+
+    fn prefetch_stripes(&mut self, read: PageSpan) {
+        let Some(wanted) = self.massive.as_mut().and_then(|massive| massive.read(read)) else { return };
+        for (strip, _) in self.geometry.strips(wanted) {
+            if !self.flights.have_room(1) {
+                return;
+            }
+            let blocks = self.cache.prefetch(strip, &mut self.dropped);
+            self.drop_all();
+            self.fetch(strip, blocks, Urgency::Prefetch);
+        }
+    }
+
+    fn fetch(&mut self, strip: StripNo, blocks: Blocks, urgency: Urgency) {
+        let Some((first, end)) = blocks.hull() else { return };
+        let fetch = self.flights.start(strip, blocks);
+        let pages = PageSpan::at(self.geometry.page_of(strip, first), Pages(end - first));
+        self.outbox.push_back(Command::Fetch { fetch, strip, blocks, pages, urgency });
+    }
+
+    fn done(&mut self, fetch: FetchId, outcome: Outcome) {
+        let mut ready = std::mem::take(&mut self.ready);
+        let Some(flight) = self.flights.end(fetch, &mut ready) else { return };
+        let well = outcome == Outcome::Arrived && !flight.stale;
+        self.cache.arrived(flight.strip, flight.blocks, well, &mut self.dropped);
+        if outcome == Outcome::Arrived && !well {
+            // The driver has memory for what came too late.
+            self.dropped.push(Dropped { strip: flight.strip, blocks: flight.blocks });
+        }
+        self.drop_all();
+        ready.drain(..).for_each(|(request, pages)| self.answer(request, pages));
+        self.ready = ready;
+    }
+
+    fn changed(&mut self, pages: PageSpan) {
+        for (strip, blocks) in self.geometry.strips(pages) {
+            self.flights.overtake(strip, blocks);
+            self.cache.changed(strip, blocks, &mut self.dropped);
+            self.drop_all();
+        }
+    }
+
+    fn drop_all(&mut self) {
+        let commands =
+            self.dropped.drain(..).map(|Dropped { strip, blocks }| Command::Drop { strip, blocks });
+        self.outbox.extend(commands);
+    }
+}

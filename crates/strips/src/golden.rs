@@ -1,0 +1,177 @@
+//! Small cases by hand: strips of four blocks as in figures 2 and 3, a cache of five strips, so that each bottom is one strip.
+
+use crate::blocks::Blocks;
+use crate::cache::{Answer, Dropped, StripCache};
+use crate::costs::Following;
+use crate::error::StripsError;
+use crate::geometry::StripNo;
+use crate::replacement::{Fifo, Lru, Replacement};
+use crate::rules::{Rules, Settings, Strips};
+use crate::testing::{Simple, array};
+use foreseek_units::{Nanos, Pages};
+use std::sync::Arc;
+
+fn cache_with(strips: Strips, replacement: Box<dyn Replacement>) -> StripCache {
+    let settings = Settings { cache: Pages(20), following: Following::Streams };
+    let rules = Rules { strips, massive: false };
+    StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), replacement).expect("five strips")
+}
+
+fn cache(strips: Strips) -> StripCache {
+    cache_with(strips, Box::new(Lru))
+}
+
+/// Reads one block; what is fetched arrives.
+fn read(cache: &mut StripCache, strip: u64, block: u64) -> (Answer, Vec<Dropped>) {
+    let mut dropped = Vec::new();
+    let answer = cache.read(StripNo(strip), Blocks::range(block, block + 1), &mut dropped);
+    cache.arrived(StripNo(strip), answer.fetch, true, &mut dropped);
+    (answer, dropped)
+}
+
+fn gone(strip: u64, from: u64, to: u64) -> Dropped {
+    Dropped { strip: StripNo(strip), blocks: Blocks::range(from, to) }
+}
+
+fn held(cache: &StripCache, strip: u64) -> Blocks {
+    cache.held(StripNo(strip)).0
+}
+
+/// Section 2.1: a miss reads all blocks of the strip. Section 1.1.4: a prefetch hit, and then a cache hit.
+#[test]
+fn a_miss_reads_the_strip_and_the_next_reads_hit() {
+    let mut cache = cache(Strips::Always);
+    assert_eq!(read(&mut cache, 3, 1).0.fetch, Blocks::range(0, 4));
+    assert_eq!(read(&mut cache, 3, 2).0.here, Blocks::range(2, 3));
+    assert_eq!(read(&mut cache, 3, 2).0.here, Blocks::range(2, 3));
+    let stats = cache.stats();
+    assert_eq!((stats.misses, stats.strip_blocks, stats.prefetch_hits, stats.cache_hits), (1, 3, 1, 1));
+    assert_eq!(cache.strips(), (1, 0, 0));
+}
+
+/// Sections 2.2 and 2.3, step by step.
+fn culled_and_evicted(ghosts: bool) -> StripCache {
+    let mut cache = cache(Strips::Adaptive { cost_test: false, ghosts });
+    (0..5).for_each(|strip| assert!(read(&mut cache, strip, 0).1.is_empty()));
+    assert_eq!((cache.used(), cache.upstream_limit(), cache.strips()), (Pages(20), 5, (5, 0, 0)));
+    // The cache is full: the least recently used strip goes. Stripe 0 has strips 0 to 3: 0 becomes a ghost.
+    assert_eq!(read(&mut cache, 5, 0).1, [gone(0, 0, 4)]);
+    assert_eq!(cache.strips(), (5, 0, u64::from(ghosts)));
+    // Strip 1 is both bottoms (no downstream yet): a cache hit there, alpha 1, and the upstream may have four strips. Strip 1
+    // becomes the most recently used; strip 2 flows down and keeps block 0.
+    assert_eq!(read(&mut cache, 1, 0).1, [gone(2, 1, 4)]);
+    assert_eq!((cache.upstream_limit(), cache.used()), (4, Pages(17)));
+    assert_eq!((cache.strips(), held(&cache, 2)), ((4, 1, u64::from(ghosts)), Blocks::range(0, 1)));
+    // Strip 8 comes: the bottom of all, strip 2, goes; then strip 3 flows down.
+    assert_eq!(read(&mut cache, 8, 1).1, [gone(2, 0, 1), gone(3, 1, 4)]);
+    // Strip 2 comes back for block 1: strip 3 goes, strip 4 flows down.
+    assert_eq!(read(&mut cache, 2, 1).1, [gone(3, 0, 1), gone(4, 1, 4)]);
+    assert_eq!(cache.stats().reincarnated, u64::from(ghosts));
+    // Hits in the upstream, outside of the bottoms of one strip each but for strip 2's own turn as the last.
+    [8, 1, 5].into_iter().zip([1, 0, 0]).for_each(|(strip, block)| {
+        assert!(read(&mut cache, strip, block).1.is_empty());
+    });
+    assert_eq!(cache.upstream_limit(), 4, "the global bottom is strip 4, downstream");
+    cache
+}
+
+#[test]
+fn past_request_states_survive_and_are_not_culled() {
+    let mut cache = culled_and_evicted(true);
+    // Strip 2 flows down: block 1 is cached, block 0 was requested in its first life, 2 and 3 are culled.
+    assert_eq!(read(&mut cache, 12, 0).1, [gone(4, 0, 1), gone(2, 2, 4)]);
+    assert_eq!(held(&cache, 2), Blocks::range(0, 2));
+    assert_eq!(read(&mut cache, 2, 0).0.here, Blocks::range(0, 1));
+    assert_eq!((cache.stats().prefetch_hits, cache.stats().past_hits), (1, 1));
+}
+
+#[test]
+fn without_ghosts_nothing_is_known_of_the_past() {
+    let mut cache = culled_and_evicted(false);
+    let first = Dropped { strip: StripNo(2), blocks: Blocks::range(0, 4).without(Blocks::range(1, 2)) };
+    assert_eq!(read(&mut cache, 12, 0).1, [gone(4, 0, 1), first]);
+    assert_eq!(held(&cache, 2), Blocks::range(1, 2));
+}
+
+/// Section 2.2: a ghost lives while a sibling does.
+#[test]
+fn a_ghost_goes_with_the_last_strip_of_its_stripe() {
+    let mut cache = cache(Strips::Adaptive { cost_test: false, ghosts: true });
+    // Strip 0 of stripe 0 first, then one strip of each of five other stripes, then strip 1.
+    [0, 1, 4, 8, 12, 16].into_iter().for_each(|strip| drop(read(&mut cache, strip, 0)));
+    assert_eq!(cache.strips(), (5, 0, 1), "0 is a ghost while 1 lives");
+    read(&mut cache, 20, 0);
+    assert_eq!(cache.strips(), (5, 0, 0), "1 was the last");
+    assert_eq!(cache.stats().evicted, 2);
+}
+
+/// Section 2.4. A strip costs 5 + 2 + 4 ms, a block 5 + 2 + 1.
+#[test]
+fn where_the_test_refuses_the_block_alone_is_read_and_has_a_strip_cache() {
+    let mut cache = cache(Strips::Adaptive { cost_test: true, ghosts: true });
+    // One block of one strip in each stripe, from stripe 1 on: no two accesses follow each other.
+    (0..6).for_each(|stripe| assert_eq!(read(&mut cache, 4 + 4 * stripe, 2).0.fetch, Blocks::range(0, 4)));
+    let ms = Nanos::from_millis;
+    assert_eq!(cache.costs(), Some((ms(5 * 11), ms(5 * 8))), "five strips are left");
+    assert_eq!(read(&mut cache, 40, 2).0.fetch, Blocks::range(2, 3));
+    assert_eq!(cache.stats().refused_by_cost, 1);
+    // 4 blocks of the evicted strip are gone, one has come.
+    assert_eq!((cache.strips().0, cache.used()), (5, Pages(17)));
+    assert_eq!(cache.costs(), Some((ms(5 * 11), ms(5 * 8))));
+    // Three strips are referenced again, at a block that does not follow: 8 ms more without prefetching for each.
+    [12, 16].into_iter().for_each(|strip| assert_eq!(read(&mut cache, strip, 0).0.here, Blocks::range(0, 1)));
+    assert_eq!(cache.costs(), Some((ms(5 * 11), ms(7 * 8))));
+    assert_eq!(read(&mut cache, 44, 2).0.fetch, Blocks::range(0, 4), "55 is not more than 56");
+}
+
+/// Section 2.5: MSP's reads do not count; a reference of one of its blocks counts as if it had not been prefetched.
+#[test]
+fn what_msp_prefetched_is_charged_when_it_is_referenced() {
+    let mut cache = cache(Strips::Adaptive { cost_test: true, ghosts: true });
+    let mut dropped = Vec::new();
+    assert_eq!(cache.prefetch(StripNo(8), &mut dropped), Blocks::range(0, 4));
+    assert_eq!(cache.prefetch(StripNo(8), &mut dropped), Blocks::NONE, "on its way already");
+    assert_eq!(cache.costs(), Some((Nanos::ZERO, Nanos::ZERO)));
+    let answer = cache.read(StripNo(8), Blocks::range(1, 3), &mut dropped);
+    assert_eq!(answer, Answer { coming: Blocks::range(1, 3), ..Answer::default() });
+    assert_eq!(cache.costs(), Some((Nanos::from_millis(11), Nanos::from_millis(9))));
+    assert_eq!((cache.stats().massive_blocks, cache.stats().prefetch_hits), (4, 2));
+}
+
+#[test]
+fn another_replacement_evicts_another_strip() {
+    for (replacement, victim) in [(Box::new(Lru) as Box<dyn Replacement>, 1), (Box::new(Fifo::default()), 0)]
+    {
+        let mut cache = cache_with(Strips::Always, replacement);
+        (0..5).for_each(|strip| drop(read(&mut cache, strip, 0)));
+        read(&mut cache, 0, 1);
+        assert_eq!(read(&mut cache, 9, 0).1, [gone(victim, 0, 4)]);
+    }
+}
+
+/// What is on its way is neither evicted nor culled; what finds no room is read past the cache.
+#[test]
+fn a_cache_full_of_fetches_reads_past_itself() {
+    let mut cache = cache(Strips::Always);
+    let mut dropped = Vec::new();
+    let one = Blocks::range(0, 1);
+    (0..5).for_each(|strip| assert!(!cache.read(StripNo(strip), one, &mut dropped).fetch.is_empty()));
+    assert_eq!(cache.read(StripNo(6), one, &mut dropped), Answer { past: one, ..Answer::default() });
+    assert_eq!(cache.prefetch(StripNo(7), &mut dropped), Blocks::NONE);
+    assert_eq!((dropped.len(), cache.stats().uncached, cache.strips()), (0, 1, (5, 0, 0)));
+    cache.arrived(StripNo(3), Blocks::range(0, 4), false, &mut dropped);
+    assert_eq!(
+        (dropped.len(), cache.used(), cache.strips()),
+        (0, Pages(16), (4, 0, 0)),
+        "a fetch that failed"
+    );
+    assert_eq!(cache.read(StripNo(6), one, &mut dropped).fetch, Blocks::range(0, 4));
+}
+
+#[test]
+fn a_cache_has_at_least_five_strips() {
+    let settings = Settings { cache: Pages(19), following: Following::Streams };
+    let rules = Rules { strips: Strips::Never, massive: false };
+    let error = StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), Box::new(Lru)).err();
+    assert_eq!(error, Some(StripsError::Cache { given: Pages(19), least: Pages(20) }));
+}

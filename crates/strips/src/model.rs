@@ -1,0 +1,376 @@
+//! The strip cache against a naive model, and small cases by hand.
+//!
+//! The model has vectors for lists and sets for blocks, finds everything by searching, and sums the costs of all strip caches anew
+//! for each decision. Feedback arithmetic and single costs are those of the crate, which have models of their own.
+
+use crate::blocks::Blocks;
+use crate::cache::{Answer, Dropped, StripCache};
+use crate::costs::{Following, StripCosts, VirtualCosts};
+use crate::feedback::Feedback;
+use crate::geometry::{Geometry, StripNo};
+use crate::replacement::Lru;
+use crate::rules::{Rules, Settings, Strips};
+use crate::testing::{Simple, array};
+use foreseek_units::Pages;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const STRIP: u64 = 4;
+
+fn rules(strips: Strips) -> Rules {
+    Rules { strips, massive: false }
+}
+
+fn cache(geometry: Geometry, pages: u64, strips: Strips) -> StripCache {
+    let settings = Settings { cache: Pages(pages), following: Following::Streams };
+    StripCache::new(geometry, settings, rules(strips), Arc::new(Simple), Box::new(Lru)).expect("large enough")
+}
+
+type Set = BTreeSet<u64>;
+
+fn set(blocks: Blocks) -> Set {
+    (0..STRIP).filter(|block| blocks.has(*block)).collect()
+}
+
+fn blocks(set: &Set) -> Blocks {
+    set.iter().fold(Blocks::NONE, |all, block| all.with(Blocks::range(*block, block + 1)))
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    held: Set,
+    arriving: Set,
+    requested: Set,
+    costs: StripCosts,
+}
+
+struct Naive {
+    geometry: Geometry,
+    strips: Strips,
+    capacity: usize,
+    bottom: usize,
+    /// Most recently used first.
+    up: Vec<u64>,
+    down: Vec<u64>,
+    entries: BTreeMap<u64, Entry>,
+    /// Past request states, of ghosts and of the living.
+    past: BTreeMap<u64, Set>,
+    feedback: Feedback,
+    costs: VirtualCosts,
+    dropped: BTreeSet<(u64, u64)>,
+}
+
+impl Naive {
+    fn new(geometry: Geometry, pages: u64, strips: Strips) -> Self {
+        Self {
+            geometry,
+            strips,
+            capacity: pages as usize,
+            bottom: Feedback::bottom(pages / STRIP) as usize,
+            up: Vec::new(),
+            down: Vec::new(),
+            entries: BTreeMap::new(),
+            past: BTreeMap::new(),
+            feedback: Feedback::new(pages / STRIP),
+            costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
+            dropped: BTreeSet::new(),
+        }
+    }
+
+    fn used(&self) -> usize {
+        self.entries.values().map(|entry| entry.held.len()).sum()
+    }
+
+    fn global(&self) -> Vec<u64> {
+        [self.up.clone(), self.down.clone()].concat()
+    }
+
+    fn last(list: &[u64], count: usize) -> Vec<u64> {
+        list[list.len().saturating_sub(count)..].to_vec()
+    }
+
+    fn occupancy(&self, strips: &[u64]) -> (u64, u64) {
+        let held = strips.iter().map(|strip| self.entries[strip].held.len() as u64).sum();
+        (strips.len() as u64, held)
+    }
+
+    fn past_of(&self, strip: u64) -> Set {
+        self.past.get(&strip).cloned().unwrap_or_default()
+    }
+
+    fn prefetches(&self) -> bool {
+        let Strips::Adaptive { cost_test, .. } = self.strips else { return self.strips == Strips::Always };
+        let with: u64 = self.entries.values().map(|entry| entry.costs.with.get()).sum();
+        let without: u64 = self.entries.values().map(|entry| entry.costs.without.get()).sum();
+        self.feedback.is_frozen() || (self.feedback.is_on() && (!cost_test || with <= without))
+    }
+
+    fn renew(&mut self, strip: u64, upstream: bool) {
+        self.up.retain(|one| *one != strip);
+        self.down.retain(|one| *one != strip);
+        if upstream { self.up.insert(0, strip) } else { self.down.insert(0, strip) }
+    }
+
+    fn enliven(&mut self, strip: u64) {
+        let new = !self.entries.contains_key(&strip);
+        self.entries.entry(strip).or_default();
+        if new {
+            self.renew(strip, true);
+        }
+    }
+
+    fn make_room(&mut self, blocks: usize, keep: u64) -> bool {
+        while self.used() + blocks > self.capacity {
+            self.feedback.thaw();
+            let may_go = |strip: &&u64| **strip != keep && self.entries[*strip].arriving.is_empty();
+            let Some(victim) = self.global().iter().rev().find(may_go).copied() else { return false };
+            let held = self.entries[&victim].held.clone();
+            self.drop_blocks(victim, &held);
+            self.die(victim);
+        }
+        true
+    }
+
+    fn drop_blocks(&mut self, strip: u64, blocks: &Set) {
+        let entry = self.entries.get_mut(&strip).expect("alive");
+        entry.held = &entry.held - blocks;
+        self.dropped.extend(blocks.iter().map(|block| (strip, *block)));
+    }
+
+    fn die(&mut self, strip: u64) {
+        let mut entry = self.entries.remove(&strip).expect("alive");
+        self.costs.forget(&mut entry.costs);
+        self.up.retain(|one| *one != strip);
+        self.down.retain(|one| *one != strip);
+        let past = &self.past_of(strip) | &entry.requested;
+        self.past.insert(strip, past);
+        let ghosts = matches!(self.strips, Strips::Adaptive { ghosts: true, .. });
+        let (geometry, entries) = (self.geometry, &self.entries);
+        let stripe = |strip: u64| geometry.stripe_of(StripNo(strip));
+        self.past.retain(|one, _| {
+            let siblings = entries.keys().any(|living| stripe(*living) == stripe(*one));
+            entries.contains_key(one) || (ghosts && siblings)
+        });
+    }
+
+    fn settle(&mut self, strip: u64) {
+        let Some(entry) = self.entries.get(&strip).cloned() else { return };
+        if self.down.contains(&strip) {
+            let keep = &(&entry.requested | &self.past_of(strip)) | &entry.arriving;
+            self.drop_blocks(strip, &(&entry.held - &keep));
+        }
+        if self.entries[&strip].held.is_empty() {
+            self.die(strip);
+        }
+    }
+
+    fn flow(&mut self) {
+        while matches!(self.strips, Strips::Adaptive { .. }) && self.up.len() as u64 > self.feedback.limit() {
+            let strip = *self.up.last().expect("longer than the limit");
+            self.renew(strip, false);
+            self.settle(strip);
+        }
+    }
+
+    fn hits(&mut self, strip: u64, held: &Set) {
+        let past = self.past_of(strip);
+        let requested = self.entries[&strip].requested.clone();
+        let kept = |block: &u64| requested.contains(block) || past.contains(block);
+        let upstream = Self::last(&self.up, self.bottom);
+        let global = Self::last(&self.global(), self.bottom);
+        if upstream.contains(&strip) && held.iter().any(|block| !kept(block)) {
+            self.feedback.prefetch_hit();
+        }
+        if global.contains(&strip) && held.iter().any(kept) {
+            self.feedback.cache_hit(self.occupancy(&upstream), self.occupancy(&global));
+        }
+    }
+
+    fn read(&mut self, strip: u64, want: &Set) -> Answer {
+        let before = self.entries.get(&strip).cloned().unwrap_or_default();
+        let held = &before.held & want;
+        if self.entries.contains_key(&strip) {
+            self.hits(strip, &held);
+        }
+        let missing = want - &held;
+        let fetch = if missing.is_empty() { Set::new() } else { self.miss(strip, &missing) };
+        let past = &missing - &fetch;
+        let referenced = want - &past;
+        if let Some(entry) = self.entries.get_mut(&strip).filter(|_| !referenced.is_empty()) {
+            let first = &referenced - &entry.requested;
+            if !first.is_empty() {
+                self.costs.strip(StripNo(strip), &mut entry.costs);
+            }
+            for run in blocks(&first).runs() {
+                self.costs.blocks(StripNo(strip), run, &mut entry.costs);
+            }
+            entry.requested.extend(first);
+            let upstream = self.up.contains(&strip);
+            self.renew(strip, upstream);
+        }
+        self.flow();
+        Answer {
+            here: blocks(&(&held - &before.arriving)),
+            coming: blocks(&(&held & &before.arriving)),
+            fetch: blocks(&fetch),
+            past: blocks(&past),
+        }
+    }
+
+    fn miss(&mut self, strip: u64, missing: &Set) -> Set {
+        let whole = self.prefetches();
+        self.enliven(strip);
+        let all = &set(self.geometry.blocks_of(StripNo(strip))) - &self.entries[&strip].held;
+        let choices = if whole { vec![all, missing.clone()] } else { vec![missing.clone()] };
+        for fetch in choices {
+            if self.make_room(fetch.len(), strip) {
+                self.hold(strip, &fetch);
+                if (&fetch - missing).difference(&self.past_of(strip)).next().is_some() {
+                    self.renew(strip, true);
+                }
+                return fetch;
+            }
+        }
+        self.settle(strip);
+        Set::new()
+    }
+
+    fn hold(&mut self, strip: u64, fetch: &Set) {
+        let entry = self.entries.get_mut(&strip).expect("alive");
+        entry.held.extend(fetch);
+        entry.arriving.extend(fetch);
+    }
+
+    fn prefetch(&mut self, strip: u64) -> Set {
+        let held = self.entries.get(&strip).map(|entry| entry.held.clone()).unwrap_or_default();
+        let missing = &set(self.geometry.blocks_of(StripNo(strip))) - &held;
+        if missing.is_empty() {
+            return missing;
+        }
+        self.enliven(strip);
+        if !self.make_room(missing.len(), strip) {
+            self.settle(strip);
+            return Set::new();
+        }
+        self.hold(strip, &missing);
+        self.renew(strip, true);
+        self.flow();
+        missing
+    }
+
+    fn arrived(&mut self, strip: u64, well: bool) {
+        let Some(entry) = self.entries.get_mut(&strip) else { return };
+        let arrived = std::mem::take(&mut entry.arriving);
+        if !well {
+            entry.held = &entry.held - &arrived;
+            entry.requested = &entry.requested - &arrived;
+        }
+        self.settle(strip);
+    }
+
+    fn changed(&mut self, strip: u64, which: &Set) {
+        let Some(entry) = self.entries.get_mut(&strip) else { return };
+        let stale = &(which & &entry.held) - &entry.arriving;
+        entry.requested = &entry.requested - &stale;
+        self.drop_blocks(strip, &stale);
+        self.settle(strip);
+    }
+
+    fn check(&self, cache: &StripCache) {
+        assert_eq!(cache.used().get() as usize, self.used());
+        assert!(self.used() <= self.capacity);
+        assert_eq!(cache.upstream_limit(), self.feedback.limit());
+        let ghosts = self.past.keys().filter(|strip| !self.entries.contains_key(strip)).count();
+        assert_eq!(cache.slots_in_use(), self.entries.len() + ghosts);
+        assert_eq!(cache.strips(), (self.up.len() as u64, self.down.len() as u64, ghosts as u64));
+        for strip in 0..40 {
+            let entry = self.entries.get(&strip).cloned().unwrap_or_default();
+            assert_eq!(cache.held(StripNo(strip)), (blocks(&entry.held), blocks(&entry.arriving)), "{strip}");
+        }
+        if let Some(sums) = cache.costs() {
+            let with = self.entries.values().map(|entry| entry.costs.with).sum();
+            let without = self.entries.values().map(|entry| entry.costs.without).sum();
+            assert_eq!(sums, (with, without));
+        }
+        // The downstream excludes prefetched blocks (section 2.2).
+        for strip in &self.down {
+            let entry = &self.entries[strip];
+            let known = &(&entry.requested | &self.past_of(*strip)) | &entry.arriving;
+            assert!(entry.held.is_subset(&known));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Read(u64, u64, u64),
+    Prefetch(u64),
+    Arrived(u64, bool),
+    AllArrived,
+    Changed(u64, u64, u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let part = || (0..40u64, 0..STRIP, 1..=STRIP);
+    prop_oneof![
+        // Half of the reads go to a few strips.
+        6 => part().prop_map(|(strip, from, len)| Op::Read(strip, from, (from + len).min(STRIP))),
+        6 => part().prop_map(|(strip, from, len)| Op::Read(strip % 9, from, (from + len).min(STRIP))),
+        1 => (0..40u64).prop_map(Op::Prefetch),
+        2 => (0..40u64, any::<bool>()).prop_map(|(strip, well)| Op::Arrived(strip, well)),
+        6 => Just(Op::AllArrived),
+        1 => part().prop_map(|(strip, from, len)| Op::Changed(strip, from, (from + len).min(STRIP))),
+    ]
+}
+
+fn which() -> impl Strategy<Value = Strips> {
+    let adaptive =
+        (any::<bool>(), any::<bool>()).prop_map(|(cost_test, ghosts)| Strips::Adaptive { cost_test, ghosts });
+    prop_oneof![1 => Just(Strips::Never), 1 => Just(Strips::Always), 6 => adaptive]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+    #[test]
+    fn it_is_the_naive_cache(
+        strips in which(), pages in 20..60u64, length in 130..160u64,
+        ops in proptest::collection::vec(op(), 0..250),
+    ) {
+        let geometry = array(STRIP, length);
+        let mut cache = cache(geometry, pages, strips);
+        let mut naive = Naive::new(geometry, pages, strips);
+        let mut dropped = Vec::new();
+        for op in ops {
+            match op {
+                Op::Read(strip, from, to) => {
+                    let want = Blocks::range(from, to).and(geometry.blocks_of(StripNo(strip)));
+                    let answer = cache.read(StripNo(strip), want, &mut dropped);
+                    prop_assert_eq!(answer, naive.read(strip, &set(want)));
+                }
+                Op::Prefetch(strip) => {
+                    let fetch = cache.prefetch(StripNo(strip), &mut dropped);
+                    prop_assert_eq!(set(fetch), naive.prefetch(strip));
+                }
+                Op::Arrived(strip, well) => {
+                    cache.arrived(StripNo(strip), Blocks::range(0, STRIP), well, &mut dropped);
+                    naive.arrived(strip, well);
+                }
+                Op::AllArrived => (0..40).for_each(|strip| {
+                    cache.arrived(StripNo(strip), Blocks::range(0, STRIP), true, &mut dropped);
+                    naive.arrived(strip, true);
+                }),
+                Op::Changed(strip, from, to) => {
+                    cache.changed(StripNo(strip), Blocks::range(from, to), &mut dropped);
+                    naive.changed(strip, &(from..to).collect());
+                }
+            }
+            let mut gone = BTreeSet::new();
+            for Dropped { strip, blocks } in dropped.drain(..) {
+                set(blocks).into_iter().for_each(|block| assert!(gone.insert((strip.0, block)), "dropped twice"));
+            }
+            prop_assert_eq!(gone, std::mem::take(&mut naive.dropped));
+            naive.check(&cache);
+        }
+    }
+}
