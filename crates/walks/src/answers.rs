@@ -1,0 +1,173 @@
+//! What the driver answers: listings, places, and fetches that are over.
+
+use crate::state::{Brings, Flight, State};
+use crate::tree::{Key, Listing, Pieces, flag};
+use crate::{Entry, Kind, Node, Outcome, Placed};
+use foreseek_seam::FetchId;
+use foreseek_units::{Bytes, Instant};
+
+/// Opens and look-ups that pass before a refused fetch is tried again.
+const REFUSED_PATIENCE: u64 = 64;
+
+impl State {
+    /// A directory's entries.
+    pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>]) {
+        let Some((at, key)) = self.answered(node) else { return };
+        if self.tree.counts().1 + entries.len() > crate::tree::ENTRIES_LIMIT {
+            self.retire();
+        }
+        let classes = &mut self.classes;
+        self.tree.list(key, entries, |name| classes.of_name(name));
+        self.replay(at, key);
+        self.look(at);
+    }
+
+    /// A directory cannot be listed.
+    pub(crate) fn unlistable(&mut self, node: Node) {
+        let Some((at, key)) = self.answered(node) else { return };
+        if let Some(directory) = self.tree.get_mut(key) {
+            directory.listing = Listing::Never;
+        }
+        self.look(at);
+    }
+
+    /// The directory that was asked for, and its walk.
+    fn answered(&mut self, node: Node) -> Option<(usize, Key)> {
+        let key = self.tree.key(node)?;
+        let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
+        directory.listing = Listing::None;
+        let at = directory.walk as usize;
+        let walk = self.walks[at].as_mut()?;
+        walk.lists = walk.lists.saturating_sub(1);
+        Some((at, key))
+    }
+
+    /// What was opened in a directory before its listing came.
+    fn replay(&mut self, at: usize, key: Key) {
+        let Some(directory) = self.tree.get_mut(key) else { return };
+        let early = std::mem::take(&mut directory.early);
+        let Some(directory) = self.tree.get(key) else { return };
+        let found: Vec<u32> = early.iter().filter_map(|inode| directory.find(*inode)).collect();
+        let is_opened = |inode| {
+            let below = self.tree.key(Node { device: directory.node.device, inode });
+            below.and_then(|below| self.tree.get(below)).is_some_and(|below| below.opened)
+        };
+        let below = directory.items.iter().enumerate();
+        let below = below.filter(|(_, item)| item.kind == Kind::Directory && is_opened(item.inode));
+        let below: Vec<u32> = below.map(|(entry, _)| entry as u32).collect();
+        if let Some(walk) = &mut self.walks[at] {
+            // They were counted when they were opened.
+            walk.files = walk.files.saturating_sub(found.len() as u64);
+        }
+        let own = self.walks[at].as_ref().map(|walk| walk.account.own);
+        for entry in below.into_iter().chain(found) {
+            self.open(at, key, entry);
+        }
+        if let (Some(walk), Some(own)) = (&mut self.walks[at], own) {
+            walk.account.own = own;
+        }
+    }
+
+    /// Where files lie.
+    pub(crate) fn placed(&mut self, files: &[Placed<'_>]) {
+        let mut last = None;
+        for file in files {
+            let Some((at, about)) = self.asked.remove(&file.file) else { continue };
+            if let Some(walk) = &mut self.walks[at] {
+                walk.places = walk.places.saturating_sub(1);
+            }
+            if last.replace(at).is_some_and(|before| before != at) {
+                self.look(last.unwrap_or(at));
+            }
+            let Some(item) = self.tree.item_mut(about.directory, about.entry) else { continue };
+            if item.inode != about.inode || !item.set(flag::PLACED) || item.is(flag::OPENED) {
+                continue;
+            }
+            if file.missing.is_empty() && !file.resident.is_zero() {
+                item.set(flag::RESIDENT);
+            }
+            let likely =
+                if item.kind == Kind::File { self.classes.pages(item.class).get() } else { u64::MAX };
+            let limit = Bytes(likely.saturating_mul(foreseek_units::PAGE_SIZE)).min(self.settings.file_limit);
+            let pieces = Pieces::of(file.missing, limit);
+            if !pieces.0.is_empty() {
+                self.tree.keep_pieces(about.directory, about.entry, pieces);
+            }
+        }
+        if let Some(at) = last {
+            self.look(at);
+        }
+    }
+
+    /// A fetch is over.
+    pub(crate) fn done(&mut self, now: Instant, fetch: FetchId, brought: Bytes, outcome: Outcome) {
+        let Some(flight) = self.flights.remove(&fetch) else { return };
+        self.totals[0] += brought;
+        let Some(at) = flight.walk else { return };
+        let Some(walk) = &mut self.walks[at] else { return };
+        // Its programs may have waited for that.
+        walk.last = walk.last.max(now);
+        walk.brought += brought;
+        walk.metadata = walk.metadata.filter(|it| *it != fetch);
+        walk.contents = walk.contents.filter(|it| *it != fetch);
+        if outcome == Outcome::Refused || brought.is_zero() {
+            self.ledger.refund(&mut walk.account, flight.charge);
+        }
+        if outcome == Outcome::Refused {
+            self.refused(at, &flight);
+        } else if flight.brings == Brings::Inodes {
+            for about in &flight.items {
+                let item = self.tree.item_mut(about.directory, about.entry);
+                if let Some(item) = item.filter(|item| item.inode == about.inode) {
+                    item.set(flag::INODE_IN);
+                }
+            }
+        }
+        if outcome != Outcome::Refused {
+            self.look(at);
+        }
+    }
+
+    /// Nothing of a fetch was made.
+    fn refused(&mut self, at: usize, flight: &Flight) {
+        for about in &flight.items {
+            let item = self.tree.item(about.directory, about.entry).copied();
+            let Some(item) = item.filter(|item| item.inode == about.inode) else { continue };
+            let flag = if flight.brings == Brings::Inodes { flag::INODE_ASKED } else { flag::FETCHED };
+            if flag == flag::FETCHED && item.kind == Kind::File {
+                let bytes = self.tree.missing(&item);
+                let Some(walk) = &mut self.walks[at] else { return };
+                if item.is(flag::OPENED | flag::PASSED) {
+                    continue;
+                }
+                walk.fetched -= 1;
+                self.release(at, bytes);
+            }
+            if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
+                item.flags &= !flag;
+            }
+        }
+        if let Some(walk) = &mut self.walks[at] {
+            (walk.round, walk.look_at) = (None, walk.clock + REFUSED_PATIENCE);
+        }
+    }
+
+    /// A directory's entries changed.
+    pub(crate) fn changed(&mut self, node: Node) {
+        let Some(key) = self.tree.key(node) else { return };
+        let Some(directory) = self.tree.get(key) else { return };
+        let (at, listing) = (directory.walk as usize, directory.listing);
+        if listing == Listing::Known {
+            self.waste_all(at, key);
+            self.tree.unlist(key);
+        }
+    }
+
+    /// Looks at once for what can be fetched.
+    fn look(&mut self, at: usize) {
+        if let Some(walk) = &mut self.walks[at] {
+            walk.look_at = 0;
+        }
+        self.advance(at);
+    }
+}

@@ -1,0 +1,150 @@
+//! What walks and files have in common: programs and extensions, and the life tables of both.
+//!
+//! How many more files a walk will open is learnt as lengths of streams are: Kaplan and Meier's estimate, which counts a
+//! walk that came to the end of its tree as one that was lost sight of ([`Lengths`]), a class for each program. How much of a
+//! file is read is learnt the same way, a class for each extension, where reads are seen. What is learnt can only make
+//! fetches smaller; the promise does not depend on it.
+
+use foreseek_readahead::learn::Lengths;
+use foreseek_seam::Who;
+use foreseek_units::Pages;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::Hasher;
+
+/// Extensions that are told apart; the others are one class. Trees of sources have some dozens.
+pub(crate) const CLASSES_LIMIT: usize = 256;
+/// Programs whose walks are remembered, 3 KiB each.
+const PROGRAMS_LIMIT: usize = 64;
+/// Processes whose program is remembered.
+const PROCESSES_LIMIT: usize = 4096;
+/// Walks or files that a class must have seen before it is believed.
+const BELIEVED: u64 = 8;
+/// What is expected with less than this probability is not fetched.
+const LIKELY: f64 = 0.25;
+
+/// What was learnt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Classes {
+    extensions: FxHashMap<u64, u8>,
+    programs: FxHashMap<Who, u64>,
+    walks: FxHashMap<u64, Lengths>,
+    reads: FxHashMap<u8, Lengths>,
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+impl Classes {
+    /// The class of a file's name.
+    pub(crate) fn of_name(&mut self, name: &[u8]) -> u8 {
+        let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
+        let extension = dot.map_or(&[][..], |at| &name[at + 1..]);
+        let next = self.extensions.len() + 1;
+        match self.extensions.get(&hash(extension)) {
+            Some(class) => *class,
+            None if next < CLASSES_LIMIT => {
+                self.extensions.insert(hash(extension), next as u8);
+                next as u8
+            }
+            None => 0,
+        }
+    }
+
+    /// What a process runs.
+    pub(crate) fn runs(&mut self, who: Who, name: &[u8]) {
+        if self.programs.len() >= PROCESSES_LIMIT {
+            self.programs.clear();
+        }
+        self.programs.insert(who, hash(name));
+    }
+
+    /// A process ended.
+    pub(crate) fn exited(&mut self, who: Who) {
+        self.programs.remove(&who);
+    }
+
+    /// The class of a process.
+    pub(crate) fn program(&self, who: Who) -> Option<u64> {
+        self.programs.get(&who).copied()
+    }
+
+    /// A walk is over: so many files, and whether it stopped by itself.
+    pub(crate) fn walked(&mut self, program: Option<u64>, files: u64, stopped: bool) {
+        let Some(program) = program.filter(|_| files > 0) else { return };
+        if !self.walks.contains_key(&program) && self.walks.len() >= PROGRAMS_LIMIT {
+            self.walks.clear();
+        }
+        self.walks.entry(program).or_default().stream(Pages(files), stopped);
+    }
+
+    /// How many files more a walk of a program is likely to open after so many.
+    pub(crate) fn more(&self, program: Option<u64>, files: u64) -> u64 {
+        program.and_then(|program| self.walks.get(&program)).map_or(u64::MAX, |walks| likely(walks, files))
+    }
+
+    /// A file of a class was read so far, and whether the reader stopped there by itself.
+    pub(crate) fn read(&mut self, class: u8, pages: Pages, stopped: bool) {
+        self.reads.entry(class).or_default().stream(pages, stopped);
+    }
+
+    /// How much of a file of this class is likely to be read.
+    pub(crate) fn pages(&self, class: u8) -> Pages {
+        self.reads.get(&class).map_or(Pages(u64::MAX), |reads| Pages(likely(reads, 0).max(1)))
+    }
+}
+
+/// How far beyond a length they are likely to come.
+fn likely(lengths: &Lengths, from: u64) -> u64 {
+    if lengths.seen() < BELIEVED {
+        return u64::MAX;
+    }
+    let survival = lengths.survival();
+    let enough = survival.beyond(Pages(from)) * LIKELY;
+    let mut most = from;
+    let mut step = 1;
+    while most < 1 << 18 {
+        if survival.beyond(Pages(most + step)) < enough {
+            break;
+        }
+        most += step;
+        step = (most - from).max(1);
+    }
+    if most >= 1 << 18 { u64::MAX } else { (most + step - from).max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_of_a_program_that_stops_early_are_expected_to_stop() {
+        let mut classes = Classes::default();
+        classes.runs(Who(1), b"head");
+        classes.runs(Who(2), b"tar");
+        let (head, tar) = (classes.program(Who(1)), classes.program(Who(2)));
+        assert_eq!(classes.more(head, 8), u64::MAX, "nothing is known");
+        for _ in 0..40 {
+            classes.walked(head, 10, true);
+            classes.walked(tar, 5000, false);
+        }
+        assert!(classes.more(head, 8) <= 16, "{}", classes.more(head, 8));
+        assert!(classes.more(tar, 8) >= 4000, "{}", classes.more(tar, 8));
+        assert_eq!(classes.more(None, 8), u64::MAX);
+    }
+
+    #[test]
+    fn extensions_are_classes_and_the_rest_is_one() {
+        let mut classes = Classes::default();
+        let c = classes.of_name(b"main.c");
+        assert_eq!(classes.of_name(b"other.c"), c);
+        assert_ne!(classes.of_name(b"main.h"), c);
+        assert_eq!(classes.of_name(b"Makefile"), classes.of_name(b".config"));
+        for at in 0..1000 {
+            classes.of_name(format!("file.{at}").as_bytes());
+        }
+        assert_eq!(classes.of_name(b"file.999"), 0);
+    }
+}

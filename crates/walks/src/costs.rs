@@ -1,0 +1,135 @@
+//! What the device takes: the model in which the promise is stated.
+//!
+//! One request at a time. A request that begins where the last one ended costs its transfer. One that begins elsewhere costs
+//! its *positioning*, `seek(distance) + half a revolution`, or the time in which what lies between passes under the
+//! head, whichever is less. Transfer is bytes over the rate at their place. All of it comes from the profile of the
+//! device ([`DeviceCosts`]).
+//!
+//! Transfer times are differences of one function of the place, [`Model::until`]: the time in which everything
+//! before the place would be read. So they add up exactly and are monotone whatever the zones of the disk, which the proof in
+//! [`crate::ledger`] needs. Between two points of its grid the rate is taken as constant.
+
+use foreseek_units::{DeviceCosts, Lba, Nanos, Position, SectorSpan, Sectors};
+use std::sync::Arc;
+
+/// Points of the grid on which rates are taken: a disk has some 20 zones.
+const POINTS: u64 = 1024;
+
+/// The device's times.
+#[derive(Clone)]
+pub(crate) struct Model {
+    costs: Arc<dyn DeviceCosts>,
+    /// Sectors from one point of the grid to the next, as a power of two.
+    shift: u32,
+    /// The time before each point.
+    before: Arc<[Nanos]>,
+    average: Nanos,
+    near: Nanos,
+    far: Nanos,
+}
+
+impl Model {
+    /// Of a device.
+    pub(crate) fn new(costs: Arc<dyn DeviceCosts>) -> Self {
+        let capacity = costs.capacity().get().max(POINTS);
+        let shift = capacity.div_ceil(POINTS).next_power_of_two().trailing_zeros();
+        let cell = Sectors(1 << shift);
+        let mut before = vec![Nanos::ZERO];
+        for point in 0..=POINTS {
+            let took = costs.rate_at(Lba(point << shift)).time_for(cell.bytes());
+            before.push(before[point as usize] + took.max(Nanos(1)));
+        }
+        let half = costs.half_turn();
+        let average = costs.average_seek() + half;
+        let near = costs.seek_time(Sectors(1)) + half;
+        let far = costs.seek_time(costs.capacity()) + half;
+        Self { costs, shift, before: before.into(), average, near, far: far.max(average) }
+    }
+
+    /// The time in which everything before a place would be read.
+    fn until(&self, place: Lba) -> Nanos {
+        let last = self.before.len() - 2;
+        let point = usize::try_from(place.get() >> self.shift).map_or(last, |point| point.min(last));
+        let within = place.get() - ((point as u64) << self.shift);
+        let cell = self.before[point + 1] - self.before[point];
+        let part = (u128::from(cell.get()) * u128::from(within)) >> self.shift;
+        self.before[point] + Nanos(u64::try_from(part).unwrap_or(u64::MAX >> 1))
+    }
+
+    /// How long the transfer of these sectors takes.
+    pub(crate) fn transfer(&self, span: SectorSpan) -> Nanos {
+        self.until(span.end) - self.until(span.start)
+    }
+
+    /// What a request costs before its transfer, if the head has to go so far.
+    pub(crate) fn positioning(&self, distance: Sectors) -> Nanos {
+        if distance.is_zero() { Nanos::ZERO } else { self.costs.seek_time(distance) + self.costs.half_turn() }
+    }
+
+    /// What it costs to come from one place to another.
+    pub(crate) fn step(&self, from: Lba, to: Lba) -> Nanos {
+        let positioning = self.positioning(from.distance(to));
+        if from <= to { positioning.min(self.transfer(SectorSpan::new(from, to))) } else { positioning }
+    }
+
+    /// Whether the head reads on through a gap rather than seek over it.
+    pub(crate) fn passes(&self, from: Lba, to: Lba) -> bool {
+        self.transfer(SectorSpan::new(from, to)) <= self.positioning(to.since(from))
+    }
+
+    /// The positioning between two random places.
+    pub(crate) fn average(&self) -> Nanos {
+        self.average
+    }
+
+    /// The least positioning.
+    pub(crate) fn near(&self) -> Nanos {
+        self.near
+    }
+
+    /// The greatest positioning.
+    pub(crate) fn far(&self) -> Nanos {
+        self.far
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use foreseek_device::Profile;
+
+    pub(crate) fn model(name: &str) -> Model {
+        Model::new(Arc::new(Profile::builtin(name).expect("a built-in profile")))
+    }
+
+    /// What the proof of the promise takes for granted of a device.
+    #[test]
+    fn positioning_is_monotone_and_never_gains_by_a_stop_on_the_way() {
+        for name in ["barracuda-500g", "exos-18t", "ibm-36g-51", "seagate-146g"] {
+            let model = model(name);
+            let all = model.costs.capacity().get();
+            let distances: Vec<u64> =
+                (0..40).map(|octave| 1u64 << octave).chain((1..40).map(|part| all / 40 * part)).collect();
+            for a in &distances {
+                for b in distances.iter().filter(|b| *b + a <= all) {
+                    let [one, other, both] = [*a, *b, a + b].map(|d| model.positioning(Sectors(d)));
+                    assert!(both >= one.max(other), "{name}: {a} {b}: {one} {other} {both}");
+                    assert!(both <= one + other, "{name}: {a} {b}: {one} {other} {both}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transfers_add_up_and_follow_the_rate() {
+        let model = model("barracuda-500g");
+        let all = model.costs.capacity().get();
+        for place in [0, all / 7, all / 2, all - 3000] {
+            let [a, b, c] = [Lba(place), Lba(place + 1000), Lba(place + 2777)];
+            let sum = model.transfer(SectorSpan::new(a, b)) + model.transfer(SectorSpan::new(b, c));
+            assert_eq!(model.transfer(SectorSpan::new(a, c)), sum);
+            let stated = model.costs.rate_at(a).time_for(Sectors(2777).bytes()).get() as f64;
+            assert!((sum.get() as f64 / stated - 1.0).abs() < 0.02, "{place}: {sum} {stated}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The engine: events and the time in, bounded commands out.
+
+use crate::state::{State, WALKS_LIMIT};
+use crate::{Commands, Event, Settings, Status};
+use foreseek_units::{DeviceCosts, Instant};
+use std::fmt;
+use std::sync::Arc;
+
+/// The walks on one physical device.
+#[derive(Clone)]
+pub struct Walks {
+    state: State,
+    now: Instant,
+}
+
+impl Walks {
+    /// Nothing seen yet. `costs`: the profile of the device.
+    #[must_use]
+    pub fn new(settings: Settings, costs: Arc<dyn DeviceCosts>) -> Self {
+        Self { state: State::new(settings, costs), now: Instant::ZERO }
+    }
+
+    /// Something happened. The commands that follow from it are added to `out`, which the driver hands
+    /// over empty. Those that do not fit follow at the next event; [`deadline`](Self::deadline) is now then.
+    pub fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
+        self.now = self.now.max(now);
+        let state = &mut self.state;
+        match event {
+            Event::DirectoryOpened { who, directory, parent } => {
+                state.directory_opened(self.now, who, directory, parent);
+            }
+            Event::FileOpened { who, directory, file } => state.file_opened(self.now, who, directory, file),
+            Event::LookedUp { who, directory, node } => state.looked_up(self.now, who, directory, node),
+            Event::Read { file, end } => state.read(file, end),
+            Event::Listed { directory, entries } => state.listed(directory, entries),
+            Event::Unlistable { directory } => state.unlistable(directory),
+            Event::Placed { files } => state.placed(files),
+            Event::Done { fetch, brought, outcome } => state.done(self.now, fetch, brought, outcome),
+            Event::Changed { directory } => state.changed(directory),
+            Event::Budget { bytes } => state.settings.budget = bytes,
+            Event::Program { who, name } => state.classes.runs(who, name),
+            Event::Exited { who } => state.classes.exited(who),
+            Event::Overflow => (0..WALKS_LIMIT).for_each(|at| state.end(at)),
+            Event::Tick => self.end_idle(),
+        }
+        while out.room() > 0 {
+            let Some(command) = self.state.outbox.pop_front() else { break };
+            out.push(command);
+        }
+    }
+
+    /// When the engine wants [`Event::Tick`]; a time that has come means at once.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.now) }
+    }
+
+    /// What is going on.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.state.status()
+    }
+
+    fn end_idle(&mut self) {
+        for at in 0..WALKS_LIMIT {
+            let idle = self.state.settings.idle;
+            if self.state.walks[at].as_ref().is_some_and(|walk| walk.last + idle <= self.now) {
+                self.state.end(at);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Walks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walks")
+            .field("settings", &self.state.settings)
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}

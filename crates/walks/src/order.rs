@@ -1,0 +1,162 @@
+//! In which order a program opens what a directory lists: votes on consecutive opens.
+//!
+//! Candidates are the order of the listing (grep -r, tar, find), of inode numbers (cp, borg), and of names (rsync, git), and
+//! each of them reversed (rg). When two siblings are opened one after the other, each order in which the second
+//! is the next one after the first, or close to it, gains; one in which it lies far on in the direction of the opens so far gains
+//! a little, as a program that selects opens so; one in which it lies back loses. Several threads open almost in order,
+//! which the slack allows for. Votes are kept per directory, since some programs
+//! sort large directories only (fts: above 10,000 entries); a directory without own votes takes those of the walk, which
+//! are kept apart for small and large directories.
+
+/// How far from its place in an order an entry may be opened: two entries for each of four threads.
+pub(crate) const SLACK: usize = 8;
+/// Votes that a directory needs of its own before they outweigh those of its walk.
+const OWN_VOTES: u32 = 8;
+/// Votes are halved when one order has so many, so that a change of order is seen soon.
+const SCORE_LIMIT: i32 = 64;
+/// Above so many entries, fts sorts by inode number.
+pub(crate) const LARGE: usize = 10_000;
+
+/// What an order sorts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The listing.
+    Listing,
+    /// Inode numbers.
+    Inode,
+    /// Names, as bytes.
+    Name,
+}
+
+/// All of them; where two fit alike, the earlier is taken.
+pub(crate) const ALL: [By; 3] = [By::Listing, By::Inode, By::Name];
+
+/// An order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// What it sorts by.
+    pub(crate) by: By,
+    /// Whether it is reversed.
+    pub(crate) reversed: bool,
+}
+
+impl Order {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match (self.by, self.reversed) {
+            (By::Listing, false) => "listing",
+            (By::Listing, true) => "listing, reversed",
+            (By::Inode, false) => "inode",
+            (By::Inode, true) => "inode, reversed",
+            (By::Name, false) => "name",
+            (By::Name, true) => "name, reversed",
+        }
+    }
+}
+
+/// How well each order has fitted of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Votes {
+    fits: [i32; 3],
+    /// By how many places consecutive opens went on, less those by which they went back.
+    drift: [i32; 3],
+    count: u32,
+}
+
+impl Votes {
+    /// An entry was opened after another of the same directory: by how many places it lies behind it in each
+    /// order.
+    pub(crate) fn vote(&mut self, distances: [i64; 3]) {
+        self.count = self.count.saturating_add(1);
+        for (at, distance) in distances.into_iter().enumerate() {
+            let drift = i64::from(self.drift[at]);
+            let on = drift == 0 || distance.signum() == drift.signum();
+            self.fits[at] += match distance.unsigned_abs() {
+                1 => [0, 4][usize::from(on)],
+                far if far <= SLACK as u64 => [-2, 2][usize::from(on)],
+                _ => [-4, 1][usize::from(on)],
+            };
+            self.drift[at] += distance.clamp(-(SLACK as i64), SLACK as i64) as i32;
+        }
+        if self.fits.iter().any(|score| score.abs() > SCORE_LIMIT) {
+            self.fits.iter_mut().chain(&mut self.drift).for_each(|score| *score /= 2);
+        }
+    }
+
+    /// The order that fits best; none where none fits.
+    pub(crate) fn best(&self) -> Option<Order> {
+        let mut best = None;
+        for (at, by) in ALL.into_iter().enumerate() {
+            if self.fits[at] > best.map_or(0, |(score, _)| score) {
+                best = Some((self.fits[at], Order { by, reversed: self.drift[at] < 0 }));
+            }
+        }
+        best.map(|(_, order)| order)
+    }
+
+    /// The order of a directory, given the votes of its walk.
+    pub(crate) fn within(&self, walk: &Self) -> Option<Order> {
+        if self.count >= OWN_VOTES { self.best() } else { walk.best().or_else(|| self.best()) }
+    }
+
+    /// The votes of two walks that are one.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for at in 0..ALL.len() {
+            self.fits[at] += other.fits[at];
+            self.drift[at] += other.drift[at];
+        }
+        self.count += other.count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..count).collect();
+        let mut state = seed | 1;
+        for at in (1..count).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            all.swap(at, (state >> 33) as usize % (at + 1));
+        }
+        all
+    }
+
+    proptest! {
+        /// Whichever of the six orders a program uses, with threads or without, it is found within a dozen opens,
+        /// and in a directory of a few dozen entries.
+        #[test]
+        fn each_order_is_found(
+            which in 0..3usize, reversed: bool, threads in 1..4usize, seed in any::<u64>(), count in 40..300usize,
+        ) {
+            // The rank of each entry in each order.
+            let ranks = [(0..count).collect(), shuffled(count, seed), shuffled(count, seed ^ 0x5555)];
+            let mut opens: Vec<usize> = vec![0; count];
+            for (entry, rank) in ranks[which].iter().enumerate() {
+                opens[if reversed { count - 1 - *rank } else { *rank }] = entry;
+            }
+            // Threads overtake each other.
+            for chunk in opens.chunks_mut(threads) {
+                chunk.reverse();
+            }
+            let mut votes = Votes::default();
+            for two in opens.windows(2).take(24) {
+                votes.vote([0, 1, 2].map(|order| ranks[order][two[1]] as i64 - ranks[order][two[0]] as i64));
+            }
+            prop_assert_eq!(votes.best().map(|order| order.by), Some(ALL[which]));
+            prop_assert_eq!(votes.best().map(|order| order.reversed), Some(reversed));
+        }
+    }
+
+    #[test]
+    fn random_opens_have_no_order() {
+        let ranks = [shuffled(2000, 1), shuffled(2000, 2), shuffled(2000, 3)];
+        let mut votes = Votes::default();
+        for at in 0..500 {
+            votes.vote([0, 1, 2].map(|order| ranks[order][at + 1] as i64 - ranks[order][at] as i64));
+        }
+        assert_eq!(votes.best(), None);
+    }
+}

@@ -1,0 +1,480 @@
+//! What is fetched next: directories and inodes first, then contents, in batches that cost as much as is allowed.
+//!
+//! A *look* goes through what a walk is expected to open ([`Walk::expect`](crate::walk::Walk::expect)) as far as the allowed cost may reach, and
+//! asks for what is needed to fetch it, in this order: listings of directories whose blocks are in memory, places of files and directories whose inodes
+//! are, inodes, blocks of directories, each sorted by inode number or by place. When nothing of that is left, contents: files
+//! in the order in which they are expected, until one pass over them costs what [`crate::ledger`] allows or memory
+//! is full, and then sorted by place. The next batch is made when half of the last one is used or passed over, so that a few large batches
+//! follow one another without a pause.
+//!
+//! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and inodes. Where a pass over what was found costs hardly less than the
+//! program's own reads in their order, nothing is fetched: the allowance is kept for a larger batch. A round that came to nothing is tried
+//! again when the walk has cost an eighth more, so that the work of looks is a constant for each open.
+
+use crate::state::{About, Brings, State, block};
+use crate::sweep::Sweep;
+use crate::tree::{Listing, flag};
+use crate::walk::INODES_TOGETHER;
+use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, PARTS_LIMIT, Part, Stopped};
+use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SECTORS_PER_PAGE, SectorSpan, Sectors, Span};
+use std::collections::BTreeSet;
+
+/// Files that a walk opens before any of it is fetched: programs that look at a few files cost nothing.
+pub(crate) const FILES_FIRST: u64 = 8;
+/// Directories opened, or look-ups, before directories and inodes are fetched for a walk that opens no files.
+const DIRECTORIES_FIRST: u64 = 8;
+const LOOKUPS_FIRST: u64 = 16;
+/// Files expected ahead that a look is made for at least: what the smallest batches hold.
+const HORIZON_LEAST: u64 = 32;
+/// Entries that one look goes through at most: a look takes some milliseconds at most.
+const VISITS_LIMIT: u64 = 1 << 17;
+/// Files that cannot be fetched yet and are passed over by a batch, beside a quarter of it: a program that reads them by itself must not have to
+/// read for long until it comes to what was fetched.
+const UNKNOWN_LIMIT: u64 = 16;
+/// How many of these a directory counts for that is not listed: what lies below it may be large.
+const SUBTREE_WORTH: u64 = 64;
+/// How many files' worth of looking ahead a directory is that is not listed yet: the median of source trees.
+const DIRECTORY_WORTH: u64 = 4;
+
+/// Directories and inodes take at most so great a part of what is allowed in a round that is to fetch contents: half.
+const SCOUT_SHARE: u64 = 2;
+/// A round that came to nothing is tried again when the walk has cost an eighth more.
+const PATIENCE: u64 = 8;
+/// By how much cheaper a file may turn out than in the round before: how far a look goes.
+const OPTIMISM: u64 = 16;
+
+/// For a walk that opens no files, fetches that do not halve what they bring costs alone take at most so great a part of what it has cost: a fiftieth.
+/// Without them the first levels of a tree, which are narrow, would never be looked at.
+const TRIAL_SHARE: u64 = 50;
+/// What the kernel reads of a table of inodes at once: 32 blocks (ext4's inode_readahead_blks).
+const TABLE_UNIT: Sectors = Sectors(32 * SECTORS_PER_PAGE);
+
+/// Whether a pass is cheaper than single reads by a quarter: less is not certain, and would be spent on small batches while a larger
+/// one is better.
+fn pays(price: Nanos, alone: Nanos) -> bool {
+    price * 4 <= alone * 3
+}
+
+/// Where all that is expected costs at most so much more than is allowed, and is much more, it is waited for: 1/4. A pass over many
+/// files costs hardly more than one over few then.
+const WAIT_SHARE: u64 = 4;
+
+/// What one pass brings.
+#[derive(Debug, Default)]
+struct Batch {
+    taken: Vec<About>,
+    price: Nanos,
+    bytes: Bytes,
+    /// What a pass over all that was expected costs, as far as that was looked at.
+    whole: Nanos,
+    /// What reading them in the order in which they are expected costs.
+    alone: Nanos,
+}
+
+/// What is fetched for a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    Directories,
+    Inodes,
+    Files,
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+struct Found {
+    lists: Vec<InDirectory>,
+    /// Directories whose blocks may have to be read, at a place that is not known.
+    unread: Vec<InDirectory>,
+    inodes: Vec<About>,
+    places: Vec<About>,
+    blocks: Vec<About>,
+    files: Vec<About>,
+    /// Files expected whose contents can be fetched or may turn out to be.
+    ahead: u64,
+    /// What is expected before and cannot be fetched yet.
+    unknown: u64,
+    visits: u64,
+}
+
+impl State {
+    /// Goes on with a round, or begins one.
+    pub(crate) fn advance(&mut self, at: usize) {
+        let Some(walk) = &self.walks[at] else { return };
+        if walk.lists > 0 || walk.places > 0 || walk.metadata.is_some() {
+            return;
+        }
+        let Some(aim) = self.aim(at) else { return };
+        if walk.round.is_none() {
+            if walk.clock < walk.look_at || walk.account.cost() < walk.next_cost {
+                return;
+            }
+            let begun = self.begin_round(at, aim);
+            let Some(walk) = &mut self.walks[at] else { return };
+            match begun {
+                Ok(budget) => walk.round = Some(budget),
+                Err(stopped) => return walk.stopped = stopped,
+            }
+        }
+        let Some(stopped) = self.go_on(at, aim) else { return };
+        if let Some(walk) = &mut self.walks[at] {
+            (walk.round, walk.stopped) = (None, stopped);
+            walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
+            let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
+            walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
+        }
+    }
+
+    fn aim(&self, at: usize) -> Option<Aim> {
+        let walk = self.walks[at].as_ref()?;
+        if walk.files >= FILES_FIRST && self.settings.contents {
+            return Some(Aim::Files);
+        }
+        if walk.lookups >= LOOKUPS_FIRST || walk.files >= FILES_FIRST {
+            return Some(Aim::Inodes);
+        }
+        (walk.directories >= DIRECTORIES_FIRST).then_some(Aim::Directories)
+    }
+
+    /// Whether a round may begin, and what of it may be spent on directories and inodes; or why not.
+    fn begin_round(&self, at: usize, aim: Aim) -> Result<Nanos, Stopped> {
+        let Some(walk) = &self.walks[at] else { return Err(Stopped::TooShort) };
+        if aim == Aim::Files {
+            // Where it has opened much else meanwhile, it is not about to come to what was fetched.
+            let astray = walk.files.saturating_sub(walk.used + walk.files_at_batch) > walk.batch * 2;
+            if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !astray) {
+                return Err(Stopped::No);
+            }
+            let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
+            if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
+                return Err(Stopped::NoOrder);
+            }
+            if walk.selects() {
+                return Err(Stopped::Selective);
+            }
+        }
+        let allowed = self.allowed(at);
+        if allowed < self.ledger.model().near() * 2 {
+            return Err(Stopped::Allowance);
+        }
+        Ok(if aim == Aim::Files { allowed / SCOUT_SHARE } else { allowed })
+    }
+
+    /// The next step of a round. None while answers are to come; in the end, why nothing more is fetched.
+    fn go_on(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
+        let walk = self.walks[at].as_ref()?;
+        let allowed = self.allowed(at);
+        let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
+        let horizon = (allowed.get() / price.get()).max(HORIZON_LEAST);
+        let more = self.classes.more(walk.program, walk.files);
+        let found = self.find(at, aim, horizon.min(VISITS_LIMIT).min(more));
+        if self.ask(at, &found)
+            || self.fetch_inodes(at, aim, found.inodes)
+            || self.fetch_blocks(at, aim, &found.blocks)
+        {
+            return None;
+        }
+        Some(self.fetch_contents(at, &found.files))
+    }
+
+    /// Goes through what is expected.
+    fn find(&self, at: usize, aim: Aim, horizon: u64) -> Found {
+        let mut found = Found::default();
+        let Some(walk) = &self.walks[at] else { return found };
+        walk.expect(&self.tree, |key, entry, item| {
+            found.visits += 1;
+            let about = About { directory: key, entry, inode: item.inode };
+            if item.kind == Kind::Directory {
+                self.find_directory(about, aim, &mut found);
+            } else if aim != Aim::Directories && walk.wants(item.class) && !item.is(flag::FETCHED) {
+                let placed = item.is(flag::PLACED);
+                found.unknown += u64::from(!placed);
+                if aim == Aim::Files && placed && item.pieces != crate::tree::NO_PIECES {
+                    if found.unknown <= UNKNOWN_LIMIT + found.files.len() as u64 / 4 {
+                        found.files.push(about);
+                    }
+                    found.ahead += 1;
+                } else if !placed && !walk.holds(item) && !item.is(flag::INODE_ASKED) {
+                    found.inodes.push(about);
+                    found.ahead += 1;
+                } else if aim == Aim::Files && !placed && !item.is(flag::PLACE_ASKED) && walk.holds(item) {
+                    found.places.push(about);
+                    found.ahead += 1;
+                }
+            }
+            found.ahead < horizon && found.visits < VISITS_LIMIT
+        });
+        found
+    }
+
+    fn find_directory(&self, about: About, aim: Aim, found: &mut Found) {
+        let Some(walk) = self.tree.get(about.directory).and_then(|it| self.walks[it.walk as usize].as_ref())
+        else {
+            return;
+        };
+        let Some((above, item)) =
+            self.tree.get(about.directory).zip(self.tree.item(about.directory, about.entry))
+        else {
+            return;
+        };
+        let node = Node { device: above.node.device, inode: item.inode };
+        let name = InDirectory { node, directory: above.node };
+        let below = self.tree.key(node).and_then(|key| self.tree.get(key));
+        if below.is_some_and(|it| it.listing != Listing::None) {
+            return;
+        }
+        found.unknown += SUBTREE_WORTH;
+        if below.is_some_and(|it| it.opened) || item.is(flag::FETCHED) {
+            found.lists.push(name);
+        } else if item.is(flag::PLACED) {
+            match item.pieces {
+                crate::tree::NO_PIECES if item.is(flag::RESIDENT) => found.lists.push(name),
+                crate::tree::NO_PIECES => found.unread.push(name),
+                _ => found.blocks.push(about),
+            }
+        } else if walk.holds(item) {
+            if !item.is(flag::PLACE_ASKED) {
+                found.places.push(about);
+            }
+        } else if !item.is(flag::INODE_ASKED) {
+            found.inodes.push(about);
+        }
+        found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
+    }
+
+    /// Listings and places, which cost the device nothing where what they need is in memory. A listing whose blocks lie
+    /// nobody knows where is charged a positioning.
+    fn ask(&mut self, at: usize, found: &Found) -> bool {
+        for name in found.lists.iter().take(LISTS_LIMIT) {
+            self.list_below(at, *name);
+        }
+        let price = self.ledger.model().average();
+        for name in found.unread.iter().take(LISTS_LIMIT) {
+            if self.scouting(at) < price {
+                break;
+            }
+            if self.list_below(at, *name)
+                && let Some(walk) = &mut self.walks[at]
+            {
+                self.ledger.charge(&mut walk.account, price);
+                self.scouted(at, price);
+            }
+        }
+        let mut files: Vec<(InDirectory, About)> = found
+            .places
+            .iter()
+            .take(NODES_LIMIT)
+            .filter_map(|about| Some((self.name(*about)?, *about)))
+            .collect();
+        files.sort_unstable_by_key(|(name, _)| *name);
+        let Some(walk) = &mut self.walks[at] else { return false };
+        for (name, about) in &files {
+            let item = self.tree.item_mut(about.directory, about.entry);
+            if item.is_some_and(|item| item.set(flag::PLACE_ASKED))
+                && self.asked.insert(name.node, (at, *about)).is_none()
+            {
+                walk.places += 1;
+            }
+        }
+        if !files.is_empty() {
+            let files = files.into_iter().map(|(name, _)| name).collect();
+            self.outbox.push_back(Command::Place { files });
+        }
+        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
+    }
+
+    fn list_below(&mut self, at: usize, name: InDirectory) -> bool {
+        let key = self.tree.key(name.node).or_else(|| {
+            if !self.tree.has_room() {
+                self.retire();
+            }
+            let key =
+                self.tree.has_room().then(|| self.tree.add(name.node, Some(name.directory), at as u32))?;
+            self.walks[at].as_mut()?.all.push(key);
+            Some(key)
+        });
+        key.is_some_and(|key| self.list(at, key))
+    }
+
+    fn name(&self, about: About) -> Option<InDirectory> {
+        let directory = self.tree.get(about.directory)?.node;
+        Some(InDirectory { node: Node { device: directory.device, inode: about.inode }, directory })
+    }
+
+    /// What may be spent on directories and inodes now.
+    fn scouting(&self, at: usize) -> Nanos {
+        let round = self.walks[at].as_ref().and_then(|walk| walk.round).unwrap_or_default();
+        self.allowed(at).min(round)
+    }
+
+    /// Whether directories or inodes are worth fetching by themselves. Where contents are to follow, the share of the round decides.
+    fn scouts(&mut self, at: usize, aim: Aim, price: Nanos, alone: Nanos) -> bool {
+        if aim == Aim::Files || price * 2 <= alone {
+            return true;
+        }
+        let Some(walk) = &mut self.walks[at] else { return false };
+        let enough = (walk.tried + price) * TRIAL_SHARE <= walk.account.cost();
+        walk.tried += if enough { price } else { Nanos::ZERO };
+        enough
+    }
+
+    fn scouted(&mut self, at: usize, price: Nanos) {
+        if let Some(round) = self.walks[at].as_mut().and_then(|walk| walk.round.as_mut()) {
+            *round -= price;
+        }
+    }
+
+    /// The inodes of what is expected, as many as may be fetched.
+    fn fetch_inodes(&mut self, at: usize, aim: Aim, mut inodes: Vec<About>) -> bool {
+        let allowed = self.scouting(at);
+        inodes.truncate(NODES_LIMIT);
+        let (mut pass, mut unplaced, mut units) = (Sweep::default(), BTreeSet::new(), BTreeSet::new());
+        let mut taken = Vec::new();
+        let mut charge = Nanos::ZERO;
+        for about in inodes {
+            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
+            match item.inode_at() {
+                Some(place) => {
+                    pass.insert(self.ledger.model(), block(place));
+                    units.insert(place.get() / TABLE_UNIT.get());
+                }
+                // Where they lie is not known: each block of them may cost a positioning.
+                None => drop(unplaced.insert(item.inode / INODES_TOGETHER)),
+            }
+            let price = self.ledger.price(&pass) + self.ledger.model().average() * unplaced.len() as u64;
+            if price > allowed {
+                break;
+            }
+            charge = price;
+            taken.push(about);
+        }
+        let mut nodes: Vec<InDirectory> = taken.iter().filter_map(|about| self.name(*about)).collect();
+        // What a program reads of a table brings a unit of it.
+        let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
+        if nodes.is_empty() || !self.scouts(at, aim, charge, alone) {
+            return false;
+        }
+        nodes.sort_unstable();
+        self.mark(&taken, flag::INODE_ASKED);
+        self.scouted(at, charge);
+        let fetch = self.fly(at, Brings::Inodes, taken, charge);
+        self.outbox.push_back(Command::FetchMetadata { fetch, nodes });
+        true
+    }
+
+    /// The blocks of directories.
+    fn fetch_blocks(&mut self, at: usize, aim: Aim, blocks: &[About]) -> bool {
+        let allowed = self.scouting(at);
+        let batch = self.batch(&blocks[..blocks.len().min(NODES_LIMIT)], allowed, Bytes(u64::MAX));
+        if batch.taken.is_empty() || !self.scouts(at, aim, batch.price, batch.alone) {
+            return false;
+        }
+        self.mark(&batch.taken, flag::FETCHED);
+        self.scouted(at, batch.price);
+        let parts = self.parts(&batch.taken);
+        let fetch = self.fly(at, Brings::Blocks, batch.taken, batch.price);
+        self.outbox.push_back(Command::Fetch { fetch, parts });
+        true
+    }
+
+    /// The contents of files.
+    fn fetch_contents(&mut self, at: usize, files: &[About]) -> Stopped {
+        let allowed = self.allowed(at);
+        let room = self.settings.budget.saturating_sub(self.held);
+        if files.is_empty() {
+            return Stopped::Complete;
+        }
+        let batch = self.batch(files, allowed, room);
+        if batch.taken.is_empty() {
+            return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
+        }
+        if !pays(batch.price, batch.alone) {
+            return Stopped::NoGain;
+        }
+        // One pass over all of it is allowed soon, and spares a second one.
+        let left = files.len() - batch.taken.len();
+        if batch.whole <= allowed + allowed / WAIT_SHARE && left * 2 >= batch.taken.len() {
+            return Stopped::Allowance;
+        }
+        self.mark(&batch.taken, flag::FETCHED);
+        let parts = self.parts(&batch.taken);
+        let count = batch.taken.len() as u64;
+        self.held += batch.bytes;
+        if let Some(walk) = &mut self.walks[at] {
+            walk.held += batch.bytes;
+            walk.fetched += count;
+            walk.batch = count;
+            walk.files_at_batch = walk.files.saturating_sub(walk.used);
+            walk.price = Some(batch.price / count);
+        }
+        let fetch = self.fly(at, Brings::Contents, batch.taken, batch.price);
+        self.outbox.push_back(Command::Fetch { fetch, parts });
+        Stopped::No
+    }
+
+    /// As many of these as one pass of the allowed cost and memory hold.
+    fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
+        let mut batch = Batch::default();
+        let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
+        let model = self.ledger.model();
+        let mut head: Option<Lba> = None;
+        for about in expected {
+            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
+            let pieces = self.tree.pieces(item);
+            let size = self.tree.missing(item);
+            parts += pieces.len();
+            waiting += size;
+            if waiting > room || parts > PARTS_LIMIT {
+                // More is not to be had at once, however long one waits.
+                batch.whole = Nanos(u64::MAX);
+                break;
+            }
+            let mut alone = Nanos::ZERO;
+            for piece in pieces {
+                let span = SectorSpan::at(piece.lba, piece.pages.sectors());
+                pass.insert(model, span);
+                alone +=
+                    head.map_or(model.near(), |head| model.step(head, span.start)) + model.transfer(span);
+                head = Some(span.end);
+            }
+            let price = self.ledger.price(&pass);
+            batch.whole = price;
+            if price > allowed {
+                // What else costs hardly more may be worth waiting for.
+                if price > allowed + allowed / WAIT_SHARE {
+                    break;
+                }
+                continue;
+            }
+            batch.price = price;
+            batch.bytes += size;
+            batch.alone += alone;
+            batch.taken.push(*about);
+        }
+        batch
+    }
+
+    fn mark(&mut self, items: &[About], flag: u16) {
+        for about in items {
+            if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
+                item.set(flag);
+            }
+        }
+    }
+
+    /// Their pieces in the order of the disk.
+    fn parts(&self, taken: &[About]) -> Vec<Part> {
+        let mut parts = Vec::with_capacity(taken.len());
+        for about in taken {
+            let (Some(file), Some(item)) = (self.name(*about), self.tree.item(about.directory, about.entry))
+            else {
+                continue;
+            };
+            parts.extend(self.tree.pieces(item).iter().map(|piece| {
+                let pages: PageSpan = Span::new(piece.page, piece.page.after(piece.pages));
+                Part { file, pages, lba: piece.lba }
+            }));
+        }
+        parts.sort_unstable_by_key(|part| (part.lba, part.file));
+        parts
+    }
+}

@@ -1,0 +1,469 @@
+//! What programs do: opens, look-ups and reads become walks, votes and uses.
+
+use crate::order::SLACK;
+use crate::state::{About, Reading, State, WALKS_LIMIT, block};
+use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
+use crate::walk::{ACTIVE, Walk};
+use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
+use foreseek_seam::Who;
+use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
+
+/// Files opened, or directories, until what a walk has opened is listed. The program has listed it itself, so that this costs the
+/// device nothing.
+const LIST_FILES: u64 = 2;
+const LIST_DIRECTORIES: u64 = 3;
+/// Files whose reads are followed at a time: threads, and their read-ahead.
+const READINGS_LIMIT: usize = 256;
+
+impl State {
+    /// A program opened a directory.
+    pub(crate) fn directory_opened(&mut self, now: Instant, who: Who, node: Node, parent: Option<Node>) {
+        let parent = parent.filter(|parent| *parent != node);
+        let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
+        let Some(directory) = self.tree.get_mut(key) else { return };
+        let at = directory.walk as usize;
+        directory.parent = directory.parent.or(parent);
+        let (first, attended) = (!directory.opened, directory.attended);
+        (directory.opened, directory.attended) = (true, true);
+        let parent = directory.parent;
+        if !attended {
+            self.outbox.push_back(Command::Attend { directory: node, on: true });
+        }
+        if first {
+            self.adopt(at, node);
+        }
+        let program = self.classes.program(who);
+        let Some(walk) = &mut self.walks[at] else { return };
+        (walk.clock, walk.last, walk.opened) = (walk.clock + 1, now, key);
+        walk.program = program.or(walk.program);
+        if first {
+            walk.directories += 1;
+            let above = parent.and_then(|parent| self.tree.key(parent));
+            let entry = above.and_then(|above| Some((above, self.tree.get(above)?.find(node.inode)?)));
+            match entry {
+                Some((above, entry)) => self.open(at, above, entry),
+                None => walk.account.own += self.ledger.model().near(),
+            }
+        }
+        self.list_what_is_open(at, key);
+        self.advance(at);
+    }
+
+    /// A program did something in a known directory: its walk goes on. Answers which walk that is.
+    fn touched(&mut self, now: Instant, who: Who, directory: Node) -> Option<(usize, Key)> {
+        let key = self.tree.key(directory)?;
+        let at = self.tree.get(key)?.walk as usize;
+        let walk = self.walks[at].as_mut()?;
+        (walk.clock, walk.last) = (walk.clock + 1, now);
+        walk.program = self.classes.program(who).or(walk.program);
+        Some((at, key))
+    }
+
+    /// A program opened a file.
+    pub(crate) fn file_opened(&mut self, now: Instant, who: Who, node: Node, file: Node) {
+        let Some((at, key)) = self.touched(now, who, node) else { return };
+        let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
+        (directory.files, directory.touched) = (directory.files + 1, walk.clock);
+        if let Some(before) = walk.cursor.replace(key).filter(|before| *before != key) {
+            walk.left.push_back((before, walk.clock));
+        }
+        match directory.find(file.inode) {
+            Some(entry) => self.open(at, key, entry),
+            None => {
+                walk.files += 1;
+                walk.account.own += self.ledger.model().near();
+                if directory.listing != Listing::Known && directory.early.len() < EARLY_LIMIT {
+                    directory.early.push(file.inode);
+                }
+            }
+        }
+        self.leave(at);
+        self.list_what_is_open(at, key);
+        self.advance(at);
+    }
+
+    /// A program looked at an inode.
+    pub(crate) fn looked_up(&mut self, now: Instant, who: Who, node: Node, looked: Node) {
+        let Some((at, key)) = self.touched(now, who, node) else { return };
+        let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
+        let entry = directory.find(looked.inode);
+        let new = entry.is_none_or(|entry| directory.items[entry as usize].set(flag::LOOKED));
+        walk.lookups += u64::from(new);
+        if let Some(entry) = entry {
+            self.use_inode(at, key, entry);
+        }
+        self.list_what_is_open(at, key);
+        self.advance(at);
+    }
+
+    /// A program has read a file so far.
+    pub(crate) fn read(&mut self, file: Node, end: Bytes) {
+        let Some(found) = self.readings.iter().rposition(|(node, _)| *node == file) else { return };
+        let reading = &mut self.readings[found].1;
+        let (from, about) = (reading.end, reading.about);
+        let end = PageIndex(end.pages_ceil().get());
+        if end <= from {
+            return;
+        }
+        reading.end = end;
+        let Some(at) = self.tree.get(about.directory).map(|directory| directory.walk as usize) else {
+            return;
+        };
+        let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
+        if item.inode != about.inode {
+            return;
+        }
+        if from == PageIndex::ZERO {
+            self.count_use(at, about, item.flags);
+        }
+        let Some(walk) = &mut self.walks[at] else { return };
+        for piece in self.tree.pieces(&item) {
+            let pages = Span::new(from.max(piece.page), end.min(piece.page + piece.pages));
+            if !pages.is_empty() {
+                let lba = piece.lba + (pages.start - piece.page).sectors();
+                self.ledger.used(&mut walk.account, SectorSpan::at(lba, pages.len().sectors()));
+            }
+        }
+    }
+
+    /// Begins to follow a directory: in the walk of its parent, or in one of its own.
+    fn begin(&mut self, now: Instant, node: Node, parent: Option<Node>) -> Option<Key> {
+        if !self.tree.has_room() {
+            self.retire();
+        }
+        if !self.tree.has_room() {
+            return None;
+        }
+        let above = parent.and_then(|parent| self.tree.key(parent)).and_then(|key| self.tree.get(key));
+        let above = above.map(|above| above.walk as usize);
+        let at = above.or_else(|| self.walks.iter().position(Option::is_none)).unwrap_or_else(|| {
+            let least = self.least();
+            self.end(least);
+            least
+        });
+        let key = self.tree.add(node, parent, at as u32);
+        match &mut self.walks[at] {
+            Some(walk) => walk.all.push(key),
+            none => *none = Some(Walk::new(key, now)),
+        }
+        Some(key)
+    }
+
+    /// The walk that gives way: one that nothing was fetched for, the one without events for longest.
+    fn least(&self) -> usize {
+        let value = |at: &usize| {
+            self.walks[*at].as_ref().map(|walk| (walk.account.spent > foreseek_units::Nanos::ZERO, walk.last))
+        };
+        (0..WALKS_LIMIT).min_by_key(value).unwrap_or(0)
+    }
+
+    /// Walks that began right below this directory are part of its walk.
+    fn adopt(&mut self, at: usize, node: Node) {
+        for other in (0..WALKS_LIMIT).filter(|other| *other != at) {
+            let top = self.walks[other].as_ref().and_then(|walk| self.tree.get(walk.top));
+            if top.is_none_or(|top| top.parent != Some(node)) {
+                continue;
+            }
+            let Some(mut walk) = self.walks[other].take() else { continue };
+            for key in &walk.all {
+                if let Some(directory) = self.tree.get_mut(*key) {
+                    directory.walk = at as u32;
+                }
+            }
+            for flight in self.flights.values_mut().filter(|flight| flight.walk == Some(other)) {
+                flight.walk = Some(at);
+            }
+            for (_, (walk, _)) in self.asked.iter_mut().filter(|(_, (walk, _))| *walk == other) {
+                *walk = at;
+            }
+            if let Some(above) = &mut self.walks[at] {
+                above.join(&mut walk);
+            }
+        }
+    }
+
+    /// Lists a directory that a program opened, once that looks like a walk.
+    fn list_what_is_open(&mut self, at: usize, key: Key) {
+        let Some(walk) = &self.walks[at] else { return };
+        let is_walk =
+            walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;
+        // Those above were opened before it was a walk.
+        let mut next = Some(key).filter(|_| is_walk);
+        while let Some(key) = next {
+            let opened = self.tree.get(key).filter(|it| it.opened && it.listing == Listing::None);
+            next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
+            if opened.is_some() && !self.list(at, key) {
+                return;
+            }
+        }
+    }
+
+    /// Asks for a listing, and says whether it did.
+    pub(crate) fn list(&mut self, at: usize, key: Key) -> bool {
+        let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
+            return false;
+        };
+        if directory.listing != Listing::None || walk.lists as usize >= LISTS_LIMIT {
+            return false;
+        }
+        directory.listing = Listing::Asked;
+        walk.lists += 1;
+        let above = directory.parent.unwrap_or(directory.node);
+        let directory = InDirectory { node: directory.node, directory: above };
+        self.outbox.push_back(Command::List { directory });
+        true
+    }
+
+    /// An entry was opened.
+    pub(crate) fn open(&mut self, at: usize, key: Key, entry: u32) {
+        let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else { return };
+        let item = &mut directory.items[entry as usize];
+        if !item.set(flag::OPENED) {
+            return;
+        }
+        let item = *item;
+        walk.files += u64::from(item.kind == Kind::File);
+        if let Some(distances) = directory.open(entry) {
+            walk.vote(directory, distances);
+        }
+        if let Some(order) = walk.order(directory) {
+            let position = directory.position(order, entry);
+            if item.kind == Kind::Directory && directory.reached(order) > position + 1 {
+                walk.descend(true);
+            } else if item.kind == Kind::File && directory.first_below(order).is_some_and(|it| it < position)
+            {
+                walk.descend(false);
+            }
+        }
+        self.use_inode(at, key, entry);
+        let about = About { directory: key, entry, inode: item.inode };
+        if item.kind == Kind::File {
+            if let Some(walk) = &mut self.walks[at] {
+                walk.opened_one(item.class);
+            }
+            self.pass(at, key);
+        }
+        if self.settings.sees_reads && item.kind == Kind::File {
+            self.follow(about);
+        } else {
+            self.count_use(at, about, item.flags);
+            self.use_contents(at, about);
+        }
+    }
+
+    /// An inode is in memory, and in use.
+    fn use_inode(&mut self, at: usize, key: Key, entry: u32) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let Some(item) = self.tree.item_mut(key, entry) else { return };
+        let asked = item.is(flag::INODE_ASKED);
+        item.set(flag::INODE_IN);
+        let (first, place) = (item.set(flag::INODE_USED), item.inode_at());
+        walk.touch(item.inode);
+        if let Some(place) = place.filter(|_| first) {
+            self.ledger.is_at(place);
+            if asked {
+                self.ledger.used(&mut walk.account, block(place));
+            }
+        }
+    }
+
+    /// A file or a directory is in use: the books of what was fetched, or what its reader pays.
+    fn count_use(&mut self, at: usize, about: About, before: u16) {
+        let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
+        let bytes = self.tree.missing(&item);
+        let model = self.ledger.model();
+        let spans = self.tree.pieces(&item).iter().map(|it| SectorSpan::at(it.lba, it.pages.sectors()));
+        let transfer = spans.map(|span| model.transfer(span)).sum();
+        let Some(walk) = &mut self.walks[at] else { return };
+        if before & flag::FETCHED == 0 {
+            walk.account.own += match before & flag::PLACED {
+                0 => model.near(),
+                _ if bytes.is_zero() => foreseek_units::Nanos::ZERO,
+                _ => model.near() + transfer,
+            };
+            return;
+        }
+        walk.account.alone += model.near() + transfer;
+        if item.kind == Kind::Directory {
+            return;
+        }
+        walk.used += 1;
+        self.totals[1] += bytes;
+        if before & flag::PASSED != 0 {
+            walk.wasted -= 1;
+            self.totals[2] -= bytes;
+        } else {
+            self.release(at, bytes);
+        }
+    }
+
+    /// All that was missing of it counts as used.
+    fn use_contents(&mut self, at: usize, about: About) {
+        let pieces = self.tree.take_pieces(about.directory, about.entry);
+        let Some(walk) = &mut self.walks[at] else { return };
+        for piece in &pieces.0 {
+            self.ledger.used(&mut walk.account, SectorSpan::at(piece.lba, piece.pages.sectors()));
+        }
+    }
+
+    /// Follows the reads of a file; the one opened longest ago is over.
+    fn follow(&mut self, about: About) {
+        let Some(directory) = self.tree.get(about.directory) else { return };
+        let file = Node { device: directory.node.device, inode: about.inode };
+        if self.readings.len() >= READINGS_LIMIT
+            && let Some((_, reading)) = self.readings.pop_front()
+        {
+            self.learn_read(reading);
+        }
+        self.readings.push_back((file, Reading { about, end: PageIndex::ZERO }));
+    }
+
+    fn learn_read(&mut self, reading: Reading) {
+        let about = reading.about;
+        let Some(item) =
+            self.tree.item(about.directory, about.entry).filter(|item| item.inode == about.inode)
+        else {
+            return;
+        };
+        let last = self.tree.pieces(item).last().map(|piece| piece.page + piece.pages);
+        if let Some(last) = last.filter(|_| reading.end > PageIndex::ZERO) {
+            let pages = Pages(reading.end.min(last).get());
+            self.classes.read(item.class, pages, reading.end < last);
+        }
+    }
+
+    /// Marks what the walk went past in a directory.
+    fn pass(&mut self, at: usize, key: Key) {
+        let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get_mut(key)) else { return };
+        let Some(order) = walk.order(directory) else { return };
+        let until = directory.reached(order).saturating_sub(SLACK);
+        let from = if directory.passed.0 == Some(order) { directory.passed.1 } else { 0 };
+        directory.passed = (Some(order), until.max(from));
+        for position in from..until {
+            let entry = self.tree.get(key).and_then(|directory| directory.nth(order, position));
+            if let Some(entry) = entry {
+                self.pass_one(at, key, entry);
+            }
+        }
+    }
+
+    fn pass_one(&mut self, at: usize, key: Key, entry: u32) {
+        let (Some(walk), Some(item)) = (&mut self.walks[at], self.tree.item_mut(key, entry)) else { return };
+        if item.kind != Kind::File || item.is(flag::OPENED) || !item.set(flag::PASSED) {
+            return;
+        }
+        walk.passed_one(item.class);
+        if item.is(flag::FETCHED) {
+            walk.wasted += 1;
+            let item = *item;
+            let bytes = self.tree.missing(&item);
+            self.totals[2] += bytes;
+            self.release(at, bytes);
+        }
+    }
+
+    /// Marks what the walk went past in directories that it left.
+    fn leave(&mut self, at: usize) {
+        loop {
+            let Some(walk) = &mut self.walks[at] else { return };
+            let (clock, cursor) = (walk.clock, walk.cursor);
+            let front = walk.left.front().copied().filter(|(_, left)| left + ACTIVE < clock);
+            let Some((key, _)) = front else { return };
+            walk.left.pop_front();
+            let Some(directory) = self.tree.get(key) else { continue };
+            let (touched, count) = (directory.touched, directory.items.len() as u32);
+            if touched + ACTIVE >= clock {
+                continue;
+            }
+            if self.is_above(key, cursor) {
+                if let Some(walk) = &mut self.walks[at] {
+                    walk.left.push_back((key, clock));
+                }
+                continue;
+            }
+            for entry in 0..count {
+                self.pass_one(at, key, entry);
+            }
+        }
+    }
+
+    /// Whether a directory is another, or holds it.
+    fn is_above(&self, above: Key, below: Option<Key>) -> bool {
+        let mut next = below;
+        let mut steps = 0;
+        while let Some(key) = next.filter(|_| steps < 2048) {
+            if key == above {
+                return true;
+            }
+            next = self.tree.get(key).and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
+            steps += 1;
+        }
+        false
+    }
+
+    /// Makes room: forgets directories that walks are through with.
+    pub(crate) fn retire(&mut self) {
+        for at in 0..WALKS_LIMIT {
+            let Some(walk) = &self.walks[at] else { continue };
+            let through = |key: &Key| {
+                let Some(directory) = self.tree.get(*key) else { return true };
+                directory.opened
+                    && directory.listing != Listing::Asked
+                    && directory.touched + ACTIVE < walk.clock
+                    && *key != walk.top
+                    && !self.is_above(*key, walk.cursor)
+                    && !self.is_above(*key, Some(walk.opened))
+            };
+            let (gone, kept): (Vec<Key>, Vec<Key>) = walk.all.iter().partition(|key| through(key));
+            for key in gone {
+                self.waste_all(at, key);
+                if let Some(directory) = self.tree.forget(key) {
+                    self.outbox.push_back(Command::Forget { directory });
+                }
+            }
+            if let Some(walk) = &mut self.walks[at] {
+                walk.all = kept;
+            }
+        }
+    }
+
+    /// What is held of a directory's files is not waited for any more.
+    pub(crate) fn waste_all(&mut self, at: usize, key: Key) {
+        let count = self.tree.get(key).map_or(0, |directory| directory.items.len() as u32);
+        for entry in 0..count {
+            if self.tree.item(key, entry).is_some_and(|item| item.is(flag::FETCHED)) {
+                self.pass_one(at, key, entry);
+            }
+        }
+    }
+
+    /// A walk is over.
+    pub(crate) fn end(&mut self, at: usize) {
+        let Some(walk) = &self.walks[at] else { return };
+        let mut complete = true;
+        walk.expect(&self.tree, |_, _, item| {
+            complete = item.kind != Kind::File || !walk.wants(item.class);
+            complete
+        });
+        self.classes.walked(walk.program, walk.files, !complete);
+        for key in walk.all.clone() {
+            self.waste_all(at, key);
+            if let Some(directory) = self.tree.forget(key) {
+                self.outbox.push_back(Command::Forget { directory });
+            }
+        }
+        let Some(walk) = self.walks[at].take() else { return };
+        self.ledger.settle(&walk.account);
+        self.ended += 1;
+        if self.live().all(|walk| walk.account.cost() == walk.account.own && walk.account.optimum.is_zero()) {
+            self.ledger.rest();
+        }
+        self.held -= walk.held;
+        self.totals[2] += walk.held;
+        self.asked.retain(|_, (of, _)| *of != at);
+        for (fetch, flight) in self.flights.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
+            flight.walk = None;
+            self.outbox.push_back(Command::Cancel { fetch: *fetch });
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! All that an engine keeps.
+
+use crate::classes::Classes;
+use crate::costs::Model;
+use crate::ledger::Ledger;
+use crate::tree::{Key, Tree};
+use crate::walk::Walk;
+use crate::{Command, Node, Settings, Status, WalkStatus};
+use foreseek_seam::FetchId;
+use foreseek_units::{
+    Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, SECTORS_PER_PAGE, SectorSpan, Sectors,
+};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Walks that are told apart at a time. Each directory that is opened at rest might begin one; those that have come to nothing give
+/// way first. A status of so many can be read, and looking through them costs less than an event.
+pub(crate) const WALKS_LIMIT: usize = 64;
+
+/// What a fetch brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brings {
+    /// Inodes.
+    Inodes,
+    /// Blocks of directories.
+    Blocks,
+    /// Contents of files.
+    Contents,
+}
+
+/// An entry that something was asked for. It may have been forgotten meanwhile, or its directory been listed anew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    pub(crate) directory: Key,
+    pub(crate) entry: u32,
+    pub(crate) inode: u64,
+}
+
+/// A fetch that is not answered yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    /// None where that walk is over.
+    pub(crate) walk: Option<usize>,
+    pub(crate) brings: Brings,
+    pub(crate) items: Vec<About>,
+    pub(crate) charge: Nanos,
+}
+
+/// A file whose reads are followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) about: About,
+    pub(crate) end: PageIndex,
+}
+
+/// The state of an engine.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    pub(crate) ledger: Ledger,
+    pub(crate) tree: Tree,
+    pub(crate) walks: Vec<Option<Walk>>,
+    pub(crate) flights: FxHashMap<FetchId, Flight>,
+    pub(crate) next_fetch: u64,
+    /// Files whose place was asked for, and by which walk.
+    pub(crate) asked: FxHashMap<Node, (usize, About)>,
+    /// Files opened last, where reads are seen.
+    pub(crate) readings: VecDeque<(Node, Reading)>,
+    pub(crate) classes: Classes,
+    pub(crate) outbox: VecDeque<Command>,
+    pub(crate) held: Bytes,
+    /// Of all walks: brought, used, wasted.
+    pub(crate) totals: [Bytes; 3],
+    pub(crate) ended: u64,
+}
+
+impl State {
+    /// Nothing seen yet.
+    pub(crate) fn new(settings: Settings, costs: Arc<dyn DeviceCosts>) -> Self {
+        let ledger = Ledger::new(Model::new(costs), settings.rho, settings.start);
+        Self {
+            settings,
+            ledger,
+            tree: Tree::default(),
+            walks: vec![None; WALKS_LIMIT],
+            flights: FxHashMap::default(),
+            next_fetch: 0,
+            asked: FxHashMap::default(),
+            readings: VecDeque::new(),
+            classes: Classes::default(),
+            outbox: VecDeque::new(),
+            held: Bytes::ZERO,
+            totals: [Bytes::ZERO; 3],
+            ended: 0,
+        }
+    }
+
+    /// The live walks.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Walk> {
+        self.walks.iter().flatten()
+    }
+
+    /// What the next fetch of a walk may cost.
+    pub(crate) fn allowed(&self, at: usize) -> Nanos {
+        let others = self.walks.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.filter_map(|(_, walk)| walk.as_ref());
+        let deficits = others.map(|walk| self.ledger.deficit(&walk.account)).sum();
+        self.walks[at].as_ref().map_or(Nanos::ZERO, |walk| self.ledger.allowed(&walk.account, deficits))
+    }
+
+    /// Notes a fetch.
+    pub(crate) fn fly(&mut self, at: usize, brings: Brings, items: Vec<About>, charge: Nanos) -> FetchId {
+        let fetch = FetchId(self.next_fetch);
+        self.next_fetch += 1;
+        if let Some(walk) = &mut self.walks[at] {
+            self.ledger.charge(&mut walk.account, charge);
+            match brings {
+                Brings::Contents => walk.contents = Some(fetch),
+                Brings::Inodes | Brings::Blocks => walk.metadata = Some(fetch),
+            }
+        }
+        self.flights.insert(fetch, Flight { walk: Some(at), brings, items, charge });
+        fetch
+    }
+
+    /// What becomes of memory: bytes are held no more.
+    pub(crate) fn release(&mut self, at: usize, bytes: Bytes) {
+        self.held -= bytes;
+        if let Some(walk) = &mut self.walks[at] {
+            walk.held -= bytes;
+        }
+    }
+
+    /// When the next walk is over if nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.live().map(|walk| walk.last + self.settings.idle).min()
+    }
+
+    /// For people.
+    pub(crate) fn status(&self) -> Status {
+        let mut walks: Vec<WalkStatus> = self.live().filter_map(|walk| self.describe(walk)).collect();
+        walks.sort_by_key(|walk| std::cmp::Reverse((walk.files, walk.directories)));
+        let (directories, entries) = self.tree.counts();
+        let (spent, optimum, allowance) = self.ledger.sums();
+        let [brought, used, wasted] = self.totals;
+        Status {
+            walks,
+            ended: self.ended,
+            directories: directories as u64,
+            entries: entries as u64,
+            spent,
+            optimum,
+            allowance,
+            brought,
+            used,
+            wasted,
+            held: self.held,
+        }
+    }
+
+    fn describe(&self, walk: &Walk) -> Option<WalkStatus> {
+        Some(WalkStatus {
+            top: self.tree.get(walk.top)?.node,
+            directories: walk.directories,
+            files: walk.files,
+            fetched: walk.fetched,
+            used: walk.used,
+            wasted: walk.wasted,
+            brought: walk.brought,
+            held: walk.held,
+            order: walk.usual().map(crate::order::Order::name),
+            stopped: walk.stopped,
+        })
+    }
+}
+
+/// The block of 4 KiB that holds an inode.
+pub(crate) fn block(place: Lba) -> SectorSpan {
+    let start = Lba(place.get() / SECTORS_PER_PAGE * SECTORS_PER_PAGE);
+    SectorSpan::at(start, Sectors(SECTORS_PER_PAGE))
+}

@@ -1,0 +1,490 @@
+//! The directories that are known, and their entries.
+//!
+//! 40 bytes an entry: [`Item`] and its places in two permutations, by inode number and by name; names themselves are
+//! not kept. A file that was placed and neither used nor passed over takes a [`Pieces`] in addition, 24 bytes and 24 an extent.
+
+use crate::order::{By, Order, Votes};
+use crate::{Entry, Kind, Node};
+use foreseek_seam::Extent;
+use foreseek_units::{Bytes, Lba, PageIndex, Pages};
+use rustc_hash::FxHashMap;
+
+/// Directories that are known at a time. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
+pub(crate) const DIRECTORIES_LIMIT: usize = 1 << 16;
+/// Entries that are known at a time: a million of them take 40 MiB.
+pub(crate) const ENTRIES_LIMIT: usize = 1 << 20;
+/// Opens that are remembered of a directory that is not listed yet.
+pub(crate) const EARLY_LIMIT: usize = 64;
+/// Extents of a file that are kept: a file in more pieces is read to there. A bound on memory; one file in
+/// thousands has more on aged file systems.
+pub(crate) const EXTENTS_LIMIT: usize = 16;
+
+/// What is known of an entry and was done for it.
+pub(crate) mod flag {
+    /// A program opened it.
+    pub(crate) const OPENED: u16 = 1;
+    /// Its inode is in memory: a program looked at it, or it was fetched.
+    pub(crate) const INODE_IN: u16 = 1 << 1;
+    /// Its inode is on its way, or was fetched.
+    pub(crate) const INODE_ASKED: u16 = 1 << 2;
+    /// A fetched inode was used.
+    pub(crate) const INODE_USED: u16 = 1 << 3;
+    /// Its place was asked for.
+    pub(crate) const PLACE_ASKED: u16 = 1 << 4;
+    /// The answer has come.
+    pub(crate) const PLACED: u16 = 1 << 5;
+    /// Its contents, or its blocks, were fetched or are on their way.
+    pub(crate) const FETCHED: u16 = 1 << 6;
+    /// The walk went past it.
+    pub(crate) const PASSED: u16 = 1 << 7;
+    /// A program looked at it.
+    pub(crate) const LOOKED: u16 = 1 << 8;
+    /// All of it was in memory when it was placed.
+    pub(crate) const RESIDENT: u16 = 1 << 9;
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) inode: u64,
+    inode_at: u64,
+    inode_rank: u32,
+    name_rank: u32,
+    pub(crate) pieces: u32,
+    pub(crate) flags: u16,
+    pub(crate) class: u8,
+    pub(crate) kind: Kind,
+}
+
+/// No [`Pieces`].
+pub(crate) const NO_PIECES: u32 = u32::MAX;
+
+impl Item {
+    /// Where its inode lies.
+    pub(crate) fn inode_at(&self) -> Option<Lba> {
+        (self.inode_at != u64::MAX).then_some(Lba(self.inode_at))
+    }
+
+    /// Whether any of these was set.
+    pub(crate) fn is(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Sets it, and says whether it was not set before.
+    pub(crate) fn set(&mut self, flag: u16) -> bool {
+        let new = self.flags & flag == 0;
+        self.flags |= flag;
+        new
+    }
+
+    fn rank(&self, at: u32, by: By) -> u32 {
+        match by {
+            By::Listing => at,
+            By::Inode => self.inode_rank,
+            By::Name => self.name_rank,
+        }
+    }
+}
+
+/// What of a file is not in memory and has a place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces(pub(crate) Box<[Extent]>);
+
+impl Pieces {
+    /// What of these extents lies before a byte of the file.
+    pub(crate) fn of(extents: &[Extent], limit: Bytes) -> Self {
+        let end = PageIndex(limit.pages_ceil().get());
+        let within = extents.iter().take(EXTENTS_LIMIT).filter(|it| it.page < end && !it.pages.is_zero());
+        let cut = within.map(|it| Extent { pages: it.pages.min(end - it.page), ..*it });
+        Self(cut.collect())
+    }
+
+    /// How much it is.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.0.iter().map(|it| it.pages).sum::<Pages>().bytes()
+    }
+}
+
+/// How far the opens of a directory's files have come in each order.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    least: [u32; 3],
+    most: [u32; 3],
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { least: [u32::MAX; 3], most: [0; 3] }
+    }
+}
+
+/// Whether a directory's entries are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Not asked for.
+    None,
+    /// Asked for.
+    Asked,
+    /// Known.
+    Known,
+    /// It cannot be listed.
+    Never,
+}
+
+/// A directory. It stays the same one as long as its [`Key`] finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    pub(crate) node: Node,
+    pub(crate) parent: Option<Node>,
+    /// The slot of its walk.
+    pub(crate) walk: u32,
+    pub(crate) listing: Listing,
+    pub(crate) attended: bool,
+    /// A program opened it.
+    pub(crate) opened: bool,
+    /// Files that were opened in it.
+    pub(crate) files: u32,
+    /// Its walk's clock when that last happened.
+    pub(crate) touched: u64,
+    pub(crate) items: Vec<Item>,
+    by_inode: Vec<u32>,
+    by_name: Vec<u32>,
+    /// Files opened before it was listed.
+    pub(crate) early: Vec<u64>,
+    pub(crate) votes: Votes,
+    /// The entry opened last.
+    pub(crate) last: Option<u32>,
+    reach: Reach,
+    /// Subdirectories that were opened: how far.
+    below: Reach,
+    /// Up to where entries were marked as passed over, and in which order that was.
+    pub(crate) passed: (Option<Order>, usize),
+}
+
+impl Directory {
+    fn new(node: Node, parent: Option<Node>, walk: u32) -> Self {
+        Self {
+            node,
+            parent,
+            walk,
+            listing: Listing::None,
+            attended: false,
+            opened: false,
+            files: 0,
+            touched: 0,
+            items: Vec::new(),
+            by_inode: Vec::new(),
+            by_name: Vec::new(),
+            early: Vec::new(),
+            votes: Votes::default(),
+            last: None,
+            reach: Reach::default(),
+            below: Reach::default(),
+            passed: (None, 0),
+        }
+    }
+
+    fn list(&mut self, entries: &[Entry<'_>], mut class: impl FnMut(&[u8]) -> u8) {
+        let mut by_inode: Vec<u32> = (0..entries.len() as u32).collect();
+        let mut by_name = by_inode.clone();
+        by_inode.sort_unstable_by_key(|at| (entries[*at as usize].node.inode, *at));
+        by_name.sort_unstable_by_key(|at| entries[*at as usize].name);
+        self.items = entries.iter().map(|entry| item(entry, class(entry.name))).collect();
+        for (rank, at) in by_inode.iter().enumerate() {
+            self.items[*at as usize].inode_rank = rank as u32;
+        }
+        for (rank, at) in by_name.iter().enumerate() {
+            self.items[*at as usize].name_rank = rank as u32;
+        }
+        (self.by_inode, self.by_name) = (by_inode, by_name);
+        (self.reach, self.below) = (Reach::default(), Reach::default());
+        (self.last, self.passed) = (None, (None, 0));
+        self.listing = Listing::Known;
+    }
+
+    /// The entry of an inode.
+    pub(crate) fn find(&self, inode: u64) -> Option<u32> {
+        let at = self.by_inode.partition_point(|at| self.items[*at as usize].inode < inode);
+        let entry = *self.by_inode.get(at)?;
+        (self.items[entry as usize].inode == inode).then_some(entry)
+    }
+
+    /// The entry at a position of an order.
+    pub(crate) fn nth(&self, order: Order, position: usize) -> Option<u32> {
+        let position = if order.reversed { self.items.len().checked_sub(position + 1)? } else { position };
+        match order.by {
+            By::Listing => (position < self.items.len()).then_some(position as u32),
+            By::Inode => self.by_inode.get(position).copied(),
+            By::Name => self.by_name.get(position).copied(),
+        }
+    }
+
+    /// The position of an entry in an order.
+    pub(crate) fn position(&self, order: Order, entry: u32) -> usize {
+        let rank = self.items[entry as usize].rank(entry, order.by) as usize;
+        if order.reversed { self.items.len() - 1 - rank } else { rank }
+    }
+
+    /// The position right after the furthest opened file.
+    pub(crate) fn reached(&self, order: Order) -> usize {
+        reached(&self.reach, order, self.items.len())
+    }
+
+    /// The first position in an order at which a subdirectory was opened.
+    pub(crate) fn first_below(&self, order: Order) -> Option<usize> {
+        let at = order.by as usize;
+        if self.below.least[at] == u32::MAX {
+            return None;
+        }
+        Some(if order.reversed {
+            self.items.len() - 1 - self.below.most[at] as usize
+        } else {
+            self.below.least[at] as usize
+        })
+    }
+
+    /// Notes that an entry was opened. How far it lies behind the one opened before it, in each order.
+    pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
+        let item = self.items[entry as usize];
+        let ranks = [entry, item.inode_rank, item.name_rank];
+        let reach = if item.kind == Kind::Directory { &mut self.below } else { &mut self.reach };
+        for (at, rank) in ranks.into_iter().enumerate() {
+            reach.least[at] = reach.least[at].min(rank);
+            reach.most[at] = reach.most[at].max(rank);
+        }
+        let last = self.last.replace(entry)?;
+        let before = self.items[last as usize];
+        let before = [last, before.inode_rank, before.name_rank];
+        Some([0, 1, 2].map(|at| i64::from(ranks[at]) - i64::from(before[at])))
+    }
+}
+
+fn reached(reach: &Reach, order: Order, count: usize) -> usize {
+    let at = order.by as usize;
+    if reach.least[at] == u32::MAX {
+        return 0;
+    }
+    if order.reversed { count - reach.least[at] as usize } else { reach.most[at] as usize + 1 }
+}
+
+fn item(entry: &Entry<'_>, class: u8) -> Item {
+    Item {
+        inode: entry.node.inode,
+        inode_at: entry.inode_at.map_or(u64::MAX, Lba::get),
+        inode_rank: 0,
+        name_rank: 0,
+        pieces: NO_PIECES,
+        flags: 0,
+        class,
+        kind: entry.kind,
+    }
+}
+
+/// A directory of the table; it finds nothing once that one was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    at: u32,
+    generation: u32,
+}
+
+/// The table of directories.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    slots: Vec<(u32, Option<Directory>)>,
+    free: Vec<u32>,
+    by_node: FxHashMap<Node, Key>,
+    entries: usize,
+    pieces: Vec<Pieces>,
+    free_pieces: Vec<u32>,
+}
+
+impl Tree {
+    /// How many directories and entries are known.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.by_node.len(), self.entries)
+    }
+
+    /// Whether another directory fits.
+    pub(crate) fn has_room(&self) -> bool {
+        self.by_node.len() < DIRECTORIES_LIMIT
+    }
+
+    /// Adds a directory that is not known.
+    pub(crate) fn add(&mut self, node: Node, parent: Option<Node>, walk: u32) -> Key {
+        let directory = Directory::new(node, parent, walk);
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[at as usize];
+        slot.1 = Some(directory);
+        let key = Key { at, generation: slot.0 };
+        self.by_node.insert(node, key);
+        key
+    }
+
+    /// The directory of this name.
+    pub(crate) fn key(&self, node: Node) -> Option<Key> {
+        self.by_node.get(&node).copied()
+    }
+
+    /// A directory.
+    pub(crate) fn get(&self, key: Key) -> Option<&Directory> {
+        let (generation, directory) = self.slots.get(key.at as usize)?;
+        directory.as_ref().filter(|_| *generation == key.generation)
+    }
+
+    /// The same.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Directory> {
+        let (generation, directory) = self.slots.get_mut(key.at as usize)?;
+        directory.as_mut().filter(|_| *generation == key.generation)
+    }
+
+    /// An entry.
+    pub(crate) fn item(&self, key: Key, entry: u32) -> Option<&Item> {
+        self.get(key)?.items.get(entry as usize)
+    }
+
+    /// The same.
+    pub(crate) fn item_mut(&mut self, key: Key, entry: u32) -> Option<&mut Item> {
+        self.get_mut(key)?.items.get_mut(entry as usize)
+    }
+
+    /// Takes a listing: as much of it as there is room for.
+    pub(crate) fn list(&mut self, key: Key, entries: &[Entry<'_>], class: impl FnMut(&[u8]) -> u8) {
+        self.unlist(key);
+        let room = ENTRIES_LIMIT - self.entries;
+        let Some(directory) = self.get_mut(key) else { return };
+        let entries = &entries[..entries.len().min(room)];
+        directory.list(entries, class);
+        self.entries += entries.len();
+    }
+
+    /// Forgets the entries of a directory.
+    pub(crate) fn unlist(&mut self, key: Key) {
+        let Some(directory) = self.get_mut(key) else { return };
+        let items = std::mem::take(&mut directory.items);
+        (directory.by_inode, directory.by_name) = (Vec::new(), Vec::new());
+        (directory.reach, directory.below) = (Reach::default(), Reach::default());
+        (directory.last, directory.passed) = (None, (None, 0));
+        directory.listing = Listing::None;
+        self.entries -= items.len();
+        for item in items.iter().filter(|item| item.pieces != NO_PIECES) {
+            self.drop_pieces(item.pieces);
+        }
+    }
+
+    /// Forgets a directory.
+    pub(crate) fn forget(&mut self, key: Key) -> Option<Node> {
+        self.unlist(key);
+        let node = self.get(key)?.node;
+        let slot = &mut self.slots[key.at as usize];
+        (slot.0, slot.1) = (slot.0.wrapping_add(1), None);
+        self.free.push(key.at);
+        self.by_node.remove(&node);
+        Some(node)
+    }
+
+    /// Keeps where a file lies.
+    pub(crate) fn keep_pieces(&mut self, key: Key, entry: u32, pieces: Pieces) {
+        let Some(item) = self.item(key, entry).copied() else { return };
+        if item.pieces != NO_PIECES {
+            self.drop_pieces(item.pieces);
+        }
+        let at = self.free_pieces.pop().unwrap_or_else(|| {
+            self.pieces.push(Pieces::default());
+            self.pieces.len() as u32 - 1
+        });
+        self.pieces[at as usize] = pieces;
+        if let Some(item) = self.item_mut(key, entry) {
+            item.pieces = at;
+        }
+    }
+
+    /// Where a file lies, as far as that is kept.
+    pub(crate) fn pieces(&self, item: &Item) -> &[Extent] {
+        self.pieces.get(item.pieces as usize).map_or(&[], |pieces| &pieces.0)
+    }
+
+    /// What of it was missing.
+    pub(crate) fn missing(&self, item: &Item) -> Bytes {
+        self.pieces.get(item.pieces as usize).map_or(Bytes::ZERO, Pieces::bytes)
+    }
+
+    /// Where a file lies is not needed any more.
+    pub(crate) fn take_pieces(&mut self, key: Key, entry: u32) -> Pieces {
+        let Some(item) = self.item_mut(key, entry) else { return Pieces::default() };
+        match std::mem::replace(&mut item.pieces, NO_PIECES) {
+            NO_PIECES => Pieces::default(),
+            at => self.drop_pieces(at),
+        }
+    }
+
+    fn drop_pieces(&mut self, at: u32) -> Pieces {
+        self.free_pieces.push(at);
+        std::mem::take(&mut self.pieces[at as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeviceNo;
+    use proptest::prelude::*;
+
+    fn node(inode: u64) -> Node {
+        Node { device: DeviceNo(1), inode }
+    }
+
+    #[test]
+    fn an_entry_is_as_small_as_stated() {
+        assert_eq!(size_of::<Item>() + 2 * size_of::<u32>(), 40);
+        assert!(size_of::<Directory>() <= 408, "{}", size_of::<Directory>());
+    }
+
+    proptest! {
+        /// Positions against sorting by hand.
+        #[test]
+        fn orders_are_permutations_and_positions_their_inverse(
+            names in prop::collection::btree_map("[a-z.]{1,6}", 1..1000u64, 1..60), seed in any::<u64>(),
+        ) {
+            let mut names: Vec<(String, u64)> = names.into_iter().collect();
+            names.sort_by_key(|(name, _)| name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)));
+            let entries: Vec<Entry<'_>> = names
+                .iter()
+                .map(|(name, inode)| Entry { node: node(*inode), kind: Kind::File, name: name.as_bytes(), inode_at: None })
+                .collect();
+            let mut tree = Tree::default();
+            let key = tree.add(node(0), None, 0);
+            tree.list(key, &entries, |_| 0);
+            let directory = tree.get(key).expect("just added");
+            for by in crate::order::ALL {
+                for reversed in [false, true] {
+                    let order = Order { by, reversed };
+                    let listed: Vec<u32> = (0..).map_while(|at| directory.nth(order, at)).collect();
+                    let mut naive: Vec<u32> = (0..entries.len() as u32).collect();
+                    match by {
+                        By::Listing => {}
+                        By::Inode => naive.sort_by_key(|at| entries[*at as usize].node.inode),
+                        By::Name => naive.sort_by_key(|at| entries[*at as usize].name),
+                    }
+                    if reversed {
+                        naive.reverse();
+                    }
+                    prop_assert_eq!(&listed, &naive);
+                    for (position, entry) in listed.iter().enumerate() {
+                        prop_assert_eq!(directory.position(order, *entry), position);
+                    }
+                }
+            }
+            for entry in &entries {
+                let found = directory.find(entry.node.inode).expect("listed");
+                prop_assert_eq!(directory.items[found as usize].inode, entry.node.inode);
+            }
+            prop_assert_eq!(tree.counts(), (1, entries.len()));
+            tree.forget(key);
+            prop_assert_eq!(tree.counts(), (0, 0));
+            prop_assert!(tree.get(key).is_none());
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! One walk, and what it is expected to open next.
+//!
+//! State is kept by tree and not by process: `find | xargs` is two programs and one walk. A walk is the topmost directory that
+//! was opened and all directories below it that were reached through opened ones.
+//!
+//! # What comes next
+//!
+//! From the directory of the file opened last, up to the top: in each directory the entries behind the reached one in the
+//! order of that directory ([`crate::order`]), and with each subdirectory all that it holds. Where the walk opens the files of a
+//! directory before it descends (fts, du), files come first; where it descends on the way (find, tar, grep -r), they come in one
+//! order. Which of the two is voted, too. A walk that has opened no file is followed by its directories alone.
+//!
+//! Entries that the walk went past by more than the slack are not expected any more.
+
+use crate::classes::CLASSES_LIMIT;
+use crate::ledger::Account;
+use crate::order::{LARGE, Order, SLACK, Votes};
+use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
+use crate::{Kind, Node, Stopped};
+use foreseek_seam::FetchId;
+use foreseek_units::{Bytes, Instant, Nanos};
+use rustc_hash::FxHashSet;
+use std::collections::VecDeque;
+
+/// Directories above one another that are followed: paths of 4,096 bytes hold 2,048 names.
+const DEPTH_LIMIT: usize = 2048;
+/// After so many opens elsewhere a directory counts as left: several threads work in as many directories.
+pub(crate) const ACTIVE: u64 = 64;
+/// Votes for one way to descend that count at most.
+const DESCENT_LIMIT: i32 = 16;
+/// Inodes that one block of 4 KiB holds at least (ext4 with inodes of 256 bytes): where one is in memory, its neighbours are.
+pub(crate) const INODES_TOGETHER: u64 = 16;
+/// Blocks of inodes known to be in memory that are remembered.
+const TOUCHED_LIMIT: usize = 1 << 16;
+
+/// Files opened or passed over until a walk can be said to select.
+const TELLING: u32 = 16;
+/// Files after which older ones count half.
+const RECENT: u32 = 256;
+
+/// A walk under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    pub(crate) top: Key,
+    /// All of its directories.
+    pub(crate) all: Vec<Key>,
+    pub(crate) directories: u64,
+    pub(crate) files: u64,
+    pub(crate) lookups: u64,
+    /// Opens and look-ups so far: the walk's clock.
+    pub(crate) clock: u64,
+    pub(crate) account: Account,
+    /// Where the last file was opened.
+    pub(crate) cursor: Option<Key>,
+    /// The directory opened last.
+    pub(crate) opened: Key,
+    votes: [Votes; 2],
+    /// Positive: files first; negative: descends on the way.
+    descent: i32,
+    /// Of each class of files: opened, and passed over.
+    tallies: Vec<[u32; 2]>,
+    /// Files that were expected, of late: opened, and passed over.
+    recent: [u32; 2],
+    pub(crate) fetched: u64,
+    pub(crate) used: u64,
+    pub(crate) wasted: u64,
+    pub(crate) brought: Bytes,
+    pub(crate) held: Bytes,
+    /// Unanswered listings.
+    pub(crate) lists: u32,
+    /// Files whose place was asked for.
+    pub(crate) places: u32,
+    /// Inodes or blocks of directories on their way.
+    pub(crate) metadata: Option<FetchId>,
+    /// Contents on their way.
+    pub(crate) contents: Option<FetchId>,
+    /// Files opened that had not been fetched, when the last batch was made.
+    pub(crate) files_at_batch: u64,
+    /// Files of the last batch.
+    pub(crate) batch: u64,
+    /// In a round: what may still be spent on directories and inodes.
+    pub(crate) round: Option<Nanos>,
+    /// What was spent on directories and inodes that did not pay by themselves.
+    pub(crate) tried: Nanos,
+    /// The next round begins when the walk has cost so much.
+    pub(crate) next_cost: Nanos,
+    /// What a file of the last batch cost.
+    pub(crate) price: Option<Nanos>,
+    pub(crate) last: Instant,
+    /// When the clock has come so far, it is time to look again what can be fetched.
+    pub(crate) look_at: u64,
+    pub(crate) stopped: Stopped,
+    pub(crate) program: Option<u64>,
+    /// Blocks of inodes in memory.
+    touched: FxHashSet<u64>,
+    /// Directories that were left, and when.
+    pub(crate) left: VecDeque<(Key, u64)>,
+}
+
+impl Walk {
+    /// Begins at a directory.
+    pub(crate) fn new(top: Key, now: Instant) -> Self {
+        Self {
+            top,
+            all: vec![top],
+            directories: 0,
+            files: 0,
+            lookups: 0,
+            clock: 0,
+            account: Account::default(),
+            cursor: None,
+            opened: top,
+            votes: [Votes::default(); 2],
+            descent: 0,
+            tallies: Vec::new(),
+            recent: [0; 2],
+            fetched: 0,
+            used: 0,
+            wasted: 0,
+            brought: Bytes::ZERO,
+            held: Bytes::ZERO,
+            lists: 0,
+            places: 0,
+            metadata: None,
+            contents: None,
+            files_at_batch: 0,
+            batch: 0,
+            round: None,
+            tried: Nanos::ZERO,
+            next_cost: Nanos::ZERO,
+            price: None,
+            last: now,
+            look_at: 0,
+            stopped: Stopped::TooShort,
+            program: None,
+            touched: FxHashSet::default(),
+            left: VecDeque::new(),
+        }
+    }
+
+    /// Takes over the sums of a walk whose top turned out to lie below this one.
+    pub(crate) fn join(&mut self, other: &mut Self) {
+        self.all.append(&mut other.all);
+        self.directories += other.directories;
+        self.files += other.files;
+        self.lookups += other.lookups;
+        self.clock += other.clock;
+        self.account.join(&other.account);
+        self.cursor = other.cursor.or(self.cursor);
+        self.opened = other.opened;
+        self.votes[0].join(&other.votes[0]);
+        self.votes[1].join(&other.votes[1]);
+        self.descent = (self.descent + other.descent).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
+        for (class, counts) in other.tallies.iter().enumerate() {
+            for (way, count) in counts.iter().enumerate() {
+                self.tally(class as u8, way, *count);
+            }
+        }
+        self.fetched += other.fetched;
+        self.used += other.used;
+        self.wasted += other.wasted;
+        self.brought += other.brought;
+        self.held += other.held;
+        self.lists += other.lists;
+        self.places += other.places;
+        self.metadata = self.metadata.or(other.metadata);
+        self.contents = self.contents.or(other.contents);
+        self.batch = self.batch.max(other.batch);
+        self.tried += other.tried;
+        self.price = self.price.or(other.price);
+        self.program = other.program.or(self.program);
+        self.left.extend(other.left.drain(..));
+    }
+
+    fn tally(&mut self, class: u8, way: usize, count: u32) {
+        if self.tallies.is_empty() {
+            self.tallies = vec![[0; 2]; CLASSES_LIMIT];
+        }
+        let counts = &mut self.tallies[usize::from(class)][way];
+        *counts = counts.saturating_add(count);
+    }
+
+    /// Of the files that it was expected to open: one was opened, or passed over.
+    fn recall(&mut self, way: usize) {
+        self.recent[way] += 1;
+        if self.recent[0] + self.recent[1] > RECENT {
+            self.recent = self.recent.map(|count| count / 2);
+        }
+    }
+
+    /// Whether it opens fewer of the files that were expected than it passes over.
+    pub(crate) fn selects(&self) -> bool {
+        let [opened, passed] = self.recent;
+        opened + passed >= TELLING && passed > opened
+    }
+
+    /// A file of this class was opened.
+    pub(crate) fn opened_one(&mut self, class: u8) {
+        self.tally(class, 0, 1);
+        self.recall(0);
+    }
+
+    /// A file of this class was passed over.
+    pub(crate) fn passed_one(&mut self, class: u8) {
+        if self.wants(class) {
+            self.recall(1);
+        }
+        self.tally(class, 1, 1);
+    }
+
+    /// Whether files of this class are worth fetching: at least a quarter of them is opened. In a sorted
+    /// batch a file costs less than a quarter of what it costs alone.
+    pub(crate) fn wants(&self, class: u8) -> bool {
+        let [opened, passed] = self.tallies.get(usize::from(class)).copied().unwrap_or_default();
+        (u64::from(opened) + 1) * 4 >= u64::from(opened) + u64::from(passed) + 2
+    }
+
+    /// Notes in which order two siblings were opened.
+    pub(crate) fn vote(&mut self, directory: &mut Directory, distances: [i64; 3]) {
+        directory.votes.vote(distances);
+        self.votes[usize::from(directory.items.len() > LARGE)].vote(distances);
+    }
+
+    /// Notes whether files were opened before the walk descended.
+    pub(crate) fn descend(&mut self, files_first: bool) {
+        let vote = if files_first { 1 } else { -1 };
+        self.descent = (self.descent + vote).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
+    }
+
+    /// The order of a directory's opens, where it is known.
+    pub(crate) fn order(&self, directory: &Directory) -> Option<Order> {
+        directory.votes.within(&self.votes[usize::from(directory.items.len() > LARGE)])
+    }
+
+    /// The order of most of its opens.
+    pub(crate) fn usual(&self) -> Option<Order> {
+        self.votes[0].best().or_else(|| self.votes[1].best())
+    }
+
+    /// An inode is in memory.
+    pub(crate) fn touch(&mut self, inode: u64) {
+        if self.touched.len() >= TOUCHED_LIMIT {
+            self.touched.clear();
+        }
+        self.touched.insert(inode.wrapping_sub(1) / INODES_TOGETHER);
+    }
+
+    /// Whether an inode is known to be in memory.
+    pub(crate) fn holds(&self, item: &Item) -> bool {
+        item.is(flag::INODE_IN) || self.touched.contains(&(item.inode.wrapping_sub(1) / INODES_TOGETHER))
+    }
+
+    /// Fetched files of which it is not known yet whether they are used.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.fetched.saturating_sub(self.used + self.wasted)
+    }
+
+    /// Visits what the walk is expected to open, in order: files that were neither opened nor passed over, and
+    /// directories. It ends when the visitor answers false.
+    pub(crate) fn expect(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
+        let Some((mut stack, mut met)) = self.start(tree) else { return };
+        while let Some(frame) = stack.last_mut() {
+            let Some(directory) = tree.get(frame.key) else {
+                stack.pop();
+                continue;
+            };
+            let Some(entry) = directory.nth(frame.order, frame.at) else {
+                if frame.phase == Phase::Files {
+                    (frame.phase, frame.at) = (Phase::Directories, 0);
+                } else {
+                    stack.pop();
+                }
+                continue;
+            };
+            frame.at += 1;
+            let (item, key, phase) = (&directory.items[entry as usize], frame.key, frame.phase);
+            let wanted = match item.kind {
+                Kind::File => phase != Phase::Directories && !item.is(flag::OPENED | flag::PASSED),
+                Kind::Directory => phase != Phase::Files,
+                Kind::Other => false,
+            };
+            if wanted && !visit(key, entry, item) {
+                return;
+            }
+            if wanted && item.kind == Kind::Directory {
+                let node = Node { device: directory.node.device, inode: item.inode };
+                // A directory is met once, whatever listings say.
+                let below = tree.key(node).filter(|below| stack.len() < DEPTH_LIMIT && met.insert(*below));
+                stack.extend(below.and_then(|below| self.frame(tree, below)));
+            }
+        }
+    }
+
+    /// The frames from the top to where the walk is, and the directories on that way.
+    fn start(&self, tree: &Tree) -> Option<(Vec<Frame>, FxHashSet<Key>)> {
+        let cursor = self.cursor.filter(|cursor| tree.get(*cursor).is_some()).unwrap_or(self.opened);
+        let mut stack = Vec::new();
+        let mut chain = FxHashSet::default();
+        let directory = tree.get(cursor)?;
+        let order = self.order_or_listing(directory);
+        let at = directory.reached(order).saturating_sub(SLACK);
+        stack.push(Frame { key: cursor, order, at, phase: self.first_phase() });
+        chain.insert(cursor);
+        let mut below = directory;
+        while let Some(key) = below.parent.and_then(|parent| tree.key(parent)) {
+            let Some(above) = tree.get(key).filter(|above| above.walk == below.walk) else { break };
+            if stack.len() >= DEPTH_LIMIT || !chain.insert(key) {
+                break;
+            }
+            if let Some(entry) = above.find(below.node.inode) {
+                let order = self.order_or_listing(above);
+                let phase = if self.descent > 0 { Phase::Directories } else { Phase::Both };
+                stack.push(Frame { key, order, at: above.position(order, entry) + 1, phase });
+            }
+            below = above;
+        }
+        stack.reverse();
+        Some((stack, chain))
+    }
+
+    fn first_phase(&self) -> Phase {
+        if self.descent > 0 { Phase::Files } else { Phase::Both }
+    }
+
+    fn order_or_listing(&self, directory: &Directory) -> Order {
+        self.order(directory).unwrap_or(Order { by: crate::order::By::Listing, reversed: false })
+    }
+
+    /// The frame of a directory below, unless the walk is through with it.
+    fn frame(&self, tree: &Tree, key: Key) -> Option<Frame> {
+        let directory = tree.get(key)?;
+        let through = directory.files > 0 && directory.touched + ACTIVE < self.clock;
+        if directory.listing != Listing::Known || through {
+            return None;
+        }
+        let order = self.order_or_listing(directory);
+        let at = directory.reached(order).saturating_sub(SLACK);
+        Some(Frame { key, order, at, phase: self.first_phase() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Files,
+    Directories,
+    Both,
+}
+
+/// Where the prediction is in one directory.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    key: Key,
+    order: Order,
+    at: usize,
+    phase: Phase,
+}

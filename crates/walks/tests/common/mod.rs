@@ -1,0 +1,585 @@
+//! Trees on a disk, programs that walk them, and a driver, all in virtual time.
+//!
+//! The disk serves one request at a time: positioning or passing over, then transfer, as the promise counts. Its times are
+//! reckoned here anew and not taken from the engine. What was read stays in memory.
+#![allow(dead_code)]
+
+use foreseek_seam::{Extent, Who};
+use foreseek_units::{
+    Bytes, DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
+};
+use foreseek_walks::{
+    Command, Commands, DeviceNo, Entry, Event, Kind, Node, Outcome, Placed, Settings, Walks,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Numbers that look random, the same each time.
+#[derive(Clone)]
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below.max(1)
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.roll(at as u64 + 1) as usize);
+        }
+    }
+}
+
+/// A disk of 500 GB with one rate and a seek that grows with the root of the distance.
+#[derive(Clone, Copy)]
+pub(crate) struct Flat;
+
+impl DeviceCosts for Flat {
+    fn seek_time(&self, distance: Sectors) -> Nanos {
+        if distance.is_zero() {
+            return Nanos::ZERO;
+        }
+        Nanos::from_millis_f64(0.8 + 15.2 * (distance.get() as f64 / 1e9).sqrt())
+    }
+
+    fn rate_at(&self, _place: Lba) -> Rate {
+        self.mean_rate()
+    }
+
+    fn mean_rate(&self) -> Rate {
+        Rate::mb_per_second(102.4)
+    }
+
+    fn average_seek(&self) -> Nanos {
+        Nanos::from_millis(9)
+    }
+
+    fn half_turn(&self) -> Nanos {
+        Nanos::from_millis_f64(4.17)
+    }
+
+    fn capacity(&self) -> Sectors {
+        Sectors(1_000_000_000)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    pub(crate) inode: u64,
+    pub(crate) name: String,
+    pub(crate) lba: u64,
+    pub(crate) pages: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory {
+    pub(crate) inode: u64,
+    pub(crate) name: String,
+    pub(crate) parent: Option<usize>,
+    pub(crate) lba: u64,
+    pub(crate) files: Vec<File>,
+    /// Entries in the order of the listing: files, then directories beyond [`BELOW`].
+    pub(crate) listing: Vec<usize>,
+    pub(crate) below: Vec<usize>,
+}
+
+/// From here on an entry of a listing is a subdirectory.
+pub(crate) const BELOW: usize = 1 << 32;
+
+/// Directories; the first is a top.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) directories: Vec<Directory>,
+}
+
+pub(crate) fn node(inode: u64) -> Node {
+    Node { device: DeviceNo(1), inode }
+}
+
+/// Sectors of a flexible group: 16 groups of 128 MiB, whose tables of inodes lie in front (ext4's flex_bg).
+const FLEX: u64 = 16 * (128 << 11);
+/// Inodes of one.
+const FLEX_INODES: u64 = 16 * 8192;
+/// Sectors of its tables.
+const TABLES: u64 = FLEX_INODES / 16 * SECTORS_PER_PAGE;
+
+/// Where an inode lies.
+pub(crate) fn inode_at(inode: u64) -> u64 {
+    inode / FLEX_INODES * FLEX + 2048 + inode % FLEX_INODES / 16 * SECTORS_PER_PAGE
+}
+
+/// How a tree lies on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Written at once: inodes and contents in the order of creation.
+    Fresh,
+    /// Inodes and contents anywhere in so many groups of 128 MiB.
+    Aged(u64),
+}
+
+impl Tree {
+    /// A tree of about so many files: directories of 1 to 22, each below one of those before it.
+    pub(crate) fn new(files: usize, layout: Layout, seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let mut tree = Self::default();
+        let mut made = 0;
+        while made < files {
+            let count = 1 + dice.roll(22) as usize;
+            let parent = match tree.directories.len() {
+                0 => None,
+                all => Some(dice.roll(all as u64) as usize),
+            };
+            let at = tree.directories.len();
+            let name = format!("d{:04}", dice.roll(10_000));
+            let files = (0..count).map(|_| File {
+                inode: 0,
+                name: format!("f{:05}.{}", dice.roll(100_000), ["c", "h", "txt"][dice.roll(3) as usize]),
+                lba: 0,
+                pages: 1 + dice.roll(5),
+            });
+            let files = files.collect();
+            tree.directories.push(Directory { name, parent, files, ..Directory::default() });
+            if let Some(parent) = parent {
+                tree.directories[parent].below.push(at);
+            }
+            made += count;
+        }
+        tree.lay_out(layout, &mut dice);
+        tree
+    }
+
+    fn lay_out(&mut self, layout: Layout, dice: &mut Dice) {
+        let total: usize = self.directories.iter().map(|it| it.files.len() + 1).sum();
+        let groups = match layout {
+            Layout::Fresh => total as u64 / 8192 + 1,
+            Layout::Aged(groups) => groups,
+        };
+        let mut inodes: Vec<u64> = match layout {
+            Layout::Fresh => (12..12 + total as u64).collect(),
+            Layout::Aged(_) => {
+                let mut all = BTreeSet::new();
+                while all.len() < total {
+                    all.insert(12 + dice.roll(groups * 8192 - 12));
+                }
+                all.into_iter().collect()
+            }
+        };
+        if layout != Layout::Fresh {
+            dice.shuffle(&mut inodes);
+        }
+        let mut inodes = inodes.into_iter();
+        // Blocks of directories lie in the first group of a flexible group, contents in the others.
+        let mut next = [2048 + TABLES, 128 << 11];
+        let mut slots: Vec<u64> =
+            (1..groups).filter(|it| it % 16 > 0).flat_map(|it| it * 4096..(it + 1) * 4096).collect();
+        let flexes = groups.div_ceil(16);
+        let mut blocks: Vec<u64> = (0..flexes).flat_map(|it| it * 65_536..it * 65_536 + 4096).collect();
+        dice.shuffle(&mut slots);
+        dice.shuffle(&mut blocks);
+        let (mut slots, mut blocks) = (slots.into_iter(), blocks.into_iter());
+        let mut place = |pages: u64, is_directory: bool| match layout {
+            Layout::Fresh => {
+                let next = &mut next[usize::from(!is_directory)];
+                let at = *next;
+                *next += pages * SECTORS_PER_PAGE;
+                at
+            }
+            Layout::Aged(_) if is_directory => {
+                let block = blocks.next().expect("enough");
+                block / 65_536 * FLEX + 2048 + TABLES + block % 65_536 * SECTORS_PER_PAGE
+            }
+            Layout::Aged(_) => slots.next().expect("groups enough") * 64,
+        };
+        // One directory after the other, each with what lies below it, as a copy is made.
+        let mut order = vec![0];
+        let mut created = Vec::new();
+        while let Some(at) = order.pop() {
+            created.push(at);
+            order.extend(self.directories[at].below.iter().rev());
+        }
+        for at in created {
+            let directory = &mut self.directories[at];
+            directory.inode = inodes.next().expect("enough");
+            directory.lba = place(1, true);
+            for file in &mut directory.files {
+                file.inode = inodes.next().expect("enough");
+                file.lba = place(file.pages, false);
+            }
+            let below = directory.below.iter().map(|below| BELOW + below);
+            directory.listing = (0..directory.files.len()).chain(below).collect();
+            dice.shuffle(&mut directory.listing);
+        }
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.directories.iter().map(|it| it.files.len()).sum()
+    }
+
+    pub(crate) fn bytes(&self) -> Bytes {
+        let files = self.directories.iter().flat_map(|it| &it.files);
+        Pages(files.map(|file| file.pages).sum()).bytes()
+    }
+}
+
+/// In which order a program opens the entries of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Listing,
+    Reversed,
+    Inode,
+    Name,
+}
+
+/// What a program does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Directory(usize),
+    File(usize, usize),
+    /// Looks at the inode of a file.
+    Look(usize, usize),
+}
+
+/// All that a program does which walks a whole tree.
+pub(crate) fn walk(tree: &Tree, reading: Reading, files_first: bool) -> Vec<Act> {
+    let mut acts = Vec::new();
+    let mut stack = vec![BELOW];
+    while let Some(entry) = stack.pop() {
+        let (at, entry) = (entry >> 33, entry & ((1 << 33) - 1));
+        if entry < BELOW {
+            acts.push(Act::File(at, entry));
+            continue;
+        }
+        let here = entry - BELOW;
+        acts.push(Act::Directory(here));
+        let directory = &tree.directories[here];
+        let mut entries = directory.listing.clone();
+        let inode = |entry: &usize| match entry.checked_sub(BELOW) {
+            Some(below) => tree.directories[below].inode,
+            None => directory.files[*entry].inode,
+        };
+        let name = |entry: &usize| match entry.checked_sub(BELOW) {
+            Some(below) => tree.directories[below].name.clone(),
+            None => directory.files[*entry].name.clone(),
+        };
+        match reading {
+            Reading::Listing => {}
+            Reading::Reversed => entries.reverse(),
+            Reading::Inode => entries.sort_by_key(inode),
+            Reading::Name => entries.sort_by_key(name),
+        }
+        if files_first {
+            entries.sort_by_key(|entry| *entry >= BELOW);
+        }
+        stack.extend(entries.iter().rev().map(|entry| (here << 33) | entry));
+    }
+    acts
+}
+
+/// What the disk has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) time: Nanos,
+    pub(crate) requests: u64,
+    pub(crate) positionings: u64,
+}
+
+/// The disk, memory, a driver and an engine, or none: stock.
+pub(crate) struct World {
+    pub(crate) costs: Arc<dyn DeviceCosts>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) engine: Option<Walks>,
+    pub(crate) now: Instant,
+    head: Lba,
+    /// The driver sees reads, and of each file that is opened, so many bytes are read.
+    pub(crate) reads: Option<Bytes>,
+    /// Nobody knows where directories lie.
+    pub(crate) blind: bool,
+    /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
+    memory: BTreeSet<u64>,
+    /// What programs used that was not in memory, in this period.
+    pub(crate) used: BTreeMap<u64, u64>,
+    /// The optimum of the periods before.
+    pub(crate) settled: Nanos,
+    /// By programs, and by fetches.
+    pub(crate) own: Work,
+    pub(crate) fetches: Work,
+    /// Inodes that one read of a table brings beside its own block: the kernel reads 32 blocks.
+    pub(crate) table_blocks: u64,
+    directories: HashMap<u64, usize>,
+    files: HashMap<u64, (usize, usize)>,
+    pub(crate) last: Vec<Command>,
+    /// Bytes fetched by the last batch, and by the largest.
+    pub(crate) batches: Vec<usize>,
+    pub(crate) most_held: Bytes,
+    pub(crate) most_commands: usize,
+    /// What the engine took of the processor, and for how many events.
+    pub(crate) processor: std::time::Duration,
+    pub(crate) events: u32,
+}
+
+impl World {
+    pub(crate) fn new(costs: Arc<dyn DeviceCosts>, tree: Tree, settings: Option<Settings>) -> Self {
+        let directories = tree.directories.iter().enumerate().map(|(at, it)| (it.inode, at)).collect();
+        let files = tree.directories.iter().enumerate();
+        let files = files
+            .flat_map(|(at, it)| it.files.iter().enumerate().map(move |(nth, file)| (file.inode, (at, nth))));
+        let files = files.collect();
+        let engine = settings.map(|settings| Walks::new(settings, Arc::clone(&costs)));
+        Self {
+            costs,
+            tree: Arc::new(tree),
+            engine,
+            now: Instant::ZERO,
+            head: Lba(0),
+            memory: BTreeSet::new(),
+            used: BTreeMap::new(),
+            settled: Nanos::ZERO,
+            own: Work::default(),
+            fetches: Work::default(),
+            table_blocks: 1,
+            reads: None,
+            blind: false,
+            directories,
+            files,
+            last: Vec::new(),
+            batches: Vec::new(),
+            most_held: Bytes::ZERO,
+            most_commands: 0,
+            processor: std::time::Duration::ZERO,
+            events: 0,
+        }
+    }
+
+    fn positioning(&self, distance: Sectors) -> Nanos {
+        self.costs.seek_time(distance) + self.costs.half_turn()
+    }
+
+    fn transfer(&self, at: Lba, sectors: u64) -> Nanos {
+        self.costs.rate_at(at).time_for(Sectors(sectors).bytes())
+    }
+
+    fn step(&self, from: Lba, to: Lba) -> Nanos {
+        if from == to {
+            return Nanos::ZERO;
+        }
+        let positioning = self.positioning(from.distance(to));
+        if from < to { positioning.min(self.transfer(from, to.get() - from.get())) } else { positioning }
+    }
+
+    /// Reads what is not in memory.
+    fn request(&mut self, lba: u64, blocks: u64, ours: bool) {
+        let missing: Vec<u64> = (0..blocks)
+            .map(|at| lba + at * SECTORS_PER_PAGE)
+            .filter(|at| !self.memory.contains(at))
+            .collect();
+        let Some(first) = missing.first().copied() else { return };
+        let last = missing[missing.len() - 1] + SECTORS_PER_PAGE;
+        let step = self.step(self.head, Lba(first));
+        let time = step + self.transfer(Lba(first), last - first);
+        self.head = Lba(last);
+        self.memory.extend(missing);
+        self.now += time;
+        let work = if ours { &mut self.fetches } else { &mut self.own };
+        work.time += time;
+        work.requests += 1;
+        work.positionings += u64::from(step > Nanos::ZERO);
+    }
+
+    /// A program uses blocks.
+    fn use_blocks(&mut self, lba: u64, blocks: u64, brought: u64) {
+        let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
+        self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
+        self.request(lba, blocks.max(brought), false);
+    }
+
+    fn use_inode(&mut self, inode: u64) {
+        let lba = inode_at(inode);
+        if self.memory.contains(&lba) {
+            return self.use_blocks(lba, 1, 1);
+        }
+        let unit = self.table_blocks * SECTORS_PER_PAGE;
+        let base = inode_at(inode / FLEX_INODES * FLEX_INODES);
+        let start = base + (lba - base) / unit * unit;
+        self.use_blocks(lba, 1, 0);
+        self.request(start, self.table_blocks, false);
+    }
+
+    /// A program does something: it reads, and the engine hears of it.
+    pub(crate) fn act(&mut self, act: Act) {
+        match act {
+            Act::Directory(at) => {
+                let directory = &self.tree.directories[at];
+                let (inode, lba) = (directory.inode, directory.lba);
+                let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
+                self.use_inode(inode);
+                self.use_blocks(lba, 1, 1);
+                self.tell(Event::DirectoryOpened { who: Who(1), directory: node(inode), parent });
+            }
+            Act::Look(at, nth) => {
+                let directory = node(self.tree.directories[at].inode);
+                let inode = self.tree.directories[at].files[nth].inode;
+                self.use_inode(inode);
+                self.tell(Event::LookedUp { who: Who(1), directory, node: node(inode) });
+            }
+            Act::File(at, nth) => {
+                let directory = node(self.tree.directories[at].inode);
+                let file = self.tree.directories[at].files[nth].clone();
+                self.use_inode(file.inode);
+                self.use_blocks(file.lba, file.pages, file.pages);
+                self.tell(Event::FileOpened { who: Who(1), directory, file: node(file.inode) });
+                if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
+                    self.tell(Event::Read { file: node(file.inode), end });
+                }
+            }
+        }
+    }
+
+    /// Whether all of a file is in memory.
+    pub(crate) fn holds(&self, at: usize, nth: usize) -> bool {
+        let file = &self.tree.directories[at].files[nth];
+        (0..file.pages).all(|page| self.memory.contains(&(file.lba + page * SECTORS_PER_PAGE)))
+    }
+
+    /// What was used has been read again by something else: memory is empty.
+    pub(crate) fn evict(&mut self) {
+        self.memory.clear();
+    }
+
+    /// Nothing happens for so long that all walks are over.
+    pub(crate) fn rest(&mut self) {
+        self.settled = self.optimum();
+        self.used.clear();
+        self.now += Nanos::from_secs(100);
+        self.tell(Event::Tick);
+    }
+
+    /// The cheapest order of what was used: one pass, a period at a time.
+    pub(crate) fn optimum(&self) -> Nanos {
+        let mut sum = self.settled;
+        let mut before: Option<u64> = None;
+        for (lba, sectors) in &self.used {
+            sum += before.map_or(Nanos::ZERO, |before| self.step(Lba(before), Lba(*lba)));
+            sum += self.transfer(Lba(*lba), *sectors);
+            before = Some(lba + sectors);
+        }
+        sum
+    }
+
+    fn hear(&mut self, engine: &mut Walks, event: Event<'_>, out: &mut Commands) {
+        let begin = std::time::Instant::now();
+        engine.on(self.now, event, out);
+        self.processor += begin.elapsed();
+        self.events += 1;
+    }
+
+    /// Tells the engine, and carries out what it asks for until it has no more to say.
+    pub(crate) fn tell(&mut self, event: Event<'_>) {
+        let Some(mut engine) = self.engine.take() else { return };
+        let mut out = Commands::new();
+        self.last.clear();
+        self.hear(&mut engine, event, &mut out);
+        let mut queue: VecDeque<Command> = VecDeque::new();
+        let mut answers = 0;
+        loop {
+            self.most_commands = self.most_commands.max(out.as_slice().len());
+            queue.extend(out.drain());
+            self.most_held = self.most_held.max(engine.status().held);
+            match queue.pop_front() {
+                Some(command) => {
+                    self.last.push(command.clone());
+                    self.carry_out(&mut engine, command, &mut out);
+                }
+                None if engine.deadline().is_some_and(|it| it <= self.now) => {
+                    self.hear(&mut engine, Event::Tick, &mut out);
+                }
+                None => break,
+            }
+            answers += 1;
+            assert!(answers < 1_000_000, "the engine and its driver never come to rest");
+        }
+        self.engine = Some(engine);
+    }
+
+    fn carry_out(&mut self, engine: &mut Walks, command: Command, out: &mut Commands) {
+        match command {
+            Command::List { directory } => self.list(engine, directory.node, out),
+            Command::FetchMetadata { fetch, nodes } => {
+                assert!(nodes.is_sorted());
+                let before = self.fetches.requests;
+                nodes.iter().for_each(|it| self.request(inode_at(it.node.inode), 1, true));
+                let brought = Bytes((self.fetches.requests - before) * PAGE_SIZE);
+                self.hear(engine, Event::Done { fetch, brought, outcome: Outcome::Arrived }, out);
+            }
+            Command::Place { files } => {
+                assert!(files.is_sorted());
+                self.place(engine, files.iter().map(|it| it.node), out);
+            }
+            Command::Fetch { fetch, parts } => {
+                assert!(parts.is_sorted_by_key(|part| part.lba));
+                let mut brought = Pages::ZERO;
+                self.batches.push(parts.len());
+                for part in &parts {
+                    brought += part.pages.len();
+                    self.request(part.lba.get(), part.pages.len().get(), true);
+                }
+                let done = Event::Done { fetch, brought: brought.bytes(), outcome: Outcome::Arrived };
+                self.hear(engine, done, out);
+            }
+            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+        }
+    }
+
+    fn list(&mut self, engine: &mut Walks, directory: Node, out: &mut Commands) {
+        let at = self.directories[&directory.inode];
+        let tree = Arc::clone(&self.tree);
+        let here = &tree.directories[at];
+        self.request(here.lba, 1, true);
+        let entries: Vec<Entry<'_>> = here
+            .listing
+            .iter()
+            .map(|entry| match entry.checked_sub(BELOW) {
+                Some(below) => {
+                    let below = &tree.directories[below];
+                    (below.inode, below.name.as_str(), Kind::Directory)
+                }
+                None => (here.files[*entry].inode, here.files[*entry].name.as_str(), Kind::File),
+            })
+            .map(|(inode, name, kind)| Entry {
+                node: node(inode),
+                kind,
+                name: name.as_bytes(),
+                inode_at: Some(Lba(inode_at(inode))),
+            })
+            .collect();
+        self.hear(engine, Event::Listed { directory, entries: &entries }, out);
+    }
+
+    fn place(&mut self, engine: &mut Walks, files: impl Iterator<Item = Node>, out: &mut Commands) {
+        let mut extents = Vec::new();
+        for file in files {
+            self.request(inode_at(file.inode), 1, true);
+            let (lba, pages) = match self.files.get(&file.inode) {
+                Some((at, nth)) => {
+                    let file = &self.tree.directories[*at].files[*nth];
+                    (file.lba, file.pages)
+                }
+                None => (self.tree.directories[self.directories[&file.inode]].lba, 1),
+            };
+            let blind = self.blind && !self.files.contains_key(&file.inode);
+            let resident = self.memory.contains(&lba) && !blind;
+            let extent = Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(lba) };
+            extents.push((file, resident, blind, [extent]));
+        }
+        let placed: Vec<Placed<'_>> = extents
+            .iter()
+            .map(|(file, resident, blind, extent)| Placed {
+                file: *file,
+                length: extent[0].pages.bytes(),
+                resident: if *resident { extent[0].pages } else { Pages::ZERO },
+                missing: if *resident || *blind { &[] } else { extent },
+            })
+            .collect();
+        self.hear(engine, Event::Placed { files: &placed }, out);
+    }
+}

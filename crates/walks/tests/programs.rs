@@ -1,0 +1,268 @@
+//! Programs as they are: each order of opens, threads, two programs that walk together, selective ones, and those that
+//! only look. What is fetched for them, and what that costs or gains, in virtual time.
+
+#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+
+mod common;
+
+use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk};
+use foreseek_units::{Bytes, Nanos};
+use foreseek_walks::{Settings, Status, Stopped};
+use std::sync::Arc;
+
+struct Ran {
+    stock: Nanos,
+    ours: Nanos,
+    fetched: Nanos,
+    status: Status,
+    files: u64,
+}
+
+impl Ran {
+    fn gain(&self) -> f64 {
+        self.stock.get() as f64 / self.ours.get() as f64
+    }
+}
+
+fn run_with(tree: &Tree, acts: &[Act], settings: Settings) -> Ran {
+    let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
+    let mut ours = World::new(Arc::new(Flat), tree.clone(), Some(settings));
+    for world in [&mut stock, &mut ours] {
+        world.table_blocks = 32;
+        acts.iter().for_each(|act| world.act(*act));
+    }
+    assert!(ours.most_held <= settings.budget, "{}", ours.most_held);
+    let status = ours.engine.as_ref().expect("an engine").status();
+    let files = acts.iter().filter(|act| matches!(act, Act::File(..))).count() as u64;
+    Ran {
+        stock: stock.own.time,
+        ours: ours.own.time + ours.fetches.time,
+        fetched: ours.fetches.time,
+        status,
+        files,
+    }
+}
+
+fn run(tree: &Tree, acts: &[Act]) -> Ran {
+    run_with(tree, acts, Settings::default())
+}
+
+fn fresh() -> Tree {
+    Tree::new(6000, Layout::Fresh, 11)
+}
+
+fn show(name: &str, ran: &Ran) {
+    let walk = ran.status.walks.first();
+    eprintln!(
+        "{name}: stock {}, with fetches {} ({} of fetches), gain {:.2}; {} files, {:?}",
+        ran.stock,
+        ran.ours,
+        ran.fetched,
+        ran.gain(),
+        ran.files,
+        walk.map(|walk| (walk.fetched, walk.used, walk.wasted, walk.order, walk.stopped)),
+    );
+}
+
+#[test]
+fn each_order_is_recognised_and_gains_where_it_is_not_that_of_the_disk() {
+    let tree = fresh();
+    for (reading, name) in
+        [(Reading::Listing, "listing"), (Reading::Reversed, "listing, reversed"), (Reading::Name, "name")]
+    {
+        for files_first in [false, true] {
+            let ran = run(&tree, &walk(&tree, reading, files_first));
+            show(&format!("{name}, files first {files_first}"), &ran);
+            let walk = &ran.status.walks[0];
+            assert_eq!(walk.order, Some(name));
+            assert!(walk.used * 10 >= ran.files * 7, "{walk:?}");
+            assert!(walk.wasted * 50 <= walk.fetched, "{walk:?}");
+            assert!(ran.gain() > 3.0, "{}", ran.gain());
+        }
+    }
+}
+
+/// Where a program reads in the order of the disk already, there is nothing to gain, and it is left alone but for directories.
+#[test]
+fn a_program_in_the_order_of_the_disk_loses_nothing() {
+    let tree = fresh();
+    let ran = run(&tree, &walk(&tree, Reading::Inode, false));
+    show("inode", &ran);
+    assert!(ran.gain() > 0.98, "{}", ran.gain());
+}
+
+#[test]
+fn four_threads_are_one_walk() {
+    let tree = fresh();
+    let mut acts = walk(&tree, Reading::Listing, true);
+    let mut dice = Dice(1);
+    // A thread may be overtaken by three others, but nobody opens a file before its directory.
+    for at in 1..acts.len() {
+        let to = at - (dice.roll(4) as usize).min(at);
+        if acts[to..=at].iter().all(|act| matches!(act, Act::File(..))) {
+            acts[to..=at].rotate_right(1);
+        }
+    }
+    let ran = run(&tree, &acts);
+    show("four threads", &ran);
+    assert_eq!(ran.status.walks.len(), 1);
+    assert_eq!(ran.status.walks[0].order, Some("listing"));
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
+}
+
+/// `find | xargs`: one program is ahead with directories, another opens files.
+#[test]
+fn two_programs_that_walk_together_are_one_walk() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let (directories, files): (Vec<Act>, Vec<Act>) =
+        acts.iter().partition(|act| matches!(act, Act::Directory(_)));
+    // 100 directories ahead.
+    let mut mixed = Vec::new();
+    let mut ahead = directories.into_iter();
+    let mut opened = 0u64;
+    for file in files {
+        let Act::File(at, _) = file else { continue };
+        while !mixed.contains(&Act::Directory(at)) || opened < 100 {
+            let Some(directory) = ahead.next() else { break };
+            mixed.push(directory);
+            opened += 1;
+        }
+        mixed.push(file);
+        opened = opened.saturating_sub(1);
+    }
+    let ran = run(&tree, &mixed);
+    show("find | xargs", &ran);
+    assert_eq!(ran.status.walks.len(), 1);
+    assert!(ran.gain() > 2.5, "{}", ran.gain());
+}
+
+/// `grep --include=*.c`: a third of the files; and one name in fifty.
+#[test]
+fn selective_programs_get_what_they_select_or_are_left_alone() {
+    let tree = fresh();
+    let all = walk(&tree, Reading::Listing, false);
+    let only = |keep: &dyn Fn(&str) -> bool| -> Vec<Act> {
+        let kept = |act: &&Act| match act {
+            Act::File(at, nth) => keep(&tree.directories[*at].files[*nth].name),
+            Act::Directory(_) | Act::Look(..) => true,
+        };
+        all.iter().filter(kept).copied().collect()
+    };
+    let extension = run(&tree, &only(&|name| name.ends_with(".c")));
+    show("one extension of three", &extension);
+    assert!(extension.gain() > 1.5, "{}", extension.gain());
+    let walk = &extension.status.walks[0];
+    assert!(walk.wasted * 5 <= walk.fetched, "{walk:?}");
+    let rare = run(&tree, &only(&|name| name.as_bytes()[3] == b'7' && name.as_bytes()[4] < b'2'));
+    show("one name in fifty", &rare);
+    assert!(rare.gain() > 0.95, "{}", rare.gain());
+    assert!(rare.status.walks[0].fetched <= 4 * rare.files, "{:?}", rare.status.walks[0]);
+}
+
+/// `find`, and `du` where look-ups are not seen: directories alone. They lie densely, so that the optimum is small, and `rho` times it
+/// allows little looking ahead.
+#[test]
+fn a_walk_of_directories_alone_loses_nothing() {
+    for layout in [Layout::Fresh, Layout::Aged(40)] {
+        let tree = Tree::new(20_000, layout, 5);
+        let mut acts = walk(&tree, Reading::Listing, false);
+        acts.retain(|act| matches!(act, Act::Directory(_)));
+        let ran = run(&tree, &acts);
+        show(&format!("directories alone, {layout:?}"), &ran);
+        assert_eq!(ran.status.walks[0].fetched, 0, "no contents");
+        assert!(ran.gain() > 0.98, "{}", ran.gain());
+    }
+}
+
+/// `du`, `ls -lR` on a mount, which sees look-ups: inodes, and no contents.
+#[test]
+fn a_walk_that_looks_has_inodes_fetched() {
+    let tree = Tree::new(20_000, Layout::Aged(40), 5);
+    let looks = walk(&tree, Reading::Listing, false).into_iter().map(|act| match act {
+        Act::File(at, nth) => Act::Look(at, nth),
+        other => other,
+    });
+    let ran = run(&tree, &looks.collect::<Vec<_>>());
+    show("look-ups", &ran);
+    assert_eq!(ran.status.walks[0].fetched, 0, "no contents");
+    assert!(ran.gain() > 0.98, "{}", ran.gain());
+}
+
+#[test]
+fn programs_that_open_little_cost_nothing() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut files = 0;
+    let few = acts.iter().take_while(|act| {
+        files += usize::from(matches!(act, Act::File(..)));
+        files < 8
+    });
+    let few: Vec<Act> = few.copied().collect();
+    let ran = run(&tree, &few);
+    assert_eq!((ran.fetched, ran.ours), (Nanos::ZERO, ran.stock));
+    assert_eq!(ran.status.walks[0].stopped, Stopped::TooShort);
+}
+
+/// Where reads are seen, an open alone is no use of contents: a program that opens all and reads nothing gets what the allowance
+/// buys, and one that reads gets everything.
+#[test]
+fn where_reads_are_seen_opens_alone_earn_nothing() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let run = |reads: Bytes| {
+        let settings = Settings { sees_reads: true, ..Settings::default() };
+        let mut world = World::new(Arc::new(Flat), tree.clone(), Some(settings));
+        (world.table_blocks, world.reads) = (32, Some(reads));
+        acts.iter().for_each(|act| world.act(*act));
+        world.engine.as_ref().expect("an engine").status()
+    };
+    let (opened, read) = (run(Bytes::ZERO), run(Bytes::mib(1)));
+    eprintln!("opened: {:?}\nread: {:?}", opened.walks[0], read.walks[0]);
+    assert_eq!(opened.used, Bytes::ZERO);
+    assert!(opened.walks[0].fetched * 10 <= read.walks[0].fetched, "{opened:?} {read:?}");
+    assert!(read.walks[0].used * 10 >= 6012 * 8, "{read:?}");
+}
+
+#[test]
+fn what_is_in_memory_is_not_fetched() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut world = World::new(Arc::new(Flat), tree, None);
+    acts.iter().for_each(|act| world.act(*act));
+    let before = world.own;
+    world.engine = Some(foreseek_walks::Walks::new(Settings::default(), Arc::new(Flat)));
+    acts.iter().for_each(|act| world.act(*act));
+    let status = world.engine.as_ref().expect("an engine").status();
+    assert_eq!((world.own, world.fetches.time), (before, Nanos::ZERO));
+    assert_eq!((status.spent, status.brought), (Nanos::ZERO, Bytes::ZERO));
+}
+
+/// A tree ten times the memory: what is held stays within it, and half of the gain is left.
+#[test]
+fn memory_bounds_what_is_held() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let settings = Settings { budget: tree.bytes() / 10, ..Settings::default() };
+    let ran = run_with(&tree, &acts, settings);
+    show("a tenth of the tree in memory", &ran);
+    assert!(ran.gain() > 2.0, "{}", ran.gain());
+}
+
+/// The allowance is one for the device and all walks together: programs that come and leave spend it once.
+#[test]
+fn the_allowance_is_not_renewed_by_walks_that_begin() {
+    let tree = Tree::new(6000, Layout::Aged(20), 3);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    let all = walk(&tree, Reading::Listing, false);
+    for start in 0..100 {
+        for act in all.iter().skip(start * 60).take(20) {
+            world.act(*act);
+        }
+        world.rest();
+    }
+    let status = world.engine.as_ref().expect("an engine").status();
+    eprintln!("a hundred walks of 20 entries: {} of fetches, {} left", world.fetches.time, status.allowance);
+    assert!(world.fetches.time <= status.optimum * 4 + Nanos::from_millis(211), "{status:?}");
+    assert!(status.ended >= 100);
+}

@@ -1,0 +1,83 @@
+//! Whole walks over large trees in virtual time: device time and requests with the engine against stock.
+
+#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+
+mod common;
+
+use common::{Act, Layout, Reading, Tree, Work, World, walk};
+use foreseek_device::Profile;
+use foreseek_units::{Bytes, Nanos};
+use foreseek_walks::Settings;
+use std::sync::Arc;
+
+struct Result {
+    stock: Work,
+    own: Work,
+    fetches: Work,
+    optimum: Nanos,
+    batches: usize,
+}
+
+impl Result {
+    fn gain(&self) -> f64 {
+        self.stock.time.get() as f64 / (self.own.time + self.fetches.time).get() as f64
+    }
+}
+
+fn run(tree: &Tree, acts: &[Act], settings: Settings) -> Result {
+    let costs = Arc::new(Profile::builtin("barracuda-500g").expect("built in"));
+    let mut stock = World::new(costs.clone(), tree.clone(), None);
+    let mut ours = World::new(costs, tree.clone(), Some(settings));
+    for world in [&mut stock, &mut ours] {
+        world.table_blocks = 32;
+        acts.iter().for_each(|act| world.act(*act));
+    }
+    assert!(ours.most_held <= settings.budget);
+    let result = Result {
+        stock: stock.own,
+        own: ours.own,
+        fetches: ours.fetches,
+        optimum: stock.optimum(),
+        batches: ours.batches.len(),
+    };
+    let status = ours.engine.as_ref().expect("an engine").status();
+    eprintln!(
+        "{} files: stock {} ({} requests), own {} ({}), fetches {} ({}) in {} batches {:?}, optimum {}; gain {:.1}, {:.2} optima\n{:?}",
+        tree.files(),
+        result.stock.time,
+        result.stock.requests,
+        result.own.time,
+        result.own.requests,
+        result.fetches.time,
+        result.fetches.requests,
+        result.batches,
+        ours.batches,
+        result.optimum,
+        result.gain(),
+        (result.own.time + result.fetches.time).get() as f64 / result.optimum.get() as f64,
+        status
+    );
+    // Golden: about 2.6 on either layout. No engine could do better than 1.
+    let done = (result.own.time + result.fetches.time).get();
+    assert!(done * 10 <= result.optimum.get() * 28, "{done} ns, optimum {}", result.optimum);
+    assert!(result.own.requests * 20 <= result.stock.requests, "{} requests of its own", result.own.requests);
+    result
+}
+
+fn large() -> Settings {
+    Settings { budget: Bytes::gib(1), ..Settings::default() }
+}
+
+#[test]
+fn a_fresh_tree_of_30_000_files_in_hash_order() {
+    let tree = Tree::new(30_000, Layout::Fresh, 1);
+    let result = run(&tree, &walk(&tree, Reading::Listing, false), large());
+    assert!(result.gain() > 10.0, "{}", result.gain());
+}
+
+#[test]
+fn an_aged_tree_of_30_000_files() {
+    let tree = Tree::new(30_000, Layout::Aged(10), 2);
+    let result = run(&tree, &walk(&tree, Reading::Listing, false), large());
+    assert!(result.gain() > 5.0, "{}", result.gain());
+}
