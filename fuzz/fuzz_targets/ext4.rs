@@ -2,7 +2,7 @@
 //! every place that comes out is a block.
 #![no_main]
 
-use foreseek_warm::ext4::Geometry;
+use foreseek_places::ext4::Geometry;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

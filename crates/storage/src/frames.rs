@@ -8,7 +8,7 @@
 //! an engine costs a prefetch and never a byte.
 //!
 //! Address space is reserved once; a frame takes memory when it is first filled, and
-//! [`trim`](Frames::trim) gives that of empty frames back. An operation costs one atomic instruction
+//! [`give_back`](Frames::give_back) gives that of empty frames back. An operation costs one atomic instruction
 //! a frame.
 #![allow(unsafe_code)]
 
@@ -116,30 +116,27 @@ impl Frames {
         }
     }
 
-    /// Gives memory of empty frames back, the highest numbers first, until at most `target` have
-    /// some or none is empty. Answers how many still have.
-    pub fn trim(&self, target: Pages) -> Pages {
-        let mut end = self.states.len();
-        while self.backed() > target {
-            let most = (self.backed() - target).get() as usize;
-            let Some(run) = self.take_empty(end, most) else { break };
-            // SAFETY: the frames were empty and are taken: nobody fills or reads them.
-            unsafe { self.region.give_back(run.first, run.count) };
-            self.backed.fetch_sub(run.count, Ordering::Relaxed);
-            (run.first..run.first + run.count).for_each(|frame| self.set(frame, BARE));
-            end = run.first;
-        }
-        self.backed()
+    /// Gives the memory of those of these frames back that are empty.
+    pub fn give_back(&self, frames: &[FrameId]) {
+        let take = |frame: &FrameId| self.take(frame.0 as usize);
+        let taken: Vec<FrameId> = frames.iter().copied().filter(take).collect();
+        runs(&taken).into_iter().for_each(|run| self.strip(run));
     }
 
-    /// Takes the last run of empty frames before `end`.
-    fn take_empty(&self, end: usize, most: usize) -> Option<Run> {
-        let take = |frame: usize| {
-            self.states[frame].compare_exchange(EMPTY, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    /// Gives the memory of frames back that were empty and were taken for that.
+    fn strip(&self, run: Run) {
+        // SAFETY: the frames were empty and are taken: nobody fills or reads them.
+        unsafe { self.region.give_back(run.first, run.count) };
+        self.backed.fetch_sub(run.count, Ordering::Relaxed);
+        (run.first..run.first + run.count).for_each(|frame| self.set(frame, BARE));
+    }
+
+    /// Takes a frame if it is empty and has memory.
+    fn take(&self, frame: usize) -> bool {
+        let take = |state: &AtomicU32| {
+            state.compare_exchange(EMPTY, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        let last = (0..end).rev().find(|frame| take(*frame))?;
-        let more = (0..last).rev().take(most - 1).take_while(|frame| take(*frame)).count();
-        Some(Run { first: last - more, count: more + 1 })
+        self.states.get(frame).is_some_and(take)
     }
 
     /// Takes a frame that nobody fills or reads.
@@ -326,9 +323,11 @@ mod tests {
         assert!(frames.fill(&ids(&[0])).is_none());
         frames.empty(&ids(&[0, 1]));
         assert!(frames.read(&ids(&[0])).is_none() && frames.read(&ids(&[1])).is_none());
-        assert_eq!(frames.trim(Pages(0)), Pages(1), "0 is still being read");
+        frames.give_back(&ids(&[0, 1, 2, 3]));
+        assert_eq!(frames.backed(), Pages(1), "0 is still being read");
         drop(two);
-        assert_eq!(frames.trim(Pages(0)), Pages(0));
+        frames.give_back(&ids(&[0, 1]));
+        assert_eq!(frames.backed(), Pages(0));
         assert!(frames.fill(&ids(&[0])).is_some());
         assert!(frames.fill(&ids(&[3])).is_none(), "there is none");
     }
@@ -355,14 +354,16 @@ mod tests {
     }
 
     #[test]
-    fn trimming_takes_the_memory_of_empty_frames_alone() {
+    fn the_memory_of_empty_frames_alone_is_given_back() {
         let frames = Frames::new(Pages(10)).expect("memory");
         assert_eq!(frames.backed(), Pages(0));
         filled(&frames, &[0, 1, 2, 3, 4, 5], &[9; 6 * PAGE]);
         assert_eq!(frames.backed(), Pages(6));
         frames.empty(&ids(&[1, 2, 4]));
-        assert_eq!(frames.trim(Pages(5)), Pages(5));
-        assert_eq!(frames.trim(Pages(0)), Pages(3));
+        frames.give_back(&ids(&[0, 2]));
+        assert_eq!(frames.backed(), Pages(5));
+        frames.give_back(&ids(&[0, 1, 2, 3, 4, 5]));
+        assert_eq!(frames.backed(), Pages(3));
         for full in [0, 3, 5] {
             let reading = frames.read(&ids(&[full])).expect("untouched");
             assert!(reading.slices(0, PAGE).concat().iter().all(|byte| *byte == 9));
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_fill_read_and_trim_see_whole_frames() {
+    fn threads_that_fill_read_and_give_back_see_whole_frames() {
         let frames = Frames::new(Pages(16)).expect("memory");
         std::thread::scope(|scope| {
             for thread in 0..3u32 {
@@ -391,14 +392,16 @@ mod tests {
                         }
                         frames.empty(&pair);
                         if turn % 64 == 0 {
-                            frames.trim(Pages(4));
+                            frames.give_back(&pair);
                         }
                     }
                 });
             }
         });
-        frames.empty(&ids(&(0..16).collect::<Vec<_>>()));
-        assert_eq!(frames.trim(Pages(0)), Pages(0));
+        let all = ids(&(0..16).collect::<Vec<_>>());
+        frames.empty(&all);
+        frames.give_back(&all);
+        assert_eq!(frames.backed(), Pages(0));
     }
 
     proptest! {

@@ -9,9 +9,13 @@
 
 mod advice;
 mod arena;
+mod credentials;
 mod detect;
+pub mod fanotify;
 mod fd;
 mod frames;
+mod handle;
+mod io_priority;
 mod layout;
 pub mod loop_device;
 mod memory;
@@ -28,9 +32,12 @@ mod small_file;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
+pub use credentials::{Credentials, may};
 pub use detect::{Backing, DeviceNumber};
 pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
+pub use handle::FileHandle;
+pub use io_priority::lowest_io_priority;
 pub use layout::{EXTENTS_LIMIT, Extent, Layout};
 pub use memory::{Available, Bound, available, machine_memory};
 pub use opens::{OpenWatch, Opened};

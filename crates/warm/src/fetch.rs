@@ -11,12 +11,11 @@
 //! Limits: what vanished, shrank or was replaced meanwhile is passed over in silence. Of files whose
 //! residency this process may not know the last few are read, which waits for the rest.
 
-use crate::order::{Place, Stop, c_look};
 use crate::place::Piece;
 use crate::tree::Tree;
 use crate::trouble::Troubles;
-use crate::volume::Volumes;
 use crate::{Work, parallel};
+use foreseek_places::{Place, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Means, Residency, will_need};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use rustix::io::Errno;

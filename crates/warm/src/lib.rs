@@ -4,37 +4,29 @@
 //! order in which directories list, which is none of the disk's. This crate finds the files
 //! ([`Tree`]), their places ([`Places`]), and either prints them in physical order ([`in_physical_order`])
 //! or brings them into the page cache in that order ([`warm`]), ahead of a program that then reads them
-//! from memory. Directories and inodes are brought first ([`Metadata`]), since on ext4 they are half of
+//! from memory. Directories and inodes are brought first ([`foreseek_places::Metadata`]), since on ext4 they are half of
 //! the seeks.
 //!
 //! Nothing is written and nothing is evicted. What a program reads stays what it was.
 #![forbid(unsafe_code)]
 
 mod command;
-mod directory_blocks;
 mod error;
-pub mod ext4;
 mod fetch;
 mod follow;
-mod metadata;
-mod order;
 mod parallel;
 mod place;
 mod run;
 mod tree;
 mod trouble;
-mod volume;
 mod window;
 
 pub use command::{SIGNALS, status_of};
 pub use error::{Error, Result};
-pub use metadata::Metadata;
-pub use order::{Place, Stop, c_look};
-pub use place::{Cached, EXTENTS_A_FILE, Piece, Places};
+pub use place::{Piece, Places};
 pub use run::{Ended, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
 pub use trouble::{Troubles, shown};
-pub use volume::{By, Volume, Volumes};
 pub use window::{Window, batches};
 
 use std::sync::atomic::{AtomicBool, Ordering};

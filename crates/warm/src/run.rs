@@ -18,14 +18,12 @@ use crate::command::{Running, status_of};
 use crate::error::Result;
 use crate::fetch::{self, Brought};
 use crate::follow::{Course, Follower};
-use crate::metadata::Metadata;
-use crate::order::{Place, Stop, c_look};
-use crate::place::{Cached, Piece, Places};
+use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::Troubles;
-use crate::volume::By;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
+use foreseek_places::{By, Cached, Metadata, Place, Stop, c_look};
 use foreseek_storage::{OpenWatch, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
@@ -362,7 +360,7 @@ fn report_places(places: &Places, report: &mut Report) {
         report.notes.push(format!(
             "{} files have more than {} extents: the rest of each is read in file order; defragment them",
             places.cut_short,
-            crate::EXTENTS_A_FILE
+            foreseek_places::EXTENTS_A_FILE
         ));
     }
     if places.residency_unknown {

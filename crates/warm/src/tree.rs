@@ -16,21 +16,16 @@
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
-use crate::metadata::Metadata;
 use crate::trouble::Troubles;
-use crate::volume::{By, Volume, Volumes};
 use crate::{Work, parallel};
+use foreseek_places::{By, Entries, Metadata, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-
-/// The buffer for directory entries, per directory being read: what glibc takes.
-const ENTRIES: usize = 32 * 1024;
 
 /// How many entries of a file system are tried until one can be opened.
 const TRIED: usize = 16;
@@ -125,14 +120,7 @@ struct Listed {
     inode: u64,
     /// Of a file system that its parent does not lie on.
     volume: Option<Box<Volume>>,
-    names: Vec<u8>,
-    entries: Vec<Entry>,
-}
-
-struct Entry {
-    name: Range<usize>,
-    kind: FileType,
-    inode: u64,
+    entries: Entries,
 }
 
 enum Outcome {
@@ -244,7 +232,7 @@ impl Tree {
                 .bring_inodes(volume, of_volume.iter().map(|index| self.directories[*index as usize].inode));
             let blocks = parallel::map(&of_volume, work.stop, |index| {
                 let directory = self.open_directory(*index).ok()?;
-                Some(crate::directory_blocks::blocks_of_directory(directory.as_fd()))
+                Some(foreseek_places::blocks_of_directory(directory.as_fd()))
             });
             metadata.bring(volume, blocks.into_iter().flatten().flatten().collect());
         }
@@ -272,8 +260,8 @@ impl Tree {
             if self.is_own_ancestor(index, device, stat.st_ino) {
                 return Err(Errno::LOOP);
             }
-            let (names, entries) = entries_of(directory.as_fd())?;
-            Ok(Outcome::Listed(Listed { inode: stat.st_ino, volume, names, entries }))
+            let entries = entries_of(directory.as_fd(), NONE as usize)?;
+            Ok(Outcome::Listed(Listed { inode: stat.st_ino, volume, entries }))
         })();
         result.unwrap_or_else(Outcome::Failed)
     }
@@ -297,14 +285,14 @@ impl Tree {
         };
         let (files, directories) = (self.files.len() as u32, self.directories.len() as u32);
         let root = self.directories[index as usize].root;
-        for (at, entry) in (0..).zip(&listed.entries) {
+        for (at, entry) in (0..).zip(&listed.entries.list) {
             match entry.kind {
                 FileType::RegularFile => {
-                    let name = self.keep_name(&listed.names[entry.name.clone()])?;
+                    let name = self.keep_name(&listed.entries.names[entry.name.clone()])?;
                     self.files.push(File { directory: index, name, volume, at, inode: entry.inode });
                 }
                 FileType::Directory => {
-                    let name = self.keep_name(&listed.names[entry.name.clone()])?;
+                    let name = self.keep_name(&listed.entries.names[entry.name.clone()])?;
                     self.directories.push(Directory {
                         parent: index,
                         root,
@@ -566,31 +554,6 @@ fn open_below(root: BorrowedFd<'_>, path: &[u8], extra: OFlags) -> Result<OwnedF
         Err(Errno::NOSYS) => rustix::fs::openat(root, path, flags | extra, Mode::empty()),
         other => other,
     })
-}
-
-fn entries_of(directory: BorrowedFd<'_>) -> Result<(Vec<u8>, Vec<Entry>), Errno> {
-    let mut buffer = vec![MaybeUninit::uninit(); ENTRIES];
-    let mut listing = RawDir::new(directory, &mut buffer);
-    let (mut names, mut entries) = (Vec::new(), Vec::new());
-    while let Some(entry) = listing.next() {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            // Some file systems do not say.
-            FileType::Unknown => match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(_) => FileType::Unknown,
-            },
-            kind => kind,
-        };
-        let start = names.len();
-        names.extend(name.to_bytes());
-        entries.push(Entry { name: start..names.len(), kind, inode: entry.ino() });
-    }
-    Ok((names, entries))
 }
 
 /// A regular file's device and inode; nothing for what is no regular file.

@@ -16,7 +16,7 @@
 
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
-use foreseek_storage::{HostFd, Means, will_need};
+use foreseek_storage::{HostFd, Means, cachestat, will_need};
 use foreseek_units::{ByteSpan, Bytes, PageSpan, Span};
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -72,10 +72,24 @@ impl Metadata {
         }
     }
 
-    /// Asks for blocks of the device, in order.
+    /// The block of the device that holds an inode, where the metadata of its volume can be read.
+    pub fn place_of(&mut self, index: u16, inode: u64) -> Option<ByteSpan> {
+        self.readers.get_mut(&index)?.as_mut()?.block_of(inode)
+    }
+
+    /// Whether a block of the device is in memory, as far as that is known.
+    #[must_use]
+    pub fn holds(&self, index: u16, block: ByteSpan) -> bool {
+        let reader = self.readers.get(&index).and_then(Option::as_ref);
+        reader.is_some_and(|reader| reader.holds(block.pages()))
+    }
+
+    /// Asks for blocks of the device, in order; those that are in memory are left out.
     pub fn bring(&mut self, index: u16, blocks: Vec<ByteSpan>) {
         if let Some(Some(reader)) = self.readers.get_mut(&index) {
-            for piece in merged(blocks) {
+            let mut pieces = merged(blocks);
+            pieces.retain(|piece| !reader.holds(*piece));
+            for piece in pieces {
                 self.bytes += piece.bytes().len();
                 self.pieces += 1;
                 reader.ask(piece);
@@ -135,6 +149,11 @@ impl Reader {
         let mut block = vec![0; usize::try_from(place.len().get()).ok()?];
         let read = self.fd()?.read_at(&mut block, place.start).ok()?;
         self.geometry.table_in(&block[..read], within)
+    }
+
+    /// Whether all of a piece is in memory, as far as that is known.
+    fn holds(&self, piece: PageSpan) -> bool {
+        self.fd().is_some_and(|fd| cachestat(fd, piece).is_ok_and(|cached| cached >= piece.len()))
     }
 
     fn ask(&mut self, piece: PageSpan) {

@@ -2,8 +2,8 @@
 //! against what `debugfs` says of them.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
+use foreseek_places::ext4::{Geometry, SUPERBLOCK};
 use foreseek_units::ByteSpan;
-use foreseek_warm::ext4::{Geometry, SUPERBLOCK};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

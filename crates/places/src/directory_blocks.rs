@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 const EXTENTS_A_DIRECTORY: usize = 4096;
 
 /// The blocks of a directory on the device of its file system.
-pub(crate) fn blocks_of_directory(directory: BorrowedFd<'_>) -> Vec<ByteSpan> {
+#[must_use]
+pub fn blocks_of_directory(directory: BorrowedFd<'_>) -> Vec<ByteSpan> {
     let layout = HostFd::new(directory.as_raw_fd())
         .and_then(|fd| Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok());
     let extents = layout.into_iter().flat_map(|layout| layout.extents);

@@ -1,0 +1,91 @@
+//! What a directory lists.
+
+use rustix::fs::{AtFlags, FileType, RawDir};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+/// The buffer for directory entries, per directory being read: what glibc takes.
+const BUFFER: usize = 32 * 1024;
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, in the names of all.
+    pub name: Range<usize>,
+    /// What it is.
+    pub kind: FileType,
+    /// Its inode number.
+    pub inode: u64,
+}
+
+/// All of a directory, without itself and the one above.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// The names, one after the other.
+    pub names: Vec<u8>,
+    /// The entries, in the order in which the directory lists them.
+    pub list: Vec<Entry>,
+    /// Whether there were more than `most`.
+    pub cut_short: bool,
+}
+
+/// Lists an open directory: at most so many entries.
+///
+/// # Errors
+/// What the kernel said.
+pub fn entries_of(directory: BorrowedFd<'_>, most: usize) -> Result<Entries, Errno> {
+    let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+    let mut listing = RawDir::new(directory, &mut buffer);
+    let mut all = Entries::default();
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if all.list.len() >= most {
+            all.cut_short = true;
+            break;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say.
+            FileType::Unknown => match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => FileType::Unknown,
+            },
+            kind => kind,
+        };
+        let start = all.names.len();
+        all.names.extend(name.to_bytes());
+        all.list.push(Entry { name: start..all.names.len(), kind, inode: entry.ino() });
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_directory_tells_names_kinds_and_inodes_and_no_more_than_was_asked() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("file\n"), "").unwrap();
+        std::fs::create_dir(place.path().join("directory")).unwrap();
+        std::os::unix::fs::symlink("file", place.path().join("link")).unwrap();
+        let open = || std::fs::File::open(place.path()).unwrap();
+        let all = entries_of(open().as_fd(), 100).unwrap();
+        let find =
+            |name: &[u8]| all.list.iter().find(|entry| &all.names[entry.name.clone()] == name).unwrap();
+        assert_eq!((all.list.len(), all.cut_short), (3, false));
+        assert_eq!(find(b"file\n").kind, FileType::RegularFile);
+        assert_eq!(find(b"link").kind, FileType::Symlink);
+        let stat = rustix::fs::stat(place.path().join("directory")).unwrap();
+        assert_eq!((find(b"directory").kind, find(b"directory").inode), (FileType::Directory, stat.st_ino));
+        let some = entries_of(open().as_fd(), 2).unwrap();
+        assert_eq!((some.list.len(), some.cut_short), (2, true));
+        assert!(!entries_of(open().as_fd(), 3).unwrap().cut_short);
+    }
+}
