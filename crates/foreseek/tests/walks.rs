@@ -61,8 +61,7 @@ impl Ground {
     }
 
     fn unmount(&self) {
-        let point = self.lab.mount_point();
-        self.lab.tool("umount", &[point.to_str().expect("plain")]);
+        self.lab.unmount(&self.lab.mount_point());
     }
 
     /// Nothing of the file system is in memory afterwards.

@@ -16,11 +16,11 @@ const NO_LIMIT: u64 = 1 << 62;
 
 /// A memory cgroup hierarchy: where it is mounted and where this process is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hierarchy {
-    mount: PathBuf,
+pub(crate) struct Hierarchy {
+    pub(crate) mount: PathBuf,
     /// Relative to the mount.
-    own: PathBuf,
-    limits: &'static [&'static str],
+    pub(crate) own: PathBuf,
+    pub(crate) limits: &'static [&'static str],
 }
 
 const V1_LIMITS: &[&str] = &["memory.limit_in_bytes"];
@@ -41,14 +41,19 @@ pub struct Left {
 /// # Errors
 /// Where it is in a limited group that it could leave but may not.
 pub fn leave_limited(what: &str) -> Result<Left, CallError> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut all = Left::default();
-    for hierarchy in hierarchies(&own, &mounts) {
+    for hierarchy in own_hierarchies() {
         let left = hierarchy.leave(what)?;
         all = Left { remark: all.remark.or(left.remark), made: all.made.or(left.made) };
     }
     Ok(all)
+}
+
+/// The hierarchies that can limit the memory of this process.
+pub(crate) fn own_hierarchies() -> Vec<Hierarchy> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    hierarchies(&own, &mounts)
 }
 
 /// The hierarchies that can limit memory.

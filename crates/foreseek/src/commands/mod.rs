@@ -11,6 +11,7 @@ mod profile;
 mod progress;
 mod report;
 mod warm;
+mod watch;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -41,6 +42,8 @@ enum Command {
     Order(order::Args),
     /// Bring a tree or a list of files into memory in disk order.
     Warm(Box<warm::Args>),
+    /// Read ahead of every program that walks trees of files on a hard disk.
+    Watch(watch::Args),
     /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]
     Lab(lab::Command),
@@ -112,6 +115,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // Its exit status is that of the command that it ran.
         Command::Warm(args) => return warm::run(*args),
         Command::Order(args) => order::run(args),
+        Command::Watch(args) => watch::run(&args),
         Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),

@@ -1,0 +1,214 @@
+//! `foreseek watch`.
+
+use super::report::{new_table, report};
+use super::{Answer, Format};
+use foreseek_storage::machine_memory;
+use foreseek_units::Bytes;
+use foreseek_watch::daemon::{client, serve};
+use foreseek_watch::{Disk, MEMORY_LEAST, Options, SHARE, Walk, WatchStatus};
+use std::path::{Path, PathBuf};
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek watch /data        watch the file system of /data
+  foreseek watch --all        watch every hard disk
+  foreseek watch --status     what it sees and does
+  foreseek watch --stop       end it
+
+It runs until it is stopped. Programs stay as they are: those that list
+directories and open their files (grep -r, tar, rsync) find the files in memory.
+What it sees and what it does not see is in docs/walks.md.";
+
+/// Options of `foreseek watch`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "foreseek watch [OPTIONS] <PATH>...|--all\n       \
+                      foreseek watch --status [--format json]\n       \
+                      foreseek watch --stop"
+)]
+pub(crate) struct Args {
+    /// Watch the file systems that hold these.
+    #[arg(required_unless_present_any = ["all", "other"])]
+    path: Vec<PathBuf>,
+    /// Watch all file systems on hard disks, also those that are mounted later.
+    #[arg(long, conflicts_with = "path")]
+    all: bool,
+    /// The part of the available memory that may hold what was read ahead and not used yet.
+    #[arg(long, default_value_t = SHARE, value_parser = share, value_name = "PART", allow_negative_numbers = true)]
+    share: f64,
+    /// At most so much of it, such as 512M or 2G.
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    memory: Option<Bytes>,
+    /// The disk: a built-in profile (`foreseek profile --list` shows them) or a file [default: a disk of 7,200 rpm].
+    #[arg(long, value_name = "NAME|FILE")]
+    profile: Option<String>,
+    /// Watch in this process until it is told to end (SIGTERM, SIGINT).
+    #[arg(long)]
+    foreground: bool,
+    /// Show what it sees and does.
+    #[arg(long, group = "other", conflicts_with_all = ["path", "all"])]
+    status: bool,
+    /// End it, and remove what a killed one left behind.
+    #[arg(long, group = "other", conflicts_with_all = ["path", "all"])]
+    stop: bool,
+    /// Watch in the background; run by `watch`.
+    #[arg(long, group = "other", hide = true)]
+    serve: bool,
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Answer> {
+    if args.serve {
+        // Whoever started it is told by itself what went wrong.
+        return Ok(if serve::run_detached().is_ok() { Answer::Done } else { std::process::exit(2) });
+    }
+    if args.status {
+        return report(args.format, &client::status()?, status_table);
+    }
+    if args.stop {
+        client::stop()?;
+        return Ok(Answer::Done);
+    }
+    let options = options(args)?;
+    if args.foreground {
+        serve::run(&options, remark_all)?;
+    } else {
+        remark_all(&client::start(&options, (Path::new("/proc/self/exe"), &["watch", "--serve"]))?);
+    }
+    Ok(Answer::Done)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "give a part such as 0.25".to_owned())?;
+    if share > 0.0 && share <= 0.6 {
+        Ok(share)
+    } else {
+        Err("give more than 0 and at most 0.6: with more the kernel evicts what was just read".to_owned())
+    }
+}
+
+fn options(args: &Args) -> anyhow::Result<Options> {
+    if let Some(memory) = args.memory {
+        anyhow::ensure!(memory >= MEMORY_LEAST, "--memory {memory}: give {MEMORY_LEAST} or more");
+        let machine = machine_memory().unwrap_or(Bytes(u64::MAX));
+        anyhow::ensure!(memory <= machine, "--memory {memory}: this machine has {machine} in all; give less");
+    }
+    let paths = args.path.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+    let memory_bytes = args.memory.map(Bytes::get);
+    Ok(Options { paths, memory_bytes, share: args.share, profile: args.profile.clone() })
+}
+
+/// What the user should know of how it began.
+fn remark_all(status: &WatchStatus) {
+    for left in &status.left_alone {
+        super::remark(&format!("{} is left alone: {}", left.mount.display(), left.reason));
+    }
+    if status.watched.is_empty() {
+        super::remark("no file system is worth watching yet: it waits for one to be mounted");
+    }
+    status.remarks.iter().for_each(|remark| super::remark(remark));
+}
+
+fn status_table(status: &WatchStatus) -> String {
+    let mut table = new_table();
+    for (name, value) in rows(status) {
+        table.add_row([name.to_owned(), value]);
+    }
+    let mut text = table.to_string();
+    for disk in &status.disks {
+        text.push_str(&format!("\n\n{}", disk_table(disk)));
+    }
+    text
+}
+
+fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
+    let counted = &status.counted;
+    let mut rows = vec![("watcher", format!("process {}, for {:.0} s", status.pid, status.seconds))];
+    rows.extend(
+        status
+            .watched
+            .iter()
+            .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
+    );
+    let opened = format!(
+        "{} directories, {} files in walks; {} by processes that had ended; {} of this program",
+        counted.directories_opened, counted.files_opened, counted.gone, counted.passed_over
+    );
+    let read = format!(
+        "{} of inodes and directories, {} of contents",
+        Bytes(counted.metadata_bytes),
+        Bytes(counted.content_bytes)
+    );
+    let used = format!("{}, in {} files", Bytes(counted.used_bytes), counted.files_found_read);
+    let alone = format!(
+        "{} that the walkers could not read, {} under a lease, {} directories not listed; {} calls failed",
+        counted.denied, counted.leased, counted.unlistable, counted.failed
+    );
+    rows.extend([
+        ("opened", opened),
+        ("events lost", format!("{} times", counted.overflows)),
+        ("read ahead", read),
+        ("used of it", used),
+        ("left alone", alone),
+        ("over allowance", format!("{} times", counted.over_allowance)),
+        ("window", Bytes(status.window_bytes).to_string()),
+        ("known", format!("{} directories, {} entries", status.known_directories, status.known_entries)),
+    ]);
+    rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
+    let left = status.left_alone.iter();
+    rows.extend(left.map(|it| ("not watched", format!("{}: {}", it.mount.display(), it.reason))));
+    rows.extend(status.remarks.iter().map(|remark| ("note", remark.clone())));
+    rows
+}
+
+fn disk_table(disk: &Disk) -> String {
+    let mut text = format!(
+        "disk {}: {} walks over; read ahead {}, used {}, wasted {}, held {}\n\
+         expected to cost the disk {:.2} s, the cheapest pass over what was used {:.2} s, allowed before use {:.2} s",
+        disk.device,
+        disk.ended,
+        Bytes(disk.brought_bytes),
+        Bytes(disk.used_bytes),
+        Bytes(disk.wasted_bytes),
+        Bytes(disk.held_bytes),
+        disk.spent_seconds,
+        disk.optimum_seconds,
+        disk.allowance_seconds
+    );
+    if !disk.walks.is_empty() {
+        text.push('\n');
+        text.push_str(&walks_table(&disk.walks));
+    }
+    text
+}
+
+fn walks_table(walks: &[Walk]) -> String {
+    let mut table = new_table();
+    table.set_header([
+        "walk",
+        "directories",
+        "files",
+        "fetched",
+        "used",
+        "wasted",
+        "order",
+        "nothing more since",
+    ]);
+    for walk in walks {
+        table.add_row([
+            walk.path.as_ref().map_or_else(|| "?".to_owned(), |path| path.display().to_string()),
+            walk.directories.to_string(),
+            walk.files.to_string(),
+            walk.fetched.to_string(),
+            walk.used.to_string(),
+            walk.wasted.to_string(),
+            walk.order.clone().unwrap_or_default(),
+            walk.stopped.clone().unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,90 @@
+//! How much may be held: read ahead and not used yet.
+//!
+//! A part of the memory that is available for cached pages, measured every few seconds, or less where the
+//! user said so. Changes of less than an eighth are passed over. The control group of the daemon is limited to
+//! twice the window at its start: what was used stays charged to it as well, and is the first to go.
+
+use crate::Options;
+use crate::options::MEMORY_LEAST;
+use foreseek_storage::available;
+use foreseek_units::Bytes;
+use std::time::{Duration, Instant};
+
+/// How often it is measured.
+const PERIOD: Duration = Duration::from_secs(5);
+/// The least change that counts, as a part of the whole.
+const CHANGE: u64 = 8;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    share: f64,
+    most: Bytes,
+    window: Bytes,
+    measured: Instant,
+}
+
+impl Budget {
+    /// As the options say, with the memory that is available now.
+    pub(crate) fn new(options: &Options) -> Self {
+        let most = Bytes(options.memory_bytes.unwrap_or(u64::MAX));
+        let mut budget = Self { share: options.share, most, window: Bytes::ZERO, measured: Instant::now() };
+        budget.window = budget.of(available().bytes);
+        budget
+    }
+
+    fn of(&self, available: Bytes) -> Bytes {
+        Bytes((available.get() as f64 * self.share) as u64).min(self.most).max(MEMORY_LEAST)
+    }
+
+    /// What may be held.
+    pub(crate) fn window(&self) -> Bytes {
+        self.window
+    }
+
+    /// Whether it is to be measured.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now.duration_since(self.measured) >= PERIOD
+    }
+
+    fn measure(&mut self, available: Bytes, now: Instant) {
+        self.measured = now;
+        let new = self.of(available);
+        let change = if new > self.window { new - self.window } else { self.window - new };
+        if change >= self.window / CHANGE {
+            self.window = new;
+        }
+    }
+}
+
+/// What may be held with the memory that is available now.
+#[must_use]
+pub fn window_now(options: &Options) -> Bytes {
+    Budget::new(options).window()
+}
+
+/// Measures it anew.
+pub(crate) fn window_of(budget: &mut Budget) -> Bytes {
+    budget.measure(available().bytes, Instant::now());
+    budget.window()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_follows_the_memory_within_its_bounds() {
+        let options = Options { share: 0.25, memory_bytes: Some(1 << 30), ..Options::default() };
+        let mut budget = Budget::new(&options);
+        let now = Instant::now();
+        let mut measured = |available| {
+            budget.measure(available, now);
+            budget.window()
+        };
+        assert_eq!(measured(Bytes::gib(2)), Bytes::mib(512));
+        assert_eq!(measured(Bytes::mib(2100)), Bytes::mib(512), "a small change");
+        assert_eq!(measured(Bytes::gib(64)), Bytes::gib(1));
+        assert_eq!(measured(Bytes::ZERO), MEMORY_LEAST);
+    }
+}

@@ -1,0 +1,52 @@
+//! Starting, asking and ending the watcher. Every call is bounded in time.
+
+use super::place::{Ask, Ready, Record, clean, folder};
+use crate::error::{Error, Result};
+use crate::{Options, WatchStatus};
+use foreseek_server::{Client, Launch};
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest wait for it to end: its threads have one request each in hand.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// Starts the watcher, which outlives the caller; how it began. `server` is the program and the arguments with which it calls
+/// [`serve::run_detached`](super::serve::run_detached).
+///
+/// # Errors
+/// Whatever kept it from starting; nothing is left behind then.
+pub fn start(options: &Options, server: (&Path, &[&str])) -> Result<WatchStatus> {
+    let (program, arguments) = server;
+    let mut options = options.clone();
+    for path in &mut options.paths {
+        *path = std::path::absolute(&*path).map_err(|error| Error::Server(error.to_string()))?;
+    }
+    let ready: Ready = Launch { program, arguments }.start(&options)?;
+    Ok(ready.status)
+}
+
+/// How it is doing.
+///
+/// # Errors
+/// [`Error::NotRunning`], [`Error::Dead`], [`Error::Server`].
+pub fn status() -> Result<WatchStatus> {
+    record()?;
+    Ok(*Client::of(&folder()).ask(&Ask::Status)?)
+}
+
+/// Ends it and removes every trace of it, also of one that is dead or does not answer.
+///
+/// # Errors
+/// [`Error::NotRunning`], or what cannot be removed.
+pub fn stop() -> Result<()> {
+    let record = record()?;
+    if Client::of(&folder()).end().is_ok() && record.server.wait_for_end(END_LIMIT) {
+        return clean(&record);
+    }
+    record.server.kill()?;
+    clean(&record)
+}
+
+fn record() -> Result<Record> {
+    folder().record::<Record>()?.ok_or(Error::NotRunning)
+}

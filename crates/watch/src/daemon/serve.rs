@@ -1,0 +1,133 @@
+//! The watcher's process: how it starts, what it listens to, how it ends.
+
+use super::place::{Ask, GROUP, Ready, Record, clean, folder};
+use crate::error::{Error, Result};
+use crate::{Options, WatchStatus, Watcher};
+use foreseek_server::{Answer, Control, Daemon, Ending, MemoryGroup, ServerProcess, tend};
+use std::time::Instant;
+
+/// What is charged to the daemon's control group besides the window: its own memory, and the kernel's for open files.
+const BESIDES_BYTES: u64 = 256 << 20;
+
+/// Watches until it is told to end. `ready` is called once it watches.
+///
+/// # Errors
+/// Whatever keeps it from starting, nothing is left behind then; or from ending in order.
+pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
+    let (server, control) = Server::start(options)?;
+    ready(&server.status());
+    tend(server, &control)
+}
+
+/// The same for a process that was started for it.
+///
+/// # Errors
+/// As [`run`]; whoever started it was told as well.
+pub fn run_detached() -> Result<()> {
+    foreseek_server::run_detached(|options, _| {
+        let (server, control) = Server::start(&options)?;
+        if let Err(error) = folder().log_here() {
+            server.end(Ending::Unheard)?;
+            return Err(error.into());
+        }
+        Ok((server, control))
+    })
+}
+
+struct Server {
+    watcher: Watcher,
+    group: Option<MemoryGroup>,
+    remarks: Vec<String>,
+}
+
+impl Server {
+    fn start(options: &Options) -> Result<(Self, Control)> {
+        make_way()?;
+        let folder = folder();
+        folder.make()?;
+        let record = Record { server: ServerProcess::own(), group: MemoryGroup::planned(GROUP) };
+        let started = (|| {
+            folder.set_record(&record)?;
+            let control = Control::open(&folder)?;
+            let (group, remarks) = enter_group(options);
+            match Watcher::start(options) {
+                Ok(watcher) => Ok((Self { watcher, group, remarks }, control)),
+                Err(error) => {
+                    group.map_or(Ok(()), MemoryGroup::leave)?;
+                    Err(error)
+                }
+            }
+        })();
+        if started.is_err() {
+            folder.remove()?;
+        }
+        started
+    }
+
+    fn status(&self) -> WatchStatus {
+        let group = self.group.as_ref().map(|group| group.path().to_owned());
+        WatchStatus { group, remarks: self.remarks.clone(), ..self.watcher.status() }
+    }
+}
+
+impl Daemon for Server {
+    type Ask = Ask;
+    type Ready = Ready;
+    type Error = Error;
+
+    fn ready(&self) -> Ready {
+        Ready { status: self.status() }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>> {
+        let Ask::Status = ask;
+        Ok(Answer::Reply(Box::new(self.status()), Vec::new()))
+    }
+
+    fn is_serving(&self) -> bool {
+        self.watcher.is_running()
+    }
+
+    fn begin_end(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn may_end(&self, _: Instant) -> bool {
+        true
+    }
+
+    fn end(self, why: Ending) -> Result<()> {
+        drop(self.watcher);
+        let left = self.group.map_or(Ok(()), MemoryGroup::leave);
+        folder().remove()?;
+        left?;
+        if why == Ending::Lost {
+            return Err(Error::Server("the watching thread ended by an error of its own".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// What it brings is charged to a group of its own; where that cannot be, it says so.
+fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
+    let without = |why: String| {
+        format!(
+            "the pages that are read ahead are charged to no control group of their own ({why}): they are limited by the window alone"
+        )
+    };
+    let window = crate::window_now(options).get();
+    match MemoryGroup::enter(GROUP, window.saturating_mul(2).saturating_add(BESIDES_BYTES)) {
+        Ok(Some(group)) => (Some(group), Vec::new()),
+        Ok(None) => (None, vec![without("no control group can limit memory here".to_owned())]),
+        Err(error) => (None, vec![without(error.to_string())]),
+    }
+}
+
+/// Removes what a dead watcher left; refuses if a live one watches.
+fn make_way() -> Result<()> {
+    match folder().record::<Record>()? {
+        Some(record) if record.server.is_alive() => Err(Error::Running(record.server.pid)),
+        Some(record) => clean(&record),
+        None => Ok(folder().remove()?),
+    }
+}

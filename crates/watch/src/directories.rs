@@ -1,0 +1,432 @@
+//! The directories that were opened or listed of late: how each is reached again, what it lists, and who
+//! opened it.
+//!
+//! A directory is kept by its file handle, which holds nothing open and outlives renames.
+//!
+//! *Whose rights count.* A walk may be several processes (`find | xargs`), and a directory may be opened
+//! by different users within seconds. What lies below it is read only if **all** who opened it, or a
+//! directory above it in the walk, within [`RECENT`] could read it themselves. So nobody's walk
+//! reads with another's rights.
+//!
+//! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. Where they are reached, records without a listing
+//! go first; a listing that has no room is not kept, and its directory is left alone.
+
+use foreseek_places::Entries;
+use foreseek_storage::{Credentials, FileHandle};
+use foreseek_walks::{Kind, Node};
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::FileType;
+use std::collections::hash_map::Entry as Slot;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How long an open counts: the engine takes a walk without events for so long as over.
+pub(crate) const RECENT: Duration = Duration::from_secs(10);
+/// Directories that are known: some 250 bytes each, 32 MiB in all. A walk over more goes on with those
+/// that it opened last.
+pub(crate) const DIRECTORIES: usize = 128 * 1024;
+/// Entries of all listings together: about 50 bytes each, 50 MiB in all; the largest directory
+/// has as many.
+pub(crate) const ENTRIES: usize = 1024 * 1024;
+/// Different users of one directory within [`RECENT`]. Where there are more it is left alone.
+const OPENERS: usize = 4;
+/// Directories above one that are asked who opened them: deeper trees are not seen in practice, and a
+/// loop of a damaged file system ends there.
+const ABOVE: usize = 64;
+
+/// What a directory listed.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    entries: Entries,
+    by_inode: Vec<u32>,
+    by_name: Vec<u32>,
+}
+
+impl Listing {
+    /// From what was read. On the `covered` directories something else is mounted: they are left alone.
+    pub(crate) fn new(mut entries: Entries, covered: &FxHashSet<u64>) -> Self {
+        for entry in entries.list.iter_mut().filter(|entry| covered.contains(&entry.inode)) {
+            entry.kind = FileType::Unknown;
+        }
+        let numbers: Vec<u32> = (0..u32::try_from(entries.list.len()).unwrap_or(u32::MAX)).collect();
+        let (mut by_inode, mut by_name) = (numbers.clone(), numbers);
+        by_inode.sort_unstable_by_key(|at| entries.list[*at as usize].inode);
+        by_name.sort_unstable_by_key(|at| &entries.names[entries.list[*at as usize].name.clone()]);
+        Self { entries, by_inode, by_name }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.list.len()
+    }
+
+    /// Name, kind and inode of each, in the order of the listing.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Kind, u64)> {
+        self.entries
+            .list
+            .iter()
+            .map(|entry| (&self.entries.names[entry.name.clone()], kind_of(entry.kind), entry.inode))
+    }
+
+    fn at(&self, number: u32) -> (&[u8], Kind, u64) {
+        let entry = &self.entries.list[number as usize];
+        (&self.entries.names[entry.name.clone()], kind_of(entry.kind), entry.inode)
+    }
+
+    /// The name and kind of an inode.
+    pub(crate) fn find(&self, inode: u64) -> Option<(&[u8], Kind)> {
+        let at = self.by_inode.partition_point(|at| self.at(*at).2 < inode);
+        let (name, kind, found) = self.at(*self.by_inode.get(at)?);
+        (found == inode).then_some((name, kind))
+    }
+
+    /// The inode of a name.
+    pub(crate) fn inode_of(&self, name: &[u8]) -> Option<(u64, Kind)> {
+        let at = self.by_name.partition_point(|at| self.at(*at).0 < name);
+        let (found, kind, inode) = self.at(*self.by_name.get(at)?);
+        (found == name).then_some((inode, kind))
+    }
+}
+
+fn kind_of(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Other,
+    }
+}
+
+/// A directory.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// Which.
+    pub(crate) node: Node,
+    /// How it is reached.
+    pub(crate) handle: FileHandle,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    parent: Option<Node>,
+    openers: Vec<(Arc<Credentials>, Instant)>,
+    /// More than [`OPENERS`] opened it: nobody's rights are known to suffice until then.
+    crowded: Option<Instant>,
+    listing: Option<Arc<Listing>>,
+    touched: Option<Instant>,
+}
+
+impl Directory {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it listed.
+    pub(crate) fn listing(&self) -> Option<Arc<Listing>> {
+        self.state().listing.clone()
+    }
+
+    /// The directory above, where that is known.
+    pub(crate) fn parent(&self) -> Option<Node> {
+        self.state().parent
+    }
+
+    /// Whether all of these opened it themselves of late.
+    pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
+        let state = self.state();
+        let recent = |who: &Arc<Credentials>| {
+            state.openers.iter().any(|(known, at)| known == who && now.duration_since(*at) < RECENT)
+        };
+        all.iter().all(recent)
+    }
+
+    fn opened(&self, by: Arc<Credentials>, now: Instant) {
+        let mut state = self.state();
+        state.touched = Some(now);
+        if let Some(known) = state.openers.iter_mut().find(|(known, _)| *known == by) {
+            known.1 = now;
+            return;
+        }
+        state.openers.retain(|(_, at)| now.duration_since(*at) < RECENT);
+        if state.openers.len() < OPENERS {
+            state.openers.push((by, now));
+        } else {
+            state.crowded = Some(now);
+        }
+    }
+}
+
+/// As whom something may be read: all of these must be able to.
+pub(crate) type Rights = Vec<Arc<Credentials>>;
+
+#[derive(Debug, Default)]
+struct Table {
+    directories: FxHashMap<Node, Arc<Directory>>,
+    entries: usize,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    table: RwLock<Table>,
+}
+
+impl Directories {
+    /// A directory, if it is known.
+    pub(crate) fn get(&self, node: Node) -> Option<Arc<Directory>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).directories.get(&node).cloned()
+    }
+
+    /// Somebody opened a directory.
+    pub(crate) fn opened(
+        &self,
+        node: Node,
+        handle: FileHandle,
+        parent: Option<Node>,
+        by: Arc<Credentials>,
+        now: Instant,
+    ) -> Arc<Directory> {
+        let directory = self.keep(node, handle, parent, now);
+        directory.opened(by, now);
+        directory
+    }
+
+    /// A directory was reached through the one above it.
+    pub(crate) fn reached(
+        &self,
+        node: Node,
+        handle: FileHandle,
+        parent: Node,
+        now: Instant,
+    ) -> Arc<Directory> {
+        self.keep(node, handle, Some(parent), now)
+    }
+
+    fn keep(&self, node: Node, handle: FileHandle, parent: Option<Node>, now: Instant) -> Arc<Directory> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if table.directories.len() >= DIRECTORIES && !table.directories.contains_key(&node) {
+            table.make_room(now);
+        }
+        match table.directories.entry(node) {
+            // An inode number that is used again comes with another handle.
+            Slot::Occupied(known) if known.get().handle == handle => {
+                let known = known.get().clone();
+                let mut state = known.state();
+                state.parent = parent.or(state.parent);
+                drop(state);
+                known
+            }
+            slot => {
+                let state = State { parent, touched: Some(now), ..State::default() };
+                let new = Arc::new(Directory { node, handle, state: Mutex::new(state) });
+                let old = match slot {
+                    Slot::Occupied(mut slot) => Some(slot.insert(new.clone())),
+                    Slot::Vacant(slot) => {
+                        slot.insert(new.clone());
+                        None
+                    }
+                };
+                let freed = old.and_then(|old| old.listing()).map_or(0, |listing| listing.len());
+                table.entries = table.entries.saturating_sub(freed);
+                new
+            }
+        }
+    }
+
+    /// Keeps what a directory listed; whether there was room.
+    pub(crate) fn listed(&self, directory: &Arc<Directory>, listing: Arc<Listing>) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let is_kept =
+            table.directories.get(&directory.node).is_some_and(|known| Arc::ptr_eq(known, directory));
+        let before = directory.listing().map_or(0, |listing| listing.len());
+        let entries = table.entries.saturating_sub(before) + listing.len();
+        if !is_kept || entries > ENTRIES {
+            return false;
+        }
+        table.entries = entries;
+        directory.state().listing = Some(listing);
+        true
+    }
+
+    /// What a directory listed is not needed any more.
+    pub(crate) fn forget(&self, node: Node) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        // The record stays: who opened it counts for what lies below.
+        let listing = table.directories.get(&node).and_then(|known| known.state().listing.take());
+        table.entries = table.entries.saturating_sub(listing.map_or(0, |listing| listing.len()));
+    }
+
+    /// Nothing of these file systems is needed any more.
+    pub(crate) fn retain(&self, keep: impl Fn(Node) -> bool) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.directories.retain(|node, _| keep(*node));
+        table.recount();
+    }
+
+    /// How many directories and entries are known.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        (table.directories.len(), table.entries)
+    }
+
+    /// The directories above one, from the nearest, up to the first that all of these opened themselves.
+    pub(crate) fn above(
+        &self,
+        directory: &Arc<Directory>,
+        rights: &Rights,
+        now: Instant,
+    ) -> Vec<Arc<Directory>> {
+        let mut above: Vec<Arc<Directory>> = Vec::new();
+        let mut at = directory.clone();
+        while above.len() < ABOVE && !at.was_opened_by(rights, now) {
+            let Some(next) = at.parent().and_then(|parent| self.get(parent)) else { break };
+            above.push(next.clone());
+            at = next;
+        }
+        above
+    }
+
+    /// Everybody whose rights count for what lies in a directory; nothing where that is not known.
+    pub(crate) fn rights(&self, node: Node, now: Instant) -> Option<Rights> {
+        let mut rights: Rights = Vec::new();
+        let mut last: Option<(Arc<Credentials>, Instant)> = None;
+        let mut next = Some(node);
+        for _ in 0..ABOVE {
+            let Some(directory) = next.and_then(|node| self.get(node)) else { break };
+            let state = directory.state();
+            if state.crowded.is_some_and(|at| now.duration_since(at) < RECENT) {
+                return None;
+            }
+            for (who, at) in &state.openers {
+                if now.duration_since(*at) < RECENT && !rights.contains(who) {
+                    rights.push(who.clone());
+                }
+                if last.as_ref().is_none_or(|(_, known)| known < at) {
+                    last = Some((who.clone(), *at));
+                }
+            }
+            next = state.parent.filter(|parent| *parent != directory.node);
+        }
+        if rights.is_empty() {
+            rights.extend(last.map(|(who, _)| who));
+        }
+        (!rights.is_empty()).then_some(rights)
+    }
+}
+
+impl Table {
+    /// Forgets directories that were not listed and not opened of late; if that is not enough, all that were not
+    /// listed; if that is not enough, everything.
+    fn make_room(&mut self, now: Instant) {
+        let recent = |directory: &Directory| {
+            directory.state().touched.is_some_and(|at| now.duration_since(at) < RECENT)
+        };
+        self.directories.retain(|_, directory| directory.listing().is_some() || recent(directory));
+        if self.directories.len() >= DIRECTORIES {
+            self.directories.retain(|_, directory| directory.listing().is_some());
+        }
+        if self.directories.len() >= DIRECTORIES {
+            self.directories.clear();
+        }
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        let listings = self.directories.values().filter_map(|directory| directory.listing());
+        self.entries = listings.map(|listing| listing.len()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_places::Entry;
+    use foreseek_walks::DeviceNo;
+    use proptest::prelude::*;
+
+    fn node(inode: u64) -> Node {
+        Node { device: DeviceNo(1), inode }
+    }
+
+    fn handle(number: u8) -> FileHandle {
+        FileHandle::from_parts(1, &[number; 8]).unwrap()
+    }
+
+    fn user(number: u32) -> Arc<Credentials> {
+        let status = format!("Uid:\t0\t0\t0\t{number}\nGid:\t0\t0\t0\t0\nGroups:\t\nCapEff:\t0\n");
+        Arc::new(Credentials::parse(&status, true).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn a_listing_finds_what_it_holds(
+            names in prop::collection::btree_map(prop::collection::vec(1u8.., 1..6), 1..1000u64, 0..40),
+            other in prop::collection::vec(1u8.., 1..6), number in 1..1000u64,
+        ) {
+            let mut entries = Entries::default();
+            for (name, inode) in &names {
+                let start = entries.names.len();
+                entries.names.extend(name);
+                let kind = FileType::RegularFile;
+                entries.list.push(Entry { name: start..entries.names.len(), kind, inode: *inode });
+            }
+            let listing = Listing::new(entries, &FxHashSet::default());
+            prop_assert_eq!(listing.len(), names.len());
+            for (name, inode) in &names {
+                prop_assert_eq!(listing.inode_of(name), Some((*inode, Kind::File)));
+                let (found, _) = listing.find(*inode).unwrap();
+                prop_assert_eq!(names.get(found), Some(inode));
+            }
+            prop_assert_eq!(listing.inode_of(&other).map(|found| found.0), names.get(&other).copied());
+            prop_assert_eq!(listing.find(number).is_some(), names.values().any(|inode| *inode == number));
+        }
+    }
+
+    #[test]
+    fn all_who_opened_a_directory_or_one_above_it_count_for_a_while() {
+        let (all, now) = (Directories::default(), Instant::now());
+        assert!(all.rights(node(1), now).is_none());
+        all.opened(node(1), handle(1), None, user(0), now);
+        all.opened(node(2), handle(2), Some(node(1)), user(1000), now);
+        assert_eq!(all.rights(node(1), now).unwrap(), [user(0)]);
+        assert_eq!(all.rights(node(2), now).unwrap(), [user(1000), user(0)]);
+        // What is reached below them is nobody's yet.
+        all.reached(node(3), handle(3), node(2), now);
+        assert_eq!(all.rights(node(3), now).unwrap(), [user(1000), user(0)]);
+        // After a while the last one counts alone.
+        let later = now + RECENT;
+        all.opened(node(2), handle(2), None, user(7), later);
+        assert_eq!(all.rights(node(3), later).unwrap(), [user(7)]);
+        assert_eq!(all.rights(node(3), later + RECENT).unwrap(), [user(7)]);
+    }
+
+    #[test]
+    fn a_directory_that_too_many_opened_is_left_alone() {
+        let (all, now) = (Directories::default(), Instant::now());
+        for number in 0..=OPENERS as u32 {
+            assert!(number == 0 || all.rights(node(1), now).is_some());
+            all.opened(node(1), handle(1), None, user(number), now);
+        }
+        assert!(all.rights(node(1), now).is_none());
+        assert!(all.rights(node(1), now + RECENT).is_some());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_directory() {
+        let (all, now) = (Directories::default(), Instant::now());
+        let old = all.opened(node(1), handle(1), None, user(0), now);
+        assert!(all.listed(&old, Arc::default()));
+        let new = all.opened(node(1), handle(2), None, user(5), now);
+        assert!(!Arc::ptr_eq(&old, &new) && new.listing().is_none());
+        assert_eq!(all.rights(node(1), now).unwrap(), [user(5)]);
+        assert!(!all.listed(&old, Arc::default()), "that is gone");
+    }
+
+    #[test]
+    fn a_loop_of_directories_ends() {
+        let (all, now) = (Directories::default(), Instant::now());
+        all.opened(node(1), handle(1), Some(node(2)), user(1), now);
+        all.opened(node(2), handle(2), Some(node(1)), user(1), now);
+        assert_eq!(all.rights(node(1), now).unwrap(), [user(1)]);
+    }
+}

@@ -1,0 +1,211 @@
+//! The disks below what is watched: each has one engine, and threads that work for it.
+
+use crate::engine::{MakeEngine, costs_of};
+use crate::error::{Error, Result};
+use crate::file_system::FileSystem;
+use crate::work::{Answer, Shared, Workers};
+use crate::{Engine, Options};
+use foreseek_storage::DeviceNumber;
+use foreseek_storage::fanotify::Marker;
+use foreseek_units::{Bytes, Instant};
+use foreseek_walks::{Command, DeviceNo, Entry, Event, Placed, Settings};
+use rustc_hash::FxHashSet;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Disks with an engine at most: each has ten threads.
+pub(crate) const DISKS: usize = 16;
+
+/// One disk.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) number: DeviceNumber,
+    pub(crate) engine: Box<dyn Engine>,
+    workers: Workers,
+    file_systems: FxHashSet<DeviceNo>,
+}
+
+/// All of them.
+pub(crate) struct Disks {
+    pub(crate) list: Vec<Disk>,
+    shared: Arc<Shared>,
+    marker: Arc<Marker>,
+    make: Box<MakeEngine>,
+    profile: Option<String>,
+    /// Whether opens of files may be reported.
+    attends: bool,
+}
+
+impl Disks {
+    pub(crate) fn new(shared: Arc<Shared>, marker: Marker, make: Box<MakeEngine>, options: &Options) -> Self {
+        let (list, marker, profile) = (Vec::new(), Arc::new(marker), options.profile.clone());
+        Self { list, shared, marker, make, profile, attends: false }
+    }
+
+    /// A file system is watched from now on.
+    ///
+    /// # Errors
+    /// There are too many disks, or threads cannot be started.
+    pub(crate) fn add(&mut self, file_system: &FileSystem, window: Bytes) -> Result<()> {
+        let backing = &file_system.volume.backing;
+        if let Some(known) = self.list.iter_mut().find(|disk| disk.number == backing.disk) {
+            known.file_systems.insert(file_system.number);
+            return Ok(());
+        }
+        if self.list.len() >= DISKS {
+            return Err(Error::Nothing(format!("{DISKS} disks are watched already")));
+        }
+        let costs = costs_of(self.profile.as_deref(), backing.length)?;
+        let engine = (self.make)(Settings { budget: window, ..Settings::default() }, costs);
+        let workers = Workers::start(&self.shared, &self.marker).map_err(|error| Error::System {
+            operation: "cannot start a thread",
+            cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
+        })?;
+        let file_systems = FxHashSet::from_iter([file_system.number]);
+        self.list.push(Disk { number: backing.disk, engine, workers, file_systems });
+        Ok(())
+    }
+
+    /// A file system was unmounted. A disk without any is given up: its threads end by themselves.
+    pub(crate) fn remove(&mut self, file_system: &FileSystem) {
+        let Some(at) = self.list.iter().position(|disk| disk.number == file_system.volume.backing.disk)
+        else {
+            return;
+        };
+        let disk = &mut self.list[at];
+        disk.file_systems.remove(&file_system.number);
+        if disk.file_systems.is_empty() {
+            let disk = self.list.swap_remove(at);
+            // It waits for what its threads have in hand; this thread must not.
+            let _ = std::thread::Builder::new().name("watch-end".to_owned()).spawn(move || drop(disk));
+        }
+    }
+
+    /// Something happened on a file system.
+    pub(crate) fn tell(&mut self, number: DeviceNo, now: Instant, event: Event<'_>) {
+        let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
+        if let Some(disk) = found {
+            disk.tell(now, event, &self.shared, &self.marker);
+        }
+    }
+
+    /// Something happened that concerns every disk.
+    pub(crate) fn tell_all(&mut self, now: Instant, event: Event<'_>) {
+        for disk in &mut self.list {
+            disk.tell(now, event, &self.shared, &self.marker);
+        }
+    }
+
+    /// Hands answers on, and ticks that have come; at most so many answers. Whether there may be more.
+    pub(crate) fn answer(&mut self, now: Instant, most: usize) -> bool {
+        let mut more = false;
+        for disk in &mut self.list {
+            let mut taken = 0;
+            while let Some(answer) = disk.workers.answer() {
+                disk.hand_on(now, answer, &self.shared, &self.marker);
+                taken += 1;
+                if taken >= most {
+                    more = true;
+                    break;
+                }
+            }
+            if disk.engine.deadline().is_some_and(|deadline| deadline <= now) {
+                disk.tell(now, Event::Tick, &self.shared, &self.marker);
+            }
+        }
+        more
+    }
+
+    /// Where no walk is left, no open of a file is reported.
+    pub(crate) fn rest(&mut self) {
+        let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
+        if self.attends && !walks {
+            self.marker.leave_all();
+        }
+        self.attends = walks;
+    }
+
+    /// When the next tick is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.list.iter().filter_map(|disk| disk.engine.deadline()).min()
+    }
+}
+
+impl Disk {
+    fn tell(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: &Marker) {
+        let mut forgotten = Vec::new();
+        for command in self.engine.on(now, event) {
+            match command {
+                Command::Forget { directory } => forgotten.push(directory),
+                command => self.carry_out(command, shared, marker),
+            }
+        }
+        if !forgotten.is_empty() {
+            self.workers.leave(forgotten);
+        }
+    }
+
+    fn hand_on(&mut self, now: Instant, answer: Answer, shared: &Shared, marker: &Marker) {
+        match answer {
+            Answer::Listed(directory, listing, places) => {
+                let node = |inode| foreseek_walks::Node { device: directory.device, inode };
+                let entries: Vec<Entry<'_>> = listing
+                    .iter()
+                    .zip(places)
+                    .map(|((name, kind, inode), inode_at)| Entry { node: node(inode), kind, name, inode_at })
+                    .collect();
+                self.tell(now, Event::Listed { directory, entries: &entries }, shared, marker);
+            }
+            Answer::Unlistable(directory) => {
+                self.tell(now, Event::Unlistable { directory }, shared, marker);
+            }
+            Answer::Placed(files) => {
+                let files: Vec<Placed<'_>> = files
+                    .iter()
+                    .map(|file| Placed {
+                        file: file.file,
+                        length: file.length,
+                        resident: file.resident,
+                        missing: &file.missing,
+                    })
+                    .collect();
+                self.tell(now, Event::Placed { files: &files }, shared, marker);
+            }
+            Answer::Done(fetch, brought, outcome) => {
+                self.tell(now, Event::Done { fetch, brought, outcome }, shared, marker);
+            }
+        }
+    }
+
+    fn carry_out(&self, command: Command, shared: &Shared, marker: &Marker) {
+        match command {
+            Command::List { directory } => self.workers.list(directory),
+            Command::FetchMetadata { fetch, nodes } => self.workers.fetch_metadata(fetch, nodes),
+            Command::Place { files } => self.workers.place(&files),
+            Command::Fetch { fetch, parts } => self.workers.fetch(fetch, parts),
+            Command::Cancel { fetch } => self.workers.cancel(fetch),
+            Command::Forget { directory } => self.workers.leave(vec![directory]),
+            Command::Attend { directory, on } => attend(directory, on, shared, marker),
+        }
+    }
+}
+
+/// Has opens of files in a directory reported, or no longer. The directory was opened by a program, so that
+/// its handle is known and its inode in memory.
+fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: &Marker) {
+    let mark = || -> Result<(), Errno> {
+        let known = shared.directories.get(directory).ok_or(Errno::STALE)?;
+        let file_system = shared.file_system(directory.device).ok_or(Errno::STALE)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let fd = file_system.view()?.open(&known.handle, flags)?;
+        if on { marker.attend(fd.as_fd()) } else { marker.leave(fd.as_fd()) }
+    };
+    match mark() {
+        // The mark went with its inode.
+        Err(Errno::NOENT | Errno::STALE) if !on => {}
+        Err(_) => shared.counters.failed.add(1),
+        Ok(()) => {}
+    }
+}

@@ -1,0 +1,351 @@
+//! The thread that hears of opens, hands them to the engines, and has their commands carried out.
+//!
+//! It never waits for a disk: what may is done by [`crate::work`]. It waits for four things at once: opens of
+//! directories, opens of files, changes of mounts, answers.
+//!
+//! At rest it costs, for each directory that a program opens: one event, one look at the process every
+//! 100 ms, and one look for the directory above (by handle, nothing is listed).
+
+use crate::Result;
+use crate::budget::{Budget, window_of};
+use crate::disks::Disks;
+use crate::file_system::FileSystem;
+use crate::processes::{Opener, Processes};
+use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
+use crate::watched::{Changes, Watching};
+use crate::work::Shared;
+use foreseek_seam::Who;
+use foreseek_storage::FileHandle;
+use foreseek_storage::fanotify::{Group, Seen};
+use foreseek_units::{Bytes, Instant};
+use foreseek_walks::{Event, Node};
+use rustc_hash::FxHashMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, FileType, OFlags};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as Clock};
+
+/// Longest wait: as often the window is measured anew and what is not in use is given up.
+const TURN: Duration = Duration::from_secs(1);
+/// Buffers of events that are taken before answers get their turn: some 3,000 opens.
+const BUFFERS: usize = 8;
+/// Answers that are handed on before events get theirs.
+const ANSWERS: usize = 64;
+/// How often the status is renewed while something happens.
+const STATUS: Duration = Duration::from_millis(100);
+
+/// See the module's documentation.
+pub(crate) struct Driver {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) directories: Group,
+    pub(crate) files: Group,
+    pub(crate) processes: Processes,
+    pub(crate) watching: Watching,
+    pub(crate) disks: Disks,
+    pub(crate) budget: Budget,
+    pub(crate) status: Arc<Mutex<WatchStatus>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) mounts: File,
+    pub(crate) begun: Clock,
+    pub(crate) overflows: u64,
+    pub(crate) window: Bytes,
+}
+
+/// A directory that a program opened.
+struct Found {
+    file_system: Arc<FileSystem>,
+    node: Node,
+    parent: Option<Node>,
+    handle: FileHandle,
+}
+
+/// An event of the first group.
+struct DirectoryOpened {
+    found: Found,
+    process: u32,
+    opener: Opener,
+}
+
+/// An event of the second.
+struct FileOpened {
+    process: u32,
+    directory: Node,
+    file: Node,
+}
+
+impl Driver {
+    fn now(&self) -> Instant {
+        Instant(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Looks at the mounts; whether anything is watched now.
+    pub(crate) fn look_at_mounts(&mut self) -> Result<bool> {
+        let Changes { left, new } = self.watching.look(&self.directories)?;
+        let mut all = self.shared.file_systems.write().unwrap_or_else(PoisonError::into_inner);
+        for file_system in &left {
+            all.remove(&file_system.number);
+        }
+        all.extend(new.iter().map(|new| (new.number, new.clone())));
+        drop(all);
+        for file_system in &left {
+            self.disks.remove(file_system);
+            self.shared.directories.retain(|node| node.device != file_system.number);
+        }
+        for file_system in &new {
+            self.disks.add(file_system, self.window)?;
+        }
+        if !left.is_empty() || !new.is_empty() {
+            self.set_window(self.budget.window());
+        }
+        Ok(self.watching.iter().next().is_some())
+    }
+
+    /// Works until it is told to stop.
+    pub(crate) fn run(mut self) {
+        let mut turned = Clock::now();
+        let mut told = Clock::now();
+        let mut busy = false;
+        while !self.stop.load(Ordering::Acquire) {
+            let mounts_changed = self.wait(busy);
+            if mounts_changed && let Err(error) = self.look_at_mounts() {
+                tracing::warn!("{error}");
+            }
+            self.shared.wake.take();
+            let more = self.hear();
+            self.hear_of_overflow();
+            let now = self.now();
+            busy = self.disks.answer(now, ANSWERS) || more;
+            if turned.elapsed() >= TURN {
+                turned = Clock::now();
+                self.turn(turned);
+            }
+            if told.elapsed() >= STATUS {
+                told = Clock::now();
+                self.tell_status();
+            }
+        }
+    }
+
+    /// Waits for something to happen; whether mounts changed.
+    fn wait(&self, busy: bool) -> bool {
+        let until = self
+            .disks
+            .deadline()
+            .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
+        let wait = if busy { Duration::ZERO } else { until.unwrap_or(TURN).min(STATUS) };
+        let wait = Timespec::try_from(wait).ok();
+        let mut ready = vec![
+            PollFd::new(&self.mounts, PollFlags::PRI),
+            PollFd::new(&self.directories, PollFlags::IN),
+            PollFd::new(&self.files, PollFlags::IN),
+        ];
+        let woken = self.shared.wake.fd();
+        ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        // An interrupted wait is a short one.
+        let _ = poll(&mut ready, wait.as_ref());
+        ready[0].revents().contains(PollFlags::PRI)
+    }
+
+    fn turn(&mut self, now: Clock) {
+        for file_system in self.watching.iter() {
+            file_system.rest(now);
+        }
+        self.disks.rest();
+        if self.budget.is_due(now) {
+            let window = window_of(&mut self.budget);
+            self.set_window(window);
+        }
+    }
+
+    /// Each disk has its part of the window.
+    fn set_window(&mut self, window: Bytes) {
+        self.window = window;
+        *self.shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = window;
+        let now = self.now();
+        let disks = self.disks.list.len().max(1) as u64;
+        self.disks.tell_all(now, Event::Budget { bytes: window / disks });
+    }
+
+    fn hear_of_overflow(&mut self) {
+        let overflows = self.directories.overflows() + self.files.overflows();
+        if overflows > self.overflows {
+            self.shared.counters.overflows.add(overflows - self.overflows);
+            self.overflows = overflows;
+            let now = self.now();
+            self.disks.tell_all(now, Event::Overflow);
+        }
+    }
+
+    /// Takes the events that wait and hands them on; whether there may be more.
+    ///
+    /// The two groups have a queue each, and events no time. Files are taken first: then the opens of their
+    /// directories, which came before, are known or among those that are taken next.
+    fn hear(&mut self) -> bool {
+        let (files, more_files) = self.take_files();
+        let (directories, more_directories) = self.take_directories();
+        let mut first: FxHashMap<Node, usize> = FxHashMap::default();
+        for (at, opened) in directories.iter().enumerate() {
+            first.entry(opened.found.node).or_insert(at);
+        }
+        let mut directories = directories.into_iter();
+        let mut told = 0;
+        for file in files {
+            let until = first.get(&file.directory).map_or(0, |at| at + 1);
+            for directory in directories.by_ref().take(until.saturating_sub(told)) {
+                self.directory_opened(directory);
+            }
+            told = told.max(until);
+            self.file_opened(&file);
+        }
+        directories.for_each(|directory| self.directory_opened(directory));
+        more_files || more_directories
+    }
+
+    fn take_directories(&mut self) -> (Vec<DirectoryOpened>, bool) {
+        let mut all = Vec::new();
+        let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
+        let mut more = false;
+        for _ in 0..BUFFERS {
+            more = self.directories.take(|seen| {
+                if !processes.counts(seen.process) {
+                    return shared.counters.passed_over.add(1);
+                }
+                let Seen { process, process_fd, file_system, directory, .. } = seen;
+                let Some(file_system) = watching.by_id(file_system) else { return };
+                let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+                    return shared.counters.gone.add(1);
+                };
+                shared.counters.directories_opened.add(1);
+                if let Some(found) = find(file_system, directory) {
+                    all.push(DirectoryOpened { found, process, opener });
+                }
+            });
+            if !more {
+                break;
+            }
+        }
+        (all, more)
+    }
+
+    fn directory_opened(&mut self, opened: DirectoryOpened) {
+        let DirectoryOpened { found: Found { file_system, node, parent, handle }, process, opener } = opened;
+        self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
+        let (who, now) = (Who(process), self.now());
+        if let Some(name) = opener.name {
+            self.disks.tell(file_system.number, now, Event::Program { who, name: &name });
+        }
+        self.disks.tell(file_system.number, now, Event::DirectoryOpened { who, directory: node, parent });
+    }
+
+    fn take_files(&mut self) -> (Vec<FileOpened>, bool) {
+        let mut all = Vec::new();
+        let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
+        let mut more = false;
+        for _ in 0..BUFFERS {
+            more = self.files.take(|seen| {
+                if !processes.counts(seen.process) {
+                    return shared.counters.passed_over.add(1);
+                }
+                let Some(name) = seen.name else { return };
+                let Some(file_system) = watching.by_id(seen.file_system) else { return };
+                if let Some((directory, file)) = file_of(shared, file_system, &seen.directory, name) {
+                    all.push(FileOpened { process: seen.process, directory, file });
+                }
+            });
+            if !more {
+                break;
+            }
+        }
+        (all, more)
+    }
+
+    fn file_opened(&mut self, opened: &FileOpened) {
+        let FileOpened { process, directory, file } = *opened;
+        self.shared.counters.files_opened.add(1);
+        if let Some(bytes) = self.shared.unused().used(file) {
+            self.shared.counters.files_found_read.add(1);
+            self.shared.counters.used_bytes.add(bytes.get());
+        }
+        let (who, now) = (Who(process), self.now());
+        self.disks.tell(directory.device, now, Event::FileOpened { who, directory, file });
+    }
+
+    pub(crate) fn tell_status(&self) {
+        let disk = |disk: &crate::disks::Disk| {
+            DiskStatus::of(disk.number.to_string(), &disk.engine.status(), |node| path_of(&self.shared, node))
+        };
+        let mut watched: Vec<Watched> = self
+            .watching
+            .iter()
+            .map(|it| Watched {
+                mount: it.mount.clone(),
+                kind: it.volume.name.to_owned(),
+                device: it.volume.device.to_string(),
+            })
+            .collect();
+        watched.sort_by(|a, b| a.mount.cmp(&b.mount));
+        let disks = self.disks.list.iter().map(disk).collect();
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.seconds = self.begun.elapsed().as_secs_f64();
+        status.window_bytes = self.window.get();
+        status.watched = watched;
+        status.left_alone.clone_from(&self.watching.left_alone);
+        status.disks = disks;
+        let (directories, entries) = self.shared.directories.counts();
+        (status.known_directories, status.known_entries) = (directories as u64, entries as u64);
+    }
+}
+
+/// A directory that was opened, and the one above it.
+fn find(file_system: &Arc<FileSystem>, handle: FileHandle) -> Option<Found> {
+    let look = |parent: bool| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let fd = file_system.view().ok()?.open(&handle, flags).ok()?;
+        let path = if parent { ".." } else { "." };
+        let stat = rustix::fs::statat(&fd, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let device = foreseek_storage::DeviceNumber::from_raw(stat.st_dev);
+        (device == file_system.volume.device).then_some(stat.st_ino)
+    };
+    let inode = handle.inode().or_else(|| look(false))?;
+    let node = file_system.node(inode);
+    // Each time: it may have been moved.
+    let above = look(true).map(|inode| file_system.node(inode));
+    // The root of a file system lies above itself.
+    let parent = above.filter(|parent| *parent != node);
+    Some(Found { file_system: file_system.clone(), node, parent, handle })
+}
+
+/// The file of a name in a directory, both as the engine knows them.
+fn file_of(
+    shared: &Shared,
+    file_system: &FileSystem,
+    directory: &FileHandle,
+    name: &[u8],
+) -> Option<(Node, Node)> {
+    let above = file_system.node(directory.inode()?);
+    if let Some(listing) = shared.directories.get(above).and_then(|known| known.listing())
+        && let Some((inode, _)) = listing.inode_of(name)
+    {
+        return Some((above, file_system.node(inode)));
+    }
+    let fd = file_system.view().ok()?.open(directory, OFlags::PATH | OFlags::DIRECTORY).ok()?;
+    let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then(|| (above, file_system.node(stat.st_ino)))
+}
+
+/// The path of a directory, for root.
+fn path_of(shared: &Shared, node: Node) -> Option<PathBuf> {
+    let known = shared.directories.get(node)?;
+    let file_system = shared.file_system(node.device)?;
+    let fd = file_system.view().ok()?.open(&known.handle, OFlags::PATH | OFlags::DIRECTORY).ok()?;
+    let within =
+        std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd))).ok()?;
+    let below = within.as_os_str().as_bytes();
+    let below = below.strip_prefix(b"/").unwrap_or(below);
+    Some(file_system.mount.join(std::ffi::OsStr::from_bytes(below)))
+}

@@ -1,0 +1,61 @@
+//! Which files are under a lease: opening one makes its holder give it up (Samba's oplocks, NFS
+//! delegations), so it is left alone.
+//!
+//! Source: `/proc/locks` (fs/locks.c, `lock_get_status`): number, kind (`LEASE`, `DELEG`), state, access, process,
+//! `major:minor:inode` with hexadecimal device numbers, range.
+//!
+//! Limits: a lease that is taken between the look and the open is broken; the open does not wait for it
+//! (`O_NONBLOCK`).
+
+use foreseek_storage::DeviceNumber;
+use rustc_hash::FxHashSet;
+
+/// The files under leases at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leases(FxHashSet<(DeviceNumber, u64)>);
+
+impl Leases {
+    /// Those of now. Where they cannot be read, none are known, and nothing may be opened: `None`.
+    pub(crate) fn now() -> Option<Self> {
+        Some(Self::parse(&std::fs::read_to_string("/proc/locks").ok()?))
+    }
+
+    fn parse(text: &str) -> Self {
+        Self(text.lines().filter_map(leased).collect())
+    }
+
+    /// Whether a file is under one.
+    pub(crate) fn hold(&self, device: DeviceNumber, inode: u64) -> bool {
+        self.0.contains(&(device, inode))
+    }
+}
+
+fn leased(line: &str) -> Option<(DeviceNumber, u64)> {
+    let mut fields = line.split_ascii_whitespace().skip(1).skip_while(|field| *field == "->");
+    if !matches!(fields.next()?, "LEASE" | "DELEG") {
+        return None;
+    }
+    let mut place = fields.nth(3)?.split(':');
+    let major = u32::from_str_radix(place.next()?, 16).ok()?;
+    let minor = u32::from_str_radix(place.next()?, 16).ok()?;
+    Some((DeviceNumber { major, minor }, place.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_and_delegations_are_found_and_locks_are_not() {
+        let text = "1: POSIX  ADVISORY  WRITE 1021 00:1a:1150 0 EOF\n\
+                    2: LEASE  ACTIVE    WRITE 4242 fd:0b:131 0 EOF\n\
+                    3: DELEG  BREAKING  READ 17 08:01:99 0 EOF\n\
+                    3: -> LEASE BREAKER   READ 17 08:01:100 0 EOF\n\
+                    4: FLOCK\n5:\n\n6: LEASE ACTIVE READ 1 xx:1:1 0 EOF\n";
+        let leases = Leases::parse(text);
+        let on = |major, minor| DeviceNumber { major, minor };
+        assert!(leases.hold(on(0xfd, 11), 131) && leases.hold(on(8, 1), 99) && leases.hold(on(8, 1), 100));
+        assert!(!leases.hold(on(0, 0x1a), 1150));
+        assert_eq!(leases.0.len(), 3);
+    }
+}

@@ -1,0 +1,313 @@
+//! Opening what a walker could open itself, and nothing else.
+//!
+//! In this order, so that nothing happens to a file before it is known to be permitted:
+//! 1. The directory is opened by its handle as a mere place (`O_PATH`), the file by its name in it: no link
+//!    at any step, no other mount (`openat2`).
+//! 2. It must be the inode that was listed, a regular file, and not under a lease ([`Leases`]). A file
+//!    without blocks is not opened: an empty one, or one whose contents are kept elsewhere (offline).
+//! 3. All whose rights count ([`Directories::rights`]) must be permitted to read it, and to search its directory and those above
+//!    it, up to one that they opened themselves. Each directory must still lie in the one above it. The kernel checks this with
+//!    their credentials ([`Credentials::acting`]).
+//! 4. Then it is opened, by way of the place that was checked, without a new access time.
+//!
+//! [`Credentials::acting`]: foreseek_storage::Credentials::acting
+
+use crate::counters::Counters;
+use crate::directories::{Directories, Directory, Listing, Rights};
+use crate::file_system::{FileSystem, View};
+use crate::leases::Leases;
+use foreseek_storage::{DeviceNumber, FileHandle, may};
+use foreseek_walks::{InDirectory, Node};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Files that are open at a time in one call of [`Reach::files`]: for each two descriptors.
+pub(crate) const TOGETHER: usize = 32;
+
+/// The way to what lies on one file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach<'a> {
+    pub(crate) file_system: &'a FileSystem,
+    pub(crate) directories: &'a Directories,
+    pub(crate) counters: &'a Counters,
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
+    /// For whom it is read.
+    pub(crate) user: u32,
+}
+
+/// Flags of a place that is only looked at.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Reach<'_> {
+    /// A directory that may be listed, open for that.
+    ///
+    /// # Errors
+    /// ESTALE where it is gone or was replaced, EACCES where it must not be read, what the kernel said.
+    pub(crate) fn directory(self, which: InDirectory) -> Result<(Arc<Directory>, OwnedFd), Errno> {
+        let view = self.file_system.view()?;
+        let (place, parent) = match self.directories.get(which.node) {
+            Some(known) => (view.open(&known.handle, PLACE | OFlags::DIRECTORY)?, None),
+            None => {
+                let parent = self.directories.get(which.directory).ok_or(Errno::STALE)?;
+                let listing = parent.listing().ok_or(Errno::STALE)?;
+                let (name, _) = listing.find(which.node.inode).ok_or(Errno::STALE)?;
+                let above = view.open(&parent.handle, PLACE | OFlags::DIRECTORY)?;
+                let place = place_in(above.as_fd(), name, OFlags::DIRECTORY)?;
+                (place, Some(parent))
+            }
+        };
+        self.check_is(which.node, &rustix::fs::fstat(&place)?)?;
+        let directory = match &parent {
+            None => self.directories.get(which.node).ok_or(Errno::STALE)?,
+            Some(parent) => {
+                let handle = FileHandle::of(place.as_fd())?;
+                self.directories.reached(which.node, handle, parent.node, Instant::now())
+            }
+        };
+        let rights = self.rights(which.node)?;
+        let above = self.above(&view, &directory, &place, &rights)?;
+        let list_and_search = Access::READ_OK | Access::EXEC_OK;
+        let permitted = all(&rights, || Ok(may_search_all(&above)? && may(place.as_fd(), list_and_search)?))?;
+        if !permitted {
+            self.counters.denied.add(1);
+            return Err(Errno::ACCESS);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
+        Ok((directory, again(&place, flags)?))
+    }
+
+    /// Whether the inodes that a directory lists may be looked at: whether its walkers may search it.
+    pub(crate) fn may_search(self, directory: Node) -> bool {
+        let look = || -> Result<bool, Errno> {
+            let known = self.directories.get(directory).ok_or(Errno::STALE)?;
+            let view = self.file_system.view()?;
+            let place = view.open(&known.handle, PLACE | OFlags::DIRECTORY)?;
+            let rights = self.rights(directory)?;
+            let above = self.above(&view, &known, &place, &rights)?;
+            all(&rights, || Ok(may_search_all(&above)? && may(place.as_fd(), Access::EXEC_OK)?))
+        };
+        look().unwrap_or(false)
+    }
+
+    /// Opens files of one directory, at most [`TOGETHER`]; the answers in their order.
+    pub(crate) fn files(self, directory: Node, files: &[Node]) -> Vec<Result<Opened, Errno>> {
+        debug_assert!(files.len() <= TOGETHER);
+        self.files_or(directory, files).unwrap_or_else(|error| files.iter().map(|_| Err(error)).collect())
+    }
+
+    fn files_or(self, directory: Node, files: &[Node]) -> Result<Vec<Result<Opened, Errno>>, Errno> {
+        let known = self.directories.get(directory).ok_or(Errno::STALE)?;
+        let listing = known.listing().ok_or(Errno::STALE)?;
+        let rights = self.rights(directory)?;
+        let leases = Leases::now().ok_or(Errno::ACCESS)?;
+        let view: Arc<View> = self.file_system.view()?;
+        let above = view.open(&known.handle, PLACE | OFlags::DIRECTORY)?;
+        let further = self.above(&view, &known, &above, &rights)?;
+        let mut places: Vec<Result<(OwnedFd, Stat), Errno>> =
+            files.iter().map(|file| self.place(above.as_fd(), &listing, *file, &leases)).collect();
+        let mut permitted = vec![true; files.len()];
+        all(&rights, || {
+            let searches = may_search_all(&further)? && may(above.as_fd(), Access::EXEC_OK)?;
+            for (place, permitted) in places.iter().zip(&mut permitted) {
+                let reads = |place: &OwnedFd| may(place.as_fd(), Access::READ_OK);
+                *permitted &= searches && place.as_ref().is_ok_and(|(place, _)| reads(place) == Ok(true));
+            }
+            Ok(true)
+        })?;
+        let user = rights.first().map_or(0, |who| who.user);
+        let open = |(place, permitted): (Result<(OwnedFd, Stat), Errno>, bool)| {
+            let (place, stat) = place?;
+            if !permitted {
+                self.counters.denied.add(1);
+                return Err(Errno::ACCESS);
+            }
+            let flags =
+                OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOATIME | OFlags::CLOEXEC;
+            Ok(Opened { fd: again(&place, flags)?, stat, user })
+        };
+        Ok(places.drain(..).zip(permitted).map(open).collect())
+    }
+
+    /// A file as a place, checked to be what was listed.
+    fn place(
+        self,
+        above: BorrowedFd<'_>,
+        listing: &Listing,
+        file: Node,
+        leases: &Leases,
+    ) -> Result<(OwnedFd, Stat), Errno> {
+        let (name, _) = listing.find(file.inode).ok_or(Errno::STALE)?;
+        let place = place_in(above, name, OFlags::empty())?;
+        let stat = rustix::fs::fstat(&place)?;
+        self.check_is(file, &stat)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::STALE);
+        }
+        if stat.st_blocks == 0 {
+            return Err(Errno::NODATA);
+        }
+        if leases.hold(self.file_system.volume.device, stat.st_ino) {
+            self.counters.leased.add(1);
+            return Err(Errno::AGAIN);
+        }
+        Ok((place, stat))
+    }
+
+    /// The directories above one, up to the first that its walkers opened themselves: each must still hold the one
+    /// below it.
+    fn above(
+        self,
+        view: &View,
+        directory: &Arc<Directory>,
+        place: &OwnedFd,
+        rights: &Rights,
+    ) -> Result<Vec<OwnedFd>, Errno> {
+        let mut above: Vec<OwnedFd> = Vec::new();
+        for known in self.directories.above(directory, rights, Instant::now()) {
+            let below = above.last().unwrap_or(place);
+            let found = rustix::fs::statat(below, "..", AtFlags::SYMLINK_NOFOLLOW)?;
+            self.check_is(known.node, &found)?;
+            above.push(view.open(&known.handle, PLACE | OFlags::DIRECTORY)?);
+        }
+        Ok(above)
+    }
+
+    fn check_is(self, node: Node, stat: &Stat) -> Result<(), Errno> {
+        let device = DeviceNumber::from_raw(stat.st_dev);
+        let is = stat.st_ino == node.inode && device == self.file_system.volume.device;
+        if is { Ok(()) } else { Err(Errno::STALE) }
+    }
+
+    fn rights(self, directory: Node) -> Result<Rights, Errno> {
+        self.directories.rights(directory, Instant::now()).ok_or(Errno::ACCESS)
+    }
+}
+
+/// Whether `check` answers yes for everybody.
+fn all(rights: &Rights, mut check: impl FnMut() -> Result<bool, Errno>) -> Result<bool, Errno> {
+    for who in rights {
+        if !who.acting(&mut check)?? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether this thread, as it acts now, may search each of these directories.
+fn may_search_all(directories: &[OwnedFd]) -> Result<bool, Errno> {
+    for directory in directories {
+        if !may(directory.as_fd(), Access::EXEC_OK)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Something in a directory, as a place: no link, no other mount.
+fn place_in(above: BorrowedFd<'_>, name: &[u8], extra: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    rustix::fs::openat2(above, name, PLACE | extra, Mode::empty(), resolve)
+}
+
+/// Opens what a place names.
+fn again(place: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, format!("/proc/self/fd/{}", place.as_raw_fd()), flags, Mode::empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+mod tests {
+    use super::*;
+    use crate::mounts::{mounts, one_each};
+    use foreseek_places::entries_of;
+    use foreseek_storage::Credentials;
+    use foreseek_walks::DeviceNo;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn handle(path: &Path) -> FileHandle {
+        FileHandle::of(fs::File::open(path).unwrap().as_fd()).unwrap()
+    }
+
+    /// A walker opened the top; what lies below was reached from there.
+    #[test]
+    fn what_is_moved_or_closed_meanwhile_is_out_of_reach() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: opening by handle needs root");
+            return;
+        }
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        set_mode(place.path(), 0o755);
+        let [top, private] = ["top", "private"].map(|name| place.path().join(name));
+        let (middle, below) = (top.join("middle"), top.join("middle/below"));
+        fs::create_dir_all(&below).unwrap();
+        fs::write(below.join("file"), "text").unwrap();
+        fs::create_dir(&private).unwrap();
+        set_mode(&private, 0o700);
+        let device = DeviceNumber::from_raw(rustix::fs::stat(place.path()).unwrap().st_dev);
+        let all = mounts(&fs::read("/proc/self/mountinfo").unwrap());
+        let Some(mount) = one_each(&all).into_iter().find(|mount| mount.device == device) else {
+            println!("SKIPPED: /var/tmp is on no mount of its own device");
+            return;
+        };
+        let file_system = FileSystem::at(&mount.point, DeviceNo(0)).unwrap();
+        let (directories, counters) = (Directories::default(), Counters::default());
+        let reach = Reach { file_system: &file_system, directories: &directories, counters: &counters };
+        let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
+        let status = "Uid:\t0\t0\t0\t65534\nGid:\t0\t0\t0\t65534\nGroups:\t\nCapEff:\t0\n";
+        let nobody = Arc::new(Credentials::parse(status, true).unwrap());
+        let [n_top, n_middle, n_below] = [&top, &middle, &below].map(|path| node(path));
+        directories.opened(n_top, handle(&top), Some(node(place.path())), nobody.clone(), Instant::now());
+        let list = |which: Node, above: Node| {
+            let (directory, fd) = reach.directory(InDirectory { node: which, directory: above })?;
+            let listing = Listing::new(entries_of(fd.as_fd(), 10)?, &file_system.covered());
+            assert!(directories.listed(&directory, Arc::new(listing)));
+            Ok(())
+        };
+        list(n_top, n_top).unwrap();
+        list(n_middle, n_top).unwrap();
+        list(n_below, n_middle).unwrap();
+        let file = node(&below.join("file"));
+        let read = || reach.files(n_below, &[file]).pop().unwrap().map(|opened| opened.user);
+        assert_eq!(read(), Ok(65_534));
+        // A directory on the way is closed to others.
+        set_mode(&middle, 0o700);
+        assert_eq!(read().err(), Some(Errno::ACCESS));
+        assert_eq!(list(n_below, n_middle), Err(Errno::ACCESS));
+        set_mode(&middle, 0o755);
+        assert_eq!(read(), Ok(65_534));
+        // One is moved to where they cannot come.
+        fs::rename(&below, private.join("below")).unwrap();
+        assert_eq!(read().err(), Some(Errno::STALE));
+        assert_eq!(list(n_below, n_middle), Err(Errno::STALE));
+        assert!(!reach.may_search(n_below));
+        // Whoever opened it there, as its owner may, is another matter.
+        fs::rename(private.join("below"), &below).unwrap();
+        assert_eq!(read(), Ok(65_534));
+        fs::remove_file(below.join("file")).unwrap();
+        fs::write(below.join("file"), "another").unwrap();
+        let read = reach.files(n_below, &[file]).pop().unwrap();
+        assert!(
+            read.is_err() || node(&below.join("file")) == file,
+            "a file of that name that was not listed"
+        );
+        assert!(counters.denied.get() >= 2);
+    }
+}

@@ -1,0 +1,149 @@
+//! What a watcher says of itself. Only root can ask: paths show what others do.
+
+use crate::counters::Counted;
+use foreseek_walks::{Status as Engine, Stopped};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchStatus {
+    /// The daemon.
+    pub pid: u32,
+    /// Since when it watches.
+    pub seconds: f64,
+    /// The most that is held: read ahead and not used yet.
+    pub window_bytes: u64,
+    /// The control group to which its pages are charged, and the limit there.
+    pub group: Option<PathBuf>,
+    /// File systems that are watched.
+    pub watched: Vec<Watched>,
+    /// Those that are left alone, and why.
+    pub left_alone: Vec<LeftAlone>,
+    /// What each disk's engine says.
+    pub disks: Vec<Disk>,
+    /// Directories that are known, and entries of those that were listed.
+    pub known_directories: u64,
+    /// See there.
+    pub known_entries: u64,
+    /// What was done so far.
+    pub counted: Counted,
+    /// What works less well than it might.
+    pub remarks: Vec<String>,
+}
+
+/// A file system that is watched.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Its kind.
+    pub kind: String,
+    /// Its device.
+    pub device: String,
+}
+
+/// One that is left alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeftAlone {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its device number.
+    pub device: String,
+    /// Walks that are over.
+    pub ended: u64,
+    /// What all fetches were expected to cost the device, in seconds.
+    pub spent_seconds: f64,
+    /// The cheapest pass over what was used of it.
+    pub optimum_seconds: f64,
+    /// What may be spent before anything is confirmed.
+    pub allowance_seconds: f64,
+    /// Read ahead.
+    pub brought_bytes: u64,
+    /// Used of it.
+    pub used_bytes: u64,
+    /// Passed over, or left when its walk was over.
+    pub wasted_bytes: u64,
+    /// Held now.
+    pub held_bytes: u64,
+    /// Walks under way.
+    pub walks: Vec<Walk>,
+}
+
+/// A walk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Walk {
+    /// The topmost directory, as far as its path is known.
+    pub path: Option<PathBuf>,
+    /// Directories that were opened.
+    pub directories: u64,
+    /// Files that were opened.
+    pub files: u64,
+    /// Files that were fetched.
+    pub fetched: u64,
+    /// Used of them.
+    pub used: u64,
+    /// Passed over.
+    pub wasted: u64,
+    /// What was brought for it.
+    pub brought_bytes: u64,
+    /// In which order it opens, if that is known.
+    pub order: Option<String>,
+    /// Why nothing more is fetched.
+    pub stopped: Option<String>,
+}
+
+/// Why nothing more is fetched, in words.
+fn words(stopped: Stopped) -> Option<String> {
+    let words = match stopped {
+        Stopped::No => return None,
+        Stopped::TooShort => "too little was opened so far",
+        Stopped::NoOrder => "no order is recognised",
+        Stopped::Selective => "it uses too little of what is fetched",
+        Stopped::Allowance => "what was used so far allows no more",
+        Stopped::Memory => "what is held fills the memory",
+        Stopped::Complete => "all of it was fetched",
+        Stopped::NoGain => "nothing would be gained",
+    };
+    Some(words.to_owned())
+}
+
+impl Disk {
+    /// From what an engine says.
+    pub(crate) fn of(
+        device: String,
+        engine: &Engine,
+        path: impl Fn(foreseek_walks::Node) -> Option<PathBuf>,
+    ) -> Self {
+        let walk = |walk: &foreseek_walks::WalkStatus| Walk {
+            path: path(walk.top),
+            directories: walk.directories,
+            files: walk.files,
+            fetched: walk.fetched,
+            used: walk.used,
+            wasted: walk.wasted,
+            brought_bytes: walk.brought.get(),
+            order: walk.order.map(str::to_owned),
+            stopped: words(walk.stopped),
+        };
+        Self {
+            device,
+            ended: engine.ended,
+            spent_seconds: engine.spent.as_secs_f64(),
+            optimum_seconds: engine.optimum.as_secs_f64(),
+            allowance_seconds: engine.allowance.as_secs_f64(),
+            brought_bytes: engine.brought.get(),
+            used_bytes: engine.used.get(),
+            wasted_bytes: engine.wasted.get(),
+            held_bytes: engine.held.get(),
+            walks: engine.walks.iter().map(walk).collect(),
+        }
+    }
+}

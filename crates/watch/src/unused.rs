@@ -1,0 +1,138 @@
+//! How much was read for each user and never used.
+//!
+//! Each user has an allowance. What is read because of a user's walk takes from it; what is then opened, by
+//! whomever, gives back. What is not comes back with time, the whole allowance in [`REFILL`]. So a user who walks
+//! trees without reading them can make the daemon read one allowance, and then one more in each such time.
+//!
+//! Bounds: [`USERS`] users; where there are more, the one with the most left is forgotten. [`FILES`] files that wait
+//! to be used; where there are more, the oldest count as never used.
+
+use foreseek_units::Bytes;
+use foreseek_walks::Node;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// In what time a whole allowance comes back.
+const REFILL: Duration = Duration::from_secs(600);
+/// Users with an account: more than walk trees on one machine within the time of a refill.
+const USERS: usize = 1024;
+/// Files that were read and not used so far: 64 bytes each, 16 MiB in all.
+const FILES: usize = 256 * 1024;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Unused {
+    owed: FxHashMap<u32, (Bytes, Instant)>,
+    waiting: FxHashMap<Node, (u32, Bytes)>,
+    order: VecDeque<Node>,
+}
+
+impl Unused {
+    /// Whether a user has something left of an allowance.
+    pub(crate) fn may_read(&mut self, user: u32, allowance: Bytes, now: Instant) -> bool {
+        self.refill(user, allowance, now) < allowance
+    }
+
+    /// Something of a file was read for a user.
+    pub(crate) fn read(&mut self, user: u32, file: Node, bytes: Bytes, allowance: Bytes, now: Instant) {
+        let owed = self.refill(user, allowance, now) + bytes;
+        if self.owed.len() >= USERS && !self.owed.contains_key(&user) {
+            let least =
+                self.owed.iter().min_by_key(|(user, (owed, _))| (*owed, **user)).map(|(user, _)| *user);
+            least.map(|user| self.owed.remove(&user));
+        }
+        self.owed.insert(user, (owed, now));
+        match self.waiting.get_mut(&file) {
+            Some((known, sum)) if *known == user => *sum += bytes,
+            known => {
+                if known.is_none() {
+                    self.order.push_back(file);
+                }
+                self.waiting.insert(file, (user, bytes));
+            }
+        }
+        while self.order.len() > FILES {
+            let oldest = self.order.pop_front();
+            oldest.map(|file| self.waiting.remove(&file));
+        }
+    }
+
+    /// A file was opened; how much of it had been read and waited for that.
+    pub(crate) fn used(&mut self, file: Node) -> Option<Bytes> {
+        // Its place in the order stays, and is passed over when it comes up.
+        let (user, bytes) = self.waiting.remove(&file)?;
+        if let Some((owed, _)) = self.owed.get_mut(&user) {
+            *owed = owed.saturating_sub(bytes);
+        }
+        if self.order.len() > 2 * self.waiting.len() + 64 {
+            self.order.retain(|file| self.waiting.contains_key(file));
+        }
+        Some(bytes)
+    }
+
+    fn refill(&mut self, user: u32, allowance: Bytes, now: Instant) -> Bytes {
+        let Some((owed, since)) = self.owed.get_mut(&user) else { return Bytes::ZERO };
+        let part = now.duration_since(*since).as_secs_f64() / REFILL.as_secs_f64();
+        let back = Bytes((allowance.get() as f64 * part.min(1.0)) as u64);
+        // A time so short that nothing comes back is not lost.
+        if !back.is_zero() {
+            *owed = owed.saturating_sub(back);
+            *since = now;
+        }
+        *owed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_walks::DeviceNo;
+
+    fn file(inode: u64) -> Node {
+        Node { device: DeviceNo(1), inode }
+    }
+
+    #[test]
+    fn what_is_used_is_given_back_and_the_rest_comes_back_with_time() {
+        let (mut unused, now, allowance) = (Unused::default(), Instant::now(), Bytes(1000));
+        for number in 0..10 {
+            assert!(unused.may_read(5, allowance, now));
+            unused.read(5, file(number), Bytes(100), allowance, now);
+        }
+        assert!(!unused.may_read(5, allowance, now));
+        assert!(unused.may_read(6, allowance, now), "that is another user");
+        assert_eq!(unused.used(file(3)), Some(Bytes(100)));
+        assert_eq!(unused.used(file(3)), None);
+        assert!(unused.may_read(5, allowance, now));
+        unused.read(5, file(11), Bytes(500), allowance, now);
+        assert!(!unused.may_read(5, allowance, now + REFILL / 4));
+        assert!(unused.may_read(5, allowance, now + REFILL / 2));
+    }
+
+    #[test]
+    fn a_user_who_looks_often_gets_no_more() {
+        let (mut unused, now, allowance) = (Unused::default(), Instant::now(), Bytes(1_000_000_000));
+        unused.read(5, file(1), Bytes(2_000_000_000), allowance, now);
+        let mut at = now;
+        while at < now + REFILL {
+            assert!(!unused.may_read(5, allowance, at));
+            at += Duration::from_millis(250);
+        }
+        assert!(unused.may_read(5, allowance, now + REFILL + Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn many_files_and_users_are_bounded() {
+        let (mut unused, now) = (Unused::default(), Instant::now());
+        for number in 0..FILES as u64 + 10 {
+            unused.read(number as u32 % 4000, file(number), Bytes(1), Bytes(9), now);
+        }
+        assert!(unused.order.len() <= FILES && unused.waiting.len() <= FILES && unused.owed.len() <= USERS);
+        assert_eq!(unused.used(file(0)), None);
+        for number in 10..FILES as u64 + 10 {
+            unused.used(file(number));
+        }
+        assert!(unused.waiting.is_empty() && unused.order.len() <= 64);
+    }
+}

@@ -1,0 +1,163 @@
+//! Which file systems are watched now: found when the watcher starts, and again when mounts change.
+
+use crate::error::{Error, Result};
+use crate::file_system::FileSystem;
+use crate::mounts::{Mount, covered, left_alone, mounts, one_each};
+use crate::status::LeftAlone;
+use foreseek_storage::DeviceNumber;
+use foreseek_storage::fanotify::{FileSystemId, Group};
+use foreseek_walks::DeviceNo;
+use rustc_hash::FxHashMap;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// File systems that are watched at most: more disks than a server has.
+const FILE_SYSTEMS: usize = 256;
+/// Of those that are left alone as many are shown.
+const SHOWN: usize = 64;
+
+/// What changed in a look.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) left: Vec<Arc<FileSystem>>,
+    pub(crate) new: Vec<Arc<FileSystem>>,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Watching {
+    paths: Vec<PathBuf>,
+    /// Where the file systems of the paths are mounted. What lies there once they are unmounted is not watched.
+    points: Vec<PathBuf>,
+    by_id: FxHashMap<FileSystemId, Arc<FileSystem>>,
+    next: u32,
+    pub(crate) left_alone: Vec<LeftAlone>,
+}
+
+impl Watching {
+    /// Nothing yet; of these paths, or of everything where there are none.
+    pub(crate) fn new(paths: &[PathBuf]) -> Self {
+        Self { paths: paths.to_vec(), ..Self::default() }
+    }
+
+    pub(crate) fn by_id(&self, id: FileSystemId) -> Option<&Arc<FileSystem>> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<FileSystem>> {
+        self.by_id.values()
+    }
+
+    /// Looks at the mounts of now; marks what is to be watched.
+    ///
+    /// # Errors
+    /// The mounts cannot be read.
+    pub(crate) fn look(&mut self, group: &Group) -> Result<Changes> {
+        let text = std::fs::read("/proc/self/mountinfo").map_err(|error| Error::System {
+            operation: "cannot read /proc/self/mountinfo",
+            cause: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })?;
+        let all = mounts(&text);
+        let mut changes = Changes::default();
+        let stays = |file_system: &FileSystem| {
+            let is_it =
+                |mount: &Mount| mount.device == file_system.volume.device && mount.point == file_system.mount;
+            all.iter().any(is_it) && file_system.is_still_there()
+        };
+        self.by_id.retain(|_, file_system| {
+            let stays = stays(file_system);
+            if !stays {
+                // At once: until then it cannot be unmounted for good.
+                file_system.leave();
+                changes.left.push(file_system.clone());
+            }
+            stays
+        });
+        if self.points.is_empty() {
+            self.points = self.paths.iter().filter_map(|path| point_of(path, &all)).collect();
+        }
+        self.left_alone.clear();
+        for mount in self.wanted(&all) {
+            self.take(mount, &all, group, &mut changes);
+        }
+        Ok(changes)
+    }
+
+    /// The mounts that the paths name, or all.
+    fn wanted<'a>(&self, all: &'a [Mount]) -> Vec<&'a Mount> {
+        let best = one_each(all);
+        if self.paths.is_empty() {
+            // Hundreds of made-up file systems are no news.
+            return best.into_iter().filter(|mount| mount.device.major != 0).collect();
+        }
+        let of = |point: &PathBuf| {
+            // The last is on top.
+            let there = all.iter().rev().find(|mount| mount.point == *point)?;
+            best.iter().copied().find(|mount| mount.device == there.device)
+        };
+        let mut wanted: Vec<&Mount> = self.points.iter().filter_map(of).collect();
+        wanted.sort_by_key(|mount| mount.id);
+        wanted.dedup();
+        wanted
+    }
+
+    fn take(&mut self, mount: &Mount, all: &[Mount], group: &Group, changes: &mut Changes) {
+        let known = self.by_id.values().find(|known| known.volume.device == mount.device).cloned();
+        let is_new = known.is_none();
+        let file_system = match known {
+            Some(known) => known,
+            None => match FileSystem::at(&mount.point, DeviceNo(self.next)) {
+                Ok(new) => Arc::new(new),
+                Err(cause) => return self.leave_alone(mount, cause.to_string()),
+            },
+        };
+        if let Some(reason) = left_alone(&file_system.volume) {
+            return self.leave_alone(mount, reason);
+        }
+        if is_new && self.by_id.contains_key(&file_system.id) {
+            return self
+                .leave_alone(mount, "another file system has the same identifier: a copy of it?".to_owned());
+        }
+        if is_new && self.by_id.len() >= FILE_SYSTEMS {
+            return self.leave_alone(mount, format!("{FILE_SYSTEMS} others are watched already"));
+        }
+        // A known one is marked again: it may have been unmounted and mounted in between.
+        let marked = file_system.view().and_then(|view| group.watch_directories(view.root()));
+        if let Err(cause) = marked {
+            return self.leave_alone(mount, format!("it cannot be watched: {cause}"));
+        }
+        let below: Vec<PathBuf> = if mount.root == Path::new("/") {
+            covered(all, mount).into_iter().map(Path::to_owned).collect()
+        } else {
+            Vec::new()
+        };
+        file_system.cover(&below);
+        if is_new {
+            self.next += 1;
+            self.by_id.insert(file_system.id, file_system.clone());
+            changes.new.push(file_system);
+        }
+    }
+
+    fn leave_alone(&mut self, mount: &Mount, reason: String) {
+        if self.left_alone.len() < SHOWN {
+            self.left_alone.push(LeftAlone { mount: mount.point.clone(), reason });
+        }
+    }
+}
+
+/// Where the file system of a path is mounted.
+fn point_of(path: &Path, all: &[Mount]) -> Option<PathBuf> {
+    let (path, device) = (path.canonicalize().ok()?, device_of(path).ok()?);
+    let holds = |mount: &&Mount| mount.device == device && path.starts_with(&mount.point);
+    let nearest = all.iter().filter(holds).max_by_key(|mount| mount.point.as_os_str().len())?;
+    Some(nearest.point.clone())
+}
+
+/// The file system of a path, by its device number.
+pub(crate) fn device_of(path: &Path) -> Result<DeviceNumber, Errno> {
+    let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev))
+}

@@ -1,0 +1,141 @@
+//! A watcher in this process: started, asked, ended.
+
+use crate::budget::Budget;
+use crate::counters::Counters;
+use crate::disks::Disks;
+use crate::driver::Driver;
+use crate::engine::MakeEngine;
+use crate::error::{Error, Result};
+use crate::processes::Processes;
+use crate::status::WatchStatus;
+use crate::watched::{Watching, device_of};
+use crate::work::Shared;
+use crate::{Engine, Options};
+use foreseek_storage::fanotify::Group;
+use foreseek_walks::Walks;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Descriptors that all threads of all disks may have open: 16 disks with 8 threads of 64, and the files that
+/// are being fetched.
+const DESCRIPTORS: u64 = 16 * (8 * 64 + 64) + 256;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Watcher {
+    shared: Arc<Shared>,
+    status: Arc<Mutex<WatchStatus>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// [`Error::System`] where fanotify cannot be had, [`Error::Nothing`] where what was named is not worth it.
+    pub fn start(options: &Options) -> Result<Self> {
+        let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
+        Self::start_with(options, Box::new(make))
+    }
+
+    /// The same with other engines, for tests.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(options: &Options, make: Box<MakeEngine>) -> Result<Self> {
+        for path in &options.paths {
+            device_of(path).map_err(|cause| Error::Path { path: path.clone(), cause })?;
+        }
+        let failed = |operation| move |cause| Error::System { operation, cause };
+        let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
+        let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
+        let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
+        raise_limit();
+        let shared = Arc::new(Shared::default());
+        let (status, stop) = (Arc::new(Mutex::default()), Arc::new(AtomicBool::new(false)));
+        let budget = Budget::new(options);
+        let mounts = File::open("/proc/self/mountinfo").map_err(|error| Error::System {
+            operation: "cannot read /proc/self/mountinfo",
+            cause: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })?;
+        let mut driver = Driver {
+            disks: Disks::new(shared.clone(), marker, make, options),
+            window: budget.window(),
+            shared: shared.clone(),
+            directories,
+            files,
+            processes: Processes::default(),
+            watching: Watching::new(&options.paths),
+            budget,
+            status: status.clone(),
+            stop: stop.clone(),
+            mounts,
+            begun: Instant::now(),
+            overflows: 0,
+        };
+        let any = driver.look_at_mounts()?;
+        if !any && !options.paths.is_empty() {
+            let reasons = driver.watching.left_alone.iter();
+            let reasons: Vec<_> =
+                reasons.map(|it| format!("{}: {}", it.mount.display(), it.reason)).collect();
+            return Err(Error::Nothing(reasons.join("; ")));
+        }
+        driver.tell_status();
+        let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || driver.run());
+        let thread = thread.map_err(|error| Error::System {
+            operation: "cannot start a thread",
+            cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
+        })?;
+        Ok(Self { shared, status, stop, thread: Some(thread) })
+    }
+
+    /// How it is doing.
+    #[must_use]
+    pub fn status(&self) -> WatchStatus {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        WatchStatus { pid: std::process::id(), counted: self.counters().now(), ..status }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Whether it still works.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Watcher {
+    /// Ends it: waits for what its threads have in hand.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.shared.wake.wake();
+        for file_system in self.shared.file_systems.read().unwrap_or_else(PoisonError::into_inner).values() {
+            file_system.leave();
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Allows as many descriptors as are needed at most, as far as this process may.
+fn raise_limit() {
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    if now.current.is_some_and(|current| current < wanted) {
+        // With fewer some files are not read ahead, and counted as failed.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum });
+    }
+}

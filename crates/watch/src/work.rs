@@ -1,0 +1,584 @@
+//! What is done for an engine, and the threads of one disk that do it.
+//!
+//! | threads | work |
+//! |---|---|
+//! | [`LISTERS`] | list directories; look up where files lie |
+//! | one | inodes, through the block device |
+//! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
+//!
+//! All have the lowest ordinary I/O priority: what programs ask for themselves goes first where the
+//! scheduler heeds it. The idle class would let a fetch wait behind every other reader, and the walker with it.
+//!
+//! Bounds: [`QUEUE`] jobs a queue; what does not fit is refused, and the engine asks again. Each thread has few
+//! descriptors open ([`TOGETHER`], [`OPEN`]).
+
+use crate::counters::Counters;
+use crate::directories::{Directories, Listing};
+use crate::file_system::FileSystem;
+use crate::reach::{Opened, Reach, TOGETHER};
+use crate::unused::Unused;
+use crate::wake::Wake;
+use foreseek_places::Cached::LeftOut;
+use foreseek_places::{By, Map, Metadata, entries_of, placed};
+use foreseek_seam::{Extent, FetchId};
+use foreseek_storage::fanotify::Marker;
+use foreseek_storage::{HostFd, Layout, Means, lowest_io_priority, will_need};
+use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
+use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Threads that list and look up: on ext4 the disk was read beforehand and one would do; elsewhere each
+/// waits for the disk, and half of a SATA disk's queue of 32 is left for others.
+pub(crate) const LISTERS: usize = 8;
+/// Jobs that wait for each kind of thread: what eight walks of an engine may have unanswered, 128 listings each, and as many
+/// places in parts of [`PLACED`].
+const QUEUE: usize = 1024;
+/// Files whose places are looked up in one job.
+const PLACED: usize = 256;
+/// Files that the fetching thread keeps open, for files whose pieces lie among those of others.
+const OPEN: usize = 64;
+/// Extents of one directory: 4,096 blocks hold a million names.
+const EXTENTS_A_DIRECTORY: usize = 4096;
+/// After how long without work the block device is closed.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// What all threads of all disks share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) directories: Directories,
+    pub(crate) counters: Counters,
+    pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
+    pub(crate) unused: Mutex<Unused>,
+    /// What may be read for one user and not used.
+    pub(crate) allowance: Mutex<Bytes>,
+    pub(crate) wake: Wake,
+}
+
+impl Shared {
+    pub(crate) fn file_system(&self, number: DeviceNo) -> Option<Arc<FileSystem>> {
+        let all = self.file_systems.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&number).cloned()
+    }
+
+    pub(crate) fn unused(&self) -> MutexGuard<'_, Unused> {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn allowance(&self) -> Bytes {
+        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reach<'a>(&'a self, file_system: &'a FileSystem) -> Reach<'a> {
+        Reach { file_system, directories: &self.directories, counters: &self.counters }
+    }
+}
+
+/// Where a file lies, to be told to the engine.
+#[derive(Debug)]
+pub(crate) struct PlacedFile {
+    pub(crate) file: Node,
+    pub(crate) length: Bytes,
+    pub(crate) resident: Pages,
+    pub(crate) missing: Vec<Extent>,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A directory's entries; the place of each inode where that is known.
+    Listed(Node, Arc<Listing>, Vec<Option<Lba>>),
+    Unlistable(Node),
+    Placed(Vec<PlacedFile>),
+    Done(FetchId, Bytes, Outcome),
+}
+
+#[derive(Debug)]
+enum Look {
+    List(InDirectory),
+    Place(Vec<InDirectory>),
+    Leave(Vec<Node>),
+}
+
+type Looks = Arc<Mutex<Receiver<Look>>>;
+
+/// The threads of one disk.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    looks: Option<SyncSender<Look>>,
+    metadata: Option<SyncSender<(FetchId, Vec<InDirectory>)>>,
+    contents: Option<SyncSender<(FetchId, Vec<Part>)>>,
+    answers: Receiver<Answer>,
+    refused: Sender<Answer>,
+    cancelled: Arc<Mutex<FxHashSet<FetchId>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(shared: &Arc<Shared>, marker: &Arc<Marker>) -> std::io::Result<Self> {
+        let (looks, looks_in) = sync_channel(QUEUE);
+        let (metadata, metadata_in) = sync_channel(QUEUE);
+        let (contents, contents_in) = sync_channel(QUEUE);
+        let (answer, answers) = channel();
+        let cancelled = Arc::new(Mutex::default());
+        let mut workers = Self {
+            looks: Some(looks),
+            metadata: Some(metadata),
+            contents: Some(contents),
+            answers,
+            refused: answer.clone(),
+            cancelled,
+            threads: Vec::new(),
+        };
+        let worker = || Worker {
+            shared: shared.clone(),
+            answer: answer.clone(),
+            cancelled: workers.cancelled.clone(),
+        };
+        let looks_in: Looks = Arc::new(Mutex::new(looks_in));
+        let tables = Arc::new(Mutex::new(Metadata::default()));
+        let mut started = Vec::new();
+        for _ in 0..LISTERS {
+            let (worker, looks, tables, marker) =
+                (worker(), looks_in.clone(), tables.clone(), marker.clone());
+            started.push(spawn("watch-list", move || worker.look(&looks, &tables, &marker))?);
+        }
+        let worker_of_metadata = worker();
+        started.push(spawn("watch-inodes", move || worker_of_metadata.bring_metadata(&metadata_in))?);
+        let worker_of_contents = worker();
+        started.push(spawn("watch-fetch", move || worker_of_contents.bring_contents(&contents_in))?);
+        workers.threads = started;
+        Ok(workers)
+    }
+
+    pub(crate) fn list(&self, directory: InDirectory) {
+        if !give(self.looks.as_ref(), Look::List(directory)) {
+            self.refuse(Answer::Unlistable(directory.node));
+        }
+    }
+
+    /// Ends reports of opens of files in directories.
+    pub(crate) fn leave(&self, directories: Vec<Node>) {
+        // Where there is no room they end when no walk is left.
+        give(self.looks.as_ref(), Look::Leave(directories));
+    }
+
+    pub(crate) fn place(&self, files: &[InDirectory]) {
+        for part in files.chunks(PLACED) {
+            if !give(self.looks.as_ref(), Look::Place(part.to_vec())) {
+                self.refuse(Answer::Placed(part.iter().map(|file| without_place(file.node)).collect()));
+            }
+        }
+    }
+
+    pub(crate) fn fetch_metadata(&self, fetch: FetchId, nodes: Vec<InDirectory>) {
+        if !give(self.metadata.as_ref(), (fetch, nodes)) {
+            self.refuse(Answer::Done(fetch, Bytes::ZERO, Outcome::Refused));
+        }
+    }
+
+    pub(crate) fn fetch(&self, fetch: FetchId, parts: Vec<Part>) {
+        if !give(self.contents.as_ref(), (fetch, parts)) {
+            self.refuse(Answer::Done(fetch, Bytes::ZERO, Outcome::Refused));
+        }
+    }
+
+    pub(crate) fn cancel(&self, fetch: FetchId) {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(fetch);
+    }
+
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        let answer = self.answers.try_recv().ok()?;
+        if let Answer::Done(fetch, ..) = &answer {
+            self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).remove(fetch);
+        }
+        Some(answer)
+    }
+
+    fn refuse(&self, answer: Answer) {
+        // The receiver is this object's own.
+        let _ = self.refused.send(answer);
+    }
+}
+
+impl Drop for Workers {
+    /// Waits for what each thread has in hand: one request, since file systems were left before.
+    fn drop(&mut self) {
+        (self.looks, self.metadata, self.contents) = (None, None, None);
+        for thread in self.threads.drain(..) {
+            // A panic was reported by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    let work = move || {
+        // Without priorities it works as well.
+        let _ = lowest_io_priority();
+        work();
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+fn give<T>(to: Option<&SyncSender<T>>, job: T) -> bool {
+    to.is_some_and(|to| match to.try_send(job) {
+        Ok(()) => true,
+        Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+    })
+}
+
+fn without_place(file: Node) -> PlacedFile {
+    PlacedFile { file, length: Bytes::ZERO, resident: Pages::ZERO, missing: Vec::new() }
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    answer: Sender<Answer>,
+    cancelled: Arc<Mutex<FxHashSet<FetchId>>>,
+}
+
+impl Worker {
+    fn tell(&self, answer: Answer) {
+        // Whoever listens may be ending.
+        let _ = self.answer.send(answer);
+        self.shared.wake.wake();
+    }
+
+    fn look(&self, jobs: &Looks, tables: &Mutex<Metadata>, marker: &Marker) {
+        loop {
+            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
+            match job {
+                Ok(Look::List(directory)) => self.list(directory, tables, marker),
+                Ok(Look::Place(files)) => self.place(&files, tables),
+                Ok(Look::Leave(directories)) => self.leave(&directories, marker),
+                Err(RecvTimeoutError::Timeout) => {
+                    *tables.lock().unwrap_or_else(PoisonError::into_inner) = Metadata::default();
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Ends reports of directories that a walk is through with, and forgets what they list. The marks vanish by
+    /// themselves with their inodes.
+    fn leave(&self, directories: &[Node], marker: &Marker) {
+        for node in directories {
+            self.shared.directories.forget(*node);
+            let open = || {
+                let known = self.shared.directories.get(*node).ok_or(Errno::STALE)?;
+                let file_system = self.shared.file_system(node.device).ok_or(Errno::STALE)?;
+                file_system.view()?.open(&known.handle, OFlags::PATH | OFlags::DIRECTORY)
+            };
+            let _ = open().and_then(|fd| marker.leave(fd.as_fd()));
+        }
+    }
+
+    /// Lists a directory. Opens of its files are reported from now on: a walker who finds everything in memory
+    /// opens the first of them before a command could say so.
+    fn list(&self, which: InDirectory, tables: &Mutex<Metadata>, marker: &Marker) {
+        let counters = &self.shared.counters;
+        let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
+            let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
+            let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
+            let _ = marker.attend(fd.as_fd());
+            drop(fd);
+            let listing = Arc::new(Listing::new(entries, &file_system.covered()));
+            let places = places_of_inodes(&file_system, &listing, tables);
+            self.shared.directories.listed(&directory, listing.clone()).then_some((listing, places))
+        });
+        match listed {
+            Some((listing, places)) => {
+                counters.listed.add(1);
+                self.tell(Answer::Listed(which.node, listing, places));
+            }
+            None => {
+                counters.unlistable.add(1);
+                self.tell(Answer::Unlistable(which.node));
+            }
+        }
+    }
+
+    fn place(&self, which: &[InDirectory], tables: &Mutex<Metadata>) {
+        let mut answers = Vec::with_capacity(which.len());
+        let same = |a: &InDirectory, b: &InDirectory| a.directory == b.directory;
+        for part in which.chunk_by(same).flat_map(|part| part.chunks(TOGETHER)) {
+            let directory = part[0].directory;
+            let Some(file_system) = self.shared.file_system(directory.device) else {
+                answers.extend(part.iter().map(|which| without_place(which.node)));
+                continue;
+            };
+            let (directories, files): (Vec<InDirectory>, Vec<InDirectory>) =
+                part.iter().copied().partition(|it| self.is_directory(*it));
+            let nodes: Vec<Node> = files.iter().map(|file| file.node).collect();
+            let opened = self.shared.reach(&file_system).files(directory, &nodes);
+            answers.extend(nodes.iter().zip(opened).map(|(file, opened)| match opened {
+                Ok(opened) => map(&file_system, *file, &opened),
+                Err(error) => {
+                    self.count(error);
+                    without_place(*file)
+                }
+            }));
+            answers.extend(
+                directories.into_iter().map(|which| self.place_directory(&file_system, which, tables)),
+            );
+        }
+        self.shared.counters.placed.add(answers.len() as u64);
+        self.tell(Answer::Placed(answers));
+    }
+
+    /// Where the blocks of a directory lie that are not in memory, where they can be read through the device.
+    fn place_directory(
+        &self,
+        file_system: &FileSystem,
+        which: InDirectory,
+        tables: &Mutex<Metadata>,
+    ) -> PlacedFile {
+        let mut placed = without_place(which.node);
+        let index = index_of(file_system);
+        let reads = || {
+            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.reads(index, &file_system.volume)
+        };
+        if !reads() {
+            return placed;
+        }
+        let Ok((_, fd)) = self.shared.reach(file_system).directory(which) else { return placed };
+        let layout = HostFd::new(fd.as_raw_fd())
+            .and_then(|fd| Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok());
+        let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for extent in layout.into_iter().flat_map(|layout| layout.extents) {
+            placed.length += extent.pages.bytes();
+            if tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes())) {
+                placed.resident += extent.pages;
+            } else {
+                placed.missing.push(Extent { lba: extent.lba + file_system.volume.backing.start, ..extent });
+            }
+        }
+        placed
+    }
+
+    /// Failures other than those that are counted apart, and a file without blocks.
+    fn count(&self, error: Errno) {
+        if ![Errno::ACCESS, Errno::AGAIN, Errno::NODATA].contains(&error) {
+            self.shared.counters.failed.add(1);
+        }
+    }
+
+    fn is_cancelled(&self, fetch: FetchId) -> bool {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(&fetch)
+    }
+
+    fn bring_metadata(&self, jobs: &Receiver<(FetchId, Vec<InDirectory>)>) {
+        let mut metadata = Metadata::default();
+        loop {
+            match jobs.recv_timeout(IDLE) {
+                Ok((fetch, nodes)) => {
+                    let before = metadata.bytes;
+                    let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
+                    let brought = metadata.bytes - before;
+                    self.shared.counters.metadata_bytes.add(brought.get());
+                    self.tell(Answer::Done(fetch, brought, outcome));
+                }
+                // Nothing is held while nothing is to be done.
+                Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Asks for inodes.
+    fn bring_nodes(&self, fetch: FetchId, nodes: &[InDirectory], metadata: &mut Metadata) -> Outcome {
+        let mut outcome = Outcome::Arrived;
+        let same = |a: &InDirectory, b: &InDirectory| a.node.device == b.node.device;
+        for part in nodes.chunk_by(same) {
+            let file_system = self.shared.file_system(part[0].node.device);
+            let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
+            else {
+                outcome = Outcome::Partly;
+                continue;
+            };
+            let reach = self.shared.reach(&file_system);
+            let mut searched: FxHashMap<Node, bool> = FxHashMap::default();
+            let mut may_look = |which: &&InDirectory| {
+                which.node == which.directory
+                    || *searched.entry(which.directory).or_insert_with(|| reach.may_search(which.directory))
+            };
+            let permitted: Vec<u64> =
+                part.iter().filter(&mut may_look).map(|which| which.node.inode).collect();
+            let index = index_of(&file_system);
+            if metadata.reads(index, &file_system.volume) {
+                metadata.bring_inodes(index, permitted);
+            }
+        }
+        outcome
+    }
+
+    fn is_directory(&self, which: InDirectory) -> bool {
+        let listing = self.shared.directories.get(which.directory).and_then(|above| above.listing());
+        let listed = listing.and_then(|listing| Some(listing.find(which.node.inode)?.1));
+        which.node == which.directory || listed == Some(Kind::Directory)
+    }
+
+    fn bring_contents(&self, jobs: &Receiver<(FetchId, Vec<Part>)>) {
+        let mut metadata = Metadata::default();
+        loop {
+            match jobs.recv_timeout(IDLE) {
+                Ok((fetch, parts)) => {
+                    let before = metadata.bytes;
+                    let (contents, outcome) = self.bring_parts(fetch, &parts, &mut metadata);
+                    let blocks = metadata.bytes - before;
+                    self.shared.counters.content_bytes.add(contents.get());
+                    self.shared.counters.metadata_bytes.add(blocks.get());
+                    self.tell(Answer::Done(fetch, contents + blocks, outcome));
+                }
+                Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Asks for parts of files, and for blocks of directories; how much of files was asked for.
+    fn bring_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
+        let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN) };
+        let mut brought = Bytes::ZERO;
+        let mut outcome = Outcome::Arrived;
+        for part in parts {
+            let file_system = self.shared.file_system(part.file.node.device);
+            let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
+            else {
+                outcome = Outcome::Partly;
+                break;
+            };
+            let asked = if self.is_directory(part.file) {
+                self.bring_directory(&file_system, part, metadata).map(|()| Bytes::ZERO)
+            } else {
+                files.ask(&file_system, part)
+            };
+            match asked {
+                Ok(bytes) => brought += bytes,
+                Err(Errno::DQUOT) => {
+                    self.shared.counters.over_allowance.add(1);
+                    outcome = if brought.is_zero() { Outcome::Refused } else { Outcome::Partly };
+                    break;
+                }
+                Err(error) => {
+                    self.count(error);
+                    outcome = Outcome::Partly;
+                }
+            }
+        }
+        (brought, outcome)
+    }
+
+    fn bring_directory(
+        &self,
+        file_system: &FileSystem,
+        part: &Part,
+        metadata: &mut Metadata,
+    ) -> Result<(), Errno> {
+        // It is still there, and may be listed.
+        self.shared.reach(file_system).directory(part.file)?;
+        let index = index_of(file_system);
+        let start = file_system.volume.backing.start;
+        let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
+        if metadata.reads(index, &file_system.volume) {
+            metadata.bring(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
+        }
+        Ok(())
+    }
+}
+
+/// The files that the fetching thread has open.
+struct Files<'a> {
+    worker: &'a Worker,
+    open: VecDeque<(Node, Opened)>,
+}
+
+impl Files<'_> {
+    /// Asks for a part; how much was asked for.
+    ///
+    /// # Errors
+    /// EDQUOT where the user's allowance is used up; what opening or asking said.
+    fn ask(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
+        let call = file_system.volume.backing.call_length();
+        let shared = self.worker.shared.clone();
+        let opened = self.opened(file_system, part)?;
+        let (allowance, now) = (shared.allowance(), Instant::now());
+        if !shared.unused().may_read(opened.user, allowance, now) {
+            return Err(Errno::DQUOT);
+        }
+        let fd = HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?;
+        let range = part.pages.bytes();
+        let asked = match will_need(fd, range, call, Means::Fadvise) {
+            Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
+            other => other,
+        }?;
+        shared.unused().read(opened.user, part.file.node, asked, allowance, now);
+        Ok(asked)
+    }
+
+    fn opened(&mut self, file_system: &FileSystem, part: &Part) -> Result<&Opened, Errno> {
+        let file = part.file.node;
+        if let Some(at) = self.open.iter().rposition(|(known, _)| *known == file) {
+            return Ok(&self.open[at].1);
+        }
+        let reach = self.worker.shared.reach(file_system);
+        let opened = reach.files(part.file.directory, &[file]).pop().unwrap_or(Err(Errno::STALE))?;
+        if self.open.len() >= OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back((file, opened));
+        self.open.back().map(|(_, opened)| opened).ok_or(Errno::BADF)
+    }
+}
+
+fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
+    let length = Bytes(u64::try_from(opened.stat.st_size).unwrap_or(0));
+    let Some(fd) = HostFd::new(opened.fd.as_raw_fd()) else { return without_place(file) };
+    let map = Map::of(fd, length, file_system.volume.by == By::Place, LeftOut);
+    let runs = map.layout.as_ref().map_or_else(
+        |_| Vec::new(),
+        |layout| placed(layout, &map.missing, file_system.volume.backing.start, length),
+    );
+    let missing =
+        runs.iter().map(|run| Extent { page: run.pages.start, pages: run.pages.len(), lba: run.lba });
+    PlacedFile { file, length, resident: map.resident, missing: missing.collect() }
+}
+
+/// The number of a file system for its metadata.
+fn index_of(file_system: &FileSystem) -> u16 {
+    u16::try_from(file_system.number.0).unwrap_or(u16::MAX)
+}
+
+/// Where the inodes of a listing lie, on ext4.
+fn places_of_inodes(
+    file_system: &FileSystem,
+    listing: &Listing,
+    tables: &Mutex<Metadata>,
+) -> Vec<Option<Lba>> {
+    let index = index_of(file_system);
+    let start = file_system.volume.backing.start;
+    let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+    if !tables.reads(index, &file_system.volume) {
+        return vec![None; listing.len()];
+    }
+    listing
+        .iter()
+        .map(|(_, _, inode)| {
+            let block = tables.place_of(index, inode)?;
+            Some(block.start.lba() + start)
+        })
+        .collect()
+}

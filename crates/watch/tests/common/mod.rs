@@ -1,0 +1,293 @@
+//! Ground for system tests: an ext4 on a loop device that says it seeks, programs that walk on it, and an engine
+//! that fetches whatever it hears of, so that each test sees the eyes and the hands at work whatever a policy decides.
+
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use foreseek_seam::FetchId;
+use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
+use foreseek_storage::{HostFd, cachestat};
+use foreseek_units::{Bytes, Instant, PageIndex, Pages, Span};
+use foreseek_walks::{Command as Wanted, Event, InDirectory, Kind, Node, Part, Status};
+use foreseek_watch::{Engine, Options, Watcher};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant as Clock};
+
+/// Longest wait for anything.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+/// A user who owns nothing.
+pub(crate) const NOBODY: u32 = 65_534;
+const SIZE: u64 = 512 << 20;
+
+/// Waits until something holds; whether it did within the limit.
+pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Clock::now();
+    while begun.elapsed() < LIMIT {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holds()
+}
+
+/// A file system of its own; it goes when dropped.
+pub(crate) struct Ground {
+    device: LoopDevice,
+    pub(crate) point: PathBuf,
+    pub(crate) image: PathBuf,
+    _place: tempfile::TempDir,
+}
+
+impl Ground {
+    /// `None`, said, where it cannot be had.
+    pub(crate) fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: watching needs root");
+            return None;
+        }
+        for program in ["mkfs.ext4", "python3"] {
+            let asked = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            if asked.is_err() {
+                println!("SKIPPED: {program} is not installed");
+                return None;
+            }
+        }
+        let place = tempfile::tempdir_in("/var/tmp").expect("a place");
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        let (image, point) = (place.path().join("image"), place.path().join("point"));
+        fs::create_dir(&point).expect("made");
+        let file = File::options().create_new(true).read(true).write(true).open(&image).expect("made");
+        file.set_len(SIZE).expect("sparse");
+        let made = Command::new("mkfs.ext4")
+            .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+            .arg(&image)
+            .status();
+        assert!(made.expect("it runs").success());
+        let options = LoopOptions { rotational: true, read_ahead: Bytes::kib(128) };
+        let device = match LoopDevice::attach(&file, &image, options) {
+            Ok(device) => device,
+            Err(error) => {
+                println!("SKIPPED: {error}");
+                return None;
+            }
+        };
+        let ground = Self { device, point, image, _place: place };
+        ground.mount();
+        Some(ground)
+    }
+
+    pub(crate) fn device(&self) -> PathBuf {
+        self.device.path()
+    }
+
+    pub(crate) fn mount(&self) {
+        let flags = MountFlags::empty();
+        mount(self.device.path(), &self.point, "ext4", flags, Some(c"")).expect("mounted");
+    }
+
+    /// What `umount` says, without waiting.
+    pub(crate) fn try_unmount(&self) -> Result<(), rustix::io::Errno> {
+        unmount(&self.point, UnmountFlags::empty())
+    }
+
+    pub(crate) fn unmount(&self) {
+        assert!(until(|| self.try_unmount().is_ok()), "it stays busy");
+    }
+
+    /// Whether nobody uses the device any more.
+    pub(crate) fn is_free(&self) -> bool {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
+        rustix::fs::open(self.device.path(), flags, rustix::fs::Mode::empty()).is_ok()
+    }
+
+    /// Nothing of it is in memory afterwards.
+    pub(crate) fn cold(&self) {
+        self.unmount();
+        assert!(until(|| self.is_free()), "its device stays in use");
+        let flushed = Command::new("blockdev").arg("--flushbufs").arg(self.device.path()).status();
+        assert!(flushed.expect("it runs").success());
+        self.mount();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.point.join(name)
+    }
+
+    pub(crate) fn watch(&self) -> Watcher {
+        let options = Options { paths: vec![self.point.clone()], ..Options::default() };
+        let make = |_, _| -> Box<dyn Engine> { Box::new(Eager::default()) };
+        Watcher::start_with(&options, Box::new(make)).expect("it starts")
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let begun = Clock::now();
+        while self.try_unmount() == Err(rustix::io::Errno::BUSY) && begun.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = unmount(&self.point, UnmountFlags::DETACH);
+        let _ = self.device.clear(LIMIT);
+    }
+}
+
+/// Writes a file of some length, on the disk afterwards and not in memory once it is [`Ground::cold`].
+pub(crate) fn write(path: &Path, length: usize) {
+    fs::write(path, vec![b'x'; length]).expect("written");
+}
+
+/// Pages of a file that are in memory.
+pub(crate) fn resident(path: &Path) -> Pages {
+    let file = File::open(path).expect("there");
+    let whole = Span::new(PageIndex(0), PageIndex(1 << 30));
+    cachestat(HostFd::new(file.as_raw_fd()).expect("open"), whole).expect("Linux 6.5 and root")
+}
+
+/// A program of another name that does what it is told, as some user.
+pub(crate) struct Actor {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+const SCRIPT: &str = r#"
+import fcntl, os, sys
+kept = []
+signal_count = 0
+for line in sys.stdin.buffer:
+    verb, _, path = line[:-1].partition(b" ")
+    path = bytes.fromhex(path.decode())
+    try:
+        if verb == b"list":
+            said = str(len(os.listdir(path)))
+        elif verb == b"read":
+            with open(path, "rb") as file:
+                said = str(len(file.read()))
+        elif verb == b"lease":
+            kept.append(os.open(path, os.O_RDWR))
+            fcntl.fcntl(kept[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            said = "ok"
+        elif verb == b"leased":
+            said = str(fcntl.fcntl(kept[-1], fcntl.F_GETLEASE) == fcntl.F_WRLCK)
+        elif verb == b"spin":
+            for _ in range(200000):
+                os.close(os.open(path, os.O_RDONLY))
+            said = "ok"
+    except OSError as error:
+        said = "error %d" % error.errno
+    print(said, flush=True)
+"#;
+
+impl Actor {
+    pub(crate) fn new(user: u32) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-S", "-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/");
+        let mut child = command.uid(user).gid(user).spawn().expect("it runs");
+        let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        Self { child, to, from: BufReader::new(from) }
+    }
+
+    pub(crate) fn does(&mut self, verb: &str, path: &Path) -> String {
+        let hex: String = path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(self.to, "{verb} {hex}").expect("it hears");
+        let mut said = String::new();
+        self.from.read_line(&mut said).expect("it answers");
+        said.trim_end().to_owned()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Fetches everything below whatever directory it hears of. For tests alone: it promises nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Eager {
+    heard: BTreeSet<Node>,
+    fetches: u64,
+    waiting: BTreeMap<Node, InDirectory>,
+}
+
+impl Eager {
+    fn next(&mut self) -> FetchId {
+        self.fetches += 1;
+        FetchId(self.fetches)
+    }
+}
+
+impl Engine for Eager {
+    fn on(&mut self, _: Instant, event: Event<'_>) -> Vec<Wanted> {
+        match event {
+            Event::DirectoryOpened { directory, .. } => {
+                self.heard = BTreeSet::from([directory]);
+                vec![
+                    Wanted::Attend { directory, on: true },
+                    Wanted::List { directory: InDirectory { node: directory, directory } },
+                ]
+            }
+            Event::Listed { directory, entries } => {
+                let of = |kind| {
+                    let mut nodes: Vec<InDirectory> = entries
+                        .iter()
+                        .filter(|entry| entry.kind == kind)
+                        .map(|entry| InDirectory { node: entry.node, directory })
+                        .collect();
+                    nodes.sort();
+                    nodes
+                };
+                let (files, directories) = (of(Kind::File), of(Kind::Directory));
+                let mut nodes = files.clone();
+                nodes.extend(&directories);
+                nodes.sort();
+                let mut commands = vec![Wanted::FetchMetadata { fetch: self.next(), nodes }];
+                commands.extend(
+                    directories
+                        .into_iter()
+                        .filter(|it| self.heard.insert(it.node))
+                        .map(|directory| Wanted::List { directory }),
+                );
+                self.waiting.extend(files.iter().map(|file| (file.node, *file)));
+                commands.push(Wanted::Place { files });
+                commands
+            }
+            Event::Placed { files } => {
+                let mut parts: Vec<Part> = Vec::new();
+                for placed in files {
+                    let Some(file) = self.waiting.get(&placed.file).copied() else { continue };
+                    parts.extend(placed.missing.iter().map(|extent| Part {
+                        file,
+                        pages: Span::new(extent.page, extent.page + extent.pages),
+                        lba: extent.lba,
+                    }));
+                }
+                parts.sort_by_key(|part| part.lba);
+                vec![Wanted::Fetch { fetch: self.next(), parts }]
+            }
+            Event::Overflow => {
+                self.heard.clear();
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn status(&self) -> Status {
+        Status::default()
+    }
+}

@@ -1,0 +1,275 @@
+//! What happens to files and file systems while they are watched: unmounts, errors of the disk, changes; many
+//! events; the end.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[allow(dead_code, reason = "another test uses the rest")]
+mod common;
+
+use common::{Actor, Ground, NOBODY, resident, until, write};
+use foreseek_units::Pages;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Unmounts during walks.
+const UNMOUNTS: usize = 100;
+/// Changes that the exerciser makes.
+const CHANGES: usize = 3000;
+
+#[test]
+fn a_hundred_unmounts_during_walks_find_nothing_busy() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    for folder in 0..20 {
+        let folder = tree.join(format!("d{folder}"));
+        fs::create_dir_all(&folder).expect("made");
+        (0..50).for_each(|n| write(&folder.join(format!("f{n}")), 16_384));
+    }
+    ground.cold();
+    let watcher = ground.watch();
+    let mut actor = Actor::new(0);
+    let (mut busy, mut under_way, mut longest) = (0, 0, 0.0f64);
+    for round in 0..UNMOUNTS {
+        let known = || watcher.status().watched.len();
+        assert!(until(|| known() == 1), "round {round}: {:?}", watcher.status());
+        let before = watcher.counters().now();
+        assert_eq!(actor.does("list", &tree), "20");
+        // Sometimes at once, sometimes when much of it was fetched.
+        let begun = || watcher.counters().now().placed > before.placed;
+        assert!(round % 4 == 0 || until(begun), "round {round}: {:?}", watcher.counters().now());
+        match ground.try_unmount() {
+            Ok(()) => {}
+            Err(Errno::BUSY) => {
+                busy += 1;
+                ground.unmount();
+            }
+            Err(error) => panic!("round {round}: {error}"),
+        }
+        let after = watcher.counters().now();
+        under_way += usize::from(after.content_bytes - before.content_bytes < 20 * 50 * 16_384);
+        let unmounted = Instant::now();
+        assert!(until(|| ground.is_free()), "round {round}: its device stays in use");
+        longest = longest.max(unmounted.elapsed().as_secs_f64());
+        assert!(until(|| watcher.status().watched.is_empty()), "round {round}");
+        ground.mount();
+    }
+    println!(
+        "{under_way} of {UNMOUNTS} came during a walk; a device was free {longest:.3} s after its unmount at the latest"
+    );
+    assert_eq!(busy, 0, "of {UNMOUNTS}");
+    assert!(under_way * 2 > UNMOUNTS, "the test's own ground: {under_way}");
+}
+
+#[test]
+fn a_disk_that_fails_costs_nothing_but_what_it_failed_on() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    fs::create_dir(&tree).expect("made");
+    let files: Vec<PathBuf> = (0..30).map(|n| tree.join(format!("f{n}"))).collect();
+    files.iter().for_each(|path| write(path, 1 << 20));
+    ground.cold();
+    let places: Vec<u64> = files.iter().map(|path| place(path)).collect();
+    let middle = places.iter().sum::<u64>() / places.len() as u64;
+    ground.cold();
+    let length = fs::metadata(&ground.image).expect("there").len();
+    // Reads beyond the end of the image fail.
+    File::options().write(true).open(&ground.image).and_then(|image| image.set_len(middle)).expect("cut");
+    let watcher = ground.watch();
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &tree), "30");
+    assert!(until(|| watcher.counters().now().placed >= 30), "{:?}", watcher.counters().now());
+    let good: Vec<&PathBuf> =
+        files.iter().zip(&places).filter(|(_, at)| **at + (1 << 20) < middle).map(|(path, _)| path).collect();
+    assert!(good.len() > 5 && good.len() < 25, "the test's own ground: {}", good.len());
+    assert!(until(|| good.iter().all(|path| resident(path) == Pages(256))), "{:?}", watcher.counters().now());
+    // The program has its own errors, as without a watcher.
+    let bad = files.iter().zip(&places).find(|(_, at)| **at > middle).expect("some").0;
+    assert_eq!(actor.does("read", bad), format!("error {}", Errno::IO.raw_os_error()));
+    assert_eq!(actor.does("read", good[0]), (1 << 20).to_string());
+    assert!(watcher.is_running());
+    drop(watcher);
+    File::options().write(true).open(&ground.image).and_then(|image| image.set_len(length)).expect("grown");
+}
+
+/// The first byte of a file on the disk.
+fn place(path: &Path) -> u64 {
+    use foreseek_storage::{HostFd, Layout};
+    use std::os::fd::AsRawFd;
+    let file = File::open(path).expect("there");
+    let fd = HostFd::new(file.as_raw_fd()).expect("open");
+    let layout = Layout::exactly(fd, foreseek_units::Sectors::ZERO, 4).expect("FIEMAP");
+    layout.extents.first().expect("written").lba.offset().get()
+}
+
+/// A small generator, so that each run is the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// What one change says, to be compared: what was read, or how it failed.
+fn change(root: &Path, random: &mut Random) -> String {
+    let folder = |random: &mut Random| root.join(format!("d{}", random.below(6)));
+    let file = |random: &mut Random| folder(random).join(format!("f{}", random.below(25)));
+    let told = |result: std::io::Result<String>| {
+        result.unwrap_or_else(|error| format!("error {:?}", error.raw_os_error()))
+    };
+    let (path, other) = (file(random), file(random));
+    let (verb, length, at) = (random.below(10), random.below(60_000), random.below(80_000));
+    let bytes = vec![b'a' + (at % 26) as u8; length as usize];
+    told(match verb {
+        0 | 1 => fs::create_dir_all(path.parent().expect("a folder"))
+            .and_then(|()| fs::write(&path, &bytes))
+            .map(|()| "written".to_owned()),
+        2 => File::options().write(true).open(&path).and_then(|file| {
+            file.write_all_at(&bytes, at)?;
+            Ok("changed".to_owned())
+        }),
+        3 => fs::rename(&path, &other).map(|()| "renamed".to_owned()),
+        4 => fs::remove_file(&path).map(|()| "removed".to_owned()),
+        5 => File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_len(at))
+            .map(|()| "cut".to_owned()),
+        6 => fs::hard_link(&path, &other).map(|()| "linked".to_owned()),
+        7 => {
+            // Replaced, as editors do.
+            let new = path.with_extension("new");
+            fs::write(&new, &bytes).and_then(|()| fs::rename(&new, &path)).map(|()| "replaced".to_owned())
+        }
+        8 => fs::read(&path).map(|read| format!("{} {}", read.len(), sum(&read))),
+        _ => fs::rename(folder(random), folder(random)).map(|()| "moved".to_owned()),
+    })
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(7, |sum, byte| (sum * 31 + u64::from(*byte)) % 1_000_000_007)
+}
+
+/// All of a tree: names, modes, lengths, contents.
+fn all_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, u64, u64)> {
+    let mut all = BTreeMap::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).expect("there") {
+            let path = entry.expect("there").path();
+            let stat = fs::symlink_metadata(&path).expect("there");
+            if stat.is_dir() {
+                waiting.push(path.clone());
+            }
+            let content = if stat.is_file() { sum(&fs::read(&path).expect("read")) } else { 0 };
+            let name = path.strip_prefix(root).expect("below").as_os_str().as_bytes().to_vec();
+            let length = if stat.is_file() { stat.len() } else { 0 };
+            all.insert(name, (stat.mode(), length, content));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
+    let (Some(watched), Some(plain)) = (Ground::new(), Ground::new()) else { return };
+    let watcher = watched.watch();
+    let (tree, other) = (watched.path("tree"), plain.path("tree"));
+    for root in [&tree, &other] {
+        fs::create_dir(root).expect("made");
+    }
+    let mut walker = Actor::new(0);
+    let (mut random, mut again) = (Random(1), Random(1));
+    let mut walks = 0;
+    for step in 0..CHANGES {
+        let (a, b) = (change(&tree, &mut random), change(&other, &mut again));
+        assert_eq!(a, b, "change {step}");
+        if step % 10 == 0 {
+            // Somebody walks meanwhile, so that files change while they are fetched.
+            walker.does("list", &tree);
+            walker.does("list", &tree.join(format!("d{}", step / 10 % 6)));
+            walks += 1;
+        }
+        if step % 500 == 499 {
+            // What follows is read from the disk, and so fetched.
+            watched.cold();
+            plain.cold();
+            assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
+        }
+    }
+    assert_eq!(all_of(&tree), all_of(&other));
+    let counted = watcher.counters().now();
+    println!("{walks} walks: {counted:?}");
+    assert!(counted.content_bytes > 1 << 20, "it was at work: {counted:?}");
+    drop(watcher);
+    watched.cold();
+    plain.cold();
+    assert_eq!(all_of(&tree), all_of(&other), "on the disk");
+}
+
+#[test]
+fn opens_as_fast_as_possible_lose_events_at_most() {
+    let Some(ground) = Ground::new() else { return };
+    let trees: Vec<PathBuf> = (0..400).map(|n| ground.path(&format!("d{n}"))).collect();
+    trees.iter().for_each(|tree| fs::create_dir(tree).expect("made"));
+    let watched = ground.path("later");
+    fs::create_dir(&watched).expect("made");
+    write(&watched.join("file"), 8192);
+    ground.cold();
+    let watcher = ground.watch();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut nobody = Actor::new(NOBODY);
+                assert_eq!(nobody.does("spin", &trees[0]), "ok");
+                trees.iter().for_each(|tree| assert_eq!(nobody.does("list", tree), "0"));
+            });
+        }
+    });
+    let mut actor = Actor::new(0);
+    // It still hears, whatever was lost.
+    let hears = || {
+        actor.does("list", &watched);
+        resident(&watched.join("file")) == Pages(2)
+    };
+    assert!(until(hears), "{:?}", watcher.counters().now());
+    println!("{:?}", watcher.counters().now());
+    assert!(watcher.is_running());
+}
+
+#[test]
+fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    fs::create_dir_all(tree.join("below")).expect("made");
+    (0..50).for_each(|n| write(&tree.join(format!("below/f{n}")), 8192));
+    ground.cold();
+    let watchers = [ground.watch(), ground.watch()];
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &tree), "1");
+    let listed = || watchers.iter().all(|watcher| watcher.counters().now().listed == 2);
+    assert!(until(listed), "{:?}", watchers.each_ref().map(|watcher| watcher.counters().now()));
+    assert!(until(|| watchers.iter().all(|watcher| watcher.counters().now().placed == 50)));
+    for watcher in &watchers {
+        let counted = watcher.counters().now();
+        assert_eq!((counted.directories_opened, counted.files_opened), (1, 0), "{counted:?}");
+    }
+    drop(watchers);
+    // Neither marks nor descriptors nor threads.
+    let descriptors = fs::read_dir("/proc/self/fd").expect("Linux has it").flatten();
+    let ours = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let ours: Vec<PathBuf> = ours.filter(|path| path.to_string_lossy().contains("fanotify")).collect();
+    let threads = fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
+    let names = threads.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
+    let names: Vec<String> = names.filter(|name| name.starts_with("watch")).collect();
+    // Other tests of this process may have watchers of their own; run alone, there are none.
+    println!("descriptors {ours:?}, threads {names:?}");
+    assert_eq!(ground.try_unmount(), Ok(()));
+    assert!(until(|| ground.is_free()));
+    ground.mount();
+}

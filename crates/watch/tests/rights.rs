@@ -1,0 +1,211 @@
+//! What is read ahead, and for whom: nothing that the walker could not read, no link, no other mount, no lease broken,
+//! no time changed.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[allow(dead_code, reason = "another test uses the rest")]
+mod common;
+
+use common::{Actor, Ground, NOBODY, resident, until, write};
+use foreseek_units::Pages;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+}
+
+#[test]
+fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    let deep = tree.join(OsStr::from_bytes(b"of\n\xff bytes")).join("deep");
+    fs::create_dir_all(&deep).expect("made");
+    let mut files: Vec<PathBuf> = (0..40).map(|n| tree.join(format!("f{n}"))).collect();
+    files.extend(
+        [&b"\xfe"[..], b"-n", b"quote\"'\t", b"of two\nlines"].map(|name| deep.join(OsStr::from_bytes(name))),
+    );
+    files.iter().for_each(|path| write(path, 20_000));
+    fs::write(tree.join("empty"), "").expect("written");
+    ground.cold();
+    let watcher = ground.watch();
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &tree), "42");
+    assert!(until(|| files.iter().all(|path| resident(path) == Pages(5))), "{:?}", watcher.status());
+    let counted = watcher.counters().now();
+    assert_eq!((counted.listed, counted.unlistable, counted.denied), (3, 0, 0), "{counted:?}");
+    assert_eq!(counted.content_bytes, files.len() as u64 * 5 * 4096);
+    // Its use is seen, since the directory is attended.
+    assert_eq!(actor.does("read", &files[7]), "20000");
+    assert!(until(|| watcher.counters().now().used_bytes == 5 * 4096), "{:?}", watcher.counters().now());
+    assert_eq!(watcher.counters().now().files_found_read, 1);
+    // Reads by this process, which is the watcher's, are no events.
+    assert_eq!(watcher.counters().now().files_opened, 1);
+}
+
+#[test]
+fn nothing_is_read_that_the_walker_could_not_read() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    let [open, closed, unsearchable] = ["open", "closed", "unsearchable"].map(|name| tree.join(name));
+    for directory in [&open, &closed, &unsearchable] {
+        fs::create_dir_all(directory).expect("made");
+        write(&directory.join("file"), 8192);
+    }
+    write(&open.join("private"), 8192);
+    set_mode(&open.join("private"), 0o600);
+    set_mode(&closed, 0o700);
+    // It can be listed; nothing in it can be opened.
+    set_mode(&unsearchable, 0o744);
+    ground.cold();
+    let watcher = ground.watch();
+    let mut nobody = Actor::new(NOBODY);
+    assert_eq!(nobody.does("list", &tree), "3");
+    assert!(until(|| resident(&open.join("file")) == Pages(2)), "{:?}", watcher.counters().now());
+    assert!(until(|| watcher.counters().now().denied >= 3), "{:?}", watcher.counters().now());
+    for path in [open.join("private"), closed.join("file"), unsearchable.join("file")] {
+        assert_eq!(resident(&path), Pages::ZERO, "{}", path.display());
+    }
+    drop(watcher);
+    // For root it is read; but not while the other's walk is recent, if both are there.
+    let watcher = ground.watch();
+    assert_eq!(nobody.does("list", &tree), "3");
+    assert_eq!(Actor::new(0).does("list", &tree), "3");
+    assert!(until(|| watcher.counters().now().denied >= 3), "{:?}", watcher.counters().now());
+    assert_eq!(resident(&open.join("private")), Pages::ZERO);
+    drop(watcher);
+    let watcher = ground.watch();
+    let mut root = Actor::new(0);
+    assert_eq!(root.does("list", &tree), "3");
+    let private = [open.join("private"), closed.join("file"), unsearchable.join("file")];
+    assert!(
+        until(|| private.iter().all(|path| resident(path) == Pages(2))),
+        "{:?}",
+        watcher.counters().now()
+    );
+}
+
+#[test]
+fn no_link_is_followed_and_no_mount_is_crossed() {
+    let Some(ground) = Ground::new() else { return };
+    let (tree, outside) = (ground.path("tree"), ground.path("outside"));
+    for directory in [&tree.join("covered"), &tree.join("bound"), &outside] {
+        fs::create_dir_all(directory).expect("made");
+        write(&directory.join("file"), 8192);
+    }
+    write(&tree.join("plain"), 8192);
+    symlink(&outside, tree.join("link")).expect("linked");
+    symlink(outside.join("file"), tree.join("link to file")).expect("linked");
+    symlink("..", tree.join("loop")).expect("linked");
+    ground.cold();
+    mount("none", tree.join("covered"), "tmpfs", MountFlags::empty(), Some(c"size=1m")).expect("mounted");
+    mount_bind(&outside, tree.join("bound")).expect("mounted");
+    let watcher = ground.watch();
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &tree), "6");
+    assert!(until(|| resident(&tree.join("plain")) == Pages(2)), "{:?}", watcher.counters().now());
+    assert_eq!(resident(&outside.join("file")), Pages::ZERO);
+    // A directory on which something is mounted is not listed, nor what it hides.
+    assert_eq!(watcher.counters().now().listed, 1);
+    assert_eq!(actor.does("list", &tree.join("bound")), "1");
+    // Through the bind mount it is the same file system, and seen.
+    assert!(until(|| resident(&outside.join("file")) == Pages(2)), "{:?}", watcher.counters().now());
+    for name in ["covered", "bound"] {
+        unmount(tree.join(name), UnmountFlags::empty()).expect("unmounted");
+        assert_eq!(resident(&tree.join(name).join("file")), Pages::ZERO, "{name}");
+    }
+}
+
+#[test]
+fn a_file_under_a_lease_is_left_alone() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    fs::create_dir(&tree).expect("made");
+    write(&tree.join("leased"), 8192);
+    write(&tree.join("plain"), 8192);
+    ground.cold();
+    let mut holder = Actor::new(0);
+    assert_eq!(holder.does("lease", &tree.join("leased")), "ok");
+    let watcher = ground.watch();
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &tree), "2");
+    assert!(until(|| resident(&tree.join("plain")) == Pages(2)), "{:?}", watcher.counters().now());
+    assert!(until(|| watcher.counters().now().leased >= 1), "{:?}", watcher.counters().now());
+    assert_eq!(holder.does("leased", &tree), "True");
+}
+
+#[test]
+fn no_access_time_changes() {
+    let Some(ground) = Ground::new() else { return };
+    let tree = ground.path("tree");
+    fs::create_dir_all(tree.join("below")).expect("made");
+    let paths = [tree.join("file"), tree.join("below"), tree.join("below/file")];
+    write(&paths[0], 8192);
+    write(&paths[2], 8192);
+    ground.cold();
+    let flags = MountFlags::STRICTATIME;
+    mount_remount(&ground.point, flags, "").expect("remounted");
+    let old = Timespec { tv_sec: 1000, tv_nsec: 5 };
+    for path in &paths {
+        let times = Timestamps { last_access: old, last_modification: old };
+        utimensat(CWD, path, &times, AtFlags::empty()).expect("set");
+    }
+    let watcher = ground.watch();
+    let mut actor = Actor::new(NOBODY);
+    assert_eq!(actor.does("list", &tree), "2");
+    let read = || watcher.counters().now().content_bytes >= 4 * 4096;
+    assert!(until(read), "{:?}", watcher.counters().now());
+    for path in &paths {
+        assert_eq!(fs::metadata(path).expect("there").atime(), 1000, "{}", path.display());
+    }
+    // The test's own ground: a read would have changed it.
+    fs::read(&paths[0]).expect("read");
+    assert!(fs::metadata(&paths[0]).expect("there").atime() > 1000);
+}
+
+#[test]
+fn programs_in_containers_are_seen() {
+    let Some(ground) = Ground::new() else { return };
+    let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| ground.path(name));
+    for directory in [&lower, &upper, &work, &merged, &ground.path("volume")] {
+        fs::create_dir(directory).expect("made");
+    }
+    write(&lower.join("file"), 8192);
+    write(&ground.path("volume/file"), 8192);
+    ground.cold();
+    let watcher = ground.watch();
+    // Mounts and processes of its own, as a container has; the directory through a bind mount made there.
+    let inside = ground.path("work/inside");
+    fs::create_dir(&inside).expect("made");
+    let script = format!(
+        "mount --bind {} {} && exec python3 -S -c 'import os,sys; os.listdir(sys.argv[1]); input()' {}",
+        ground.path("volume").display(),
+        inside.display(),
+        inside.display()
+    );
+    let mut container = std::process::Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("util-linux has it");
+    let seen = until(|| resident(&ground.path("volume/file")) == Pages(2));
+    assert!(seen, "through a bind mount in another namespace: {:?}", watcher.counters().now());
+    drop(container.stdin.take());
+    container.wait().expect("it ends");
+    let options =
+        format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    let options = std::ffi::CString::new(options).expect("plain");
+    if let Err(error) = mount("none", &merged, "overlay", MountFlags::empty(), Some(options.as_c_str())) {
+        println!("SKIPPED in part: no overlay here: {error}");
+        return;
+    }
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &merged), "1");
+    let seen = until(|| resident(&lower.join("file")) == Pages(2));
+    unmount(&merged, UnmountFlags::empty()).expect("unmounted");
+    assert!(seen, "through an overlay: {:?}", watcher.counters().now());
+}
