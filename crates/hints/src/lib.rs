@@ -2,8 +2,8 @@
 //!
 //! [`AccessListEngine`] is the policy of application-directed prefetching (ATC'09): an access list, a
 //! reorder buffer as large as memory allows, gaps that are cheaper read than skipped, contention
-//! control. [`Driver`] carries out its commands on any [`PageCache`](foreseek_seam::PageCache): a kernel's in real
-//! time, a modelled one in virtual time.
+//! control. [`Pump`] answers what it needs step by step, for a modelled process in virtual time; [`Driver`] carries
+//! out these needs on a [`PageCache`](foreseek_seam::PageCache), a kernel's in real time.
 #![forbid(unsafe_code)]
 
 mod access_engine;
@@ -21,6 +21,7 @@ mod order;
 mod patience;
 mod pipeline;
 mod plan;
+mod pump;
 mod regions;
 mod round;
 mod settings;
@@ -31,7 +32,8 @@ mod trust;
 
 pub use allowance::{Allowance, End};
 pub use contention::Contention;
-pub use driver::{Driver, Step, Want};
+pub use driver::Driver;
+pub use pump::{Need, Next, Pump, Step, Want};
 pub use settings::{
     GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
     Settings, Share,

@@ -3,15 +3,11 @@
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, Promise, Survival};
 use foreseek_readahead::learn::{Lengths, Memory};
-use foreseek_readahead::stream::{
-    Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name,
-};
+use foreseek_readahead::stream::{Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_theory::Model;
 use foreseek_theory::adversary::against_policy;
-use foreseek_units::{
-    DeviceCosts, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, SectorSpan, Sectors,
-};
+use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SectorSpan, Sectors};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -180,22 +176,6 @@ proptest! {
         prop_assert_eq!(worst(&mut reader, rho, idle), Ok(()));
     }
 
-    /// A device that waits for its reader where the last fetch ended, and takes so much at once: what is fetched
-    /// within that costs no switch.
-    #[test]
-    fn the_promise_is_kept_where_the_device_waits(lengths in lengths(), rho in 2.0..6.0f64, room in 1..400u64) {
-        let mut reader = Reader::new("learnt", rho);
-        mixed(&lengths, lengths.len() * 4).for_each(|length| reader.read(1 << 14, length.clamp(1, 4000)));
-        let (unit, page) = (unit(&disk()), 1.0 / unit(&disk()));
-        let (mut switches, mut fetched) = (0.0, 0.0);
-        for (wanted, window) in reader.fetches_of_an_awaited(1 << 14, Pages(room)) {
-            let seamless = switches > 0.0 && window.len() <= Pages(room);
-            switches += if seamless { 0.0 } else { 1.0 };
-            fetched += window.len().get() as f64 / unit;
-            let bound = rho * (1.0 + wanted as f64 / unit + page) + page + 1e-4;
-            prop_assert!(switches + fetched <= bound, "{switches} and {fetched} at page {wanted} of {rho}");
-        }
-    }
 }
 
 /// Holds the adversary's gain to `rho` and the transfer of a page. Lengths count in whole pages: a
@@ -222,9 +202,8 @@ struct Reader {
     optimum: f64,
 }
 
-/// What lies before a page was fetched; what lies in the range is in somebody else's memory. The device may
-/// wait at that page.
-struct Held(PageIndex, Range<u64>, Option<Pages>);
+/// What lies before a page was fetched; what lies in the range is in somebody else's memory.
+struct Held(PageIndex, Range<u64>);
 
 impl View for Held {
     fn cached(&self, page: PageIndex) -> bool {
@@ -233,11 +212,8 @@ impl View for Held {
     fn congested(&self) -> bool {
         false
     }
-    fn place(&self, page: PageIndex) -> Option<Lba> {
-        self.2.map(|_| Lba(page.get() * 8))
-    }
-    fn awaited(&self) -> Option<Awaited> {
-        self.2.map(|room| Awaited { at: Lba(self.0.get() * 8), room })
+    fn place(&self, _: PageIndex) -> Option<Lba> {
+        None
     }
 }
 
@@ -266,7 +242,7 @@ impl Reader {
         let (now, stream) = (Instant::ZERO, StreamId(5));
         let opened = Opened { stream, object: ObjectId(1), who: Who(1), length: Pages(file), told: None };
         self.policy.opened(now, opened);
-        let (mut held, mut fetches, mut out) = (Held(PageIndex(0), length..elsewhere, None), 0, Vec::new());
+        let (mut held, mut fetches, mut out) = (Held(PageIndex(0), length..elsewhere), 0, Vec::new());
         for page in (0..length).map(PageIndex) {
             let found = if page < held.0 { Found::Hit } else { Found::Miss };
             let begun = page.get() % CALL;
@@ -283,26 +259,6 @@ impl Reader {
         self.policy.closed(now, stream);
         self.seconds += disk().cost(fetches, held.0.get() as f64 * PAGE);
         self.optimum += disk().optimum(length as f64 * PAGE);
-    }
-
-    /// A file that is read whole, a page a call, while the device waits for its reader: the page that was wanted
-    /// and the fetch.
-    fn fetches_of_an_awaited(&mut self, file: u64, room: Pages) -> Vec<(u64, PageSpan)> {
-        let (now, stream) = (Instant::ZERO, StreamId(5));
-        let opened = Opened { stream, object: ObjectId(1), who: Who(1), length: Pages(file), told: None };
-        self.policy.opened(now, opened);
-        let (mut held, mut all, mut out) = (Held(PageIndex(0), 0..0, Some(room)), Vec::new(), Vec::new());
-        for page in (0..file).map(PageIndex) {
-            let found = if page < held.0 { Found::Hit } else { Found::Miss };
-            let touch =
-                Touch { stream, page, request: Pages(1), first: true, mapped: false, found, marker: false };
-            self.policy.touch(now, touch, &held, &mut out);
-            for ahead in out.drain(..) {
-                all.push((page.get(), ahead.range));
-                held.0 = ahead.range.end;
-            }
-        }
-        all
     }
 
     /// The share of the oracle over `count` streams of these lengths from now on.

@@ -75,9 +75,9 @@ pub enum Error {
     /// A device that the profile cannot be.
     #[error(transparent)]
     Device(#[from] foreseek_device::BuildError),
-    /// The oracle could not be modelled.
-    #[error("the oracle cannot be modelled: {0}")]
-    Oracle(String),
+    /// Something could not be modelled.
+    #[error("it cannot be modelled: {0}")]
+    Modelled(String),
 }
 
 /// A result of the benchmark.

@@ -52,6 +52,8 @@ pub struct Entry {
     pub of_oracle: Option<Summary>,
     /// Bytes from the disk for each that was read.
     pub device_per_read: f64,
+    /// The time for which the disk was at work, over what the simulator predicts of it; for each byte read.
+    pub over_predicted: Option<Summary>,
     /// Processor nanoseconds of readers and servers for each byte.
     pub processor_ns_per_byte: f64,
     /// Median time of a read, µs; cells of one reader only.
@@ -117,6 +119,9 @@ fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
             over_best_static: best.as_ref().and_then(&over),
             of_oracle: over(&Policy::Oracle),
             device_per_read: mean(Measured::device_per_read),
+            over_predicted: policy
+                .predicted()
+                .and_then(|other| ratio(&disk_time(runs, cell, policy), &disk_time(runs, cell, &other))),
             processor_ns_per_byte: mean(Measured::processor_ns_per_byte),
             read_median_us: single.then(|| Summary::of(medians(runs, cell, policy).into_values().collect())),
             server_memory_mib: all.iter().map(|run| run.server_memory_bytes).max().unwrap_or(0) as f64
@@ -129,6 +134,10 @@ fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
 
 fn throughput(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
     measured(runs, cell, policy).map(|(pair, measured)| (pair, measured.mb_per_s())).collect()
+}
+
+fn disk_time(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
+    measured(runs, cell, policy).map(|(pair, measured)| (pair, measured.disk_ns_per_byte())).collect()
 }
 
 fn medians(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
@@ -172,6 +181,8 @@ const NO_LOSS: f64 = 0.98;
 const HOT: f64 = 0.90;
 /// What a cold read of 4 KiB may cost more than on it.
 const COLD_US: f64 = 40.0;
+/// By how much the disk may be at work for longer or shorter than was predicted.
+const PREDICTED: f64 = 0.2;
 
 /// Judges what is claimed of every mount.
 #[must_use]
@@ -235,6 +246,11 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
             one(Cell::Cold, more),
             Bound::Most(COLD_US),
         ),
+        claim(
+            "the disk is at work as long as the simulator predicts, within 20 %",
+            of(&|_| true, &|entry| entry.over_predicted.clone()),
+            Bound::Near(PREDICTED),
+        ),
     ]
     .into_iter()
     .flatten()
@@ -268,6 +284,8 @@ fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Sum
 enum Bound {
     Least(f64),
     Most(f64),
+    /// At most so far from 1, on either side.
+    Near(f64),
 }
 
 impl Bound {
@@ -275,6 +293,10 @@ impl Bound {
         let (holds, fails) = match self {
             Self::Least(bound) => (value.low >= bound, value.high < bound),
             Self::Most(bound) => (value.high <= bound, value.low > bound),
+            Self::Near(share) => {
+                let (least, most) = (1.0 - share, 1.0 + share);
+                (value.low >= least && value.high <= most, value.high < least || value.low > most)
+            }
         };
         match (value.values.len() >= PAIRS_LEAST, holds, fails) {
             (true, true, _) => Verdict::Holds,
@@ -288,6 +310,7 @@ impl Bound {
         match self {
             Self::Least(bound) => value.mean - bound,
             Self::Most(bound) => bound - value.mean,
+            Self::Near(share) => share - (value.mean - 1.0).abs(),
         }
     }
 }

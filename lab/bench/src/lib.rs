@@ -8,7 +8,8 @@
 //! reads, and cold reads of 4 KiB from a disk without delays.
 //!
 //! The accesses are those of the simulator ([`foreseek_simulate::program::begin`]), so that the same
-//! machine with an oracle in virtual time ([`oracle`]) says how much was to be had.
+//! machine with an oracle in virtual time ([`modelled`]) says how much was to be had, and with the mount in virtual
+//! time, whether the simulator predicts what the disk has to do for it.
 //!
 //! Memory: all of `memory` limits the readers of stock Linux. Where a server has a part in it (the
 //! mount, nbdkit), the readers are limited to what is left of it; a server never shares its readers'
@@ -21,8 +22,8 @@ mod data;
 mod error;
 pub mod judge;
 mod measure;
+mod modelled;
 mod options;
-mod oracle;
 mod outcome;
 mod policy;
 pub mod reader;

@@ -22,6 +22,8 @@ pub enum Policy {
     Mount(String),
     /// The same machine in virtual time, told how long each stream will be.
     Oracle,
+    /// The mount with this policy in virtual time: what the simulator predicts of it.
+    Virtual(String),
 }
 
 /// A static setting of `read_ahead_kb`.
@@ -52,6 +54,8 @@ impl ReadAhead {
 
 /// The beginning of the name of a mount's policy.
 const MOUNT: &str = "mount-";
+/// The same of what is predicted of one.
+const VIRTUAL: &str = "virtual-";
 
 impl Policy {
     /// Stock Linux as it comes: what gains are measured over.
@@ -71,7 +75,7 @@ impl Policy {
     #[must_use]
     pub fn is_in(&self, cell: Cell) -> bool {
         match (cell, self) {
-            (_, Self::Oracle) => false,
+            (_, Self::Oracle | Self::Virtual(_)) => false,
             (Cell::Micro(_), _) => true,
             (Cell::Hot | Cell::Cold, Self::Plain | Self::Mount(_)) => true,
             (Cell::Hot | Cell::Cold, policy) => *policy == Self::DEFAULT,
@@ -82,6 +86,21 @@ impl Policy {
     #[must_use]
     pub const fn is_judged(&self) -> bool {
         matches!(self, Self::Mount(_))
+    }
+
+    /// Whether it runs in virtual time.
+    #[must_use]
+    pub const fn is_modelled(&self) -> bool {
+        matches!(self, Self::Oracle | Self::Virtual(_))
+    }
+
+    /// What the simulator predicts of it, where it does.
+    #[must_use]
+    pub fn predicted(&self) -> Option<Self> {
+        match self {
+            Self::Mount(policy) => Some(Self::Virtual(policy.clone())),
+            _ => None,
+        }
     }
 
     /// Whether it is a static setting.
@@ -107,6 +126,7 @@ impl fmt::Display for Policy {
             Self::Plain => f.pad("plain"),
             Self::Mount(policy) => f.pad(&format!("{MOUNT}{policy}")),
             Self::Oracle => f.pad("oracle"),
+            Self::Virtual(policy) => f.pad(&format!("{VIRTUAL}{policy}")),
         }
     }
 }
@@ -120,8 +140,10 @@ impl FromStr for Policy {
         if let Some(policy) = fixed.into_iter().find(|policy| policy.to_string() == text) {
             return Ok(policy);
         }
-        match text.strip_prefix(MOUNT) {
-            Some(policy) if !policy.is_empty() => Ok(Self::Mount(policy.to_owned())),
+        let after = |prefix| text.strip_prefix(prefix).filter(|policy| !policy.is_empty()).map(str::to_owned);
+        match (after(MOUNT), after(VIRTUAL)) {
+            (Some(policy), _) => Ok(Self::Mount(policy)),
+            (_, Some(policy)) => Ok(Self::Virtual(policy)),
             _ => Err(format!(
                 "'{text}' is no policy: give linux-128k, linux-depth, linux-4m, nbdkit, plain or mount-POLICY \
                  (such as mount-competitive)"
@@ -150,7 +172,9 @@ mod tests {
 
     #[test]
     fn policies_are_written_and_read() {
-        for policy in Policy::compared().into_iter().chain([Policy::Oracle]) {
+        for policy in
+            Policy::compared().into_iter().chain([Policy::Oracle, Policy::Virtual("learnt".to_owned())])
+        {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         for text in ["", "mount-", "linux", "linux-5m"] {

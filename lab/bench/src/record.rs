@@ -108,6 +108,12 @@ impl Measured {
         per(self.device_read_bytes as f64, self.readers.read_bytes as f64)
     }
 
+    /// The time for which the disk was at work for each byte, in nanoseconds.
+    #[must_use]
+    pub fn disk_ns_per_byte(&self) -> f64 {
+        per(self.device_busy * self.readers.seconds * 1e9, self.readers.read_bytes as f64)
+    }
+
     /// Processor time of readers and servers for each byte, in nanoseconds.
     #[must_use]
     pub fn processor_ns_per_byte(&self) -> f64 {

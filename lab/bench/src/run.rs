@@ -2,13 +2,13 @@
 //!
 //! A pair goes through all cells before the next begins, so that a measurement that is ended early
 //! has something of everything; within a cell the policies follow each other, beginning with another
-//! one in each pair. The oracle is modelled when all is measured: it needs the processors.
+//! one in each pair. What is modelled is modelled when all is measured: it needs the processors.
 
 use crate::cell::Cell;
 use crate::data;
 use crate::measure::What;
+use crate::modelled;
 use crate::options::Options;
-use crate::oracle;
 use crate::outcome::Outcome;
 use crate::policy::{Policy, ReadAhead};
 use crate::record::{self, Plan, Records, Run, has};
@@ -94,7 +94,7 @@ impl Options {
         let left_out = todo.iter().any(|(_, _, policy)| !can(policy));
         let made: Vec<Cell> =
             todo.iter().filter(|(_, _, policy)| can(policy)).map(|(_, cell, _)| *cell).collect();
-        let modelled: Vec<Cell> = self.unmodelled(there).map(|(_, cell)| cell).collect();
+        let modelled: Vec<Cell> = self.unmodelled(there).map(|(_, cell, _)| cell).collect();
         Ahead {
             runs: made.len(),
             there: self.runs() - todo.len(),
@@ -103,14 +103,15 @@ impl Options {
         }
     }
 
-    /// Where the oracle has not been modelled.
-    fn unmodelled<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell)> + 'a {
-        let micro = move |pair| {
-            let points = self.cells.iter().filter(|cell| cell.point().is_some());
-            points.map(move |cell| (pair, *cell))
+    /// What is to be modelled: the oracle, and what the simulator predicts of each mount.
+    fn unmodelled<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell, Policy)> + 'a {
+        let of = move |pair, cell| {
+            let predicted = self.policies.iter().filter_map(Policy::predicted);
+            [Policy::Oracle].into_iter().chain(predicted).map(move |policy| (pair, cell, policy))
         };
-        let all = (0..self.pairs).flat_map(micro);
-        all.filter(|(pair, cell)| !has(there, *cell, &Policy::Oracle, *pair))
+        let points = || self.cells.iter().copied().filter(|cell| cell.point().is_some());
+        let all = (0..self.pairs).flat_map(move |pair| points().flat_map(move |cell| of(pair, cell)));
+        all.filter(|(pair, cell, policy)| !has(there, *cell, policy, *pair))
     }
 
     /// What is to be measured, in order.
@@ -281,27 +282,28 @@ impl<'a> Bench<'a> {
         made
     }
 
-    /// Models the oracle where it is not yet.
+    /// Models what is not modelled yet.
     fn model_all(
         &self,
         records: &mut Records,
         notes: &mut Vec<String>,
         progress: &dyn Fn(f64, &str),
     ) -> Result<()> {
-        let todo: Vec<(u32, Cell)> = self.options.unmodelled(&records.runs).collect();
-        for (pair, cell) in todo {
+        let todo: Vec<(u32, Cell, Policy)> = self.options.unmodelled(&records.runs).collect();
+        for (pair, cell, policy) in todo {
             let Some(point) = cell.point() else { continue };
             self.interrupt.check()?;
-            progress(1.0 - MAKING, &format!("pair {}: {cell}, the oracle in virtual time", pair + 1));
+            progress(1.0 - MAKING, &format!("pair {}: {cell}, {policy} in virtual time", pair + 1));
             let seed = self.options.seed + u64::from(pair);
-            let outcome = match oracle::run(point, seed, self.options, self.profile, &self.extents) {
+            let outcome = match modelled::run(&policy, point, seed, self.options, self.profile, &self.extents)
+            {
                 Ok(measured) => record::Outcome::Measured(Box::new(measured)),
                 Err(error) => {
-                    notes.push(format!("{cell}: {error}"));
+                    notes.push(format!("{cell}, {policy}: {error}"));
                     record::Outcome::Failed(error.to_string())
                 }
             };
-            records.push(Run { cell, policy: Policy::Oracle, pair, seed, outcome })?;
+            records.push(Run { cell, policy, pair, seed, outcome })?;
         }
         Ok(())
     }

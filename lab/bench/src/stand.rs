@@ -100,8 +100,8 @@ impl Ground<'_> {
                 stand.bottom = Some(self.disk.mount(&disk)?);
                 stand.servers.push(self.mount(policy, name, Command::new(self.program), (&disk, &view))?);
             }
-            Policy::Oracle => {
-                return Err(Error::Option { what: "the oracle is modelled, not measured".to_owned() });
+            Policy::Oracle | Policy::Virtual(_) => {
+                return Err(Error::Option { what: format!("{policy} is modelled, not measured") });
             }
         }
         Ok(stand)

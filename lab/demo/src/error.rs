@@ -41,9 +41,9 @@ pub enum Error {
     /// The database cannot be understood. It is ours, so this is a bug.
     #[error("the scan of the database cannot be followed: {0}")]
     Scan(#[from] foreseek_sqlite::Error),
-    /// The modelled kernel could not read.
+    /// The modelled machine cannot go on.
     #[error(transparent)]
-    Modelled(#[from] foreseek_simulate::kernel::ReadError),
+    Modelled(#[from] foreseek_simulate::machine::MachineError),
 }
 
 /// A result of the demo.

@@ -16,6 +16,7 @@ mod options;
 pub mod outcome;
 mod progress;
 mod query;
+mod query_process;
 mod real;
 pub mod report;
 mod scan;

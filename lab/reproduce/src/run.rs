@@ -2,11 +2,12 @@
 
 use crate::claim::Claim;
 use crate::figure::Figure;
+use crate::notes::Notes;
 use crate::outcome::{Judged, Outcome};
+use crate::overrides::Overrides;
 use crate::pick::Runs;
 use crate::rows::{self, Context, Row};
-use crate::{Error, Verdict, charts};
-use foreseek_kernels::Congestion;
+use crate::{Error, Measured, Standing, Verdict, charts};
 use foreseek_simulate::experiment::{self, Experiment};
 use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload;
@@ -22,9 +23,8 @@ pub struct Options {
     pub quick: bool,
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// The rule of congestion in place of each set-up's own; a part of the measurement only where it is
-    /// `None`.
-    pub congestion: Option<Congestion>,
+    /// What is set in place of what the set-ups have; a part of the measurement only where it is nothing.
+    pub set: Overrides,
     /// Threads.
     pub workers: usize,
 }
@@ -47,7 +47,7 @@ const JOBS_SECONDS: f64 = 100.0;
 /// No claim matches, or a run fails.
 pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Outcome, Error> {
     let asked = asked(options.only.as_deref())?;
-    let figures = Figure::all()?;
+    let figures = Figure::all(&options.set)?;
     let needed: BTreeSet<&str> = match options.only {
         // With all claims, all figures: also those that no claim needs.
         None => figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect(),
@@ -71,11 +71,15 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     }
     let seeds: Vec<u64> = (0..SEEDS).map(|number| options.seed + number).collect();
     let context = Context { runs: &runs, seeds: &seeds };
-    let judged = asked.into_iter().map(|(claim, row)| judge(claim, row, &context));
+    let notes = Notes::all()?;
+    let judged = asked.into_iter().map(|(claim, row)| {
+        let measured = measure(&claim, row, &context)?;
+        judge(claim, row, measured, &notes)
+    });
     let claims = judged.collect::<Result<_, _>>()?;
     let figures = charts::draw(&figures, &runs);
-    let Options { quick, seed, congestion, .. } = *options;
-    Ok(Outcome { claims, figures, quick, seed, congestion })
+    let Options { quick, seed, ref set, .. } = *options;
+    Ok(Outcome { claims, figures, quick, seed, set: set.clone() })
 }
 
 /// Seeds of the rows that draw random numbers themselves.
@@ -102,7 +106,6 @@ fn prepared(run: &Experiment, options: &Options) -> Experiment {
     for seed in &mut run.seeds {
         *seed += options.seed - 1;
     }
-    run.prefetch.congestion = options.congestion.unwrap_or(run.prefetch.congestion);
     if options.quick { run.quick() } else { run }
 }
 
@@ -114,10 +117,19 @@ fn weight(run: &Experiment) -> f64 {
     runs as f64 * run.concurrency.iter().map(each).sum::<f64>()
 }
 
-fn judge(claim: Claim, row: &'static Row, context: &Context<'_>) -> Result<Judged, Error> {
-    let measured = (row.measure)(context)
-        .ok_or_else(|| Error::Claims(format!("{}: its runs lack what it takes", claim.id)))?;
+/// The verdict on a claim, with what is to be said beside it.
+pub(crate) fn judge(
+    claim: Claim,
+    row: &'static Row,
+    measured: Measured,
+    notes: &Notes,
+) -> Result<Judged, Error> {
     let verdict = Verdict::of(&claim, &measured)?;
-    let why = row.why.filter(|_| !verdict.holds);
-    Ok(Judged { claim, measured, verdict, why, sets: row.sets })
+    let note = notes.of(row.id);
+    let why = note.why.filter(|_| verdict.standing == Standing::Missed);
+    Ok(Judged { claim, measured, verdict, why, sets: note.used_to_set, arithmetic: row.is_arithmetic() })
+}
+
+fn measure(claim: &Claim, row: &'static Row, context: &Context<'_>) -> Result<Measured, Error> {
+    (row.measure)(context).ok_or_else(|| Error::Claims(format!("{}: its runs lack what it takes", claim.id)))
 }

@@ -5,9 +5,11 @@
 //! server's clients, or one a process of a batch of jobs. Random numbers come from the generator
 //! that the caller hands over, so that a seed fixes a run.
 
-use foreseek_units::{ByteSpan, Bytes, Nanos, PageIndex};
+use foreseek_seam::Extent;
+use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
 
 /// A file of the workload, counted from 0 in the order of [`Workload::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +27,9 @@ pub struct FileSpec {
     /// The directory that it lies in: a file system places files of a directory together.
     pub directory: u32,
 }
+
+/// The root of the file system, the parent of all directories; its entries are in memory.
+pub const ROOT: u32 = u32::MAX;
 
 /// What a program does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,44 @@ pub enum Step {
         /// Which; past the end the file grows.
         range: ByteSpan,
     },
+    /// Advises the kernel that pages will be read (`POSIX_FADV_WILLNEED`): each run of missing pages
+    /// that lie together becomes a request. Over when the block layer has them all; answered by
+    /// [`Answer::Advised`].
+    Advise {
+        /// Of what.
+        handle: Handle,
+        /// Which.
+        pages: PageSpan,
+    },
+    /// Gives clean pages that nobody uses back (`POSIX_FADV_DONTNEED`); answered by
+    /// [`Answer::Forgotten`].
+    Forget {
+        /// Of what.
+        handle: Handle,
+        /// Which.
+        pages: PageSpan,
+    },
+    /// Asks the kernel.
+    Ask {
+        /// Of what.
+        handle: Handle,
+        /// What.
+        question: Question,
+    },
+    /// Asks for a file's attributes (`stat`): over when its inode is in memory.
+    Stat {
+        /// Which.
+        file: FileNumber,
+    },
+    /// Lists a directory: over when its blocks are in memory.
+    List {
+        /// Which, as [`FileSpec::directory`].
+        directory: u32,
+    },
+    /// Waits until the daemon to which it belongs has work ([`crate::watch`]).
+    Await,
+    /// Holds so much private memory from here on.
+    Hold(Bytes),
     /// Closes a handle.
     Close {
         /// Which.
@@ -78,10 +121,38 @@ pub enum Step {
     Exit,
 }
 
+/// What a program may ask the kernel about an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Which of these pages are in memory or on their way (`cachestat`, `mincore`).
+    Resident(PageSpan),
+    /// Where the file lies (`FIEMAP`).
+    Extents,
+    /// How much memory there is for cached pages (`MemAvailable`, or the control group's limit).
+    Budget,
+}
+
+/// What the kernel answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// To [`Step::Advise`]: so many pages from the first on were taken.
+    Advised(Pages),
+    /// To [`Step::Forget`].
+    Forgotten,
+    /// To [`Question::Resident`]: the runs, ascending.
+    Resident(&'a [PageSpan]),
+    /// To [`Question::Extents`]: ascending.
+    Extents(&'a [Extent]),
+    /// To [`Question::Budget`].
+    Budget(Pages),
+}
+
 /// One process.
 pub trait Program: Send {
-    /// The step that follows; never called again after [`Step::Exit`].
-    fn next(&mut self, random: &mut dyn Rng) -> Step;
+    /// The step that follows the one that is over at `now`; never called again after [`Step::Exit`].
+    fn next(&mut self, now: Instant, random: &mut dyn Rng) -> Step;
+    /// The answer to the step before, at the time of the call of [`next`](Self::next) that follows.
+    fn answered(&mut self, _answer: Answer<'_>) {}
     /// Private memory that the process holds while it lives.
     fn memory(&self) -> Bytes;
 }
@@ -102,6 +173,10 @@ pub trait Workload: Send {
     fn files(&self) -> Vec<FileSpec>;
     /// How it is driven.
     fn drive(&self) -> Drive;
+    /// The files of each directory in the order in which it lists them, where programs walk over a tree.
+    fn tree(&self) -> Option<Arc<Vec<Vec<FileNumber>>>> {
+        None
+    }
     /// The program of the request (or job) with this number.
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
 }

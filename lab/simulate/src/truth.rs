@@ -6,7 +6,7 @@
 
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
 use foreseek_readahead::learn::{self, Classes, Follower, Memory, SCHEME, Stream};
-use foreseek_units::{ByteOffset, ByteSpan, PageIndex, PageSpan, Pages, Span};
+use foreseek_units::{ByteOffset, ByteSpan, Instant, PageIndex, PageSpan, Pages, Span};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -65,12 +65,15 @@ struct Seen<'a, K> {
 impl<K: Default> Seen<'_, K> {
     fn run(&mut self, program: &mut dyn Program, files: &mut [FileSpec], random: &mut Pcg64Mcg, most: u64) {
         while self.streams < most && self.pages < PAGES_LIMIT {
-            match program.next(random) {
+            match program.next(Instant::ZERO, random) {
                 Step::Open { handle, file, .. } => self.open(handle, file, files),
                 Step::Read { handle, range } => self.read(handle, range, files),
                 Step::Touch { handle, page } => self.touch(handle, Span::at(page, Pages(1)), files),
                 Step::Write { handle, range } => self.write(handle, range, files),
                 Step::Close { handle } => self.close(handle, files),
+                // The programs of workloads read by themselves: none waits for an answer.
+                Step::Advise { .. } | Step::Forget { .. } | Step::Ask { .. } | Step::Hold(_) => {}
+                Step::Stat { .. } | Step::List { .. } | Step::Await => {}
                 Step::Compute(_) | Step::Sleep(_) | Step::Begun | Step::Finished => {}
                 Step::Exit => break,
             }

@@ -79,6 +79,63 @@ fn the_rule_of_congestion_is_the_set_ups_unless_it_is_told() {
     assert!(error.contains("x.toml") && error.contains("cancels-ahead"), "{error}");
 }
 
+const SWEPT: &str = r#"
+    policies = ["linux-2.6.18@32K", "linux-2.6.18@512K", "linux-2.6.18"]
+    seeds = [1, 2]
+    concurrency = [4]
+    scheduler = "noop"
+    warm_up_s = 1
+    duration_s = 4
+    [sweep]
+    "machine.memory" = ["256M", "1G"]
+    [workload]
+    name = "one-whole-0"
+    "#;
+
+#[test]
+fn any_key_can_be_swept_beside_windows_that_policies_name() {
+    let swept = results(&parse(SWEPT).expect("an experiment"), 2);
+    let order: Vec<(Option<&str>, String)> =
+        swept.points.iter().map(|point| (point.value.as_deref(), point.policy.to_string())).collect();
+    let policies = ["linux-2.6.18@32K", "linux-2.6.18@512K", "linux-2.6.18"];
+    let expected: Vec<(Option<&str>, String)> = ["256M", "1G"]
+        .iter()
+        .flat_map(|memory| policies.map(|one| (Some(*memory), one.to_owned())))
+        .collect();
+    assert_eq!(order, expected);
+    let csv = swept.to_csv();
+    assert!(csv.starts_with("experiment,machine.memory,device,policy,"), "{csv}");
+    assert_eq!(csv.lines().count(), 1 + 12);
+    assert_eq!(swept.to_json()["points"][3]["value"], "1G");
+    // The windows differ, and each variant is what the same experiment without a sweep gives.
+    let rate = |at: usize| swept.points[at].summary(&Metric::THROUGHPUT).mean;
+    assert!(rate(1) > 1.02 * rate(0), "{} {}", rate(0), rate(1));
+    let alone = SWEPT
+        .replace("[sweep]", "[machine]")
+        .replace("\"machine.memory\" = [\"256M\", \"1G\"]", "memory = \"1G\"");
+    let alone = results(&parse(&alone).expect("an experiment"), 2);
+    assert_eq!(alone.points[1].runs, swept.points[4].runs);
+}
+
+#[test]
+fn a_sweep_that_cannot_be_says_why() {
+    for (sweep, complaint) in [
+        ("\"machine.memory\" = [\"256M\"]\n\"block.batch\" = [1]", "give one key"),
+        ("\"machine.memory\" = \"256M\"", "a list of values"),
+        ("seeds = [1, 2]", "is no key of a table"),
+        ("\"machine.memery\" = [\"256M\"]", "memery"),
+        ("\"machine.memory\" = [\"256M\", \"much\"]", "'machine.memory' = much"),
+        ("\"machine.memory\" = []", "has 0 values"),
+    ] {
+        let text = SWEPT.replace("\"machine.memory\" = [\"256M\", \"1G\"]", sweep);
+        let error = parse(&text).expect_err(complaint);
+        assert!(error.contains("x.toml") || error.contains("one-whole-0"), "{error}");
+        assert!(error.contains(complaint), "{error}");
+    }
+    let error = parse(&SWEPT.replace("@32K", "@1K")).expect_err("no window");
+    assert!(error.contains("4 KiB to 1 GiB"), "{error}");
+}
+
 #[test]
 fn jobs_are_timed_to_their_end() {
     let mut experiment = small("noop");

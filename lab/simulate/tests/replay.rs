@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Application, access, kernel, page, prefetched, random_pages};
-use foreseek_hints::{AccessListEngine, Settings};
+use common::{Setup, access, page, random_pages, reads};
+use foreseek_hints::{AccessListEngine, Settings, Want};
 use foreseek_seam::HintMode;
 use foreseek_seam::record::ReplayError;
 use foreseek_seam::{Recorder, Recording, replay};
+use foreseek_simulate::directed::Hint;
 use foreseek_units::{ByteSpan, Bytes, Pages};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,26 +30,19 @@ impl Write for Sink {
 fn recorded(limit: u64) -> String {
     let file = Bytes::mib(32);
     let pages = random_pages(3, 4000, file);
-    let reads: Vec<ByteSpan> = pages.iter().map(|at| page(*at)).collect();
+    let ranges: Vec<ByteSpan> = pages.iter().map(|at| page(*at)).collect();
     let list: Vec<_> = pages.iter().map(|at| access(*at)).collect();
     let sink = Sink::default();
     let recorder = Recorder::new(Box::new(sink.clone())).with_limit(limit);
     let settings = Settings { first_round: Some(Pages(64)), ..Settings::default() };
     let mut told = 0;
-    let (_, stats) = prefetched(
-        &mut kernel(file, Bytes::mib(8).pages_floor()),
-        settings,
-        Some(recorder),
-        file,
-        Application {
-            reads: &reads,
-            answer: &mut |hint, nth, _| {
-                told = told.max(nth);
-                let more = (told + 500).min(list.len());
-                told += hint(HintMode::Append, &list[told..more], more == list.len());
-            },
-        },
-    );
+    let application = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+        told = told.max(nth);
+        let more = (told + 500).min(list.len());
+        told += hint(HintMode::Append, &list[told..more], more == list.len());
+    };
+    let setup = Setup::new(file, Bytes::mib(8).pages_floor());
+    let (_, stats) = setup.prefetched(settings, Some(recorder), reads(&ranges), application);
     assert!(stats.rounds > 3 && stats.wants > 3 && !stats.forgotten.is_zero(), "{stats:?}");
     let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     String::from_utf8(bytes).expect("a recording is text")

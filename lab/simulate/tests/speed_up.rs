@@ -3,30 +3,16 @@
 
 mod common;
 
-use common::{Application, access, kernel, page, prefetched, random_pages, stock};
+use common::{Setup, page, random_pages, reads, tells};
 use foreseek_hints::Settings;
-use foreseek_seam::HintMode;
 use foreseek_units::{ByteSpan, Bytes, PageIndex};
 
-fn speed_up(file: Bytes, memory: Bytes, reads: usize) -> f64 {
-    let pages: Vec<PageIndex> = random_pages(1, reads, file);
+fn speed_up(file: Bytes, memory: Bytes, count: usize) -> f64 {
+    let pages: Vec<PageIndex> = random_pages(1, count, file);
     let ranges: Vec<ByteSpan> = pages.iter().map(|at| page(*at)).collect();
-    let memory = memory.pages_floor();
-    let without = stock(&mut kernel(file, memory), &ranges);
-    let list: Vec<_> = pages.iter().map(|at| access(*at)).collect();
-    let mut disk = kernel(file, memory);
-    let (with, _) = prefetched(
-        &mut disk,
-        Settings::default(),
-        None,
-        file,
-        Application {
-            reads: &ranges,
-            answer: &mut |hint, nth, _| {
-                assert_eq!(hint(HintMode::Set, &list[nth..], true), list.len() - nth);
-            },
-        },
-    );
+    let setup = Setup::new(file, memory.pages_floor());
+    let without = setup.stock(reads(&ranges));
+    let (with, _) = setup.prefetched(Settings::default(), None, reads(&ranges), tells(&pages));
     without.as_secs_f64() / with.as_secs_f64()
 }
 

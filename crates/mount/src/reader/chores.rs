@@ -53,7 +53,7 @@ impl Chores {
 fn tick(shared: &Shared) {
     let mut look = shared.now() + LOOK;
     loop {
-        let deadline = shared.lock().deadline();
+        let deadline = shared.lock().driver.deadline();
         let now = shared.now();
         let until = deadline.map_or(look, |deadline| deadline.min(look));
         if until > now {
@@ -63,7 +63,7 @@ fn tick(shared: &Shared) {
             continue;
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
-            shared.with(|core, now, work| core.tell(now, Event::Tick, work));
+            shared.with(|core, now| core.driver.tell(now, Event::Tick));
         }
         if look <= now {
             look_at_readers(shared);
@@ -78,14 +78,14 @@ fn look_at_readers(shared: &Shared) {
     let mut processes = shared.processes.lock().unwrap_or_else(PoisonError::into_inner);
     processes.sample(LOOKED_AT, |thread, activity| seen.push((Who(thread), activity)));
     drop(processes);
-    shared.with(|core, now, work| {
+    shared.with(|core, now| {
         core.count_thrashing(now);
         for (who, activity) in seen {
             let event = match activity {
                 Activity::Ran => Event::Serving(ServingEvent::Ran { who }),
                 Activity::Ended => Event::Serving(ServingEvent::Exited { who }),
             };
-            core.tell(now, event, work);
+            core.driver.tell(now, event);
         }
     });
 }
@@ -95,7 +95,7 @@ fn watch_memory(shared: &Weak<Shared>, mut budget: Budget, mut memory: Box<dyn M
     loop {
         let scarce = memory.wait(MEMORY_LOOK);
         let Some(shared) = shared.upgrade() else { return };
-        if shared.lock().is_stopped() {
+        if shared.lock().driver.is_stopped() {
             return;
         }
         look_at_memory(&shared, &mut budget, &mut *memory, scarce);
@@ -110,10 +110,6 @@ fn look_at_memory(shared: &Shared, budget: &mut Budget, memory: &mut dyn Memory,
     }
 }
 
-fn set_budget(shared: &Shared, pages: Pages) {
-    shared.with(|core, now, work| {
-        core.tell(now, Event::Budget { pages }, work);
-        // What the engine let go of before may go as well.
-        work.dropped = true;
-    });
+pub(super) fn set_budget(shared: &Shared, pages: Pages) {
+    shared.with(|core, now| core.driver.tell(now, Event::Budget { pages }));
 }

@@ -1,11 +1,11 @@
 //! Reads answered by the prefetching engine: its driver in real time.
 //!
-//! The engine ([`ServingEngine`]) decides; here its commands are carried out. It stands behind one
-//! lock, held for microseconds: what takes longer (submitting I/O, copying an answer) is put down as
+//! The engine ([`ServingEngine`]) decides, its [driver](ServingDriver) has its commands carried out here. They stand
+//! behind one lock, held for microseconds: what takes longer (submitting I/O, copying an answer) is put down as
 //! [`Work`](work::Work) under the lock and done after it. What the engine is told has one order, that of the
 //! lock, which is the order of a [recording](foreseek_seam::record).
 //!
-//! - A read is told to the engine in the thread that took it from the kernel. What lies in the
+//! - A read is told to the driver in the thread that took it from the kernel. What lies in the
 //!   prefetch cache is answered there and then; anything else later, by the thread that completes
 //!   I/O. A read that the engine passes is made as it is, into a buffer of its own.
 //! - Fetches go to [`Reads`]: direct I/O by io_uring into the frames that the engine named, all those of
@@ -24,11 +24,14 @@ mod alarm;
 mod budget;
 mod chores;
 mod core;
-mod objects;
+mod found;
 mod options;
+mod outside;
 mod pass;
 mod remembered;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod token;
 mod work;
 
@@ -42,16 +45,18 @@ use about::{Described, Programs};
 use alarm::Alarm;
 use chores::Chores;
 use core::Core;
-use foreseek_readahead::ServingEngine;
+use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
 use foreseek_storage::reads::{self, Reads};
 use foreseek_storage::{Arena, Frames};
 use foreseek_units::Pages;
-use objects::{Found, Places};
+use found::{Found, Places};
+use outside::Outside;
 use pass::PASSING;
 use shared::Shared;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use work::Below;
 
 /// How long the end waits for reads under way: longer than a drive tries to read a bad sector.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -95,9 +100,10 @@ impl Reader {
                     .to_owned(),
             );
         }
-        let recorder = options.recorder()?;
+        let below = Below::new(Arc::clone(&frames));
+        let driver = ServingDriver::new(engine, options.recorder()?, below);
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(engine, recorder, Arc::clone(&frames))),
+            core: Mutex::new(Core::new(driver)),
             frames,
             passing: Arena::untouched(PASSING).ok_or_else(no_memory)?,
             reads: OnceLock::new(),
@@ -105,7 +111,7 @@ impl Reader {
             programs,
             places: Places::default(),
             alarm: Alarm::default(),
-            origin: std::time::Instant::now(),
+            outside: Outside::Real(std::time::Instant::now()),
         });
         let weak = Arc::downgrade(&shared);
         let (reads, remark) = start_reads(Box::new(move |ended| Shared::ended(&weak, ended)))?;
@@ -114,7 +120,7 @@ impl Reader {
         shared.lock().remarks = remarks;
         if let Some(Lessons { streams, device }) = &options.lessons {
             let device = device.filter(|_| options.profile.is_none());
-            shared.with(|core, now, work| core.recall(now, streams, device, work));
+            shared.with(|core, now| core.driver.recall(now, streams, device));
         }
         let chores = Chores::start(&shared, memory)?;
         Ok(Self { shared, chores: Mutex::new(Some(chores)) })
@@ -124,7 +130,7 @@ impl Reader {
 impl ReadPath for Reader {
     fn opened(&self, opened: OpenedFile) -> StreamId {
         let object = opened.object;
-        let file = self.shared.lock().objects.file(object);
+        let file = self.shared.lock().driver.file(object);
         // Opening and mapping the file takes system calls; two that do it at once do no harm.
         let found = match file {
             Some(file) => Found { file, layout: None },
@@ -132,59 +138,62 @@ impl ReadPath for Reader {
         };
         let programs = self.shared.programs.as_ref();
         let described = programs.map(|programs| Described::of(&opened.file, opened.who, programs));
-        self.shared.with(|core, now, work| core.opened(now, &opened, found, described, work))
+        self.shared.with(|core, now| core.opened(now, &opened, found, described))
     }
 
     fn read(&self, read: Read, answer: Answer) {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
             processes.watch(read.who.0);
         }
-        self.shared.with(|core, now, work| core.read(now, read, answer, work));
+        self.shared.with(|core, now| core.read(now, read, answer));
     }
 
     fn closed(&self, stream: StreamId) {
-        let unused = self.shared.with(|core, now, work| core.closed(now, stream, work));
+        let unused = self.shared.with(|core, now| core.driver.close(now, stream));
         // Closing takes a system call, or several.
         drop(unused);
     }
 
     fn changed(&self, change: Change) {
-        self.shared.with(|core, now, work| core.changed(now, &change, work));
+        let Change { object, range, version } = change;
+        self.shared.with(|core, now| core.driver.changed(now, object, range, version));
     }
 
     fn lessons(&self) -> Option<Lessons> {
         let mut core = self.shared.lock();
-        let device = core.device();
-        Some(Lessons { streams: core.engine.learning()?.save(), device })
+        let device = core.driver.device();
+        Some(Lessons { streams: core.driver.engine_mut().learning()?.save(), device })
     }
 
     fn status(&self) -> ReadStatus {
         let mut core = self.shared.lock();
-        let (stats, device) = (core.engine.stats(), core.device());
-        let rho = core.engine.settings().stream.rho;
-        let learning = core.engine.learning();
+        let Core { driver, thrashing, remarks, .. } = &mut *core;
+        let (stats, counts, device) = (driver.stats(), driver.counts, driver.device());
+        let (policy, rho) =
+            (driver.engine().settings().policy.clone(), driver.engine().settings().stream.rho);
+        let learning = driver.engine_mut().learning();
         let rho = learning.is_some().then_some(rho);
         let (classes, known) =
             learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
-            policy: core.engine.settings().policy.clone(),
+            policy,
             rho,
             streams_open: stats.streams,
             streams_active: stats.active_streams,
             reads: stats.reads,
-            read_bytes: core.counts.read.get(),
-            failed: core.counts.failed,
-            contradictions: stats.contradictions + core.counts.contradictions,
-            hits: core.counts.hits,
-            joined: core.counts.joined,
-            fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + core.counts.passed.get(),
+            read_bytes: counts.read.get(),
+            failed: counts.failed,
+            contradictions: stats.contradictions,
+            hits: counts.hits,
+            joined: counts.joined,
+            fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + counts.passed.get(),
             prefetched_bytes: bytes(stats.fetched_ahead),
             wasted_bytes: bytes(stats.dropped),
             taken_back_bytes: bytes(stats.taken_back),
             lru_misses: stats.lru_missed.get(),
             prefetch_misses: stats.prefetch_missed.get(),
-            thrashing_pages_per_s: core.thrashing.rate(),
+            thrashing_pages_per_s: thrashing.rate(),
             depth_bytes: bytes(stats.depth.min(stats.bound)),
             bound_bytes: bytes(stats.bound),
             ceiling_bytes: bytes(stats.ceiling),
@@ -197,7 +206,7 @@ impl ReadPath for Reader {
             }),
             classes,
             classes_known: known as u64,
-            remarks: core.remarks.clone(),
+            remarks: remarks.clone(),
         }
     }
 

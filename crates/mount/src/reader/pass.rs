@@ -4,7 +4,7 @@ use super::token::Token;
 use foreseek_seam::RequestId;
 use foreseek_storage::Buffer;
 use foreseek_storage::reads::{self, ReadFile, Target};
-use foreseek_units::{ByteSpan, Bytes};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Span};
 use std::sync::Arc;
 
 /// Memory for reads that are passed: sixteen of the longest that FUSE sends at a time. It is taken
@@ -13,20 +13,21 @@ pub(super) const PASSING: Bytes = Bytes::mib(16);
 
 /// A read that is made as it is.
 pub(super) struct Pass {
-    pub(super) request: RequestId,
-    pub(super) file: Arc<ReadFile>,
+    request: RequestId,
+    file: Arc<ReadFile>,
     /// What is read: the range, outward to the file's alignment.
-    pub(super) aligned: ByteSpan,
-}
-
-/// Which bytes of what was read for a pass are the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) skip: usize,
-    pub(super) length: usize,
+    aligned: ByteSpan,
 }
 
 impl Pass {
+    /// A read of these bytes; `None` where no buffer is that long.
+    pub(super) fn new(request: RequestId, range: ByteSpan, file: Arc<ReadFile>) -> Option<Self> {
+        let unit = file.alignment().get();
+        let start = ByteOffset(range.start.get() / unit * unit);
+        let aligned = Span::new(start, ByteOffset(range.end.get().next_multiple_of(unit)));
+        (aligned.len() <= PASSING).then_some(Self { request, file, aligned })
+    }
+
     /// Bytes to be read.
     pub(super) fn length(&self) -> usize {
         self.aligned.len().get() as usize

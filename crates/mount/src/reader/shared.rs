@@ -2,16 +2,17 @@
 
 use super::about::Programs;
 use super::alarm::Alarm;
-use super::core::{Core, Doubt};
-use super::objects::Places;
+use super::core::Core;
+use super::found::Places;
+use super::outside::Outside;
 use super::pass::Pass;
 use super::token::Token;
-use super::work::{Reply, Work};
-use crate::read_path::Version;
-use foreseek_seam::{Event, FetchId, ServingEvent};
+use super::work::{Below, Reply, Work};
+use foreseek_readahead::driver::{Asked, Doubt};
+use foreseek_seam::{FetchId, Refusal, RequestId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
-use foreseek_units::{ByteOffset, Instant, Nanos, Pages};
+use foreseek_units::{ByteOffset, Bytes, Instant, Pages};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -27,7 +28,7 @@ pub(super) struct Shared {
     pub(super) programs: Option<Programs>,
     pub(super) places: Places,
     pub(super) alarm: Alarm,
-    pub(super) origin: std::time::Instant,
+    pub(super) outside: Outside,
 }
 
 impl Shared {
@@ -38,45 +39,45 @@ impl Shared {
     }
 
     pub(super) fn now(&self) -> Instant {
-        Instant(Nanos::from(self.origin.elapsed()).get())
+        self.outside.now()
     }
 
-    /// Tells the engine something, and does what follows.
-    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Core, Instant, &mut Work) -> T) -> T {
-        let mut work = Work::default();
+    /// Tells the driver something, and does what follows.
+    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Core, Instant) -> T) -> T {
         let mut core = self.lock();
-        let answer = tell(&mut core, self.now(), &mut work);
-        let deadline = core.deadline();
-        drop(core);
-        self.alarm.set(deadline);
+        let answer = tell(&mut core, self.now());
+        let work = self.leave(core);
         self.carry_out(work);
         answer
+    }
+
+    /// Gives the lock up; what is to be done after it.
+    fn leave(&self, mut core: MutexGuard<'_, Core>) -> Work {
+        let deadline = core.driver.deadline();
+        let work = std::mem::take(core.work());
+        drop(core);
+        self.alarm.set(deadline);
+        work
     }
 
     /// Does what there is to do, and what follows from having done it.
     fn carry_out(&self, mut work: Work) {
         loop {
-            let refused = self.start_reads(std::mem::take(&mut work.reads));
-            let passes = std::mem::take(&mut work.passes);
-            let unmade = self.start_passes(passes);
-            let mut unpinned = std::mem::take(&mut work.unpinned);
-            unpinned.extend(work.replies.drain(..).filter_map(Reply::send).flatten());
-            if std::mem::take(&mut work.dropped) {
-                self.frames.trim(self.lock().engine.stats().budget);
-            }
+            let refused = self.start_reads(work.reads);
+            let unmade = self.start_passes(work.passes);
+            let unpinned: Vec<_> = work.replies.into_iter().filter_map(Reply::send).flatten().collect();
+            self.frames.give_back(&work.dropped);
             if refused.is_empty() && unmade.is_empty() && unpinned.is_empty() {
                 return;
             }
             let mut core = self.lock();
             let now = self.now();
             core.unmade(unmade);
-            refused.into_iter().for_each(|fetch| core.refused(now, fetch, &mut work));
+            refused.into_iter().for_each(|fetch| core.driver.refused(now, fetch, Refusal::Gone));
             if !unpinned.is_empty() {
-                core.tell(now, Event::Serving(ServingEvent::Unpinned { frames: &unpinned }), &mut work);
+                core.driver.unpinned(now, &unpinned);
             }
-            let deadline = core.deadline();
-            drop(core);
-            self.alarm.set(deadline);
+            work = self.leave(core);
         }
     }
 
@@ -95,7 +96,9 @@ impl Shared {
             match self.passing.try_take(pass.length()) {
                 Some(buffer) => {
                     let refused = reads.start(vec![pass.into_read(buffer)]);
-                    refused.iter().for_each(|read| self.pass_ended(read.token, &[], Err(Errno::IO)));
+                    for read in refused {
+                        self.pass_ended(Token::pass(read.token), read.offset, Err(Errno::IO));
+                    }
                 }
                 None => unmade.push(pass),
             }
@@ -109,69 +112,74 @@ impl Shared {
         let Some(shared) = shared.upgrade() else { return };
         let mut fetched = Vec::with_capacity(ended.len());
         for Ended { read, got, error, .. } in ended {
-            match (Token::fetch(read.token), read.into) {
+            let (token, offset) = (read.token, read.offset);
+            match (Token::fetch(token), read.into) {
                 (Some(fetch), Target::Frames(filling)) => {
                     // What came before an error counts, whole pages of it.
                     let got = if error.is_some() { got.pages_floor().bytes() } else { got };
                     let short = error.is_none() && got.get() < filling.len() as u64;
                     filling.finish(got);
-                    let end = short.then_some(read.offset + got);
+                    let end = short.then_some(offset + got);
                     fetched.push(Fetched { fetch, got: got.pages_ceil(), error, end });
                 }
                 (None, Target::Buffer(buffer)) => {
-                    let result = error.map_or(Ok(()), Err);
-                    shared.pass_ended(read.token, &buffer[..got.get() as usize], result);
+                    let result = error.map_or(Ok(&buffer[..got.get() as usize]), Err);
+                    shared.pass_ended(Token::pass(token), offset, result);
                 }
                 // Fetches go to frames, passed reads to buffers: who waits for this one hears of it all the same.
                 (Some(fetch), Target::Buffer(_)) => {
-                    shared.lock().contradicted();
+                    shared.lock().driver.counts.contradictions += 1;
                     fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
                 }
                 (None, Target::Frames(_)) => {
-                    shared.lock().contradicted();
-                    shared.pass_ended(read.token, &[], Err(Errno::IO));
+                    shared.lock().driver.counts.contradictions += 1;
+                    shared.pass_ended(Token::pass(token), offset, Err(Errno::IO));
                 }
             }
         }
-        let doubts = shared.with(|core, now, work| {
+        let doubts = shared.with(|core, now| {
             let mut doubts = Vec::new();
             for fetched in fetched {
-                match fetched.end.and_then(|end| core.ended_early(fetched.fetch, end)) {
+                match fetched.end.and_then(|end| core.driver.ended_early(fetched.fetch, end)) {
                     Some(doubt) => doubts.push((fetched, doubt)),
-                    None => core.done(now, fetched.fetch, fetched.got, fetched.error, work),
+                    None => core.driver.done(now, fetched.fetch, fetched.got, fetched.error),
                 }
             }
             // A buffer may have come free.
-            core.retry_passes(work);
+            core.retry_passes();
             doubts
         });
         doubts.into_iter().for_each(|(fetched, doubt)| shared.look_and_settle(fetched, &doubt));
     }
 
     /// A file ended before it should have: who reads it gets what it is now, and not zeros to its old end.
-    fn look_and_settle(&self, fetched: Fetched, doubt: &Doubt) {
-        let version =
-            doubt.file.any().and_then(|fd| rustix::fs::fstat(fd).ok()).map(|stat| Version::of(&stat));
-        self.with(|core, now, work| {
+    fn look_and_settle(&self, fetched: Fetched, doubt: &Doubt<Below>) {
+        let version = self.outside.version(&doubt.file);
+        self.with(|core, now| {
             if let Some(version) = version {
-                core.settle(now, doubt, version, work);
+                core.driver.settle(now, doubt, version);
             }
-            core.done(now, fetched.fetch, fetched.got, fetched.error, work);
+            core.driver.done(now, fetched.fetch, fetched.got, fetched.error);
         });
     }
 
-    /// Answers a passed read.
-    fn pass_ended(&self, token: u64, bytes: &[u8], result: Result<(), Errno>) {
-        let Some((answer, span)) = self.lock().pass_ended(Token::pass(token)) else { return };
+    /// Answers a passed read, of which these bytes from `offset` on were read.
+    fn pass_ended(&self, request: RequestId, offset: ByteOffset, result: Result<&[u8], Errno>) {
+        let mut core = self.lock();
+        let Some(Asked { range, answer, .. }) = core.driver.take(request) else { return };
+        let counts = &mut core.driver.counts;
+        counts.passed += range.len();
         match result {
-            Ok(()) => {
-                let from = span.skip.min(bytes.len());
-                let bytes = &bytes[from..(from + span.length).min(bytes.len())];
-                self.lock().answered(bytes.len());
+            Ok(bytes) => {
+                let at = |place: ByteOffset| ((place - offset).get() as usize).min(bytes.len());
+                let bytes = &bytes[at(range.start)..at(range.end)];
+                counts.read += Bytes(bytes.len() as u64);
+                drop(core);
                 answer.data(bytes);
             }
             Err(errno) => {
-                self.lock().failed();
+                counts.failed += 1;
+                drop(core);
                 answer.fail(errno);
             }
         }

@@ -1,12 +1,17 @@
-//! What follows from what the engine said and is done after its lock is given up.
+//! What the driver's calls come to in real time: put down under its lock, done after it is given up.
 
 use super::pass::Pass;
-use crate::read_path::Answer;
-use foreseek_seam::FrameId;
-use foreseek_storage::{Reading, reads};
+use super::token::Token;
+use crate::read_path::{Answer, Version};
+use foreseek_readahead::driver::{self, Asked, Backing, Fetch};
+use foreseek_seam::{FrameId, Refusal, RequestId, Urgency};
+use foreseek_storage::reads::{self, ReadFile, Target};
+use foreseek_storage::{Frames, Reading};
+use foreseek_units::Bytes;
 use rustix::io::Errno;
+use std::sync::Arc;
 
-/// See the module's documentation.
+/// What is to be done.
 #[derive(Default)]
 pub(super) struct Work {
     /// Fetches to be made, those of one call together.
@@ -15,32 +20,84 @@ pub(super) struct Work {
     pub(super) passes: Vec<Pass>,
     /// Reads to be answered.
     pub(super) replies: Vec<Reply>,
-    /// Frames that were served and are used no longer.
-    pub(super) unpinned: Vec<FrameId>,
-    /// Whether memory of frames may go.
-    pub(super) dropped: bool,
+    /// Frames whose memory may go.
+    pub(super) dropped: Vec<FrameId>,
+}
+
+/// What lies below the driver.
+pub(super) struct Below {
+    frames: Arc<Frames>,
+    pub(super) work: Work,
 }
 
 /// An answer that is ready.
 pub(super) enum Reply {
     /// Bytes out of frames.
-    Frames {
-        answer: Answer,
-        reading: Reading,
-        /// Which of their bytes.
-        skip: usize,
-        length: usize,
-        frames: Vec<FrameId>,
-    },
+    Frames(driver::Reply<Answer>, Reading),
     /// An error.
     Error(Answer, Errno),
+}
+
+impl Below {
+    pub(super) fn new(frames: Arc<Frames>) -> Self {
+        Self { frames, work: Work::default() }
+    }
+}
+
+impl driver::Version for Version {
+    fn length(&self) -> Bytes {
+        self.length
+    }
+}
+
+impl Backing for Below {
+    type Answer = Answer;
+    type File = Arc<ReadFile>;
+    type Version = Version;
+    type Error = Errno;
+
+    const NOT_OPEN: Errno = Errno::BADF;
+    const UNKNOWN: Errno = Errno::IO;
+
+    fn fetch(&mut self, fetch: Fetch<Arc<ReadFile>>) -> Result<(), Refusal> {
+        let Fetch { id, file, range, frames, urgency, apart, .. } = fetch;
+        let filling = self.frames.fill(&frames).ok_or(Refusal::Gone)?;
+        let (token, offset) = (Token::of_fetch(id), range.start.offset());
+        let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);
+        self.work.reads.push(reads::Read { token, file, offset, into, urgent, apart });
+        Ok(())
+    }
+
+    fn serve(&mut self, reply: driver::Reply<Answer>) -> Result<(), driver::Reply<Answer>> {
+        match self.frames.read(&reply.frames) {
+            Some(reading) => {
+                self.work.replies.push(Reply::Frames(reply, reading));
+                Ok(())
+            }
+            None => Err(reply),
+        }
+    }
+
+    fn pass(&mut self, request: RequestId, asked: &Asked<Answer>, file: Arc<ReadFile>) -> Result<(), Errno> {
+        self.work.passes.push(Pass::new(request, asked.range, file).ok_or(Errno::INVAL)?);
+        Ok(())
+    }
+
+    fn fail(&mut self, answer: Answer, error: Errno) {
+        self.work.replies.push(Reply::Error(answer, error));
+    }
+
+    fn drop_frames(&mut self, frames: &[FrameId]) {
+        self.frames.empty(frames);
+        self.work.dropped.extend(frames);
+    }
 }
 
 impl Reply {
     /// Sends it; the frames that are used no longer.
     pub(super) fn send(self) -> Option<Vec<FrameId>> {
         match self {
-            Self::Frames { answer, reading, skip, length, frames } => {
+            Self::Frames(driver::Reply { answer, frames, skip, length }, reading) => {
                 answer.parts(&reading.slices(skip, length));
                 Some(frames)
             }

@@ -42,7 +42,7 @@ impl Frames {
         Self { uses, free, bare, dropped, budget: most, backed: 0, most, checks: Checks::default() }
     }
 
-    /// How often a frame was let go that nobody held.
+    /// How often a frame was let go that nobody held, or that was not lent.
     pub(super) fn contradictions(&self) -> u64 {
         self.checks.contradictions()
     }
@@ -116,9 +116,10 @@ impl Frames {
         self.uses[frame.0 as usize].lent += 1;
     }
 
-    /// A reply is over. What was not lent is the driver's error and changes nothing.
+    /// A reply is over. What was not lent is the driver's error, and changes nothing.
     pub(super) fn unpin(&mut self, frame: FrameId) {
-        if let Some(uses) = self.uses.get_mut(frame.0 as usize).filter(|uses| uses.lent > 0) {
+        let lent = self.uses.get_mut(frame.0 as usize).filter(|uses| uses.lent > 0);
+        if let Some(uses) = self.checks.some(lent) {
             uses.lent -= 1;
             self.let_go(frame);
         }

@@ -38,6 +38,8 @@
 //!
 //! # What a driver does
 //!
+//! There is one ([`crate::driver`]). These are the rules that it keeps.
+//!
 //! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
 //!   of [`Serve`], [`Fail`] and [`Pass`], at once or at a later event. A passed read is the driver's to
 //!   make; it is one that is longer than [`READ_LIMIT`], of a stream that is not open, or one of which something

@@ -1,7 +1,7 @@
 //! A reader, a file and a naive page cache, for the tests of the policies: every answer is held to
 //! the contract of [`Prefetcher`].
 
-use super::{Ahead, Awaited, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
+use super::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use foreseek_device::Profile;
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, Pages};
@@ -36,12 +36,6 @@ pub struct Memory {
     pub place: Option<Lba>,
     /// The pages given to a cache in front.
     pub delivered: BTreeSet<u64>,
-    /// The device is kept idle for the reader.
-    pub awaited: Option<Awaited>,
-    /// The memory for each stream.
-    pub share: Option<Pages>,
-    /// The longest request.
-    pub request: Option<Pages>,
 }
 
 impl View for Memory {
@@ -60,15 +54,6 @@ impl View for Memory {
     fn delivered(&self, page: PageIndex) -> bool {
         self.delivered.contains(&page.0)
     }
-    fn share(&self) -> Option<Pages> {
-        self.share
-    }
-    fn awaited(&self) -> Option<Awaited> {
-        self.awaited
-    }
-    fn request(&self) -> Option<Pages> {
-        self.request
-    }
 }
 
 /// The costs of a built-in device.
@@ -85,11 +70,6 @@ impl World {
     /// The same, told how much will be read.
     pub fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
         Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
-    }
-
-    /// The policy of this name reading a file of `length` pages on this device.
-    pub fn on(device: &str, policy: &str, length: u64) -> Self {
-        Self::with(by_name(policy, &Settings::default(), &costs(device)).expect("a policy"), length, None)
     }
 
     /// A policy that is made already.

@@ -3,15 +3,6 @@
 use foreseek_seam::Measured;
 use foreseek_units::{Lba, PageIndex, Pages};
 
-/// A device that is kept idle for a reader, since he will probably read on: an anticipatory scheduler's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaited {
-    /// Where its last request ended.
-    pub at: Lba,
-    /// How much of a fetch it would be given at once: the rest would come after what others have queued.
-    pub room: Pages,
-}
-
 /// What a prefetcher may look at while it decides.
 pub trait View {
     /// Whether a page of the touched object is in memory or on its way.
@@ -23,19 +14,6 @@ pub trait View {
     /// The most that one stream may have read ahead of it, where memory sets a bound (TR-840
     /// section 4.2).
     fn bound(&self) -> Option<Pages> {
-        None
-    }
-    /// Whether and where the device is kept idle for the reader of the touched page.
-    fn awaited(&self) -> Option<Awaited> {
-        None
-    }
-    /// The longest request, where the queue gives the device one after the other: what is longer goes there in part.
-    fn request(&self) -> Option<Pages> {
-        None
-    }
-    /// How much memory there is for each stream that is open, for those who go by that where there is no bound.
-    /// The papers' policies do not: a deep fetch loses its pages under them (TR-840 section 4).
-    fn share(&self) -> Option<Pages> {
         None
     }
     /// Whether a page of the touched object was given to a cache in front of this one, and may be there

@@ -1,4 +1,4 @@
-//! A driver over a naive storage, that holds everything an engine says to what it may say.
+//! The driver over a naive storage, that holds everything an engine says to what it may say.
 //!
 //! Every page of the storage has a stamp, which a change raises. Frames remember which page and stamp came
 //! into them; an answer is right if each frame has the page that was asked for, and no older stamp than the
@@ -6,16 +6,17 @@
 
 use foreseek_device::Profile;
 use foreseek_readahead::ServingEngine;
+use foreseek_readahead::driver::{Asked, Backing, Fetch, Opening, Reply, ServingDriver, Version};
 use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, FrameId, Into, ObjectId, Refusal,
-    RequestId, ServingCommand, ServingEvent, StreamId, Urgency, Who,
+    Epoch, Event, FetchId, FetchOutcome, FrameId, ObjectId, Refusal, RequestId, StreamId, Urgency, Who,
 };
 use foreseek_units::{
     ByteOffset, ByteSpan, Bytes, DeviceCosts, Instant, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Rate,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// The costs that the tests' engines guess: a competitive depth of 95 pages.
@@ -35,7 +36,6 @@ pub(crate) struct Flying {
     pub(crate) pages: PageSpan,
     pub(crate) urgency: Urgency,
     frames: Vec<FrameId>,
-    epoch: Epoch,
     /// What each page was when the fetch was issued.
     stamps: Vec<Option<u64>>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Flying {
 #[derive(Clone, Debug)]
 struct Open {
     object: u64,
-    pages: PageSpan,
+    range: ByteSpan,
     /// The stamps of its pages when it was told.
     stamps: Vec<u64>,
     /// The least length that its object had since.
@@ -64,7 +64,6 @@ pub(crate) enum Answer {
 struct Object {
     length: u64,
     stamps: BTreeMap<u64, u64>,
-    epoch: u32,
 }
 
 impl Object {
@@ -77,18 +76,30 @@ impl Object {
     }
 }
 
-pub(crate) struct World {
-    pub(crate) engine: ServingEngine,
-    pub(crate) now: Instant,
+/// What a version of an object is: its length, and which change made it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Made {
+    length: u64,
+    change: u64,
+}
+
+impl Version for Made {
+    fn length(&self) -> Bytes {
+        Bytes(self.length)
+    }
+}
+
+/// What lies below the driver: objects, frames, replies.
+#[derive(Default)]
+pub(crate) struct Storage {
     pub(crate) flying: BTreeMap<u64, Flying>,
     pub(crate) answers: BTreeMap<u64, Answer>,
     pub(crate) dropped: Vec<FrameId>,
     /// What was fetched of which object from which page on, in order.
     pub(crate) handed_out: Vec<(u64, u64)>,
-    recorder: Option<Recorder>,
-    out: Commands,
+    settings: Settings,
     objects: BTreeMap<u64, Object>,
-    streams: BTreeMap<u64, u64>,
+    streams: BTreeMap<u64, (u64, StreamId)>,
     /// What lies in each frame.
     contents: BTreeMap<FrameId, (u64, u64, u64)>,
     filling: BTreeSet<FrameId>,
@@ -96,51 +107,55 @@ pub(crate) struct World {
     replies: BTreeMap<u64, Vec<FrameId>>,
     lent: BTreeMap<FrameId, u32>,
     open: BTreeMap<u64, Open>,
+    /// Passed reads that the driver still has.
+    passed: Vec<RequestId>,
+    /// Fetches that failed: of what, and which pages did not come; and those that were refused.
     failed: BTreeMap<u64, (u64, PageSpan)>,
-    next_request: u64,
+    refused: Vec<(u64, PageSpan)>,
     stamp: u64,
+    /// Whether a stream was ever closed: its reads may be passed.
+    closed: bool,
+    /// How often the driver was told what cannot be: reads may be passed for it.
+    lies: u64,
+}
+
+pub(crate) struct World {
+    pub(crate) driver: ServingDriver<Storage>,
+    pub(crate) now: Instant,
+    next_request: u64,
     /// Where the last fetch ended.
     head: (u64, PageIndex),
-    /// Whether a stream was ever closed or opened again: its reads may be passed.
-    closed: bool,
-    /// How often the driver said what cannot be: reads may be passed for it.
-    lies: u64,
+}
+
+impl Deref for World {
+    type Target = Storage;
+
+    fn deref(&self) -> &Storage {
+        self.driver.below()
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Storage {
+        self.driver.below_mut()
+    }
 }
 
 impl World {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self {
-            engine: ServingEngine::new(settings, &costs()).expect("a policy"),
-            now: Instant::ZERO,
-            flying: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            dropped: Vec::new(),
-            handed_out: Vec::new(),
-            recorder: None,
-            out: Commands::new(),
-            objects: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            contents: BTreeMap::new(),
-            filling: BTreeSet::new(),
-            replies: BTreeMap::new(),
-            lent: BTreeMap::new(),
-            open: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            next_request: 0,
-            stamp: 0,
-            head: (0, PageIndex::ZERO),
-            closed: false,
-            lies: 0,
-        }
+        Self::recorded(settings, None)
     }
 
-    pub(crate) fn record_into(&mut self, mut recorder: Recorder) {
-        recorder.begin(self.engine.settings());
-        self.recorder = Some(recorder);
+    /// The same, recorded.
+    pub(crate) fn recorded(settings: Settings, recorder: Option<Recorder>) -> Self {
+        let engine = ServingEngine::new(settings, &costs()).expect("a policy");
+        let storage = Storage { settings: engine.settings().clone(), ..Storage::default() };
+        let driver = ServingDriver::new(engine, recorder, storage);
+        Self { driver, now: Instant::ZERO, next_request: 0, head: (0, PageIndex::ZERO) }
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        self.engine.stats()
+        self.driver.stats()
     }
 
     /// An object of so many bytes comes into being.
@@ -148,17 +163,31 @@ impl World {
         self.objects.insert(object, Object { length, ..Object::default() });
     }
 
+    /// Opens a stream; it may be another object's, which is then closed first.
     pub(crate) fn open(&mut self, stream: u64, object: u64) {
-        let length = Bytes(self.objects.get(&object).map_or(0, |object| object.length));
-        self.closed |= self.streams.insert(stream, object).is_some();
-        let (stream, object) = (StreamId(stream), ObjectId(object));
-        self.tell(Event::Opened { stream, object, length, who: Who(stream.0 as u32) });
+        if self.streams.contains_key(&stream) {
+            self.close(stream);
+        }
+        let version = self.made(object);
+        let (who, about, placed) = (Who(stream as u32), None, None);
+        let opening = Opening { object: ObjectId(object), version, file: (), who, about, placed };
+        let name = self.driver.open(self.now, opening);
+        self.streams.insert(stream, (object, name));
+        self.settle();
+    }
+
+    fn made(&self, object: u64) -> Made {
+        let known = self.objects.get(&object);
+        let change = known.and_then(|known| known.stamps.values().max()).copied().unwrap_or(0);
+        Made { length: known.map_or(0, |known| known.length), change }
     }
 
     pub(crate) fn close(&mut self, stream: u64) {
-        self.streams.remove(&stream);
         self.closed = true;
-        self.tell(Event::Closed { stream: StreamId(stream) });
+        if let Some((_, name)) = self.streams.remove(&stream) {
+            self.driver.close(self.now, name);
+            self.settle();
+        }
     }
 
     /// Reads bytes; answers the read's number.
@@ -166,13 +195,17 @@ impl World {
         let request = self.next_request;
         self.next_request += 1;
         let range = ByteSpan::at(ByteOffset(start), Bytes(bytes));
-        let object = self.streams.get(&stream).copied().unwrap_or(u64::MAX);
+        let (object, name) = self.streams.get(&stream).copied().unwrap_or((u64::MAX, StreamId(u64::MAX)));
         let known = self.objects.get(&object);
         let stamps = range.pages().iter().map(|page| known.map_or(0, |known| known.stamp(page.0))).collect();
         let least = known.map_or(0, |known| known.length);
-        self.open.insert(request, Open { object, pages: range.pages(), stamps, least });
-        let who = Some(Who(stream as u32));
-        self.tell(Event::Read { request: RequestId(request), stream: StreamId(stream), range, who });
+        self.open.insert(request, Open { object, range, stamps, least });
+        if self.driver.read(self.now, name, range, Who(stream as u32), request).is_err() {
+            assert!(!self.streams.contains_key(&stream));
+            self.open.remove(&request);
+            self.answers.insert(request, Answer::Passed);
+        }
+        self.settle();
         request
     }
 
@@ -228,58 +261,46 @@ impl World {
         let object = &self.objects[&flying.object];
         let there = object.pages().saturating_sub(flying.pages.start.0).min(flying.pages.len().get());
         let got = there.min(error.unwrap_or(u64::MAX));
-        let mut come = 0;
-        for (at, (page, frame)) in flying.pages.iter().zip(&flying.frames).enumerate() {
-            assert!(self.filling.remove(frame));
-            let stamp = if late { Some(object.stamp(page.0)) } else { flying.stamps[at] };
-            if (at as u64) < got && come == at as u64 {
-                let Some(stamp) = stamp else { continue };
-                self.contents.insert(*frame, (flying.object, page.0, stamp));
-                come += 1;
-            }
-        }
-        let outcome = if error.is_some() { FetchOutcome::Failed } else { FetchOutcome::Arrived };
+        let stamp =
+            |at: usize, page: PageIndex| if late { Some(object.stamp(page.0)) } else { flying.stamps[at] };
+        let stamps: Vec<Option<u64>> =
+            flying.pages.iter().enumerate().map(|(at, page)| stamp(at, page)).collect();
+        let come = self.fill(&flying, &stamps, got);
         if error.is_some() {
             let lacks = PageSpan::new(flying.pages.start + Pages(come), flying.pages.end);
             self.failed.insert(id, (flying.object, lacks));
         }
-        let in_flight = self.flying.len() as u32;
-        let (fetch, epoch, got) = (FetchId(id), flying.epoch, Pages(come));
-        self.tell(Event::Done { fetch, epoch, got, outcome, in_flight });
+        self.driver.done(self.now, FetchId(id), Pages(come), error.map(|_| id));
+        self.settle();
     }
 
-    /// The driver says that a fetch arrived and brought so many pages, though the object has more.
+    /// The driver is told that a fetch arrived and brought so many pages, though the object has more.
     pub(crate) fn cut_short(&mut self, id: u64, pages: u64) {
         let flying = self.flying.remove(&id).expect("a fetch under way");
-        for (at, (page, frame)) in flying.pages.iter().zip(&flying.frames).enumerate() {
-            assert!(self.filling.remove(frame));
-            if let Some(stamp) = flying.stamps[at].filter(|_| (at as u64) < pages) {
-                self.contents.insert(*frame, (flying.object, page.0, stamp));
-            }
-        }
-        self.lie(id, flying.epoch, pages);
+        self.fill(&flying, &flying.stamps, pages);
+        self.lies += 1;
+        self.driver.done(self.now, FetchId(id), Pages(pages), None);
+        self.settle();
     }
 
-    /// The driver says that a fetch which is not under way arrived.
+    /// The engine is told that a fetch which is not under way arrived.
     pub(crate) fn invent(&mut self, id: u64) {
         assert!(!self.flying.contains_key(&id));
-        self.lie(id, Epoch(0), 1);
-    }
-
-    fn lie(&mut self, id: u64, epoch: Epoch, pages: u64) {
         self.lies += 1;
-        let (fetch, got, outcome) = (FetchId(id), Pages(pages), FetchOutcome::Arrived);
-        self.tell(Event::Done { fetch, epoch, got, outcome, in_flight: self.flying.len() as u32 });
+        let (fetch, got, outcome) = (FetchId(id), Pages(1), FetchOutcome::Arrived);
+        let in_flight = self.flying.len() as u32;
+        self.tell(Event::Done { fetch, epoch: Epoch(0), got, outcome, in_flight });
     }
 
-    /// The driver does not take a fetch after all.
+    /// A fetch is not made after all.
     pub(crate) fn refuse(&mut self, id: u64, why: Refusal) {
         let Some(flying) = self.flying.remove(&id) else { return };
         flying.frames.iter().for_each(|frame| assert!(self.filling.remove(frame)));
         if why != Refusal::Busy {
-            self.failed.insert(id, (flying.object, flying.pages));
+            self.refused.push((flying.object, flying.pages));
         }
-        self.tell(Event::Refused { fetch: FetchId(id), why });
+        self.driver.refused(self.now, FetchId(id), why);
+        self.settle();
     }
 
     /// The oldest reply is over.
@@ -292,7 +313,8 @@ impl World {
                 self.lent.remove(frame);
             }
         }
-        self.tell(Event::Serving(ServingEvent::Unpinned { frames: &frames }));
+        self.driver.unpinned(self.now, &frames);
+        self.settle();
     }
 
     pub(crate) fn unpin_all(&mut self) {
@@ -303,28 +325,31 @@ impl World {
 
     /// Pages of an object change, as a write changes them.
     pub(crate) fn change(&mut self, object: u64, first: u64, pages: u64) {
-        let Some(known) = self.objects.get_mut(&object) else { return };
         self.stamp += 1;
-        known.stamps.extend((first..first + pages).map(|page| (page, self.stamp)));
-        known.epoch += 1;
-        let epoch = Epoch(known.epoch);
-        let range = PageSpan::at(PageIndex(first), Pages(pages)).bytes();
-        self.tell(Event::Changed { object: ObjectId(object), range, epoch });
+        let stamp = self.stamp;
+        let Some(known) = self.objects.get_mut(&object) else { return };
+        known.stamps.extend((first..first + pages).map(|page| (page, stamp)));
+        let (range, version) = (PageSpan::at(PageIndex(first), Pages(pages)).bytes(), self.made(object));
+        self.driver.changed(self.now, ObjectId(object), Some(range), version);
+        self.settle();
     }
 
-    /// An object gets another length, as truncation gives it.
+    /// An object gets another length, as truncation gives it; of no bytes is it told that they changed.
     pub(crate) fn resize(&mut self, object: u64, length: u64) {
-        let Some(known) = self.objects.get_mut(&object) else { return };
         self.stamp += 1;
+        let stamp = self.stamp;
+        let Some(known) = self.objects.get_mut(&object) else { return };
         // What lies beyond the lesser length is not what it was, the page that it cuts included.
         let from = known.length.min(length) / PAGE_SIZE;
         let to = known.length.max(length).div_ceil(PAGE_SIZE);
-        known.stamps.extend((from..to).map(|page| (page, self.stamp)));
+        known.stamps.extend((from..to).map(|page| (page, stamp)));
         known.length = length;
         for read in self.open.values_mut().filter(|read| read.object == object) {
             read.least = read.least.min(length);
         }
-        self.tell(Event::Resized { object: ObjectId(object), length: Bytes(length) });
+        let version = self.made(object);
+        self.driver.changed(self.now, ObjectId(object), Some(ByteSpan::default()), version);
+        self.settle();
     }
 
     pub(crate) fn budget(&mut self, pages: u64) {
@@ -342,124 +367,33 @@ impl World {
 
     /// Tells an event, and whatever is due at once after it.
     pub(crate) fn tell(&mut self, event: Event<'_>) {
-        self.tell_once(event);
+        self.driver.tell(self.now, event);
+        self.settle();
+    }
+
+    /// Whatever is due at once, and what holds then.
+    fn settle(&mut self) {
         for _ in 0..10_000 {
-            if self.engine.deadline().is_none_or(|deadline| deadline > self.now) {
+            for request in std::mem::take(&mut self.passed) {
+                self.driver.take(request).expect("a read that was passed");
+            }
+            if self.driver.deadline().is_none_or(|deadline| deadline > self.now) {
                 return self.check();
             }
-            self.tell_once(Event::Tick);
+            self.driver.tell(self.now, Event::Tick);
         }
         panic!("the engine goes on without end");
     }
 
-    fn tell_once(&mut self, event: Event<'_>) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.event(self.now, &event);
-        }
-        self.engine.on(self.now, event, &mut self.out);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.commands(self.out.as_slice());
-        }
-        let said: Vec<Command> = self.out.drain().collect();
-        said.into_iter().for_each(|command| self.carry_out(command));
-    }
-
-    fn carry_out(&mut self, command: Command) {
-        match command {
-            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency, apart } => {
-                assert_eq!(apart, self.flying.is_empty(), "by itself is what finds the device idle");
-                self.handed_out.push((object.0, range.start.0));
-                self.fetch(fetch, object, range, epoch, frames, urgency);
-            }
-            Command::Serving(ServingCommand::Serve { request, frames }) => self.serve(request, frames),
-            Command::Serving(ServingCommand::Fail { request, fetch }) => {
-                let read = self.open.remove(&request.0).expect("a read that waits");
-                let (object, lacks) = self.failed.get(&fetch.0).expect("a fetch that failed");
-                assert_eq!(*object, read.object);
-                assert!(lacks.overlaps(read.pages), "{lacks:?} is nothing of {:?}", read.pages);
-                self.answers.insert(request.0, Answer::Failed);
-            }
-            Command::Pass { request } => {
-                let read = self.open.remove(&request.0).expect("a read that waits");
-                let known = self.streams.values().any(|object| *object == read.object);
-                assert!(self.closed || !known || read.pages.len() > READ_LIMIT || self.lies > 0);
-                self.answers.insert(request.0, Answer::Passed);
-            }
-            Command::Serving(ServingCommand::Drop { frames }) => {
-                for frame in &frames {
-                    assert!(
-                        !self.filling.contains(frame) && !self.lent.contains_key(frame),
-                        "{frame:?} is in use"
-                    );
-                    self.contents.remove(frame);
-                }
-                self.dropped.extend(frames);
-            }
-            other => panic!("{other:?} is not for this door"),
-        }
-    }
-
-    fn fetch(
-        &mut self,
-        fetch: FetchId,
-        object: ObjectId,
-        pages: PageSpan,
-        epoch: Epoch,
-        frames: Vec<FrameId>,
-        urgency: Urgency,
-    ) {
-        let settings = self.engine.settings();
-        assert!(!pages.is_empty() && frames.len() as u64 == pages.len().get());
-        let longest =
-            if urgency == Urgency::Demand { settings.fetch.max(READ_LIMIT) } else { settings.fetch };
-        assert!(pages.len() <= longest);
-        let known = &self.objects[&object.0];
-        assert_eq!(epoch, Epoch(known.epoch));
-        for frame in &frames {
-            assert!(u64::from(frame.0) < settings.memory.get(), "{frame:?} is beyond memory");
-            assert!(!self.lent.contains_key(frame), "{frame:?} is being replied from");
-            assert!(self.filling.insert(*frame), "{frame:?} is being filled already");
-            self.contents.remove(frame);
-        }
-        let there = known.pages();
-        let stamps = pages.iter().map(|page| (page.0 < there).then(|| known.stamp(page.0))).collect();
-        let flying = Flying { object: object.0, pages, urgency, frames, epoch, stamps };
-        assert!(self.flying.insert(fetch.0, flying).is_none());
-        assert!(self.flying.len() <= 2 * settings.in_flight as usize);
-    }
-
-    fn serve(&mut self, request: RequestId, frames: Vec<FrameId>) {
-        let read = self.open.remove(&request.0).expect("a read that waits");
-        let asked = read.pages.len().get();
-        let served = frames.len() as u64;
-        assert!(served <= asked);
-        if served < asked {
-            let end = read.pages.start.0 + served;
-            assert!(
-                read.least.div_ceil(PAGE_SIZE) <= end,
-                "cut at {end}, the object has {} bytes",
-                read.least
-            );
-        }
-        for ((page, stamp), frame) in read.pages.iter().zip(&read.stamps).zip(&frames) {
-            assert!(!self.filling.contains(frame), "{frame:?} is being filled");
-            let (object, at, came) = *self.contents.get(frame).expect("something in the frame");
-            assert_eq!((object, at), (read.object, page.0), "the wrong page");
-            assert!(came >= *stamp, "page {at} is stale: {came} and not {stamp}");
-            *self.lent.entry(*frame).or_default() += 1;
-        }
-        self.replies.insert(request.0, frames);
-        self.answers.insert(request.0, Answer::Served(served));
-    }
-
     /// What holds after each event.
     fn check(&self) {
-        let stats = self.engine.stats();
+        let stats = self.stats();
         assert_eq!(stats.waiting, self.open.len() as u64);
+        assert_eq!(self.driver.unanswered(), self.open.len());
         assert_eq!(u64::from(stats.in_flight), self.flying.len() as u64);
         let used =
             self.filling.len() + self.lent.keys().filter(|frame| !self.filling.contains(*frame)).count();
-        assert!(used as u64 <= stats.backed.get() && stats.backed <= self.engine.settings().memory);
+        assert!(used as u64 <= stats.backed.get() && stats.backed <= self.settings.memory);
         assert!(stats.budget >= MEMORY_LEAST);
         assert!(stats.held_back <= stats.queued);
         assert_eq!(stats.contradictions, self.lies);
@@ -483,6 +417,120 @@ impl World {
         assert_eq!(stats.in_flight, 0);
         assert_eq!(stats.free + stats.cached, stats.budget, "a frame is lost: {stats:?}");
         assert!(stats.backed <= stats.budget);
+    }
+}
+
+impl Storage {
+    /// So many pages of a fetch come, those that have a stamp; how many that were.
+    fn fill(&mut self, flying: &Flying, stamps: &[Option<u64>], pages: u64) -> u64 {
+        flying.frames.iter().for_each(|frame| assert!(self.filling.remove(frame)));
+        let stamps = stamps.iter().take(pages as usize).map_while(|stamp| *stamp);
+        let mut come = 0;
+        for ((page, frame), stamp) in flying.pages.iter().zip(&flying.frames).zip(stamps) {
+            self.contents.insert(*frame, (flying.object, page.0, stamp));
+            come += 1;
+        }
+        come
+    }
+
+    /// A read is over.
+    fn answered(&mut self, request: u64, answer: Answer) -> Open {
+        self.answers.insert(request, answer);
+        self.open.remove(&request).expect("a read that waits")
+    }
+}
+
+impl Backing for Storage {
+    type Answer = u64;
+    type File = ();
+    type Version = Made;
+    /// The fetch that failed.
+    type Error = u64;
+
+    const NOT_OPEN: u64 = u64::MAX;
+    const UNKNOWN: u64 = u64::MAX - 1;
+
+    fn fetch(&mut self, fetch: Fetch<()>) -> Result<(), Refusal> {
+        let Fetch { id, object, range: pages, frames, urgency, apart, .. } = fetch;
+        // One of a closed file, which the driver refuses, is under way until the engine hears of that.
+        assert!(self.closed || apart == self.flying.is_empty(), "by itself is what finds the device idle");
+        self.handed_out.push((object.0, pages.start.0));
+        assert!(!pages.is_empty() && frames.len() as u64 == pages.len().get());
+        let settings = &self.settings;
+        let longest =
+            if urgency == Urgency::Demand { settings.fetch.max(READ_LIMIT) } else { settings.fetch };
+        assert!(pages.len() <= longest);
+        for frame in &frames {
+            assert!(u64::from(frame.0) < settings.memory.get(), "{frame:?} is beyond memory");
+            assert!(!self.lent.contains_key(frame), "{frame:?} is being replied from");
+            assert!(self.filling.insert(*frame), "{frame:?} is being filled already");
+            self.contents.remove(frame);
+        }
+        let known = &self.objects[&object.0];
+        let there = known.pages();
+        let stamps = pages.iter().map(|page| (page.0 < there).then(|| known.stamp(page.0))).collect();
+        let flying = Flying { object: object.0, pages, urgency, frames, stamps };
+        assert!(self.flying.insert(id.0, flying).is_none());
+        assert!(self.flying.len() <= 2 * self.settings.in_flight as usize);
+        Ok(())
+    }
+
+    fn serve(&mut self, reply: Reply<u64>) -> Result<(), Reply<u64>> {
+        let Reply { answer: request, frames, skip, length } = reply;
+        let served = frames.len() as u64;
+        let read = self.answered(request, Answer::Served(served));
+        let pages = read.range.pages();
+        assert!(served <= pages.len().get());
+        if served < pages.len().get() {
+            let end = pages.start.0 + served;
+            let least = read.least;
+            assert!(least.div_ceil(PAGE_SIZE) <= end, "cut at {end}, the object has {least} bytes");
+        }
+        let start = read.range.start.get();
+        assert_eq!(skip as u64, start - pages.start.offset().get());
+        let asked = read.range.len().get();
+        let most = asked.min((served * PAGE_SIZE).saturating_sub(skip as u64));
+        assert!(length as u64 <= most);
+        assert!(length as u64 >= most.min(read.least.saturating_sub(start)), "{length} of {asked} bytes");
+        for ((page, stamp), frame) in pages.iter().zip(&read.stamps).zip(&frames) {
+            assert!(!self.filling.contains(frame), "{frame:?} is being filled");
+            let (object, at, came) = *self.contents.get(frame).expect("something in the frame");
+            assert_eq!((object, at), (read.object, page.0), "the wrong page");
+            assert!(came >= *stamp, "page {at} is stale: {came} and not {stamp}");
+            *self.lent.entry(*frame).or_default() += 1;
+        }
+        self.replies.insert(request, frames);
+        Ok(())
+    }
+
+    fn pass(&mut self, request: RequestId, asked: &Asked<u64>, _file: ()) -> Result<(), u64> {
+        let read = self.answered(asked.answer, Answer::Passed);
+        assert!(self.closed || read.range.pages().len() > READ_LIMIT || self.lies > 0);
+        self.passed.push(request);
+        Ok(())
+    }
+
+    fn fail(&mut self, request: u64, error: u64) {
+        if error == Self::NOT_OPEN {
+            assert!(self.closed);
+            self.answered(request, Answer::Passed);
+            return;
+        }
+        let read = self.answered(request, Answer::Failed);
+        let lacked =
+            |(object, lacks): &(u64, PageSpan)| *object == read.object && lacks.overlaps(read.range.pages());
+        // Of a fetch that was refused nothing is known but that; of a file that was closed all are.
+        let refused = || self.closed || self.refused.iter().any(lacked);
+        let lacks = if error == Self::UNKNOWN { refused() } else { lacked(&self.failed[&error]) };
+        assert!(lacks, "{error} is nothing of {:?}", read.range);
+    }
+
+    fn drop_frames(&mut self, frames: &[FrameId]) {
+        for frame in frames {
+            assert!(!self.filling.contains(frame) && !self.lent.contains_key(frame), "{frame:?} is in use");
+            self.contents.remove(frame);
+        }
+        self.dropped.extend(frames);
     }
 }
 

@@ -9,7 +9,7 @@ use super::times::Times;
 use super::{Counted, Job, Said, say, watch_input};
 use foreseek_simulate::program::{FileSpec, Handle, Step, Workload, begin};
 use foreseek_simulate::workload;
-use foreseek_units::{Bytes, Nanos};
+use foreseek_units::{self as units, Bytes, Nanos};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -95,11 +95,12 @@ impl Server<'_> {
             requests.made += 1;
             begin(&mut *requests.workload, self.job.seed, number)
         };
-        let mut begun = Instant::now();
+        let started = Instant::now();
+        let mut begun = started;
         let mut open: BTreeMap<u32, Checked> = BTreeMap::new();
         let mut buffer = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
-            match program.next(&mut random) {
+            match program.next(now(started), &mut random) {
                 Step::Open { handle: Handle(handle), file, .. } => {
                     open.insert(handle, Checked::open(&self.job.folder, file.0, self.files)?);
                 }
@@ -114,7 +115,16 @@ impl Server<'_> {
                 Step::Begun => begun = Instant::now(),
                 Step::Finished => hold(&self.responses).push(begun.elapsed()),
                 Step::Exit => break,
-                other @ (Step::Touch { .. } | Step::Write { .. } | Step::Compute(_)) => {
+                other @ (Step::Touch { .. }
+                | Step::Write { .. }
+                | Step::Compute(_)
+                | Step::Advise { .. }
+                | Step::Forget { .. }
+                | Step::Ask { .. }
+                | Step::Stat { .. }
+                | Step::List { .. }
+                | Step::Await
+                | Step::Hold(_)) => {
                     return Err(format!("{other:?}: the readers of this benchmark only read"));
                 }
             }
@@ -172,4 +182,9 @@ impl Server<'_> {
 
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time of a program: since its request began.
+fn now(started: Instant) -> units::Instant {
+    units::Instant::ZERO + Nanos::from(started.elapsed())
 }

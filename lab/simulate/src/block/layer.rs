@@ -174,18 +174,10 @@ impl BlockLayer {
         self.scheduler.awaits(who)
     }
 
-    /// Where the device is kept idle for this process, if it is, and how much it would be given from there on
-    /// before anybody else: what the pool would take of it at once, one request where it has none free.
+    /// The longest request: whole pages, where it holds one.
     #[must_use]
-    pub fn awaited(&self, who: Who) -> Option<(Lba, Sectors)> {
-        let requests = self.limit(Op::Read).saturating_sub(self.used[side(Op::Read)]).max(1);
-        self.awaits(who).then(|| (self.head, self.piece() * requests as u64))
-    }
-
-    /// The longest request, where the device has one at a time.
-    #[must_use]
-    pub fn one_by_one(&self) -> Option<Sectors> {
-        (self.settings.in_device == 1).then(|| self.piece())
+    pub fn longest(&self) -> Sectors {
+        self.piece()
     }
 
     /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
@@ -432,7 +424,9 @@ impl BlockLayer {
             self.metrics.busy += at - self.busy_since;
         }
         let from = self.metrics.served(&mut self.head, request.op, request.range);
-        self.served.push(Served { from, range: request.range });
+        if outcome == Outcome::Done {
+            self.served.push(Served { from, range: request.range });
+        }
         self.metrics.failed += u64::from(outcome == Outcome::Failed);
         let whole = self.pieces_over(&owners, at, outcome, done);
         owners.clear();

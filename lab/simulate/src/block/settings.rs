@@ -48,6 +48,17 @@ impl Settings {
     /// Linux 2.6.18 (ATC'08; used for 2.6.16 and 2.6.20 too): requests of at most 1024 sectors.
     pub const LINUX_2_6_18: Self = Self { largest: Sectors(1024), ..Self::LINUX_2_6_10 };
 
+    /// What a stock kernel of today has above a loop device: 128 requests of at most 1280 KiB, all of them
+    /// with the device, which takes as many as its queue holds.
+    pub const LINUX_6_LOOP: Self = Self {
+        requests: 128,
+        congested_above: 113,
+        uncongested_below: 103,
+        largest: Sectors(2560),
+        in_device: 128,
+        ..Self::LINUX_2_6_18
+    };
+
     /// What a stock kernel of today has above an emulated disk: requests of at most 1280 KiB, 4 of them with
     /// the device and 256 above it.
     pub const LINUX_6_EMULATED: Self = Self {

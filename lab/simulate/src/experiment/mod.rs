@@ -1,27 +1,31 @@
 //! Experiments: what is run, over which sweep, and what comes out.
 //!
 //! An [`Experiment`] is made in code or read from TOML ([`Experiment::parse`]). [`run`] makes one
-//! machine for each device, policy, concurrency level and seed, runs them on as many threads as it is
+//! machine for each value of an [`Axis`], device, policy, concurrency level and seed, runs them on as many threads as it is
 //! given, and answers [`Results`] in the order of the sweep: the same experiment and seeds give the
 //! same bytes, however many threads there are. Seeds are the repetitions from which [`Summary`] takes
 //! its intervals; runs of the same seed differ in nothing but what the sweep varies, so that ratios
 //! are best taken seed by seed ([`Point::ratio`]).
 
+mod axis;
 mod error;
 mod metric;
 mod output;
 mod parse;
 mod point;
+mod policy;
 mod run;
 mod set_up;
 mod statistics;
 
+pub use axis::{Axis, Variant};
 pub use error::ExperimentError;
 pub use metric::{METRICS, Metric};
 pub use output::SIZE_BUCKET;
 pub use point::{Point, Results, Run};
+pub use policy::Policy;
 pub use run::{Progress, WORKERS_LIMIT, run};
-pub use set_up::{Policy, SET_UPS, SetUp};
+pub use set_up::{SET_UPS, SetUp};
 pub use statistics::{Summary, student_t_975};
 
 use crate::machine::{Period, Settings};
@@ -31,12 +35,15 @@ use crate::{block, machine};
 use foreseek_device::Profile;
 use foreseek_kernels as kernels;
 use foreseek_seam::Extent;
-use foreseek_units::Nanos;
+use foreseek_units::{Bytes, Nanos};
 use std::sync::Arc;
 
 /// Most concurrency levels, policies, devices or seeds of one experiment, each: more is a slip of the
 /// pen, and results are kept in memory until all are there.
 pub const SWEEP_LIMIT: usize = 64;
+
+/// The longest window or depth in pages: a gibibyte, more than any memory should give to one fetch.
+pub(crate) const FETCH_LIMIT: u64 = Bytes::gib(1).pages_floor().get();
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -70,6 +77,8 @@ pub struct Experiment {
     pub concurrency: Vec<u32>,
     /// One run for each.
     pub seeds: Vec<u64>,
+    /// One thing more that is varied.
+    pub axis: Option<Axis>,
     /// Time before the measurement, at least.
     pub warm_up: Nanos,
     /// Time before the measurement for each request at a time, where that comes to more: what many handlers
@@ -124,6 +133,7 @@ impl Experiment {
             layout: LayoutSettings::default(),
             concurrency: vec![1],
             seeds: SEEDS.to_vec(),
+            axis: None,
             warm_up: WARM_UP,
             warm_up_a_handler: Nanos::ZERO,
             duration: DURATION,
@@ -133,14 +143,15 @@ impl Experiment {
     /// The same in a tenth of the time: a fifth of the measured time and a half of the warm-up, one
     /// seed and no interval. For a look, not for a result.
     #[must_use]
-    pub fn quick(mut self) -> Self {
-        self.seeds.truncate(1);
-        if self.is_closed() {
-            self.duration = Nanos(self.duration.get() / 5);
-            self.warm_up = Nanos(self.warm_up.get() / 2);
-            self.warm_up_a_handler = Nanos(self.warm_up_a_handler.get() / 2);
-        }
-        self
+    pub fn quick(self) -> Self {
+        self.each(&|one| {
+            one.seeds.truncate(1);
+            if one.is_closed() {
+                one.duration = Nanos(one.duration.get() / 5);
+                one.warm_up = Nanos(one.warm_up.get() / 2);
+                one.warm_up_a_handler = Nanos(one.warm_up_a_handler.get() / 2);
+            }
+        })
     }
 
     /// Virtual time of a run, and how much of it is before the measurement; of jobs the longest that they

@@ -33,7 +33,7 @@ impl Results {
                     .map(|metric| (metric.name.to_owned(), summary(&point.summary(metric))))
                     .collect();
                 let reports: Vec<&Report> = point.runs.iter().map(|run| &run.report).collect();
-                json!({
+                let mut written = json!({
                     "device": point.device,
                     "policy": point.policy.to_string(),
                     "concurrency": point.concurrency,
@@ -47,22 +47,31 @@ impl Results {
                     }).collect::<Vec<Vec<f64>>>(),
                     "processor_use_percent_by_second": reports.iter().map(|report| use_by_second(report))
                         .collect::<Vec<Vec<f64>>>(),
-                })
+                });
+                if let Some(value) = &point.value {
+                    written["value"] = json!(value);
+                }
+                written
             })
             .collect();
-        json!({
+        let mut written = json!({
             "experiment": self.experiment,
             "description": self.description,
             "workload": self.workload,
             "scheduler": self.scheduler,
             "points": points,
-        })
+        });
+        if let Some(key) = &self.key {
+            written["key"] = json!(key);
+        }
+        written
     }
 
-    /// One line a run: device, policy, concurrency, seed and every metric.
+    /// One line a run: the value of the sweep's own key if it has one, device, policy, concurrency, seed and every metric.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let mut text = "experiment,device,policy,concurrency,seed".to_owned();
+        let key = self.key.as_deref().map(|key| format!("{},", field(key))).unwrap_or_default();
+        let mut text = format!("experiment,{key}device,policy,concurrency,seed");
         for metric in METRICS {
             text.push(',');
             text.push_str(metric.name);
@@ -74,7 +83,9 @@ impl Results {
                 let policy = field(&point.policy.to_string());
                 let name = field(&self.experiment);
                 // Writing to a string does not fail.
-                let _ = write!(text, "{name},{device},{policy},{},{}", point.concurrency, run.seed);
+                let value =
+                    point.value.as_deref().map(|value| format!("{},", field(value))).unwrap_or_default();
+                let _ = write!(text, "{name},{value}{device},{policy},{},{}", point.concurrency, run.seed);
                 for metric in METRICS {
                     let _ = write!(text, ",{}", (metric.of)(&run.report));
                 }

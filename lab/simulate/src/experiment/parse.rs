@@ -4,10 +4,12 @@
 //! the set-up's value and may be overridden, key by key, in the tables `machine`, `costs`,
 //! `write_back`, `block`, `prefetch` and `layout`. `docs/simulator.md` lists the keys.
 
-use super::set_up::{Policy, SET_UPS, SetUp};
-use super::{DURATION, Experiment, ExperimentError, SEEDS, WARM_UP};
+use super::axis::{Axis, Variant};
+use super::policy::Policy;
+use super::set_up::{SET_UPS, SetUp};
+use super::{DURATION, Experiment, ExperimentError, FETCH_LIMIT, SEEDS, WARM_UP};
 use crate::machine::{Costs, Memory, WriteBack};
-use crate::workload::{Aging, Parameters};
+use crate::workload::{Aging, FileSystem, Parameters, ReadingOrder, Walk};
 use foreseek_device::Profile;
 use foreseek_kernels as kernels;
 use foreseek_readahead::depth::{Averaging, PageMeasure};
@@ -18,8 +20,8 @@ use serde::Deserialize;
 /// The longest text of an experiment: a few hundred lines. It keeps a wrong path from being parsed.
 const LENGTH_LIMIT: usize = 1 << 20;
 
-/// The longest window or depth in pages: a gibibyte, more than any memory should give to one fetch.
-const FETCH_LIMIT: u64 = Bytes::gib(1).pages_floor().get();
+/// The tables of which a key can be swept.
+const TABLES: [&str; 7] = ["machine", "costs", "write_back", "block", "prefetch", "layout", "workload"];
 
 /// The most requests of a pool: 256 for each handler of the largest benchmark.
 const REQUESTS_LIMIT: u64 = 1 << 20;
@@ -53,6 +55,9 @@ struct Written {
     prefetch: WrittenPrefetch,
     #[serde(default)]
     layout: WrittenLayout,
+    /// A key, `table.key`, and its values.
+    #[serde(default)]
+    sweep: toml::Table,
 }
 
 /// A size as people write it.
@@ -76,6 +81,39 @@ struct WrittenWorkload {
     data_size: Option<Size>,
     handler_memory: Option<Size>,
     mapped: Option<bool>,
+    order: Option<ReadingOrder>,
+    reversed: Option<bool>,
+    threads: Option<u32>,
+    opened: Option<f64>,
+    read: Option<f64>,
+    think_ms: Option<f64>,
+    scattered: Option<bool>,
+}
+
+impl WrittenWorkload {
+    /// How a tree is walked, where a key says something of it.
+    fn walk(&self, think: Nanos) -> Option<Walk> {
+        let Self { order, reversed, threads, opened, read, think_ms, scattered, .. } = self;
+        let said = [
+            order.is_some(),
+            reversed.is_some(),
+            threads.is_some(),
+            opened.is_some(),
+            read.is_some(),
+            think_ms.is_some(),
+            scattered.is_some(),
+        ];
+        let default = Walk::default();
+        said.contains(&true).then(|| Walk {
+            order: order.unwrap_or(default.order),
+            reversed: reversed.unwrap_or(default.reversed),
+            threads: threads.unwrap_or(default.threads),
+            opened: opened.unwrap_or(default.opened),
+            read: read.unwrap_or(default.read),
+            think,
+            scattered: scattered.unwrap_or(default.scattered),
+        })
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -149,6 +187,7 @@ struct WrittenLayout {
     journal: Option<bool>,
     aged_used: Option<f64>,
     aged_free_run_pages: Option<u64>,
+    metadata: Option<String>,
 }
 
 impl Experiment {
@@ -166,8 +205,12 @@ impl Experiment {
         if text.len() > LENGTH_LIMIT {
             return Err(reader.wrong("the file", format!("is longer than {}", Bytes(LENGTH_LIMIT as u64))));
         }
-        let written: Written = toml::from_str(text).map_err(|error| reader.syntax(text, &error))?;
-        reader.experiment(written, device)
+        let mut written: Written = toml::from_str(text).map_err(|error| reader.syntax(text, &error))?;
+        let sweep = std::mem::take(&mut written.sweep);
+        let mut experiment = reader.experiment(written, device)?;
+        experiment.axis = reader.axis(text, sweep, device)?;
+        experiment.check()?;
+        Ok(experiment)
     }
 }
 
@@ -197,6 +240,47 @@ impl Reader<'_> {
         }
     }
 
+    /// The fifth axis: each value is put in its place in the text, which is then read as any other.
+    fn axis(
+        &self,
+        text: &str,
+        sweep: toml::Table,
+        device: &dyn Fn(&str) -> Result<Profile, String>,
+    ) -> Result<Option<Axis>, ExperimentError> {
+        let wrong = |reason: &str| self.wrong("sweep", reason.to_owned());
+        let mut keys = sweep.into_iter();
+        let Some((key, values)) = keys.next() else { return Ok(None) };
+        if keys.next().is_some() {
+            return Err(wrong(
+                "give one key: devices, policies, concurrency and seeds have lists of their own",
+            ));
+        }
+        let toml::Value::Array(values) = values else {
+            return Err(wrong(&format!("give '{key}' a list of values, with the key in quotes")));
+        };
+        let Some((table, name)) = key.split_once('.').filter(|(table, _)| TABLES.contains(table)) else {
+            let known = TABLES.join(", ");
+            return Err(wrong(&format!(
+                "'{key}' is no key of a table: give one of {known}, a dot and a key"
+            )));
+        };
+        let variants = values.into_iter().map(|value| {
+            let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let mut whole: toml::Table = toml::from_str(text).map_err(|error| self.syntax(text, &error))?;
+            whole.remove("sweep");
+            let tables = whole.entry(table).or_insert_with(|| toml::Table::new().into());
+            let Some(inner) = tables.as_table_mut() else { return Err(wrong("is of no table")) };
+            inner.insert(name.to_owned(), value);
+            let complaint = |error: toml::de::Error| {
+                self.wrong(&format!("sweep, '{key}' = {label}"), error.message().replace('\n', "; "))
+            };
+            let written: Written = toml::Value::Table(whole).try_into().map_err(complaint)?;
+            Ok(Variant { value: label, experiment: self.experiment(written, device)? })
+        });
+        let variants = variants.collect::<Result<Vec<_>, ExperimentError>>()?;
+        Ok(Some(Axis { key, variants }))
+    }
+
     fn experiment(
         &self,
         written: Written,
@@ -220,11 +304,13 @@ impl Reader<'_> {
         let each = written.warm_up_a_handler_s;
         experiment.warm_up_a_handler = self.seconds("warm_up_a_handler_s", each, Nanos::ZERO)?;
         experiment.duration = self.seconds("duration_s", written.duration_s, DURATION)?;
+        let think = self.time("workload.think_ms", written.workload.think_ms, 1e6, Nanos::ZERO)?;
         experiment.parameters = Parameters {
             file_size: written.workload.file_size.map(|size| size.0),
             data_size: written.workload.data_size.map(|size| size.0),
             handler_memory: written.workload.handler_memory.map(|size| size.0),
             mapped: written.workload.mapped,
+            walk: written.workload.walk(think),
         };
         self.machine(&mut experiment, &written.machine)?;
         self.costs(&mut experiment.machine.costs, &written.costs)?;
@@ -359,6 +445,15 @@ impl Reader<'_> {
         layout.seed = given.seed.unwrap_or(layout.seed);
         layout.colour = given.colour.unwrap_or(layout.colour);
         layout.journal = given.journal.unwrap_or(layout.journal);
+        layout.metadata = match given.metadata.as_deref() {
+            None | Some("in-memory") => None,
+            Some("ext3") => Some(FileSystem::Ext3),
+            Some("ext4") => Some(FileSystem::Ext4),
+            Some(other) => {
+                let reason = format!("there is no '{other}'; known are in-memory, ext3, ext4");
+                return Err(self.wrong("layout.metadata", reason));
+            }
+        };
         layout.aging = match (given.aged_used, given.aged_free_run_pages) {
             (None, None) => layout.aging,
             (Some(used), Some(run)) => Some(Aging { used, free_run: Pages(run) }),

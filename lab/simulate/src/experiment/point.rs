@@ -15,6 +15,8 @@ pub struct Run {
 /// The runs of one place of the sweep, one a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
+    /// With this value of the sweep's own key, if it has one.
+    pub value: Option<String>,
     /// On this device.
     pub device: String,
     /// With this policy.
@@ -48,7 +50,7 @@ impl Point {
     }
 }
 
-/// An experiment's results, in the order of the sweep: devices, then policies, then concurrency.
+/// An experiment's results, in the order of the sweep: values of its own key, devices, then policies, then concurrency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
     /// The experiment's name.
@@ -59,12 +61,14 @@ pub struct Results {
     pub workload: String,
     /// The I/O scheduler.
     pub scheduler: String,
+    /// The key of which points name the value.
+    pub key: Option<String>,
     /// Every place of the sweep.
     pub points: Vec<Point>,
 }
 
 impl Results {
-    /// The point of a place of the sweep.
+    /// The first point of a place of the sweep.
     #[must_use]
     pub fn point(&self, device: &str, policy: &Policy, concurrency: u32) -> Option<&Point> {
         self.points.iter().find(|point| {

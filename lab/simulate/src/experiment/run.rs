@@ -1,17 +1,20 @@
 //! Running an experiment: one machine a place of the sweep and seed, on all processors.
 
-use super::{Experiment, ExperimentError, Point, Policy, Results, Run, SWEEP_LIMIT};
+use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, Run, SWEEP_LIMIT};
 use crate::block::{self, BlockLayer, scheduler};
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
 use crate::truth::truth;
-use crate::workload::{self, Layout, Parameters};
+use crate::watch::{Tree, Watch};
+use crate::workload::walk::listing_place;
+use crate::workload::{self, Layout, Metadata, Parameters};
 use foreseek_device::{Build, Kind, Profile};
 use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
 use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::Extent;
 use foreseek_units::{Bytes, DeviceCosts, Instant};
+use foreseek_walks::Walks;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -36,22 +39,39 @@ pub struct Progress {
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
 struct Place<'a> {
+    /// Which variant of the experiment, and its value of the fifth axis.
+    variant: usize,
+    value: Option<&'a str>,
+    experiment: &'a Experiment,
     device: usize,
     policy: &'a Policy,
     concurrency: u32,
     seed: u64,
 }
 
-/// Where the workload's files lie on one device.
-type Placed = Vec<Vec<Extent>>;
+/// Where the workload's files, and their metadata if they are read, lie on one device.
+struct Placed {
+    extents: Vec<Vec<Extent>>,
+    metadata: Option<Metadata>,
+}
 
-/// What is made once for all runs.
-#[derive(Clone, Copy)]
-struct Made<'a> {
+/// What is made once for all runs of a variant.
+struct Made {
     /// Where the files lie on each device.
-    placed: &'a [Placed],
+    placed: Vec<Placed>,
     /// How long the workload's streams are, where a policy is to be told.
-    truth: Option<&'a str>,
+    truth: Option<String>,
+}
+
+impl Made {
+    fn of(experiment: &Experiment) -> Result<Self, ExperimentError> {
+        let placed =
+            experiment.devices.iter().map(|device| lay_out(experiment, device)).collect::<Result<_, _>>()?;
+        let told = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
+        let truth =
+            told.then(|| Ok::<_, ExperimentError>(truth(&mut *experiment.workload()?))).transpose()?;
+        Ok(Self { placed, truth })
+    }
 }
 
 /// Runs an experiment on `workers` threads (1 to [`WORKERS_LIMIT`]; others are clamped). `progress` is
@@ -66,25 +86,21 @@ pub fn run(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Results, ExperimentError> {
     experiment.check()?;
-    let placed = experiment.devices.iter().map(|device| lay_out(experiment, device));
-    let placed = placed.collect::<Result<Vec<Placed>, _>>()?;
+    let made = experiment.variants().into_iter().map(|(_, variant)| Made::of(variant));
+    let made = made.collect::<Result<Vec<Made>, _>>()?;
     let places = experiment.places();
-    let told = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
-    let truth = told.then(|| Ok(truth(&mut *experiment.workload()?))).transpose()?;
-    let made = Made { placed: &placed, truth: truth.as_deref() };
-    let reports = run_all(experiment, made, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
+    let reports = run_all(&made, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
     Ok(experiment.results(reports))
 }
 
 /// Makes every run; the reports come in the order of the places.
 fn run_all(
-    experiment: &Experiment,
-    made: Made<'_>,
+    made: &[Made],
     places: &[Place<'_>],
     workers: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Report>, ExperimentError> {
-    let clock = Clock::new(experiment, places, progress);
+    let clock = Clock::new(places, progress);
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let done: Vec<Mutex<Option<Result<Report, ExperimentError>>>> =
@@ -93,7 +109,7 @@ fn run_all(
         while !failed.load(Ordering::Relaxed) {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = places.get(at) else { return };
-            let result = run_one(experiment, made, *place, &clock);
+            let result = run_one(&made[place.variant], *place, &clock);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = done[at].lock() {
                 *slot = Some(result);
@@ -121,9 +137,10 @@ struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    fn new(experiment: &Experiment, places: &[Place<'_>], progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
-        let each = |place: &Place<'_>| experiment.period(place.concurrency).whole().get() / 1_000_000;
-        let all = if experiment.is_closed() { places.iter().map(each).sum() } else { 0 };
+    fn new(places: &[Place<'_>], progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        let each = |place: &Place<'_>| place.experiment.period(place.concurrency).whole().get() / 1_000_000;
+        let closed = places.iter().all(|place| place.experiment.is_closed());
+        let all = if closed { places.iter().map(each).sum() } else { 0 };
         let runs = places.len();
         Self { progress, over: AtomicUsize::new(0), runs, passed: AtomicU64::new(0), all }
     }
@@ -148,12 +165,8 @@ impl<'a> Clock<'a> {
     }
 }
 
-fn run_one(
-    experiment: &Experiment,
-    made: Made<'_>,
-    place: Place<'_>,
-    clock: &Clock<'_>,
-) -> Result<Report, ExperimentError> {
+fn run_one(made: &Made, place: Place<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
+    let experiment = place.experiment;
     let machine = experiment.machine_for(made, place)?;
     let period = experiment.period(place.concurrency);
     let mut passed = Instant::ZERO;
@@ -171,14 +184,15 @@ fn run_one(
 /// Places the workload's files on a device.
 fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, ExperimentError> {
     if let Some(extents) = experiment.made.as_ref().and_then(|made| made.extents.as_ref()) {
-        return Ok(extents.to_vec());
+        return Ok(Placed { extents: extents.to_vec(), metadata: None });
     }
     let workload = experiment.workload()?;
     let files = workload.files();
     let capacity = profile.capacity().sectors_floor();
     let layout = Layout::place(&files, capacity, &experiment.layout)
         .map_err(|cause| ExperimentError::Workload { experiment: experiment.name.clone(), cause })?;
-    Ok((0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect())
+    let extents = (0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect();
+    Ok(Placed { extents, metadata: layout.metadata().cloned() })
 }
 
 impl Experiment {
@@ -191,6 +205,14 @@ impl Experiment {
     /// # Errors
     /// A list is empty or too long, or something is named that is not known.
     pub fn check(&self) -> Result<(), ExperimentError> {
+        let values = self.axis.as_ref().map_or(1, |axis| axis.variants.len());
+        if !(1..=SWEEP_LIMIT).contains(&values) {
+            return Err(self.wrong("sweep", format!("has {values} values: give 1 to {SWEEP_LIMIT}")));
+        }
+        self.variants().into_iter().try_for_each(|(_, variant)| variant.check_one())
+    }
+
+    fn check_one(&self) -> Result<(), ExperimentError> {
         let lists = [
             ("devices", self.devices.len()),
             ("policies", self.policies.len()),
@@ -222,6 +244,9 @@ impl Experiment {
                 self.prefetcher(policy, device)?;
             }
             self.reclaim(policy)?;
+            if policy.watched().is_some() && (workload.tree().is_none() || self.layout.metadata.is_none()) {
+                return Err(self.nothing_to_watch());
+            }
         }
         self.scheduler()?;
         Ok(())
@@ -261,9 +286,18 @@ impl Experiment {
     fn prefetcher(&self, policy: &Policy, device: &Profile) -> Result<Box<dyn Prefetcher>, ExperimentError> {
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
         self.mount(policy, device)?;
-        let name = if policy.mounted().is_some() { IN_FRONT } else { &*policy.prefetcher };
-        kernels::by_name(name, &self.prefetch, &costs)
-            .map_err(|error| self.wrong("policies", error.to_string()))
+        let own = policy.watched().unwrap_or(&policy.prefetcher);
+        let name = if policy.mounted().is_some() { IN_FRONT } else { own };
+        let mut prefetch = self.prefetch.clone();
+        if let Some(window) = policy.window {
+            let pages = window.pages_floor();
+            if policy.mounted().is_some() || !(1..=FETCH_LIMIT).contains(&pages.get()) {
+                let reason = format!("{policy}: a window is of a kernel's read-ahead, of 4 KiB to 1 GiB");
+                return Err(self.wrong("policies", reason));
+            }
+            prefetch.stream.window = pages;
+        }
+        kernels::by_name(name, &prefetch, &costs).map_err(|error| self.wrong("policies", error.to_string()))
     }
 
     /// The engine of a policy that reads through a mount, with the settings that a mount ships with but for the
@@ -280,6 +314,26 @@ impl Experiment {
         engine.map(Some).map_err(|error| self.wrong("policies", error.to_string()))
     }
 
+    fn nothing_to_watch(&self) -> ExperimentError {
+        let reason = "a daemon that watches needs the workload 'walk' and layout.metadata: set it to ext4";
+        self.wrong("policies", reason.to_owned())
+    }
+
+    /// The daemon of a policy that watches: what it brings and is not used yet takes at most half of the memory.
+    fn watch(&self, profile: &Profile, placed: &Placed) -> Result<Watch, ExperimentError> {
+        let workload = self.workload()?;
+        let (Some(listings), Some(metadata)) = (workload.tree(), placed.metadata.clone()) else {
+            return Err(self.nothing_to_watch());
+        };
+        let settings =
+            foreseek_walks::Settings { budget: self.machine.memory.total.scale(0.5), ..Default::default() };
+        let mut directories: Vec<u32> = metadata.all_directories().keys().copied().collect();
+        directories.sort_by_key(|directory| listing_place(*directory));
+        let files = workload.files();
+        let tree = Tree { listings, directories, files, extents: placed.extents.clone(), metadata };
+        Ok(Watch::new(Walks::new(settings, Arc::new(profile.clone())), tree))
+    }
+
     /// What the frames of a mount take of the memory.
     fn mounts_memory(&self) -> Bytes {
         self.machine.memory.total.scale(0.25)
@@ -294,11 +348,15 @@ impl Experiment {
     /// Every run, in the order of results.
     fn places(&self) -> Vec<Place<'_>> {
         let mut places = Vec::new();
-        for device in 0..self.devices.len() {
-            for policy in &self.policies {
-                for &concurrency in &self.concurrency {
-                    for &seed in &self.seeds {
-                        places.push(Place { device, policy, concurrency, seed });
+        for (variant, (value, experiment)) in self.variants().into_iter().enumerate() {
+            for device in 0..experiment.devices.len() {
+                for policy in &experiment.policies {
+                    for &concurrency in &experiment.concurrency {
+                        for &seed in &experiment.seeds {
+                            let place =
+                                Place { variant, value, experiment, device, policy, concurrency, seed };
+                            places.push(place);
+                        }
                     }
                 }
             }
@@ -306,7 +364,7 @@ impl Experiment {
         places
     }
 
-    fn machine_for(&self, made: Made<'_>, place: Place<'_>) -> Result<Machine, ExperimentError> {
+    fn machine_for(&self, made: &Made, place: Place<'_>) -> Result<Machine, ExperimentError> {
         let profile = &self.devices[place.device];
         let build = Build { seed: place.seed, ..Build::default() };
         let device = profile
@@ -318,7 +376,7 @@ impl Experiment {
             settings.memory.total -= self.mounts_memory();
         }
         let mut prefetcher = self.prefetcher(place.policy, profile)?;
-        if let (stream::TOLD, Some(truth)) = (&*place.policy.prefetcher, made.truth)
+        if let (stream::TOLD, Some(truth)) = (&*place.policy.prefetcher, &made.truth)
             && let Some(learning) = prefetcher.learning()
         {
             learning.load(truth).map_err(|error| self.wrong("policies", error.to_string()))?;
@@ -329,11 +387,18 @@ impl Experiment {
             prefetcher,
             reclaim: self.reclaim(place.policy)?,
             workload: self.workload()?,
-            extents: made.placed[place.device].clone(),
+            extents: made.placed[place.device].extents.clone(),
             concurrency: place.concurrency,
             seed: place.seed,
         });
-        let machine = machine.map_err(|cause| self.failed(place, cause))?;
+        let mut machine = machine.map_err(|cause| self.failed(place, cause))?;
+        let placed = &made.placed[place.device];
+        if let Some(metadata) = placed.metadata.clone() {
+            machine = machine.with_metadata(metadata);
+        }
+        if place.policy.watched().is_some() {
+            machine = machine.watched(self.watch(profile, placed)?);
+        }
         Ok(match mount {
             Some(engine) => machine.behind(engine),
             None => machine,
@@ -341,9 +406,10 @@ impl Experiment {
     }
 
     fn failed(&self, place: Place<'_>, cause: crate::machine::MachineError) -> ExperimentError {
-        let Place { device, policy, concurrency, seed } = place;
+        let Place { value, device, policy, concurrency, seed, .. } = place;
         let device = self.devices[device].name();
-        let run = format!("{device}, {policy}, concurrency {concurrency}, seed {seed}");
+        let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
+        let run = format!("{value}{device}, {policy}, concurrency {concurrency}, seed {seed}");
         ExperimentError::Machine { experiment: self.name.clone(), run, cause: Box::new(cause) }
     }
 
@@ -352,15 +418,17 @@ impl Experiment {
         let mut reports = reports.into_iter();
         let mut points: Vec<Point> = Vec::new();
         for place in self.places() {
-            let device = self.devices[place.device].name();
+            let device = place.experiment.devices[place.device].name();
             let same = points.last().is_some_and(|last| {
-                last.device == device
+                last.value.as_deref() == place.value
+                    && last.device == device
                     && last.policy == *place.policy
                     && last.concurrency == place.concurrency
-                    && last.runs.len() < self.seeds.len()
+                    && last.runs.len() < place.experiment.seeds.len()
             });
             if !same {
                 points.push(Point {
+                    value: place.value.map(str::to_owned),
                     device: device.to_owned(),
                     policy: place.policy.clone(),
                     concurrency: place.concurrency,
@@ -376,6 +444,7 @@ impl Experiment {
             description: self.description.clone(),
             workload: self.workload.clone(),
             scheduler: self.scheduler.clone(),
+            key: self.axis.as_ref().map(|axis| axis.key.clone()),
             points,
         }
     }

@@ -1,59 +1,10 @@
 //! The papers' set-ups: one set of parameters for each, everything else common.
 
+use super::policy::Policy;
 use crate::block;
 use crate::machine::Settings;
 use foreseek_kernels as kernels;
 use foreseek_units::{Bytes, Sectors};
-use std::fmt;
-
-/// Read-ahead and page replacement together: what the papers compare.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
-    /// The name of the prefetcher (`foreseek_kernels::by_name`); after `mount:` that of a mount
-    /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads.
-    pub prefetcher: String,
-    /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
-    pub reclaim: String,
-}
-
-impl Policy {
-    /// A prefetcher over the lists of Linux 2.6.
-    #[must_use]
-    pub fn new(prefetcher: &str) -> Self {
-        Self { prefetcher: prefetcher.to_owned(), reclaim: DEFAULT_RECLAIM.to_owned() }
-    }
-
-    /// The prefetcher of the mount, where there is one.
-    #[must_use]
-    pub fn mounted(&self) -> Option<&str> {
-        self.prefetcher.strip_prefix("mount:")
-    }
-}
-
-/// The page replacement of a policy that names none.
-const DEFAULT_RECLAIM: &str = "linux-2.6";
-
-impl From<&str> for Policy {
-    /// `prefetcher` or `prefetcher+reclaim`.
-    fn from(text: &str) -> Self {
-        match text.split_once('+') {
-            Some((prefetcher, reclaim)) => {
-                Self { prefetcher: prefetcher.to_owned(), reclaim: reclaim.to_owned() }
-            }
-            None => Self::new(text),
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.reclaim == DEFAULT_RECLAIM {
-            f.pad(&self.prefetcher)
-        } else {
-            f.pad(&format!("{}+{}", self.prefetcher, self.reclaim))
-        }
-    }
-}
 
 /// The longest request of the papers' machine: "e.g., 320 disk sectors" (TR-840 section 6), under Linux
 /// 2.6.3 and taken for 2.6.10, of which EuroSys'07 says nothing. It is the host adapter's driver's, so

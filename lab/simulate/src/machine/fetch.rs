@@ -37,7 +37,9 @@ pub(super) struct Flight {
     /// evicted and read again before the rest of it comes.
     reads: BTreeMap<Lba, (Lba, usize)>,
     /// What the block layer had no request for: reads, writes.
-    unsent: [VecDeque<Submission>; 2],
+    pub(super) unsent: [VecDeque<Submission>; 2],
+    /// Processes that wait for room in the queue.
+    pub(super) short_of_queue: VecDeque<u32>,
     completed: Vec<Completed>,
     served: Vec<Served>,
 }
@@ -48,6 +50,7 @@ impl Machine {
         let Some(file) = self.file_of(touched.stream) else { return Ok(()) };
         let end = self.files[file.0 as usize].end();
         let range = ahead.range.intersection(Span::new(PageIndex::ZERO, end));
+        self.ask_for_mapping(touched, file, range);
         let mut run = PageSpan::new(range.start, range.start);
         // How many pages from here on lie in one piece.
         let mut piece = Pages::ZERO;
@@ -138,7 +141,7 @@ impl Machine {
             return;
         }
         let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
-        if self.mount.is_some() {
+        if self.mount.is_some() && !self.is_device(file) {
             return self.ask_mount(touched, file, pages, who);
         }
         self.metrics.submitted(pages.len());
@@ -189,6 +192,7 @@ impl Machine {
         self.block.advance(self.now, &mut completed);
         served.extend_from_slice(self.block.served());
         for one in served.drain(..) {
+            self.metrics.served(self.now, one.range);
             self.prefetcher.served(self.now, one);
             self.bill += self.settings.costs.interrupt;
             self.arrive(one.range);
@@ -196,7 +200,7 @@ impl Machine {
         for one in completed.drain(..) {
             self.complete(one)?;
         }
-        self.serve_mount();
+        self.serve_completed()?;
         self.flight.completed = completed;
         self.flight.served = served;
         self.send_unsent();
@@ -241,18 +245,41 @@ impl Machine {
 
     fn complete(&mut self, completed: Completed) -> Result<(), MachineError> {
         let Some(pending) = self.flight.pending.try_remove(completed.tag.0 as usize) else { return Ok(()) };
-        if completed.outcome == Outcome::Failed {
-            let Pending { file, pages, .. } = pending;
-            return Err(MachineError::Device {
-                file: file.0,
-                first: pages.start.get(),
-                end: pages.end.get(),
-            });
+        let failed = completed.outcome == Outcome::Failed;
+        if self.mount_completed(completed.tag.0 as usize, failed) {
+            return Ok(());
+        }
+        if failed {
+            return self.failed(completed.tag.0 as usize, pending);
         }
         if pending.op == Op::Write {
             self.written(pending.file, pending.pages);
-        } else {
-            self.mount_completed(completed.tag.0 as usize);
+        }
+        Ok(())
+    }
+
+    /// The device has failed: what nobody waits for yet is out of the cache again, and read anew by who
+    /// wants it; a process that waits cannot go on.
+    fn failed(&mut self, at: usize, pending: Pending) -> Result<(), MachineError> {
+        let Pending { op, file, pages, .. } = pending;
+        let error = MachineError::Device { file: file.0, first: pages.start.get(), end: pages.end.get() };
+        if op != Op::Read || self.mount.is_some() {
+            return Err(error);
+        }
+        self.flight.reads.retain(|_, (_, of)| *of != at);
+        for page in pages.iter() {
+            let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
+            let held = self.frames.get(frame);
+            if !held.in_flight {
+                continue;
+            }
+            if held.waiter != NOBODY {
+                return Err(error);
+            }
+            self.frames.get_mut(frame).in_flight = false;
+            self.let_go(frame);
+            self.reclaim.removed(frame);
+            self.evict(frame);
         }
         Ok(())
     }
@@ -267,5 +294,6 @@ impl Machine {
                 self.flight.unsent[side].pop_front();
             }
         }
+        self.queue_came();
     }
 }

@@ -82,7 +82,12 @@ impl File {
         let at = page.get() as usize;
         if at >= self.table.len() {
             // At once for the whole file: the allocator gives zeroed memory, touched page by page.
-            self.table.resize((self.pages().get() as usize).max(at + 1), 0);
+            let pages = (self.pages().get() as usize).max(at + 1);
+            if self.table.is_empty() {
+                self.table = vec![0; pages];
+            } else {
+                self.table.resize(pages, 0);
+            }
         }
         self.table[at] = entry.word();
     }

@@ -74,15 +74,16 @@ impl Machine {
                     self.write_back_for_memory();
                     break;
                 };
+                self.metrics.counters.reclaimed += Pages(1);
                 self.evict(victim);
             }
         }
         !self.free().is_zero()
     }
 
-    fn evict(&mut self, victim: FrameNo) {
+    /// A page that page replacement knows no longer leaves the cache.
+    pub(super) fn evict(&mut self, victim: FrameNo) {
         let frame = self.frames.remove(victim);
-        self.metrics.counters.reclaimed += Pages(1);
         let entry = if frame.ahead {
             self.metrics.counters.wasted += Pages(1);
             Entry::Evicted(frame.opening)
@@ -113,7 +114,7 @@ impl Machine {
     }
 
     /// There may be a page to be had again.
-    fn memory_came(&mut self) {
+    pub(super) fn memory_came(&mut self) {
         self.memory.stuck = false;
         while let Some(process) = self.short_of_memory.pop_front() {
             if let Some(one) = self.processes.get_mut(process as usize) {

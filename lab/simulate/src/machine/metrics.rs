@@ -4,7 +4,7 @@ use crate::block;
 use foreseek_device::Counters as DeviceCounters;
 use foreseek_readahead::serving::Stats;
 use foreseek_readahead::stream::Found;
-use foreseek_units::{Bytes, Instant, Nanos, Pages};
+use foreseek_units::{Bytes, Instant, Nanos, Pages, SectorSpan};
 use hdrhistogram::Histogram;
 
 /// Processor use is kept for each second of virtual time: TR-840's figure 13 shows 200 s of it, and
@@ -49,6 +49,8 @@ pub struct Counters {
     pub dropped: Pages,
     /// Pages reclaimed.
     pub reclaimed: Pages,
+    /// Pages of metadata for which a process waited.
+    pub metadata: Pages,
     /// The most private memory that did not fit and counted as swapped out.
     pub swapped_most: Pages,
 }
@@ -82,9 +84,19 @@ impl Counters {
             wasted: self.wasted - earlier.wasted,
             dropped: self.dropped - earlier.dropped,
             reclaimed: self.reclaimed - earlier.reclaimed,
+            metadata: self.metadata - earlier.metadata,
             swapped_most: self.swapped_most,
         }
     }
+}
+
+/// A request that the device has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// When it was served.
+    pub at: Instant,
+    /// Its sectors.
+    pub range: SectorSpan,
 }
 
 /// Counts while a machine runs.
@@ -100,6 +112,9 @@ pub(super) struct Metrics {
     pub(super) busy: Nanos,
     /// Busy time of all processors in each [`USE_PERIOD`].
     pub(super) busy_by_period: Vec<Nanos>,
+    pub(super) log: Vec<Logged>,
+    /// So many requests are logged.
+    pub(super) log_limit: usize,
 }
 
 impl Metrics {
@@ -113,6 +128,8 @@ impl Metrics {
             jobs: Vec::new(),
             busy: Nanos::ZERO,
             busy_by_period: Vec::new(),
+            log: Vec::new(),
+            log_limit: 0,
         }
     }
 
@@ -136,6 +153,13 @@ impl Metrics {
             self.fetches.resize(size + 1, 0);
         }
         self.fetches[size] += 1;
+    }
+
+    /// The device has served a request.
+    pub(super) fn served(&mut self, at: Instant, range: SectorSpan) {
+        if self.log.len() < self.log_limit {
+            self.log.push(Logged { at, range });
+        }
     }
 
     /// A request or query is done.
@@ -206,6 +230,12 @@ pub struct Report {
     /// What the engine of a mount has done since the machine was made, and how it stands; none without
     /// a mount.
     pub mount: Option<Stats>,
+    /// How the engine of a daemon that watches stands; none without one.
+    pub walks: Option<foreseek_walks::Status>,
+    /// The requests that the device has served since the machine was made, where they are [logged].
+    ///
+    /// [logged]: super::Machine::logging
+    pub requests: Vec<Logged>,
 }
 
 impl Report {
@@ -253,6 +283,13 @@ pub(super) struct Mark {
 }
 
 impl super::Machine {
+    /// The same machine, which keeps the first so many requests that its device serves: 24 bytes each.
+    #[must_use]
+    pub fn logging(mut self, most: usize) -> Self {
+        self.metrics.log_limit = most;
+        self
+    }
+
     /// The measurement begins.
     pub(super) fn begin_measurement(&mut self) {
         self.metrics.begin();
@@ -268,6 +305,7 @@ impl super::Machine {
     /// Sums up what has been measured.
     pub(super) fn report(self) -> Report {
         let mount = self.mount.as_ref().map(|mount| mount.stats());
+        let walks = self.walks();
         let Mark { at, counters, block, device, busy } = self.mark;
         let Metrics { fetches, responses, response_sum, requests, mut jobs, .. } = self.metrics;
         jobs.sort_unstable();
@@ -292,6 +330,8 @@ impl super::Machine {
             processors: self.settings.processors,
             processor_busy_by_second: self.metrics.busy_by_period,
             mount,
+            walks,
+            requests: self.metrics.log,
         }
     }
 }

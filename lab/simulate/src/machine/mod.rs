@@ -10,6 +10,7 @@
 //! asked for victims, a [`Workload`] that says what processes do. `docs/simulator.md` tells the
 //! rules as prose and what is left out.
 
+mod advice;
 mod client;
 mod error;
 mod events;
@@ -17,6 +18,7 @@ mod fetch;
 mod files;
 mod frames;
 mod memory;
+mod metadata;
 mod metrics;
 mod mount;
 mod names;
@@ -26,6 +28,7 @@ mod reading;
 pub mod reclaim;
 mod settings;
 mod steps;
+mod watching;
 mod writing;
 
 #[cfg(test)]
@@ -34,18 +37,19 @@ mod audit;
 mod tests;
 
 pub use error::MachineError;
-pub use metrics::{Counters, FETCH_SIZES_LIMIT, Report, Responses, USE_PERIOD};
+pub use metrics::{Counters, FETCH_SIZES_LIMIT, Logged, Report, Responses, USE_PERIOD};
 pub use names::FrameNo;
 pub use reclaim::Reclaim;
 pub use settings::{Costs, Memory, Settings, WriteBack};
 
-use crate::block::BlockLayer;
+use crate::block::{self, BlockLayer, scheduler};
 use crate::program::{Drive, Workload};
 use events::{Event, Events};
 use files::File;
-use foreseek_readahead::stream::{Ahead, Prefetcher};
+use foreseek_device::Device;
+use foreseek_readahead::stream::{self, Ahead, Generation, Prefetcher};
 use foreseek_seam::Extent;
-use foreseek_units::{Bytes, Instant, Lba, Nanos};
+use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages};
 use frames::Frames;
 use process::{Process, Stream};
 use slab::Slab;
@@ -79,6 +83,35 @@ pub struct Parts {
     pub concurrency: u32,
     /// Fixes every random choice.
     pub seed: u64,
+}
+
+impl Parts {
+    /// A stock kernel of today, alone with this much memory for cached pages (see [`Settings::stock`]), that reads
+    /// ahead on demand up to 128 KiB, over a device without a scheduler.
+    #[must_use]
+    pub fn stock(
+        memory: Pages,
+        device: Box<dyn Device>,
+        workload: Box<dyn Workload>,
+        extents: Vec<Vec<Extent>>,
+    ) -> Self {
+        let window =
+            stream::Settings { window: Bytes::kib(128).pages_floor(), ..stream::Settings::default() };
+        Self {
+            settings: Settings::stock(memory.bytes()),
+            block: BlockLayer::new(
+                block::Settings::LINUX_6_LOOP,
+                Box::new(scheduler::Noop::default()),
+                device,
+            ),
+            prefetcher: stream::stock(Generation::ON_DEMAND, &window),
+            reclaim: Box::new(reclaim::LinuxLists::linux_6()),
+            workload,
+            extents,
+            concurrency: 1,
+            seed: 0,
+        }
+    }
 }
 
 /// How long a run is and which part of it counts.
@@ -120,6 +153,8 @@ pub struct Machine {
     short_of_memory: VecDeque<u32>,
     flight: fetch::Flight,
     mount: Option<Box<mount::Mount>>,
+    tables: Option<Box<metadata::Tables>>,
+    watching: Option<watching::Watching>,
     dirt: writing::Dirt,
     streams: Slab<Stream>,
     openings: u32,
@@ -171,6 +206,8 @@ impl Machine {
             short_of_memory: VecDeque::new(),
             flight: fetch::Flight::default(),
             mount: None,
+            tables: None,
+            watching: None,
             dirt: writing::Dirt::default(),
             streams: Slab::new(),
             openings: 0,
@@ -223,8 +260,8 @@ impl Machine {
         } else {
             let limit = Instant::ZERO + period.duration;
             self.run_until(limit, progress)?;
-            if !self.processes.is_empty() {
-                return Err(MachineError::TooLong { limit: period.duration, left: self.processes.len() });
+            if !self.jobs_are_over() {
+                return Err(MachineError::TooLong { limit: period.duration, left: self.jobs_left() });
             }
         }
         Ok(self.report())
@@ -237,7 +274,7 @@ impl Machine {
         let mut left = EVENTS;
         self.end = end;
         loop {
-            if self.client.drive != Drive::Closed && self.processes.is_empty() {
+            if self.client.drive != Drive::Closed && self.jobs_are_over() {
                 return Ok(());
             }
             if self.block_next.is_none() && self.events.only_ticks() {

@@ -1,23 +1,25 @@
-//! A mount between the page cache and the block layer: the serving engine in virtual time.
+//! A mount between the page cache and the block layer: the mount's own driver and engine in virtual time.
 //!
-//! What the kernel's read-ahead asks for goes to the [`ServingEngine`] as a FUSE server would be told of
-//! it, in requests of at most [`REQUEST`]. Its fetches go to the block layer as those of one process, the
-//! server; when it serves a request the pages are in the page cache, and its frames are free. What
-//! a request costs beside that is [`CROSSING`] of processor time.
+//! What the kernel's read-ahead asks for goes to the [`ServingDriver`] as a FUSE server is asked for it, in requests of
+//! at most [`REQUEST`]. Its fetches go to the block layer as those of one process, the server: [`AT_A_TIME`] at most,
+//! the others wait in two lines, those that somebody waits for first. When the driver serves a request the pages are
+//! in the page cache, and its frames are free. What a request costs beside that is [`CROSSING`] of processor time.
 //!
-//! Limits: files are read only, so nothing is told of changes; the memory of the frames is the owner's
-//! to take off that of the [machine](super::Memory); requests reach the server in the order in which
-//! they were made, and as many at a time as there are.
+//! Limits: what is written goes to the device beside the server, which hears of it as of a change by others; nothing is
+//! told of what files are, of what was learnt before or of memory that becomes scarce; the memory of the frames is the
+//! owner's to take off that of the [machine](super::Memory); requests reach the server in the order in which
+//! they were made, and as many at a time as there are; the server is ticked when something else happens; an error of the device ends the run, once the driver has tried
+//! again and failed a request with it.
 
-use super::Machine;
 use super::names::FileNo;
 use super::reading::Touched;
+use super::{Machine, MachineError};
 use foreseek_device::Op;
+use foreseek_readahead::driver::{Asked, Backing, Fetch, Opening, Reply, ServingDriver};
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, FetchId, FetchOutcome, Into, ObjectId, RequestId,
-    ServingCommand, ServingEvent, StreamId, Who,
+    Event, FetchId, FrameId, ObjectId, Refusal, RequestId, ServingEvent, StreamId, Urgency, Who,
 };
 use foreseek_units::{Bytes, Nanos, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
@@ -33,7 +35,10 @@ const CROSSING: Nanos = Nanos::from_micros(60);
 /// The process as which the block layer sees the server: no other bears this number.
 const SERVER: Who = Who(u32::MAX);
 
-/// What is known of a request.
+/// Fetches that the server has under way: what its ring holds.
+const AT_A_TIME: usize = 256;
+
+/// A request of the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     file: FileNo,
@@ -42,37 +47,77 @@ struct Request {
 
 /// A fetch of the engine, in as many pieces as it has on the device.
 #[derive(Clone, Copy, Debug)]
-struct Fetch {
-    pieces: u32,
+struct Pieces {
+    left: u32,
     pages: Pages,
-    epoch: Epoch,
+    failed: bool,
+}
+
+/// What the driver's calls come to: put down during a call, done after it.
+#[derive(Debug, Default)]
+struct Work {
+    fetches: Vec<Fetch<FileNo>>,
+    passes: Vec<RequestId>,
+    replies: Vec<Reply<Request>>,
+    /// A request that failed.
+    failed: Option<Request>,
+}
+
+impl Backing for Work {
+    type Answer = Request;
+    type File = FileNo;
+    type Version = Bytes;
+    type Error = ();
+
+    const NOT_OPEN: () = ();
+    const UNKNOWN: () = ();
+
+    fn fetch(&mut self, fetch: Fetch<FileNo>) -> Result<(), Refusal> {
+        self.fetches.push(fetch);
+        Ok(())
+    }
+
+    fn serve(&mut self, reply: Reply<Request>) -> Result<(), Reply<Request>> {
+        self.replies.push(reply);
+        Ok(())
+    }
+
+    fn pass(&mut self, request: RequestId, _asked: &Asked<Request>, _file: FileNo) -> Result<(), ()> {
+        self.passes.push(request);
+        Ok(())
+    }
+
+    fn fail(&mut self, answer: Request, _error: ()) {
+        self.failed = Some(answer);
+    }
+
+    /// The frames' memory is not the machine's.
+    fn drop_frames(&mut self, _frames: &[FrameId]) {}
 }
 
 /// The server.
 pub(super) struct Mount {
-    engine: ServingEngine,
-    out: Commands,
-    queue: VecDeque<Command>,
-    requests: slab::Slab<Request>,
-    fetches: FxHashMap<FetchId, Fetch>,
+    driver: ServingDriver<Work>,
+    /// The names that the driver gave the machine's streams.
+    streams: FxHashMap<u32, StreamId>,
+    fetches: FxHashMap<FetchId, Pieces>,
     /// Which fetch a submission is a piece of.
     pieces: FxHashMap<usize, FetchId>,
+    /// Fetches that wait for others to end: those for which somebody waits, the others.
+    lines: [VecDeque<Fetch<FileNo>>; 2],
 }
 
 impl Mount {
-    pub(super) fn new(engine: ServingEngine) -> Self {
-        Self {
-            engine,
-            out: Commands::new(),
-            queue: VecDeque::new(),
-            requests: slab::Slab::new(),
-            fetches: FxHashMap::default(),
-            pieces: FxHashMap::default(),
-        }
+    pub(super) fn stats(&self) -> Stats {
+        self.driver.stats()
     }
 
-    pub(super) fn stats(&self) -> Stats {
-        self.engine.stats()
+    /// The next fetch that may be made.
+    fn next(&mut self) -> Option<Fetch<FileNo>> {
+        if self.fetches.len() >= AT_A_TIME {
+            return None;
+        }
+        self.lines.iter_mut().find_map(VecDeque::pop_front)
     }
 }
 
@@ -80,46 +125,52 @@ impl Machine {
     /// The same machine with its files behind a mount that this engine serves.
     #[must_use]
     pub fn behind(mut self, engine: ServingEngine) -> Self {
-        self.mount = Some(Box::new(Mount::new(engine)));
+        self.mount = Some(Box::new(Mount {
+            driver: ServingDriver::new(engine, None, Work::default()),
+            streams: FxHashMap::default(),
+            fetches: FxHashMap::default(),
+            pieces: FxHashMap::default(),
+            lines: Default::default(),
+        }));
         self
     }
 
-    /// Tells the engine, and carries out what follows; nothing without a mount.
-    fn tell(&mut self, event: Event<'_>) {
-        let Some(mount) = &mut self.mount else { return };
-        mount.engine.on(self.now, event, &mut mount.out);
-        while let Some(mount) = &mut self.mount {
-            mount.queue.extend(mount.out.drain());
-            if mount.engine.deadline().is_none_or(|deadline| deadline > self.now) {
-                break;
-            }
-            mount.engine.on(self.now, Event::Tick, &mut mount.out);
-        }
-    }
-
     pub(super) fn mount_opened(&mut self, opened: Opened) {
-        let Some(file) = self.files.get(opened.object.0 as usize).filter(|_| self.mount.is_some()) else {
-            return;
-        };
         let Opened { stream, object, who, .. } = opened;
-        let (length, extents) = (file.length, file.extents().to_vec());
-        self.tell(Event::Opened { stream, object, length, who });
-        self.tell(Event::Placed { object, extents: &extents });
+        let (Some(mount), Some(file)) = (&mut self.mount, self.files.get(object.0 as usize)) else { return };
+        let (version, placed) = (file.length, Some(file.extents()));
+        let opening = Opening { object, version, file: FileNo(object.0 as u32), who, about: None, placed };
+        mount.streams.insert(stream.0 as u32, mount.driver.open(self.now, opening));
         self.serve_mount();
     }
 
     pub(super) fn mount_closed(&mut self, stream: u32) {
-        self.tell(Event::Closed { stream: StreamId(u64::from(stream)) });
+        let Some(mount) = &mut self.mount else { return };
+        if let Some(stream) = mount.streams.remove(&stream) {
+            mount.driver.close(self.now, stream);
+        }
         self.serve_mount();
     }
 
     pub(super) fn mount_ran(&mut self, who: Who) {
-        self.tell(Event::Serving(ServingEvent::Ran { who }));
+        if let Some(mount) = &mut self.mount {
+            mount.driver.tell(self.now, Event::Serving(ServingEvent::Ran { who }));
+        }
     }
 
     pub(super) fn mount_exited(&mut self, who: Who) {
-        self.tell(Event::Serving(ServingEvent::Exited { who }));
+        if let Some(mount) = &mut self.mount {
+            mount.driver.tell(self.now, Event::Serving(ServingEvent::Exited { who }));
+        }
         self.serve_mount();
+    }
+
+    /// Pages of a file were written beside the server.
+    pub(super) fn mount_written(&mut self, file: FileNo, pages: PageSpan) {
+        if let Some(mount) = &mut self.mount {
+            let (object, length) = (ObjectId(u64::from(file.0)), self.files[file.0 as usize].length);
+            mount.driver.changed(self.now, object, Some(pages.bytes()), length);
+        }
     }
 
     /// The kernel asks the server for pages that it has put into its cache.
@@ -130,50 +181,70 @@ impl Machine {
             start = part.end;
             self.bill += CROSSING;
             let Some(mount) = &mut self.mount else { return };
-            let request = RequestId(mount.requests.insert(Request { file, pages: part }) as u64);
-            let stream = StreamId(u64::from(touched.stream));
-            let range = part.bytes();
-            self.tell(Event::Read { request, stream, range, who: Some(who) });
+            let Some(stream) = mount.streams.get(&touched.stream) else { return };
+            // What is read of a stream that is open is taken.
+            let _ = mount.driver.read(self.now, *stream, part.bytes(), who, Request { file, pages: part });
         }
         self.serve_mount();
     }
 
-    /// A submission is complete: the server's, perhaps.
-    pub(super) fn mount_completed(&mut self, at: usize) {
-        let Some(mount) = &mut self.mount else { return };
-        let Some(id) = mount.pieces.remove(&at) else { return };
-        let Some(fetch) = mount.fetches.get_mut(&id) else { return };
-        fetch.pieces -= 1;
-        if fetch.pieces > 0 {
-            return;
+    /// A submission is complete; whether it was the server's, which hears of it.
+    pub(super) fn mount_completed(&mut self, at: usize, failed: bool) -> bool {
+        let Some(mount) = &mut self.mount else { return false };
+        let Some(fetch) = mount.pieces.remove(&at) else { return false };
+        let Some(pieces) = mount.fetches.get_mut(&fetch) else { return true };
+        pieces.left -= 1;
+        pieces.failed |= failed;
+        if pieces.left == 0 {
+            let Pieces { pages, failed, .. } = *pieces;
+            mount.fetches.remove(&fetch);
+            let (got, error) = if failed { (Pages::ZERO, Some(())) } else { (pages, None) };
+            mount.driver.done(self.now, fetch, got, error);
         }
-        let Fetch { pages, epoch, .. } = *fetch;
-        mount.fetches.remove(&id);
-        let in_flight = mount.fetches.len() as u32;
-        let (fetch, got, outcome) = (id, pages, FetchOutcome::Arrived);
-        self.tell(Event::Done { fetch, epoch, got, outcome, in_flight });
+        true
     }
 
-    /// Carries out what the engine has said.
+    /// The same after the device has worked.
+    ///
+    /// # Errors
+    /// A request has failed.
+    pub(super) fn serve_completed(&mut self) -> Result<(), MachineError> {
+        self.serve_mount();
+        let failed = self.mount.as_mut().and_then(|mount| mount.driver.below_mut().failed.take());
+        let Some(Request { file, pages }) = failed else { return Ok(()) };
+        Err(MachineError::Device { file: file.0, first: pages.start.get(), end: pages.end.get() })
+    }
+
+    /// Does what the driver has put down, and what follows from it.
     pub(super) fn serve_mount(&mut self) {
+        while let Some(mount) = &mut self.mount {
+            let work = mount.driver.below_mut();
+            let (fetches, passes) = (std::mem::take(&mut work.fetches), std::mem::take(&mut work.passes));
+            let replies = std::mem::take(&mut work.replies);
+            for fetch in fetches {
+                mount.lines[usize::from(fetch.urgency != Urgency::Demand)].push_back(fetch);
+            }
+            self.make_fetches();
+            passes.into_iter().for_each(|request| self.pass(request));
+            let unpinned: Vec<FrameId> = replies.into_iter().flat_map(|reply| self.served(reply)).collect();
+            if unpinned.is_empty() {
+                return;
+            }
+            if let Some(mount) = &mut self.mount {
+                mount.driver.unpinned(self.now, &unpinned);
+            }
+        }
+    }
+
+    /// Makes the fetches that may be made now, all together but for those that go by themselves.
+    fn make_fetches(&mut self) {
         let mut asked = false;
-        while let Some(command) = self.mount.as_mut().and_then(|mount| mount.queue.pop_front()) {
-            match command {
-                Command::Fetch { fetch, object, range, epoch, into: Into::Frames(_), apart, .. } => {
-                    asked = true;
-                    self.fetch_for_mount(fetch, object, range, epoch);
-                    if apart {
-                        self.block.unplug(self.now);
-                    }
-                }
-                Command::Serving(ServingCommand::Serve { request, frames }) => {
-                    self.served(request);
-                    self.tell(Event::Serving(ServingEvent::Unpinned { frames: &frames }));
-                }
-                Command::Pass { request } => self.pass(request),
-                // A device that fails ends the run; memory is not given back; and nothing else is said
-                // through this door.
-                _ => {}
+        while let Some(fetch) = self.mount.as_mut().and_then(|mount| mount.next()) {
+            asked = true;
+            let apart = fetch.apart;
+            self.fetch_for_mount(fetch);
+            if apart {
+                self.block.unplug(self.now);
             }
         }
         if asked {
@@ -183,9 +254,9 @@ impl Machine {
         }
     }
 
-    fn fetch_for_mount(&mut self, fetch: FetchId, object: ObjectId, range: PageSpan, epoch: Epoch) {
-        let file = FileNo(object.0 as u32);
-        let mut pieces = 0;
+    fn fetch_for_mount(&mut self, fetch: Fetch<FileNo>) {
+        let Fetch { id, file, range, .. } = fetch;
+        let mut left = 0;
         let mut start = range.start;
         while start < range.end
             && let Ok((_, piece)) = self.place(file, start)
@@ -195,30 +266,29 @@ impl Machine {
             self.metrics.submitted(part.len());
             let at = self.hand_over(Op::Read, file, part, SERVER, true);
             if let (Some(at), Some(mount)) = (at, &mut self.mount) {
-                mount.pieces.insert(at, fetch);
-                pieces += 1;
+                mount.pieces.insert(at, id);
+                left += 1;
             }
         }
         if let Some(mount) = &mut self.mount {
-            mount.fetches.insert(fetch, Fetch { pieces, pages: range.len(), epoch });
+            mount.fetches.insert(id, Pieces { left, pages: range.len(), failed: false });
         }
     }
 
-    /// A request is answered: its pages are in the page cache.
-    fn served(&mut self, request: RequestId) {
-        let Some(Request { file, pages }) = self.taken(request) else { return };
+    /// A request is answered: its pages are in the page cache. The frames that are used no longer.
+    fn served(&mut self, reply: Reply<Request>) -> Vec<FrameId> {
+        let Request { file, pages } = reply.answer;
         for page in pages.iter() {
             self.arrived(file, page);
         }
+        reply.frames
     }
 
     /// The server reads for a request what it does not keep.
     fn pass(&mut self, request: RequestId) {
-        let Some(Request { file, pages }) = self.taken(request) else { return };
-        self.submit(Op::Read, file, pages, SERVER, true);
-    }
-
-    fn taken(&mut self, request: RequestId) -> Option<Request> {
-        self.mount.as_mut()?.requests.try_remove(request.0 as usize)
+        let asked = self.mount.as_mut().and_then(|mount| mount.driver.take(request));
+        if let Some(Asked { answer: Request { file, pages }, .. }) = asked {
+            self.submit(Op::Read, file, pages, SERVER, true);
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::frames::NOBODY;
 use super::names::{FileNo, FrameNo};
-use crate::program::{Handle, Program};
+use crate::program::{FileNumber, Handle, Program, Question};
 use foreseek_seam::Who;
-use foreseek_units::{ByteOffset, Instant, Nanos, PageIndex, Pages};
+use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
 use rand_pcg::Pcg64Mcg;
 
 /// An open file.
@@ -13,6 +13,17 @@ pub(super) struct Stream {
     pub(super) file: FileNo,
     /// Tells this opening from every other: names of streams are used again.
     pub(super) opening: u32,
+}
+
+/// What a process reads metadata for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookUp {
+    /// To open a file.
+    Open { handle: Handle, file: FileNumber, told: Option<Bytes> },
+    /// To ask for a file's attributes.
+    Stat(FileNumber),
+    /// To list a directory.
+    List(u32),
 }
 
 /// What a process is about to do when it next has a processor.
@@ -26,6 +37,14 @@ pub(super) enum Doing {
     Touch { stream: u32, page: PageIndex },
     /// To write on.
     Write { stream: u32, at: ByteOffset, end: ByteOffset },
+    /// To advise on: what is left of a range that began at a page.
+    Advise { stream: u32, first: PageIndex, left: PageSpan },
+    /// To give pages back.
+    Forget { stream: u32, pages: PageSpan },
+    /// To hear an answer.
+    Ask { stream: u32, question: Question },
+    /// To read the next page of metadata.
+    LookUp { of: LookUp, at: usize },
     /// To use its processor for so long.
     Compute(Nanos),
 }
@@ -41,6 +60,10 @@ pub(super) enum Wait {
     Memory,
     /// For dirty pages to be written.
     Dirty,
+    /// For room in the block layer's queue.
+    Queue,
+    /// For something to do.
+    Work,
     /// For the end of its sleep.
     Sleep(Instant),
 }
@@ -61,6 +84,8 @@ pub(super) struct Process {
     pub(super) arrived: Option<FrameNo>,
     /// It comes back for memory only: the touch has been told.
     pub(super) retrying: bool,
+    /// The page that it waits for is an indirect block.
+    pub(super) finding: bool,
     /// The next process that waits for the same page.
     pub(super) next_waiter: u32,
     /// How much is left of its time slice.
@@ -89,6 +114,7 @@ impl Process {
             wait: Wait::None,
             arrived: None,
             retrying: false,
+            finding: false,
             next_waiter: NOBODY,
             slice: Nanos::ZERO,
             began: now,
@@ -107,6 +133,8 @@ impl Process {
             Wait::Page(frame) => format!("the page in frame {}", frame.0),
             Wait::Memory => "memory".to_owned(),
             Wait::Dirty => "dirty pages to be written".to_owned(),
+            Wait::Work => "something to do".to_owned(),
+            Wait::Queue => "room in the queue of the device".to_owned(),
             Wait::Sleep(until) => format!("{} of its time", until - Instant::ZERO),
         };
         format!("process {} (number {}) waits for {what}", self.who.0, self.number)

@@ -11,8 +11,8 @@ use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::reclaim::Why;
-use foreseek_readahead::stream::{Awaited, Found, Touch, View};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_readahead::stream::{Found, Touch, View};
+use foreseek_seam::{ObjectId, StreamId};
 use foreseek_units::{ByteSpan, Lba, PAGE_SIZE, PageIndex, Pages};
 
 /// What a prefetcher sees of the machine while it decides.
@@ -20,9 +20,6 @@ struct Sight<'a> {
     file: &'a File,
     congested: bool,
     bound: Option<Pages>,
-    share: Pages,
-    request: Option<Pages>,
-    awaited: Option<Awaited>,
 }
 
 impl View for Sight<'_> {
@@ -40,18 +37,6 @@ impl View for Sight<'_> {
 
     fn bound(&self) -> Option<Pages> {
         self.bound
-    }
-
-    fn request(&self) -> Option<Pages> {
-        self.request
-    }
-
-    fn share(&self) -> Option<Pages> {
-        Some(self.share)
-    }
-
-    fn awaited(&self) -> Option<Awaited> {
-        self.awaited
     }
 }
 
@@ -88,6 +73,9 @@ impl Machine {
         let page = at.page();
         let request = ByteSpan::new(at, end).pages().len();
         let touched = Touched { process, stream, page, request, first, mapped: false };
+        if self.find(touched)? {
+            return Ok(Turn::Waits);
+        }
         let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
         self.used(frame);
         let next = page.next().offset().min(end);
@@ -113,6 +101,9 @@ impl Machine {
             return Err(MachineError::Program { number, step: "touch", reason });
         }
         let touched = Touched { process, stream, page, request: Pages(1), first: true, mapped: true };
+        if self.find(touched)? {
+            return Ok(Turn::Waits);
+        }
         let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
         self.used(frame);
         self.bill += self.settings.costs.fault;
@@ -142,7 +133,7 @@ impl Machine {
 
     /// The page that the process waited for, if it has come. Nobody holds it from here on; its reader
     /// uses it at once.
-    fn has_arrived(&mut self, process: u32) -> Option<FrameNo> {
+    pub(super) fn has_arrived(&mut self, process: u32) -> Option<FrameNo> {
         let frame = self.processes.get_mut(process as usize)?.arrived.take()?;
         self.let_go(frame);
         Some(frame)
@@ -182,14 +173,9 @@ impl Machine {
         let mut wanted = std::mem::take(&mut self.wanted);
         let touch =
             Touch { stream: StreamId(u64::from(stream)), page, request, first, mapped, found, marker };
-        let bound = self.reclaim.bound(self.now, self.streams.len());
-        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
-        let awaited = self.block.awaited(who);
-        let awaited = awaited.map(|(at, room)| Awaited { at, room: room.bytes().pages_floor() });
+        let bound = self.reclaim.bound(self.now, self.open_streams());
         let file = &self.files[opened.file.0 as usize];
-        let share = self.cache_limit() / self.streams.len().max(1) as u64;
-        let request = self.block.one_by_one().map(|most| most.bytes().pages_floor().max(Pages(1)));
-        let sight = Sight { file, congested: self.block.congested(), bound, share, request, awaited };
+        let sight = Sight { file, congested: self.block.congested(), bound };
         self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
         for ahead in wanted.drain(..) {
             self.fetch(touched, ahead)?;

@@ -108,6 +108,22 @@ impl Costs {
         switch: Nanos(5_000),
         create: Nanos(40_000),
     };
+
+    /// A core of today under Linux 6. Measured: 0.6 us a call of `cachestat`, 4 GB/s where resident data are
+    /// read. The others are taken for a third of [`XEON_2_GHZ`](Self::XEON_2_GHZ)'s or less, to a factor of
+    /// about 2; they are small beside a disk's milliseconds.
+    pub const STOCK: Self = Self {
+        system_call: Nanos(500),
+        look_up: Nanos(100),
+        copy: Nanos(900),
+        fault: Nanos(500),
+        allocate: Nanos(200),
+        reclaim: Nanos(200),
+        submit: Nanos(1_500),
+        interrupt: Nanos(2_000),
+        switch: Nanos(1_500),
+        create: Nanos(20_000),
+    };
 }
 
 /// When dirty pages go to the device: the defaults of 2.6 (`/proc/sys/vm`).
@@ -131,6 +147,20 @@ impl Default for WriteBack {
 }
 
 impl Settings {
+    /// A process alone in a control group of so much memory on a machine of today with a stock kernel: its
+    /// cached pages are reclaimed one by one when the group is full, as the group's limit does.
+    #[must_use]
+    pub fn stock(memory: Bytes) -> Self {
+        let group = Memory {
+            total: memory,
+            system: Bytes::ZERO,
+            private_share: 0.8,
+            low: Pages::ZERO,
+            high: Pages(1),
+        };
+        Self { memory: group, costs: Costs::STOCK, client_delay: Nanos::ZERO, ..Self::xeons(memory) }
+    }
+
     /// Two processors of 2 GHz and this much memory.
     ///
     /// The slice is `MIN_TIMESLICE` of the 2.6 scheduler: it gives processes that often sleep,

@@ -1,7 +1,7 @@
 //! A process on its processor: the steps of its program, one page at a time.
 
 use super::names::FileNo;
-use super::process::{Doing, Process, Stream, Wait};
+use super::process::{Doing, LookUp, Process, Stream, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::events::Event;
@@ -27,6 +27,10 @@ impl Machine {
             Doing::Read { .. } => self.read_page(process),
             Doing::Touch { .. } => self.touch_page(process),
             Doing::Write { .. } => self.write_page(process),
+            Doing::Advise { stream, first, left } => self.advise(process, stream, first, left),
+            Doing::Forget { stream, pages } => Ok(self.forget(process, stream, pages)),
+            Doing::LookUp { of, at } => self.look_up(process, of, at),
+            Doing::Ask { stream, question } => Ok(self.answer(process, stream, question)),
             Doing::Compute(left) => {
                 let piece = left.min(COMPUTE_PIECE);
                 self.bill += piece;
@@ -46,12 +50,19 @@ impl Machine {
     /// Asks a program for its next step and begins it.
     fn ask(&mut self, process: u32) -> Result<Turn, MachineError> {
         let Some(one) = self.processes.get_mut(process as usize) else { return Ok(Turn::Ended) };
-        let step = one.program.next(&mut one.random);
+        let step = one.program.next(self.now, &mut one.random);
+        self.hand_out_work();
+        let Some(one) = self.processes.get_mut(process as usize) else { return Ok(Turn::Ended) };
         let costs = self.settings.costs;
         match step {
             Step::Open { handle, file, told } => {
                 self.bill += costs.system_call;
-                self.open(process, handle, file, told)?;
+                if self.tables.is_some() {
+                    let of = LookUp::Open { handle, file, told };
+                    self.set_doing(process, Doing::LookUp { of, at: 0 });
+                } else {
+                    self.open(process, handle, file, told)?;
+                }
             }
             Step::Read { handle, range } => {
                 self.bill += costs.system_call;
@@ -72,6 +83,36 @@ impl Machine {
                     self.grow(stream, range.end)?;
                     self.set_doing(process, Doing::Write { stream, at: range.start, end: range.end });
                 }
+            }
+            Step::Advise { handle, pages } => {
+                self.bill += costs.system_call;
+                let stream = self.stream(process, handle)?;
+                self.set_doing(process, Doing::Advise { stream, first: pages.start, left: pages });
+            }
+            Step::Forget { handle, pages } => {
+                self.bill += costs.system_call;
+                let (stream, range) = self.within(process, handle, pages.bytes())?;
+                self.set_doing(process, Doing::Forget { stream, pages: range.pages() });
+            }
+            Step::Ask { handle, question } => {
+                self.bill += costs.system_call;
+                let stream = self.stream(process, handle)?;
+                self.set_doing(process, Doing::Ask { stream, question });
+            }
+            Step::Stat { file } => {
+                self.bill += costs.system_call;
+                self.set_doing(process, Doing::LookUp { of: LookUp::Stat(file), at: 0 });
+            }
+            Step::List { directory } => {
+                self.bill += costs.system_call;
+                self.set_doing(process, Doing::LookUp { of: LookUp::List(directory), at: 0 });
+            }
+            Step::Await => return Ok(self.await_work(process)),
+            Step::Hold(memory) => {
+                let memory = memory.pages_ceil();
+                let held = std::mem::replace(&mut one.memory, memory);
+                self.give_back(held);
+                self.take(memory);
             }
             Step::Close { handle } => {
                 self.bill += costs.system_call;
@@ -102,7 +143,7 @@ impl Machine {
         }
     }
 
-    fn open(
+    pub(super) fn open(
         &mut self,
         process: u32,
         handle: Handle,
@@ -127,6 +168,7 @@ impl Machine {
             length,
             told: told.map(Bytes::pages_ceil),
         };
+        self.seen_opened(process, file);
         self.prefetcher.opened(self.now, opened);
         self.mount_opened(opened);
         Ok(())

@@ -1,10 +1,10 @@
 //! Random machines with random programs, audited as they go; and machines that cannot go on.
 
-use super::reclaim::{self, Inserted, Linux26};
+use super::reclaim::{self, Inserted, LinuxLists};
 use super::*;
 use crate::block::scheduler;
-use crate::program::{FileNumber, FileSpec, Handle, Program, Step};
-use crate::workload::{Layout, LayoutSettings};
+use crate::program::{FileNumber, FileSpec, Handle, Program, Question, Step};
+use crate::workload::{FileSystem, Layout, LayoutSettings, Metadata};
 use foreseek_device::{Build, Profile};
 use foreseek_readahead::stream::{Found, Opened, Served, Touch, View};
 use foreseek_seam::StreamId;
@@ -24,7 +24,7 @@ struct Anything {
 }
 
 impl Program for Anything {
-    fn next(&mut self, random: &mut dyn Rng) -> Step {
+    fn next(&mut self, _now: Instant, random: &mut dyn Rng) -> Step {
         let handle = Handle(0);
         if !self.opened {
             self.opened = true;
@@ -38,13 +38,20 @@ impl Program for Anything {
         let start = u64::from(random.next_u32()) % (LENGTH * PAGE_SIZE);
         let length = 1 + u64::from(random.next_u32()) % (20 * PAGE_SIZE);
         let range = ByteSpan::at(ByteOffset(start), Bytes(length));
-        match random.next_u32() % 16 {
+        let pages = range.pages();
+        match random.next_u32() % 23 {
             0..7 => Step::Read { handle, range },
             7 | 8 => Step::Touch { handle, page: ByteOffset(start).page() },
             9 | 10 => Step::Write { handle, range },
             11 => Step::Compute(Nanos(length * 100)),
             12 => Step::Sleep(Nanos(length * 1000)),
-            13 => {
+            13 => Step::Advise { handle, pages },
+            14 => Step::Forget { handle, pages },
+            15 => Step::Ask { handle, question: Question::Resident(pages) },
+            16 => Step::Hold(Bytes(length * 5)),
+            17 => Step::Stat { file: FileNumber(random.next_u32() % FILES) },
+            18 => Step::List { directory: 0 },
+            19 => {
                 self.opened = false;
                 Step::Close { handle }
             }
@@ -104,9 +111,17 @@ impl Prefetcher for Window {
     fn served(&mut self, _now: Instant, _served: Served) {}
 }
 
+/// Metadata of the files, on a device as large as that of [`parts`].
+fn metadata(system: FileSystem) -> Metadata {
+    let files = Jobs { jobs: 1, steps: 1 }.files();
+    let settings = LayoutSettings { metadata: Some(system), ..LayoutSettings::default() };
+    let layout = Layout::place(&files, Bytes::mib(256).sectors_floor(), &settings).expect("room");
+    layout.metadata().expect("it was asked for").clone()
+}
+
 /// A machine with so many pages for its cache.
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
-    parts(cache, window, jobs, scheduler, seed, &|_| Box::new(Linux26::new()))
+    parts(cache, window, jobs, scheduler, seed, &|_| Box::new(LinuxLists::linux_2_6()))
 }
 
 fn parts(
@@ -155,10 +170,14 @@ proptest! {
         steps in 1..60u32,
         scheduler in prop::sample::select(vec!["noop", "deadline", "anticipatory", "cfq"]),
         reclaim in prop::sample::select(reclaim::NAMES),
+        system in prop::sample::select(vec![None, Some(FileSystem::Ext3), Some(FileSystem::Ext4)]),
         seed: u64,
     ) {
         let named = |memory: &Memory| reclaim::by_name(reclaim.0, memory).expect("a name of its own list");
         let mut machine = parts(cache, window, Jobs { jobs, steps }, scheduler, seed, &named);
+        if let Some(system) = system {
+            machine = machine.with_metadata(metadata(system));
+        }
         machine.start();
         for look in 1..2000u64 {
             let run = machine.run_until(Instant::ZERO + Nanos::from_millis(50 * look), &mut |_| {});
@@ -198,6 +217,7 @@ impl Reclaim for Miser {
     fn inserted(&mut self, _now: Instant, _inserted: Inserted) {}
     fn referenced(&mut self, _now: Instant, _frame: FrameNo) {}
     fn held(&mut self, _frame: FrameNo, _held: bool) {}
+    fn removed(&mut self, _frame: FrameNo) {}
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
         None
     }

@@ -219,6 +219,7 @@ impl Machine {
     /// Pages have been written.
     pub(super) fn written(&mut self, file: FileNo, pages: PageSpan) {
         self.dirt.writing -= pages.len();
+        self.mount_written(file, pages);
         for page in pages.iter() {
             if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
                 self.frames.get_mut(frame).writing = false;

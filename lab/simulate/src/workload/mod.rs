@@ -21,10 +21,11 @@ mod script;
 mod sequence_search;
 mod tpch;
 mod utilities;
+pub mod walk;
 
 pub use error::WorkloadError;
-pub use layout::{Aging, Layout, LayoutSettings};
-pub use parameters::Parameters;
+pub use layout::{Aging, FileSystem, Layout, LayoutSettings, Metadata};
+pub use parameters::{Parameters, ReadingOrder, Walk};
 
 use crate::program::Workload;
 use parameters::Checked;
@@ -43,6 +44,7 @@ const REGISTRY: &[(&str, Make)] = &[
     ("sequence-search", sequence_search::sequence_search),
     ("desktop-mix", desktop_mix::desktop_mix),
     ("small-read", probe::small_read),
+    ("walk", walk::walk),
     ("cp5", utilities::utilities),
     ("cp50", utilities::utilities),
     ("diff5", utilities::utilities),

@@ -1,10 +1,14 @@
 //! What can be varied in a workload.
 
 use super::WorkloadError;
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// Most threads of a program that walks: more than any has.
+const THREADS_LIMIT: u32 = 1024;
 
 /// What to vary; `None` keeps what the papers have. A workload refuses a parameter that it has not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parameters {
     /// Length of a file (microbenchmarks: 4 MiB; sequence search: a volume).
     pub file_size: Option<Bytes>,
@@ -14,6 +18,54 @@ pub struct Parameters {
     pub handler_memory: Option<Bytes>,
     /// Whether the main data are mapped into memory rather than read (index search, sequence search).
     pub mapped: Option<bool>,
+    /// How a tree is walked.
+    pub walk: Option<Walk>,
+}
+
+/// The order in which a program uses what a directory lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadingOrder {
+    /// That of the listing.
+    #[default]
+    Listing,
+    /// By inode number.
+    Inode,
+    /// By name.
+    Name,
+}
+
+/// How a tree is walked, and how it was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Walk {
+    /// In which order what a directory lists is used.
+    pub order: ReadingOrder,
+    /// That order backwards.
+    pub reversed: bool,
+    /// So many threads take directories in turn.
+    pub threads: u32,
+    /// The share of files that are opened; of others the attributes are asked for.
+    pub opened: f64,
+    /// The share of an opened file that is read.
+    pub read: f64,
+    /// Processor time between two files.
+    pub think: Nanos,
+    /// Whether files were created all over the tree in turn, and not directory by directory.
+    pub scattered: bool,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self {
+            order: ReadingOrder::Listing,
+            reversed: false,
+            threads: 1,
+            opened: 1.0,
+            read: 1.0,
+            think: Nanos::ZERO,
+            scattered: false,
+        }
+    }
 }
 
 /// Parameters on their way into a workload: each is to be taken, or it is refused.
@@ -54,14 +106,35 @@ impl<'a> Checked<'a> {
         self.left.mapped.take().unwrap_or(default)
     }
 
+    /// How a tree is walked.
+    pub(super) fn walk(&mut self) -> Result<Walk, WorkloadError> {
+        let walk = self.left.walk.take().unwrap_or_default();
+        let wrong = |parameter, given: String, reason: &str| {
+            let workload = self.workload.to_owned();
+            Err(WorkloadError::Range { workload, parameter, given, reason: reason.to_owned() })
+        };
+        let share = 0.0..=1.0;
+        if !(1..=THREADS_LIMIT).contains(&walk.threads) {
+            return wrong("threads", walk.threads.to_string(), "give 1 to 1024");
+        }
+        if !share.contains(&walk.opened) {
+            return wrong("share of files opened", walk.opened.to_string(), "give 0 to 1");
+        }
+        if !share.contains(&walk.read) {
+            return wrong("share read", walk.read.to_string(), "give 0 to 1");
+        }
+        Ok(walk)
+    }
+
     /// Refuses what nobody took.
     pub(super) fn all_taken(self) -> Result<(), WorkloadError> {
-        let Parameters { file_size, data_size, handler_memory, mapped } = self.left;
+        let Parameters { file_size, data_size, handler_memory, mapped, walk } = self.left;
         let left = [
             ("file size", file_size.is_some()),
             ("data size", data_size.is_some()),
             ("handler memory", handler_memory.is_some()),
             ("choice of mapping", mapped.is_some()),
+            ("way to walk", walk.is_some()),
         ];
         match left.into_iter().find(|(_, given)| *given) {
             None => Ok(()),

@@ -12,7 +12,7 @@ use super::micro;
 use super::parameters::Checked;
 use super::script::{Script, Source, Steps};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_units::{Bytes, Nanos, PAGE_SIZE, PageIndex};
+use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, PageIndex};
 use rand::RngExt;
 use rand_core::Rng;
 
@@ -60,9 +60,9 @@ impl Workload for SmallRead {
 struct Silent(Box<dyn Program>);
 
 impl Program for Silent {
-    fn next(&mut self, random: &mut dyn Rng) -> Step {
+    fn next(&mut self, now: Instant, random: &mut dyn Rng) -> Step {
         loop {
-            match self.0.next(random) {
+            match self.0.next(now, random) {
                 Step::Finished => {}
                 step => return step,
             }
@@ -108,7 +108,7 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         let mut small_read = by_name("small-read", &Parameters::default()).expect("known");
         let mut probe = small_read.program(PROBE, &mut random);
-        let steps: Vec<Step> = (0..6).map(|_| probe.next(&mut random)).collect();
+        let steps: Vec<Step> = (0..6).map(|_| probe.next(Instant::ZERO, &mut random)).collect();
         assert!(matches!(
             steps[..],
             [
@@ -121,7 +121,9 @@ mod tests {
             ]
         ));
         let mut handler = small_read.program(1, &mut random);
-        let steps = std::iter::from_fn(|| Some(handler.next(&mut random)).filter(|step| *step != Step::Exit));
+        let steps = std::iter::from_fn(|| {
+            Some(handler.next(Instant::ZERO, &mut random)).filter(|step| *step != Step::Exit)
+        });
         assert!(steps.into_iter().all(|step| step != Step::Finished));
     }
 }

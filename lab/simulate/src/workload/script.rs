@@ -1,7 +1,7 @@
 //! Programs written as batches of steps.
 
 use crate::program::{FileNumber, Handle, Program, Step};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PageIndex};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageIndex};
 use rand_core::Rng;
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ impl<S: Source + 'static> Script<S> {
 }
 
 impl<S: Source> Program for Script<S> {
-    fn next(&mut self, random: &mut dyn Rng) -> Step {
+    fn next(&mut self, _now: Instant, random: &mut dyn Rng) -> Step {
         if self.steps.0.is_empty() {
             self.source.more(random, &mut self.steps);
         }
@@ -64,6 +64,14 @@ impl Steps {
 
     pub(super) fn write(&mut self, handle: Handle, start: ByteOffset, length: Bytes) {
         self.0.push_back(Step::Write { handle, range: ByteSpan::at(start, length) });
+    }
+
+    pub(super) fn stat(&mut self, file: FileNumber) {
+        self.0.push_back(Step::Stat { file });
+    }
+
+    pub(super) fn list(&mut self, directory: u32) {
+        self.0.push_back(Step::List { directory });
     }
 
     pub(super) fn close(&mut self, handle: Handle) {

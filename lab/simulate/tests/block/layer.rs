@@ -2,7 +2,6 @@
 
 use crate::rig::{MS, Rig, at, sectors};
 use foreseek_device::{Op, Outcome};
-use foreseek_seam::Who;
 use foreseek_simulate::block::{Settings, scheduler};
 use foreseek_units::{Instant, Lba, Nanos, Sectors};
 
@@ -168,26 +167,6 @@ fn who_finds_a_request_free_takes_a_batch_of_them() {
         rig.finish();
         assert_eq!(rig.completed().len(), 4);
     }
-}
-
-/// A reader for whom the disk waits finds room for one request in a full pool, and for all that is free and a batch
-/// beyond in one that is not.
-#[test]
-fn a_device_that_waits_for_a_reader_takes_what_the_pool_has_for_him() {
-    let settings = Settings { requests: 4, batch: 2, ..Settings::LINUX_2_6_3 };
-    let waits = |pieces: u64| {
-        let mut rig = Rig::new(settings, scheduler::by_name("anticipatory").expect("known"), SERVICE);
-        rig.read(at(0), sectors(0, 8), 1);
-        rig.unplug(at(0));
-        // Far away, and of processes that the disk does not wait for.
-        for (who, length) in [(2, 8), (3, pieces * 248)] {
-            rig.read(at(1), sectors(u64::from(who) * 1_000_000, length), who);
-        }
-        rig.advance(at(10));
-        (rig.layer.awaited(Who(1)), rig.layer.awaited(Who(2)))
-    };
-    let room = |pages: u64| (Some((Lba(8), Sectors(pages * 8))), None);
-    assert_eq!((waits(6), waits(1)), (room(31), room(31 * 2)));
 }
 
 #[test]

@@ -1,24 +1,22 @@
-//! A file on a modelled disk, and two ways to read it.
+//! A file on a modelled disk, and programs that read it: by themselves, or with libprefetch in front of
+//! them.
 #![allow(dead_code)]
 
 use foreseek_device::{Build, Profile};
-use foreseek_hints::{Driver, Settings, Stats, Step};
-use foreseek_seam::{Access, Extent, HintMode, ObjectId, Recorder, StreamId, Who};
-use foreseek_simulate::{KernelOptions, VirtualKernel};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Span};
+use foreseek_hints::{Pump, Settings, Stats, Want};
+use foreseek_seam::{Access, Extent, HintMode, ObjectId, Recorder};
+use foreseek_simulate::directed::{Application, Hint, Hinted};
+use foreseek_simulate::machine::{Machine, MachineError, Parts, Period, Report};
+use foreseek_simulate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
+use foreseek_units::{ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, Pages, SectorSpan, Span};
+use rand_core::Rng;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
-pub(crate) const FILE: ObjectId = ObjectId(1);
-pub(crate) const STREAM: StreamId = StreamId(1);
+pub(crate) const FILE: ObjectId = ObjectId(0);
+pub(crate) const HANDLE: Handle = Handle(0);
 
-/// A 7,200 rpm disk of 8 GiB with one file of this length in it, in pieces of 8 MiB placed apart.
-pub(crate) fn kernel(file: Bytes, memory: Pages) -> VirtualKernel {
-    let profile = Profile::builtin("barracuda-500g").expect("built in");
-    let build = Build { size: Some(Bytes::gib(8)), ..Build::default() };
-    let mut kernel = VirtualKernel::new(profile.build(&build).expect("fits"), KernelOptions::stock(memory));
-    kernel.place(FILE, &extents(file));
-    kernel
-}
-
+/// One file in pieces of 8 MiB placed apart.
 pub(crate) fn extents(file: Bytes) -> Vec<Extent> {
     let piece = Bytes::mib(8).pages_floor();
     let pieces = file.pages_ceil().get().div_ceil(piece.get());
@@ -48,51 +46,137 @@ pub(crate) fn page(at: PageIndex) -> ByteSpan {
     Span::at(at.offset(), Bytes(4096))
 }
 
-/// The time that stock takes for these reads.
-pub(crate) fn stock(kernel: &mut VirtualKernel, reads: &[ByteSpan]) -> Nanos {
-    for range in reads {
-        kernel.read(FILE, *range).expect("readable");
-    }
-    kernel.elapsed()
-}
-
-/// How an application gives hints.
-pub(crate) type Hint<'a> = dyn FnMut(HintMode, &[Access], bool) -> usize + 'a;
-
-/// An application: what it reads, and what it says when it is asked before its `nth` read, of a page.
-pub(crate) struct Application<'a> {
-    pub(crate) reads: &'a [ByteSpan],
-    pub(crate) answer: &'a mut dyn FnMut(&mut Hint<'_>, usize, PageIndex),
-}
-
 pub(crate) fn access(at: PageIndex) -> Access {
     Access { object: FILE, page: at, mark: false }
 }
 
-/// The time that the same reads take with a driver, and what it did.
-pub(crate) fn prefetched(
-    kernel: &mut VirtualKernel,
-    settings: Settings,
-    recorder: Option<Recorder>,
-    length: Bytes,
-    application: Application<'_>,
-) -> (Nanos, Stats) {
-    let mut driver = Driver::new(settings);
-    if let Some(recorder) = recorder {
-        driver.record_into(recorder);
+/// The steps that read these ranges of the file.
+pub(crate) fn reads(ranges: &[ByteSpan]) -> Vec<Step> {
+    ranges.iter().map(|range| Step::Read { handle: HANDLE, range: *range }).collect()
+}
+
+/// What a [`List`] was answered, in words, and when.
+pub(crate) type Answers = Arc<Mutex<Vec<(Instant, String)>>>;
+
+/// A program that opens the file and makes these steps.
+pub(crate) struct List {
+    steps: VecDeque<Step>,
+    answers: Answers,
+    answer: Option<String>,
+}
+
+impl List {
+    pub(crate) fn new(steps: Vec<Step>) -> Self {
+        let mut steps = VecDeque::from(steps);
+        steps.push_front(Step::Open { handle: HANDLE, file: FileNumber(0), told: None });
+        Self { steps, answers: Answers::default(), answer: None }
     }
-    driver.open(kernel, STREAM, FILE, length, Who(1));
-    driver.watch(kernel, FILE, Span::at(ByteOffset::ZERO, length));
-    for (nth, range) in application.reads.iter().enumerate() {
-        let mut step = driver.read(kernel, STREAM, *range);
-        while let Step::Want(want) = step {
-            let mut hint =
-                |mode: HintMode, accesses: &[Access], done: bool| driver.hint(kernel, mode, accesses, done);
-            (application.answer)(&mut hint, nth, want.requested.1);
-            step = driver.answered(kernel, want.request);
+
+    /// The same, which opens no file by itself.
+    pub(crate) fn bare(steps: Vec<Step>) -> Self {
+        Self { steps: steps.into(), answers: Answers::default(), answer: None }
+    }
+
+    pub(crate) fn answers(&self) -> Answers {
+        Arc::clone(&self.answers)
+    }
+}
+
+impl Program for List {
+    fn next(&mut self, now: Instant, _random: &mut dyn Rng) -> Step {
+        if let Some(answer) = self.answer.take() {
+            self.answers.lock().expect("one thread").push((now, answer));
         }
-        kernel.read(FILE, *range).expect("readable");
+        self.steps.pop_front().unwrap_or(Step::Exit)
     }
-    driver.close(kernel, STREAM);
-    (kernel.elapsed(), *driver.stats())
+
+    fn answered(&mut self, answer: Answer<'_>) {
+        self.answer = Some(format!("{answer:?}"));
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+/// The file and one program.
+struct One {
+    length: Bytes,
+    program: Option<Box<dyn Program>>,
+}
+
+impl Workload for One {
+    fn files(&self) -> Vec<FileSpec> {
+        vec![FileSpec { length: self.length, directory: 0 }]
+    }
+
+    fn drive(&self) -> Drive {
+        Drive::Jobs(1)
+    }
+
+    fn program(&mut self, _number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
+        self.program.take().expect("one job")
+    }
+}
+
+/// A machine with this much memory for cached pages and a 7,200 rpm disk of 8 GiB, of which nothing is reserved for
+/// private memory.
+pub(crate) struct Setup {
+    pub(crate) length: Bytes,
+    pub(crate) memory: Pages,
+    /// What the disk cannot read.
+    pub(crate) unreadable: Vec<SectorSpan>,
+    /// How much of the memory programs may hold.
+    pub(crate) private_share: f64,
+}
+
+impl Setup {
+    pub(crate) fn new(length: Bytes, memory: Pages) -> Self {
+        Self { length, memory, unreadable: Vec::new(), private_share: 0.0 }
+    }
+
+    /// Runs a program to its end.
+    pub(crate) fn run(&self, program: impl Program + 'static) -> Result<Report, MachineError> {
+        let profile = Profile::builtin("barracuda-500g").expect("built in");
+        let build =
+            Build { size: Some(Bytes::gib(8)), unreadable: self.unreadable.clone(), ..Build::default() };
+        let device = profile.build(&build).expect("fits");
+        let workload = Box::new(One { length: self.length, program: Some(Box::new(program)) });
+        let mut parts = Parts::stock(self.memory, device, workload, vec![extents(self.length)]);
+        parts.settings.memory.private_share = self.private_share;
+        let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(100_000) };
+        Machine::new(parts)?.logging(1 << 20).run(period, &mut |_| {})
+    }
+
+    /// The time that these steps take.
+    pub(crate) fn stock(&self, steps: Vec<Step>) -> Nanos {
+        self.run(List::new(steps)).expect("readable").time
+    }
+
+    /// The time that the same steps take with libprefetch, and what it did.
+    pub(crate) fn prefetched(
+        &self,
+        settings: Settings,
+        recorder: Option<Recorder>,
+        steps: Vec<Step>,
+        application: impl Application + 'static,
+    ) -> (Nanos, Stats) {
+        let mut pump = Pump::new(settings);
+        if let Some(recorder) = recorder {
+            pump.record_into(recorder);
+        }
+        let program = Hinted::new(List::new(steps), application, pump, vec![self.length]);
+        let stats = program.stats();
+        let time = self.run(program).expect("readable").time;
+        let stats = *stats.lock().expect("one thread");
+        (time, stats)
+    }
+}
+
+/// An application that says all of its list, from its present read on, each time it is asked.
+pub(crate) fn tells(list: &[PageIndex]) -> impl Application + Clone + use<> {
+    let list: Vec<Access> = list.iter().map(|at| access(*at)).collect();
+    move |hint: &mut Hint<'_>, reads: usize, _: Want| {
+        hint(HintMode::Set, &list[reads.min(list.len())..], true);
+    }
 }

@@ -4,7 +4,7 @@ use foreseek_device::{Build, Profile};
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
 use foreseek_seam::StreamId;
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
-use foreseek_simulate::machine::reclaim::Linux26;
+use foreseek_simulate::machine::reclaim::LinuxLists;
 use foreseek_simulate::machine::{Machine, Parts, Period, Report, Settings};
 use foreseek_simulate::program::FileNumber;
 use foreseek_simulate::workload::{self, Layout, LayoutSettings, Parameters};
@@ -67,7 +67,7 @@ pub(crate) fn run(setup: &Setup, prefetcher: impl Prefetcher + 'static) -> Repor
         settings: Settings::xeons(setup.memory),
         block: BlockLayer::new(block::Settings::LINUX_2_6_3, scheduler, device),
         prefetcher: Box::new(prefetcher),
-        reclaim: Box::new(Linux26::new()),
+        reclaim: Box::new(LinuxLists::linux_2_6()),
         workload,
         extents,
         concurrency: setup.concurrency,

@@ -48,7 +48,7 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
         experiment = experiment.quick();
     }
     if let Some(seed) = args.seed {
-        experiment.seeds = vec![seed];
+        experiment = experiment.each(&|one| one.seeds = vec![seed]);
     }
     // Before the work: a place that cannot be written is known at once, and nothing is lost later.
     let csv = args.csv.as_deref().map(Csv::check).transpose()?;
@@ -143,15 +143,19 @@ fn table(results: &Results) -> String {
     if jobs {
         columns.insert(0, (&Metric::TIME, "time s", 3));
     }
+    let key = results.key.as_deref();
     let titles = ["device", "policy", "conc"].into_iter().chain(columns.iter().map(|(_, title, _)| *title));
+    let titles = key.into_iter().chain(titles);
+    let first = 2 + usize::from(key.is_some());
     table.load_preset(presets::NOTHING).set_header(titles.collect::<Vec<_>>());
-    for column in 2..columns.len() + 3 {
+    for column in first..columns.len() + first + 1 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     for point in &results.points {
-        let mut row = vec![point.device.clone(), point.policy.to_string(), point.concurrency.to_string()];
+        let mut row: Vec<String> = point.value.iter().cloned().collect();
+        row.extend([point.device.clone(), point.policy.to_string(), point.concurrency.to_string()]);
         row.extend(columns.iter().map(|(metric, _, digits)| cell(&point.summary(metric), *digits)));
         table.add_row(row);
     }

@@ -40,8 +40,11 @@ pub trait Reclaim: Send {
     fn referenced(&mut self, now: Instant, frame: FrameNo);
     /// A page may not be (or may again be) a victim: it is on its way, dirty or about to be used.
     fn held(&mut self, frame: FrameNo, held: bool);
+    /// A page leaves the cache although nobody asked for a victim: its process gave it back, or the device could
+    /// not read it. It is not held.
+    fn removed(&mut self, frame: FrameNo);
     /// Takes the page that goes first out of the lists; none where every page is held. Pages leave in no
-    /// other way.
+    /// other way but [`removed`](Self::removed).
     fn victim(&mut self, now: Instant) -> Option<FrameNo>;
 
     /// A page was wanted that is not in memory. `unused` tells that it had been read ahead for the

@@ -117,6 +117,12 @@ impl Reclaim for Cpem {
         }
     }
 
+    fn removed(&mut self, frame: FrameNo) {
+        if self.prefetched.take(&frame).is_none() {
+            self.lists.remove(frame.0);
+        }
+    }
+
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
         self.keep_ceiling();
         let listed = self.lists.victim().map(FrameNo);

@@ -1,17 +1,17 @@
 //! Which page goes when memory is short.
 //!
 //! The machine tells a [`Reclaim`] what happens to each frame and asks it for victims. The lists of
-//! Linux 2.6 are one implementation ([`Linux26`]), a prefetch cache beside them is another ([`Cpem`],
+//! Linux 2.6 are one implementation ([`LinuxLists`]), a prefetch cache beside them is another ([`Cpem`],
 //! TR-840 section 4): what it needs to know of processes, misses and time is in the methods that the
 //! lists leave at their defaults.
 
 mod contract;
 mod cpem;
-mod linux26;
+mod lists;
 
 pub use contract::{Inserted, Reclaim, Why};
 pub use cpem::Cpem;
-pub use linux26::Linux26;
+pub use lists::LinuxLists;
 
 use super::settings::Memory;
 use foreseek_cache::{ActiveStreams, CeilingSettings, Direction, StreamCount};
@@ -25,6 +25,7 @@ pub const ACTIVE_WINDOW: Nanos = Nanos::from_secs(16);
 /// The names that [`by_name`] knows, with what they mean.
 pub const NAMES: &[(&str, &str)] = &[
     ("linux-2.6", "an active and an inactive list"),
+    ("linux-6", "the same, the active one kept no longer than the other"),
     ("cpem", "these, and a prefetch cache shared by all open files"),
     ("cpem-active", "the same, shared by the files that are read ahead"),
     ("cpem-fixed", "as cpem, but no miss moves its ceiling"),
@@ -38,7 +39,8 @@ pub fn by_name(name: &str, memory: &Memory) -> Option<Box<dyn Reclaim>> {
         Box::new(Cpem::new(memory, ceiling, streams))
     };
     Some(match name {
-        "linux-2.6" => Box::new(Linux26::new()),
+        "linux-2.6" => Box::new(LinuxLists::linux_2_6()),
+        "linux-6" => Box::new(LinuxLists::linux_6()),
         "cpem" => cpem(memory.low, StreamCount::Open),
         "cpem-active" => cpem(memory.low, StreamCount::Active(ActiveStreams::new(ACTIVE_WINDOW))),
         "cpem-fixed" => cpem(Pages::ZERO, StreamCount::Open),

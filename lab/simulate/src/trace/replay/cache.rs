@@ -6,7 +6,7 @@ use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workloa
 use crate::trace::{Place, Record, Summary, TraceError};
 use foreseek_device::Op;
 use foreseek_seam::{Extent, Who};
-use foreseek_units::{Bytes, Lba, Nanos, PageIndex};
+use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex};
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,7 +124,7 @@ impl Replayed {
 }
 
 impl Program for Replayed {
-    fn next(&mut self, _random: &mut dyn Rng) -> Step {
+    fn next(&mut self, _now: Instant, _random: &mut dyn Rng) -> Step {
         loop {
             if let Some(step) = self.steps.pop_front() {
                 return step;

@@ -1,13 +1,15 @@
 //! The allocator of ext2: which group a directory and a file go to, and which blocks.
 
 use super::group::{BLOCKS, Group};
+use super::metadata::{Directory, ENTRIES, FileSystem, Inode};
 use super::settings::{Aging, LayoutSettings};
+use foreseek_units::{PageIndex, PageSpan, Pages};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp};
 use std::collections::BTreeMap;
 
 /// Inodes of a group and blocks of their table: `mke2fs` of 2003 to 2006 made an inode for each
-/// 8 KiB, of 128 bytes.
+/// 8 KiB, of 128 bytes. For ext4 it makes one for each 16 KiB, of 256 bytes: a table of the same length.
 const INODES: u64 = BLOCKS * 4096 / 8192;
 const INODE_TABLE: u64 = INODES * 128 / 4096;
 /// Bytes of a group descriptor.
@@ -24,11 +26,34 @@ const GROUP_LEAST: u64 = 50;
 /// Inodes that a file system keeps for itself (`EXT2_GOOD_OLD_FIRST_INO` less one).
 const INODES_RESERVED: u64 = 10;
 
+/// A directory that was made.
+struct Made {
+    group: usize,
+    inode: u64,
+    /// Files in it.
+    entries: u64,
+    places: Directory,
+}
+
+/// A file that was made.
+pub(super) struct NewFile {
+    /// Where its first block is to be looked for.
+    pub(super) goal: u64,
+    pub(super) inode: Inode,
+    /// How many files its directory had before it.
+    pub(super) entry: u64,
+}
+
 pub(super) struct Allocator {
     groups: Vec<Group>,
     colour: u64,
-    /// The group and the inode of each directory.
-    directories: BTreeMap<u32, (usize, u64)>,
+    directories: BTreeMap<u32, Made>,
+    /// Whose metadata are asked for.
+    system: Option<FileSystem>,
+    /// The share of slots of an inode table that are used, where they are not used in order.
+    inodes_used: f64,
+    /// Inodes of a group.
+    inodes: u64,
     free_blocks: u64,
     free_inodes: u64,
 }
@@ -39,14 +64,21 @@ impl Allocator {
         let count = blocks.div_ceil(BLOCKS);
         let descriptors = (count * DESCRIPTOR).div_ceil(4096);
         let mut groups: Vec<Group> = Vec::new();
+        let inodes = match settings.metadata {
+            Some(system) => INODE_TABLE * system.inodes_of_a_block(),
+            None => INODES,
+        };
         for number in 0..count {
             let end = (blocks - number * BLOCKS).min(BLOCKS);
             let head = if has_super(number) { 1 + descriptors } else { 0 };
-            let metadata = head + 2 + INODE_TABLE;
+            // With flex_bg the first of some groups has the bitmaps and tables of all of them.
+            let flex = settings.metadata.map_or(1, FileSystem::flex);
+            let here = if number % flex == 0 { flex.min(count - number) } else { 0 };
+            let metadata = head + here * (2 + INODE_TABLE);
             if end < metadata + GROUP_LEAST {
                 break;
             }
-            groups.push(Group::new(metadata, end, INODES));
+            groups.push(Group::new(metadata, end, inodes));
         }
         let first = groups.first_mut()?;
         let journal = match settings.journal {
@@ -63,20 +95,90 @@ impl Allocator {
         let (free_blocks, free_inodes) =
             (groups.iter().map(|g| g.free_blocks).sum(), groups.iter().map(|g| g.free_inodes).sum());
         let colour = u64::from(settings.colour) * (BLOCKS / 16);
-        Some(Self { groups, colour, directories: BTreeMap::new(), free_blocks, free_inodes })
+        let inodes_used =
+            settings.aging.filter(|_| settings.metadata.is_some()).map_or(0.0, |aging| aging.used);
+        Some(Self {
+            groups,
+            colour,
+            directories: BTreeMap::new(),
+            system: settings.metadata,
+            inodes_used,
+            inodes,
+            free_blocks,
+            free_inodes,
+        })
     }
 
     /// Makes a file in a directory (and the directory with its first file): where its first block
-    /// is to be looked for. `None` where there is no room.
-    pub(super) fn file(&mut self, directory: u32, random: &mut dyn Rng) -> Option<u64> {
-        let (parent, inode) = match self.directories.get(&directory) {
-            Some(&known) => known,
+    /// is to be looked for, and its metadata. `None` where there is no room.
+    pub(super) fn file(&mut self, directory: u32, random: &mut dyn Rng) -> Option<NewFile> {
+        let known = self.directories.get(&directory).map(|made| (made.group, made.inode));
+        let (parent, inode) = match known {
+            Some(known) => known,
             None => self.directory(directory, random)?,
         };
+        let entry = self.entry(directory)?;
         let group = self.group_of_file(parent, inode)?;
+        let inode = self.inode(group, random);
+        Some(NewFile { goal: group as u64 * BLOCKS + self.colour, inode, entry })
+    }
+
+    /// Whether a file's run is interrupted by indirect blocks.
+    pub(super) fn has_indirect(&self) -> bool {
+        self.system.is_none_or(FileSystem::has_indirect)
+    }
+
+    /// The tables of inodes, ascending.
+    pub(super) fn tables(&self, system: FileSystem) -> Vec<PageSpan> {
+        let all = 0..self.groups.len() as u64;
+        all.map(|group| PageSpan::at(self.table(system, group), Pages(INODE_TABLE))).collect()
+    }
+
+    /// The directories that were made.
+    pub(super) fn directories(self) -> BTreeMap<u32, Directory> {
+        self.directories.into_iter().map(|(number, made)| (number, made.places)).collect()
+    }
+
+    /// Where a group's table of inodes begins.
+    fn table(&self, system: FileSystem, group: u64) -> PageIndex {
+        let flex = system.flex();
+        let first = group / flex * flex;
+        let together = flex.min(self.groups.len() as u64 - first);
+        // The metadata of the first group end with the tables.
+        let end = first * BLOCKS + self.groups[first as usize].first();
+        PageIndex(end - (together - group % flex) * INODE_TABLE)
+    }
+
+    /// Takes an inode of a group.
+    fn inode(&mut self, group: usize, random: &mut dyn Rng) -> Inode {
+        let mut slot = self.inodes - self.groups[group].free_inodes;
+        // A slot that older files hold is passed over.
+        while self.inodes_used > 0.0
+            && self.groups[group].free_inodes > 1
+            && random.random::<f64>() < self.inodes_used
+        {
+            self.groups[group].free_inodes -= 1;
+            self.free_inodes -= 1;
+            slot += 1;
+        }
         self.groups[group].free_inodes -= 1;
         self.free_inodes -= 1;
-        Some(group as u64 * BLOCKS + self.colour)
+        let Some(system) = self.system else { return Inode::default() };
+        let page = self.table(system, group as u64) + Pages(slot / system.inodes_of_a_block());
+        Inode { number: group as u64 * self.inodes + slot + 1, page }
+    }
+
+    /// A directory gets one entry more: how many it had. Its blocks grow where metadata are asked for.
+    fn entry(&mut self, directory: u32) -> Option<u64> {
+        let made = self.directories.get_mut(&directory)?;
+        let entry = made.entries;
+        made.entries += 1;
+        let goal = made.places.blocks.last().map(|block| block.get() + 1);
+        if self.system.is_some() && entry > 0 && entry.is_multiple_of(ENTRIES) {
+            let (block, _) = self.take(goal?, 1)?;
+            self.directories.get_mut(&directory)?.places.blocks.push(PageIndex(block));
+        }
+        Some(entry)
     }
 
     /// Takes up to `want` blocks in one run, as near behind `goal` as the kernel finds them: where
@@ -101,7 +203,20 @@ impl Allocator {
         None
     }
 
-    /// Orlov's rule for a child of the root (`find_group_orlov`).
+    /// Orlov's rule for a directory below another: its parent's group, or the first after it that has at most a
+    /// quarter less free than the average.
+    fn group_below(&self, parent: usize) -> Option<usize> {
+        let total = self.groups.len();
+        let inodes = (self.free_inodes / total as u64).saturating_sub(self.inodes / 4);
+        let blocks = (self.free_blocks / total as u64).saturating_sub(BLOCKS / 4);
+        let roomy = |group: &Group| {
+            group.free_inodes > 0 && group.free_inodes >= inodes && group.free_blocks >= blocks
+        };
+        (0..total).map(|step| (parent + step) % total).find(|number| roomy(&self.groups[*number]))
+    }
+
+    /// Orlov's rule for a child of the root (`find_group_orlov`); where metadata are asked for all directories but
+    /// the first lie below it, as in a tree.
     fn directory(&mut self, directory: u32, random: &mut dyn Rng) -> Option<(usize, u64)> {
         let total = self.groups.len();
         let start = random.random_range(0..total);
@@ -113,19 +228,24 @@ impl Allocator {
                 && group.free_inodes >= average_inodes
                 && group.free_blocks >= average_blocks
         };
+        let top = self.directories.values().next().filter(|_| self.system.is_some()).map(|top| top.group);
+        let below = top.and_then(|top| self.group_below(top));
         // The first of those with the fewest directories: `min_by_key` keeps the first of equals.
-        let best = order
-            .clone()
-            .filter(|&number| roomy(&self.groups[number]))
-            .min_by_key(|&number| self.groups[number].directories)
-            .or_else(|| order.clone().find(|&number| self.groups[number].free_inodes > 0))?;
+        let spread = || {
+            order
+                .clone()
+                .filter(|&number| roomy(&self.groups[number]))
+                .min_by_key(|&number| self.groups[number].directories)
+                .or_else(|| order.clone().find(|&number| self.groups[number].free_inodes > 0))
+        };
+        let best = below.or_else(spread)?;
         let group = &mut self.groups[best];
-        let inode = best as u64 * INODES + (INODES - group.free_inodes) + 1;
+        let inode = best as u64 * self.inodes + (self.inodes - group.free_inodes) + 1;
         group.directories += 1;
-        group.free_inodes -= 1;
-        self.free_inodes -= 1;
-        self.directories.insert(directory, (best, inode));
-        self.take(best as u64 * BLOCKS + self.colour, 1)?;
+        let made = self.inode(best, random);
+        let (block, _) = self.take(best as u64 * BLOCKS + self.colour, 1)?;
+        let places = Directory { inode: made, blocks: vec![PageIndex(block)] };
+        self.directories.insert(directory, Made { group: best, inode, entries: 0, places });
         Some((best, inode))
     }
 

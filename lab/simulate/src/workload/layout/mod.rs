@@ -17,14 +17,17 @@
 //!   free byte of the bitmap, any free bit; then the same from the start of each further group.
 //! - Indirect blocks interrupt a file's run before its block 12, and then every 1024 blocks.
 //!
-//! [`Aging`] makes a file system that has been in use. Limits: no directory grows beyond its first
-//! block, directories are not nested, files are not written at the same time (whose blocks would
-//! interleave), and reading an indirect block costs nothing but the gap that it leaves.
+//! [`Aging`] makes a file system that has been in use. [`Metadata`] tells where inodes, directories and indirect
+//! blocks lie, where [`LayoutSettings::metadata`] asks for them; without, no directory grows beyond its first
+//! block. Limits: directories are not nested, files are not written at the same time (whose blocks would
+//! interleave).
 
 mod allocator;
 mod group;
+mod metadata;
 mod settings;
 
+pub use metadata::{Directory, FileSystem, Inode, Metadata};
 pub use settings::{Aging, LayoutSettings};
 
 use super::WorkloadError;
@@ -49,6 +52,7 @@ pub struct Layout {
     extents: Vec<Extent>,
     /// Where each file's extents begin in `extents`; one more at the end.
     starts: Vec<usize>,
+    metadata: Option<Metadata>,
 }
 
 impl Layout {
@@ -66,7 +70,9 @@ impl Layout {
         let mut random = Pcg64Mcg::seed_from_u64(settings.seed);
         let mut allocator = Allocator::new(blocks, settings, &mut random)
             .ok_or(WorkloadError::DeviceTooSmall { capacity: capacity.bytes() })?;
-        let mut layout = Self { extents: Vec::new(), starts: vec![0] };
+        let metadata =
+            settings.metadata.map(|system| Metadata::new(system, Pages(blocks), allocator.tables(system)));
+        let mut layout = Self { extents: Vec::new(), starts: vec![0], metadata };
         for (number, file) in files.iter().enumerate() {
             let placed = layout.place_one(file, &mut allocator, &mut random);
             placed.ok_or_else(|| WorkloadError::NoRoom {
@@ -76,6 +82,9 @@ impl Layout {
                 capacity: capacity.bytes(),
             })?;
             layout.starts.push(layout.extents.len());
+        }
+        if let Some(metadata) = &mut layout.metadata {
+            metadata.directories(allocator.directories());
         }
         Ok(layout)
     }
@@ -91,6 +100,12 @@ impl Layout {
         }
     }
 
+    /// Where metadata lie, if that was asked for.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
     /// How many files were placed.
     #[must_use]
     pub fn files(&self) -> usize {
@@ -98,15 +113,25 @@ impl Layout {
     }
 
     fn place_one(&mut self, file: &FileSpec, allocator: &mut Allocator, random: &mut Pcg64Mcg) -> Option<()> {
-        let mut goal = allocator.file(file.directory, random)?;
+        let made = allocator.file(file.directory, random)?;
+        if let Some(metadata) = &mut self.metadata {
+            metadata.file(made.inode, file.directory, made.entry);
+        }
+        let mut goal = made.goal;
+        let indirect = allocator.has_indirect();
         let pages = file.length.pages_ceil().get();
         let mut page = 0;
         while page < pages {
-            for _ in 0..indirect_before(page) {
+            let mut blocks = Vec::new();
+            for _ in 0..if indirect { indirect_before(page) } else { 0 } {
                 let (start, got) = allocator.take(goal, 1)?;
+                blocks.push(start);
                 goal = start + got;
             }
-            let end = next_indirect(page).min(pages);
+            if let Some(metadata) = self.metadata.as_mut().filter(|_| !blocks.is_empty()) {
+                metadata.indirect(page, &blocks);
+            }
+            let end = if indirect { next_indirect(page).min(pages) } else { pages };
             while page < end {
                 let (start, got) = allocator.take(goal, end - page)?;
                 self.push(page, start, got);

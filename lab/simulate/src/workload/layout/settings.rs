@@ -1,5 +1,6 @@
 //! How the file system is made in which a workload lies, and what had been there before.
 
+use super::metadata::FileSystem;
 use foreseek_units::Pages;
 
 /// How a file system is made and filled.
@@ -14,12 +15,15 @@ pub struct LayoutSettings {
     pub journal: bool,
     /// What had been there before.
     pub aging: Option<Aging>,
+    /// Whether metadata are read from the device, and by which rules; without it directories, inodes and indirect
+    /// blocks are in memory.
+    pub metadata: Option<FileSystem>,
 }
 
 impl Default for LayoutSettings {
     /// Freshly made ext3, colour 0.
     fn default() -> Self {
-        Self { seed: 0, colour: 0, journal: true, aging: None }
+        Self { seed: 0, colour: 0, journal: true, aging: None, metadata: None }
     }
 }
 

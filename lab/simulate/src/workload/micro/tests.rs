@@ -4,7 +4,7 @@ use super::super::{Parameters, by_name};
 use super::*;
 use crate::program::Step;
 use crate::workload::tests::{Trail, trail};
-use foreseek_units::ByteSpan;
+use foreseek_units::{ByteSpan, Instant};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -95,7 +95,7 @@ fn a_seed_fixes_the_steps() {
     let mut workload = by_name("one-rand-10", &Parameters::default()).expect("known");
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut program = workload.program(0, &mut random);
-    let head: Vec<Step> = (0..2).map(|_| program.next(&mut random)).collect();
+    let head: Vec<Step> = (0..2).map(|_| program.next(Instant::ZERO, &mut random)).collect();
     let handle = Handle(0);
     let open = Step::Open { handle, file: FileNumber(5140), told: Some(Bytes(633_466)) };
     assert_eq!(head, [open, Step::Read { handle, range: ByteSpan::at(ByteOffset(0), BLOCK) }]);

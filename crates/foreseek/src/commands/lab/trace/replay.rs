@@ -245,7 +245,7 @@ impl<'a> Plan<'a> {
             settings: Settings::xeons(self.memory),
             block,
             prefetcher: foreseek_kernels::by_name(policy, &foreseek_kernels::Settings::default(), &costs)?,
-            reclaim: Box::new(reclaim::Linux26::new()),
+            reclaim: Box::new(reclaim::LinuxLists::linux_2_6()),
             extents: Accesses::extents(self.summary, addresses),
             workload: Box::new(Accesses::new(trace, self.summary)?),
             concurrency: 1,

@@ -1,32 +1,32 @@
-//! The lists of Linux 2.6.
+//! The active and the inactive list of Linux.
 
 use super::contract::{Inserted, Reclaim};
 use crate::machine::names::FrameNo;
 use foreseek_cache::{Balance, TwoLists};
 use foreseek_units::Instant;
 
-/// The active and the inactive list of Linux 2.6: pages that are read enter the inactive list, the
-/// second use makes them active.
+/// The active and the inactive list of Linux: pages that are read enter the inactive list, the second
+/// use makes them active. Kernels differ in how long they let the active list become ([`Balance`]).
 #[derive(Debug)]
-pub struct Linux26 {
+pub struct LinuxLists {
     lists: TwoLists,
 }
 
-impl Linux26 {
-    /// Empty lists.
+impl LinuxLists {
+    /// Those of Linux 2.6, empty.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn linux_2_6() -> Self {
         Self { lists: TwoLists::new(Balance::Proportional) }
     }
-}
 
-impl Default for Linux26 {
-    fn default() -> Self {
-        Self::new()
+    /// Those of Linux 6, empty.
+    #[must_use]
+    pub fn linux_6() -> Self {
+        Self { lists: TwoLists::new(Balance::Equal) }
     }
 }
 
-impl Reclaim for Linux26 {
+impl Reclaim for LinuxLists {
     fn inserted(&mut self, _now: Instant, inserted: Inserted) {
         self.lists.insert(inserted.frame.0, true);
     }
@@ -37,6 +37,10 @@ impl Reclaim for Linux26 {
 
     fn held(&mut self, frame: FrameNo, held: bool) {
         self.lists.hold(frame.0, held);
+    }
+
+    fn removed(&mut self, frame: FrameNo) {
+        self.lists.remove(frame.0);
     }
 
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {

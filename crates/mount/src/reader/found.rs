@@ -1,0 +1,63 @@
+//! A file as it was opened for reading, and where it lies.
+
+use super::remembered::Remembered;
+use foreseek_seam::Extent;
+use foreseek_storage::reads::ReadFile;
+use foreseek_storage::{Backing, DISK_STRIDE, DeviceNumber, HostFd, Layout};
+use foreseek_units::Sectors;
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
+/// Disks whose place is remembered; a source on more is a source of small file systems.
+const DISKS_MOST: usize = 1024;
+
+/// See the module's documentation.
+pub(super) struct Found {
+    pub(super) file: Arc<ReadFile>,
+    /// Where it lies, if that was looked up.
+    pub(super) layout: Option<(DeviceNumber, Result<Layout, Errno>)>,
+}
+
+/// On which disk file systems lie, and from where on: a dozen files of /sys tell.
+pub(super) type Places = Remembered<DeviceNumber, (DeviceNumber, Sectors)>;
+
+/// The disks that files lie on, in the order in which they were found.
+#[derive(Default)]
+pub(super) struct Disks(Vec<DeviceNumber>);
+
+impl Found {
+    /// Opens a file anew for direct reads, or takes it as it is where that is not possible; looks up
+    /// where it lies.
+    pub(super) fn of(file: &Arc<File>, places: &Places) -> Self {
+        let place = HostFd::new(file.as_raw_fd()).and_then(|fd| {
+            let (identity, _) = fd.identify()?;
+            let (disk, start) = places.of(identity.device, || {
+                let backing = Backing::of(identity.device);
+                (backing.disk, backing.start)
+            });
+            Some((disk, Layout::of(fd, &identity, start)))
+        });
+        let file = ReadFile::reopen(file.as_fd()).unwrap_or_else(|errno| {
+            tracing::warn!("cannot open a file of the source once more ({errno}): it is read as it is");
+            ReadFile::buffered_over(Arc::clone(file))
+        });
+        Self { file: Arc::new(file), layout: place }
+    }
+}
+
+impl Disks {
+    /// Extents as the engine counts them: disk after disk.
+    pub(super) fn placed(&mut self, disk: DeviceNumber, layout: Layout) -> Vec<Extent> {
+        let at = self.0.iter().position(|known| *known == disk).unwrap_or_else(|| {
+            if self.0.len() < DISKS_MOST {
+                self.0.push(disk);
+            }
+            self.0.len() - 1
+        });
+        let mut extents = layout.extents;
+        extents.iter_mut().for_each(|extent| extent.lba += DISK_STRIDE * at as u64);
+        extents
+    }
+}

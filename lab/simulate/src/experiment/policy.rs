@@ -1,0 +1,84 @@
+//! A policy of an experiment and its name.
+
+use foreseek_units::Bytes;
+use std::fmt;
+
+/// Read-ahead and page replacement together: what the papers compare.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The name of the prefetcher (`foreseek_kernels::by_name`); after `mount:` that of a mount
+    /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads; after `watch:` that of
+    /// a kernel beside which the daemon of [`crate::watch`] works.
+    pub prefetcher: String,
+    /// The largest window that it reads ahead, where that is not the experiment's (`prefetch.window_pages`).
+    pub window: Option<Bytes>,
+    /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
+    pub reclaim: String,
+}
+
+impl Policy {
+    /// A prefetcher over the lists of Linux 2.6.
+    #[must_use]
+    pub fn new(prefetcher: &str) -> Self {
+        Self { prefetcher: prefetcher.to_owned(), window: None, reclaim: DEFAULT_RECLAIM.to_owned() }
+    }
+
+    /// The kernel's prefetcher where a daemon reads ahead of tree walks beside it (`watch:on-demand`).
+    #[must_use]
+    pub fn watched(&self) -> Option<&str> {
+        self.prefetcher.strip_prefix("watch:")
+    }
+
+    /// The prefetcher of the mount, where there is one.
+    #[must_use]
+    pub fn mounted(&self) -> Option<&str> {
+        self.prefetcher.strip_prefix("mount:")
+    }
+}
+
+/// The page replacement of a policy that names none.
+const DEFAULT_RECLAIM: &str = "linux-2.6";
+
+impl From<&str> for Policy {
+    /// `prefetcher[@window][+reclaim]`, as in `linux-2.6.18@32K+cpem`. What follows the `@` and is no size stays
+    /// a part of the prefetcher's name, which then is not known.
+    fn from(text: &str) -> Self {
+        let (ahead, reclaim) = text.split_once('+').unwrap_or((text, DEFAULT_RECLAIM));
+        let sized = ahead.rsplit_once('@').and_then(|(name, size)| Some((name, size.parse().ok()?)));
+        let (prefetcher, window) = sized.map_or((ahead, None), |(name, size)| (name, Some(size)));
+        Self { prefetcher: prefetcher.to_owned(), window, reclaim: reclaim.to_owned() }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.prefetcher.clone();
+        if let Some(window) = self.window {
+            text += &format!("@{}K", window.get() / 1024);
+        }
+        if self.reclaim != DEFAULT_RECLAIM {
+            text += &format!("+{}", self.reclaim);
+        }
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_carries_window_and_replacement_and_reads_back() {
+        for (text, prefetcher, window, reclaim) in [
+            ("linux-2.6.18", "linux-2.6.18", None, "linux-2.6"),
+            ("linux-2.6.18@32K", "linux-2.6.18", Some(Bytes::kib(32)), "linux-2.6"),
+            ("linux-2.6.18@512K+cpem", "linux-2.6.18", Some(Bytes::kib(512)), "cpem"),
+            ("mount:competitive+cpem", "mount:competitive", None, "cpem"),
+        ] {
+            let policy = Policy::from(text);
+            assert_eq!((&*policy.prefetcher, policy.window, &*policy.reclaim), (prefetcher, window, reclaim));
+            assert_eq!(policy.to_string(), text);
+        }
+        assert_eq!(Policy::from("linux-2.6.18@much").prefetcher, "linux-2.6.18@much");
+    }
+}
