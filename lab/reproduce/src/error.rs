@@ -16,6 +16,17 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Earlier results cannot be read.
+    #[error("the results: {0}: give results.json of an earlier run")]
+    Results(String),
+    /// Something cannot be set.
+    #[error("cannot set '{key}': {reason}")]
+    Override {
+        /// What was to be set.
+        key: String,
+        /// Why not.
+        reason: String,
+    },
     /// No claim has such a name.
     #[error("no claim matches '{glob}'; names are like EU-two-rand, TR-*, *-depth-* ({known} can be run)")]
     NoClaim {

@@ -5,7 +5,7 @@
 //! `chart` says what is drawn of them, or of the devices themselves.
 
 use crate::Error;
-use foreseek_device::Profile;
+use crate::overrides::Overrides;
 use foreseek_simulate::experiment::Experiment;
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -128,8 +128,8 @@ impl Figure {
     ///
     /// # Errors
     /// A file that was built in is damaged.
-    pub(crate) fn all() -> Result<Vec<Self>, Error> {
-        FILES.iter().map(|(file, text)| Self::parse(file, text)).collect()
+    pub(crate) fn all(set: &Overrides) -> Result<Vec<Self>, Error> {
+        FILES.iter().map(|(file, text)| Self::parse(file, text, set)).collect()
     }
 
     /// Those of the learnt depth.
@@ -137,17 +137,16 @@ impl Figure {
     /// # Errors
     /// A file that was built in is damaged.
     pub(crate) fn learnt() -> Result<Vec<Self>, Error> {
-        LEARNT.iter().map(|(file, text)| Self::parse(file, text)).collect()
+        LEARNT.iter().map(|(file, text)| Self::parse(file, text, &Overrides::default())).collect()
     }
 
-    fn parse(file: &'static str, text: &str) -> Result<Self, Error> {
+    fn parse(file: &'static str, text: &str, set: &Overrides) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Figure { file, reason };
         let written: Written = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        let device =
-            |name: &str| Profile::builtin(name).ok_or_else(|| format!("there is no device '{name}'"));
+        let device = |name: &str| set.device(name);
         let runs = written.run.iter().map(|run| {
-            let text =
-                toml::to_string(&merged(&written.common, run)).map_err(|error| wrong(error.to_string()))?;
+            let text = toml::to_string(&merged(&merged(&written.common, run), set.experiment()))
+                .map_err(|error| wrong(error.to_string()))?;
             Ok(Experiment::parse(file, &text, &device)?)
         });
         let runs = runs.collect::<Result<Vec<_>, Error>>()?;
@@ -171,12 +170,13 @@ fn merged(common: &Table, own: &Table) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_device::Profile;
     use foreseek_simulate::experiment::Metric;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_figure_can_be_read_and_draws_what_it_runs() {
-        let mut figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
+        let mut figures = Figure::all(&Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
         figures.extend(Figure::learnt().unwrap_or_else(|error| panic!("{error}")));
         let names: Vec<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();

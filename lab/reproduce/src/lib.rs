@@ -10,23 +10,34 @@
 //! Some rows need no run: they ask the code of the policies, the device profiles or the theory.
 #![forbid(unsafe_code)]
 
+mod again;
 mod charts;
 mod claim;
+mod counts;
 mod error;
 mod figure;
+mod judgement;
 mod learnt;
 mod measured;
+mod notes;
 mod outcome;
+mod overrides;
 mod page;
 mod pick;
 mod report;
 mod rows;
 mod run;
+mod sensitivity;
 mod table;
 
+pub use again::judge_again;
 pub use claim::{Claim, Relation};
+pub use counts::{Count, Counts};
 pub use error::Error;
+pub use judgement::{Standing, Verdict};
 pub use learnt::{Aim, LearntOptions, LearntOutcome, Place, Reached, Table, Trace, learnt};
-pub use measured::{Measured, Verdict};
+pub use measured::Measured;
 pub use outcome::{Drawn, Judged, Outcome};
+pub use overrides::Overrides;
 pub use run::{Options, Progress, reproduce};
+pub use sensitivity::{Sensitivity, sensitivity};

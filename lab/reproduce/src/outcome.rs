@@ -1,7 +1,10 @@
 //! What has come out.
 
+use crate::counts::Counts;
+use crate::judgement::Standing;
+use crate::overrides::Overrides;
 use crate::{Claim, Measured, Verdict};
-use foreseek_kernels::Congestion;
+use foreseek_simulate::experiment::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -15,9 +18,11 @@ pub struct Judged {
     /// Whether it holds.
     pub verdict: Verdict,
     /// Why it does not, where an experiment has shown it.
-    pub why: Option<&'static str>,
+    pub why: Option<String>,
     /// What was set by the claim's number, where something was: it is no prediction then.
-    pub sets: Option<&'static str>,
+    pub sets: Option<String>,
+    /// Whether nothing is simulated for it: arithmetic on the papers' own inputs, or theory.
+    pub arithmetic: bool,
 }
 
 /// A figure, drawn.
@@ -44,34 +49,30 @@ pub struct Outcome {
     pub quick: bool,
     /// The first seed.
     pub seed: u64,
-    /// The rule of congestion that was set in place of the set-ups' own.
-    pub congestion: Option<Congestion>,
+    /// What was set in place of what the set-ups have.
+    pub set: Overrides,
 }
 
 impl Outcome {
-    /// How many claims hold.
+    /// Whether all claims hold.
     #[must_use]
-    pub fn holding(&self) -> usize {
-        self.claims.iter().filter(|judged| judged.verdict.holds).count()
+    pub fn all_hold(&self) -> bool {
+        self.claims.iter().all(|judged| judged.verdict.holds())
     }
 
-    /// The count in words, with that of the claims by whose numbers nothing was set.
+    /// The counts.
     #[must_use]
-    pub fn count(&self) -> String {
-        let all = format!("{} of {} claims hold", self.holding(), self.claims.len());
-        let predictions = self.claims.iter().filter(|judged| judged.sets.is_none());
-        let (held, predicted) =
-            predictions.fold((0, 0), |(held, all), one| (held + usize::from(one.verdict.holds), all + 1));
-        if predicted == self.claims.len() {
-            return all;
-        }
-        format!("{all}; {held} of {predicted} without those whose numbers were used to set something")
+    pub fn count(&self) -> Counts {
+        let claims = self.claims.iter();
+        Counts::of(claims.map(|judged| {
+            (judged.arithmetic, judged.sets.is_some(), judged.verdict.standing, judged.verdict.strict)
+        }))
     }
 
     /// What stands behind the number of claims that hold, where they were not measured as they are meant.
     pub(crate) fn reservation(&self) -> String {
         let look = self.quick.then(|| "a look: one seed, no intervals".to_owned());
-        let rule = self.congestion.map(|rule| format!("congestion: {rule} in every set-up"));
+        let rule = (!self.set.is_empty()).then(|| format!("with {} in every set-up", self.set));
         let parts: Vec<String> = look.into_iter().chain(rule).collect();
         if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
     }
@@ -85,23 +86,30 @@ impl Outcome {
     /// A line a claim, with a head.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let mut text = String::from("id,paper,section,relation,stated,unit,value,low,high,holds,miss\n");
-        for Judged { claim, measured, verdict, .. } in &self.claims {
+        let mut text = String::from(
+            "id,paper,section,kind,relation,stated,unit,value,low,high,verdict,strict,effect,times\n",
+        );
+        for judged in &self.claims {
+            let Judged { claim, measured, verdict, .. } = judged;
+            let share = |share: Option<f64>| share.map(|share| share.to_string()).unwrap_or_default();
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 claim.id,
                 claim.paper,
                 claim.section,
+                judged.kind(),
                 claim.relation,
                 claim.value,
                 claim.unit,
                 measured.value.mean,
                 measured.value.low,
                 measured.value.high,
-                verdict.holds,
-                verdict.miss
+                judged.standing(),
+                verdict.strict,
+                share(verdict.effect),
+                share(verdict.times)
             );
         }
         text
@@ -110,12 +118,13 @@ impl Outcome {
 
 impl Judged {
     fn to_json(&self) -> Value {
-        let Self { claim, measured, verdict, why, sets } = self;
-        let sweep: Vec<Value> = measured
-            .sweep
-            .iter()
-            .map(|(place, value)| json!({ "place": place, "value": value.mean, "low": value.low, "high": value.high }))
-            .collect();
+        let Self { claim, measured, verdict, why, sets, .. } = self;
+        let places = |places: &[(String, Summary)]| -> Vec<Value> {
+            places
+                .iter()
+                .map(|(place, value)| json!({ "place": place, "value": value.mean, "low": value.low, "high": value.high }))
+                .collect()
+        };
         json!({
             "id": claim.id,
             "paper": claim.paper,
@@ -133,11 +142,18 @@ impl Judged {
             "low": measured.value.low,
             "high": measured.value.high,
             "shown": measured.shown,
-            "holds": verdict.holds,
-            "miss": verdict.miss,
+            "kind": self.kind(),
+            "verdict": self.standing(),
+            "strict": verdict.strict,
+            "effect": verdict.effect,
+            "times": verdict.times,
+            "judged": self.judgement(),
+            "ours": self.ours(),
+            "paper_says": self.stated(),
             "why": why,
             "used_to_set": sets,
-            "sweep": sweep,
+            "sweep": places(&measured.sweep),
+            "not_judged": places(&measured.beside),
         })
     }
 
@@ -169,28 +185,62 @@ impl Judged {
         }
     }
 
-    /// Holds, or by how much not; and whether its number was used to set something.
+    /// The places that were run and are not judged, with their values.
     #[must_use]
-    pub fn judgement(&self) -> String {
-        let verdict = self.verdict();
-        if self.sets.is_some() { format!("{verdict}, used to set") } else { verdict }
+    pub fn beside(&self) -> String {
+        let place = |(place, value): &(String, Summary)| format!("{place} {}", digits(value.mean));
+        self.measured.beside.iter().map(place).collect::<Vec<_>>().join("; ")
     }
 
-    fn verdict(&self) -> String {
-        if self.verdict.holds {
-            return "holds".to_owned();
+    /// Whether it is simulated.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        if self.arithmetic { "arithmetic" } else { "simulated" }
+    }
+
+    /// What became of it, in a word.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        match self.verdict.standing {
+            Standing::Holds => "holds",
+            Standing::Beyond => "beyond",
+            Standing::Missed => "missed",
         }
-        match self.claim.relation().map(|relation| relation == crate::Relation::Exact) {
-            Ok(false) if self.verdict.miss.is_finite() => {
-                format!("missed by {} %", digits(100.0 * self.verdict.miss))
+    }
+
+    /// What became of it: strictly or not, or how much of what is stated is there; and whether its number was
+    /// used to set something.
+    #[must_use]
+    pub fn judgement(&self) -> String {
+        let mut text = self.standing().to_owned();
+        match (self.verdict.standing, self.verdict.effect, self.verdict.times) {
+            (Standing::Holds, ..) if self.arithmetic => {}
+            (Standing::Holds, ..) if self.verdict.strict => text.push_str(" strictly"),
+            (Standing::Holds, Some(effect), _) => text.push_str(&share(effect)),
+            (Standing::Missed | Standing::Beyond, Some(effect), _) => text.push_str(&share(effect)),
+            (Standing::Missed | Standing::Beyond, None, Some(times)) => {
+                text.push_str(&format!(": {} times what is stated", digits(times)));
             }
-            _ => "missed".to_owned(),
+            _ => {}
         }
+        if self.sets.is_some() {
+            text.push_str(", used to set");
+        }
+        text
+    }
+}
+
+/// How much of a stated effect is there.
+fn share(effect: f64) -> String {
+    if effect > 0.0 {
+        format!(": {:.0} % of the stated effect", 100.0 * effect)
+    } else {
+        ": none of the stated effect".to_owned()
     }
 }
 
 /// A number with three digits that count.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         x if x >= 100.0 => 0,
         x if x >= 10.0 => 1,

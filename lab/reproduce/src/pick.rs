@@ -111,6 +111,11 @@ impl Sweep {
         self
     }
 
+    /// All places.
+    pub(crate) fn places(self) -> Vec<(String, Summary)> {
+        self.0
+    }
+
     /// The place with the largest mean.
     pub(crate) fn largest(self) -> Option<Measured> {
         self.place(|value| value.mean)

@@ -1,8 +1,8 @@
 //! The outcome as one page that opens without a network.
 
-use crate::Outcome;
 use crate::outcome::Judged;
 use crate::page::document;
+use crate::{Outcome, Standing};
 use foreseek_chart::escape;
 use std::fmt::Write;
 
@@ -41,14 +41,15 @@ impl Outcome {
 impl Judged {
     /// What was set by the claim, and why it is missed.
     fn notes(&self) -> String {
-        let sets = self.sets.map(|what| format!("used to set {what}"));
-        let notes = sets.iter().map(String::as_str).chain(self.why);
+        let sets = self.sets.as_ref().map(|what| format!("used to set {what}"));
+        let beside = (!self.measured.beside.is_empty()).then(|| format!("not judged: {}", self.beside()));
+        let notes = sets.iter().chain(&self.why).chain(&beside);
         notes.map(|note| format!("<br><em>{}</em>", escape(note))).collect()
     }
 
     fn write(&self, page: &mut String) {
         let claim = &self.claim;
-        let class = if self.verdict.holds { "" } else { " class=\"missed\"" };
+        let class = if self.verdict.standing != Standing::Missed { "" } else { " class=\"missed\"" };
         let what =
             [&claim.metric, &claim.policy, &claim.against, &claim.workload, &claim.condition, &claim.device];
         let what: Vec<&str> =

@@ -1,6 +1,6 @@
 //! The outcome as a table for people.
 
-use crate::Outcome;
+use crate::{Outcome, Standing};
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 
 impl Outcome {
@@ -16,7 +16,7 @@ impl Outcome {
         for judged in &self.claims {
             let claim = &judged.claim;
             let mut verdict = Cell::new(judged.judgement());
-            if colour && !judged.verdict.holds {
+            if colour && judged.verdict.standing == Standing::Missed {
                 verdict = verdict.fg(Color::Red);
             }
             table.add_row([
@@ -34,10 +34,13 @@ impl Outcome {
         let mut text = format!("{table}\n\n{}", self.count());
         text.push_str(&format!("{}\n", self.reservation()));
         for judged in &self.claims {
-            if let Some(what) = judged.sets {
+            if let Some(what) = &judged.sets {
                 text.push_str(&format!("{}: used to set {what}\n", judged.claim.id));
             }
-            if let Some(why) = judged.why {
+            if !judged.measured.beside.is_empty() {
+                text.push_str(&format!("{}: run and not judged: {}\n", judged.claim.id, judged.beside()));
+            }
+            if let Some(why) = &judged.why {
                 text.push_str(&format!("{}: {why}\n", judged.claim.id));
             }
         }

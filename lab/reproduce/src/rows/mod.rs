@@ -20,10 +20,6 @@ pub(crate) struct Row {
     pub(crate) needs: &'static [&'static str],
     /// Takes the number.
     pub(crate) measure: fn(&Context<'_>) -> Option<Measured>,
-    /// Why it does not hold, where it does not and an experiment has shown why.
-    pub(crate) why: Option<&'static str>,
-    /// What was set by the claim's number, where something was: its row then is no prediction.
-    pub(crate) sets: Option<&'static str>,
 }
 
 impl Row {
@@ -32,18 +28,12 @@ impl Row {
         needs: &'static [&'static str],
         measure: fn(&Context<'_>) -> Option<Measured>,
     ) -> Self {
-        Self { id, needs, measure, why: None, sets: None }
+        Self { id, needs, measure }
     }
 
-    /// Says what an experiment has shown of why the claim is missed; told only while it is. The
-    /// experiments are in docs/reproduction.md.
-    const fn missed(self, why: &'static str) -> Self {
-        Self { why: Some(why), ..self }
-    }
-
-    /// Says that the claim's number was used to set something that the papers do not give.
-    const fn used_to_set(self, what: &'static str) -> Self {
-        Self { sets: Some(what), ..self }
+    /// Whether nothing is simulated for it: arithmetic on the papers' own inputs, or the theory asked of itself.
+    pub(crate) fn is_arithmetic(&self) -> bool {
+        self.needs.is_empty()
     }
 }
 
@@ -65,6 +55,8 @@ mod tests {
     use super::*;
     use crate::claim::Claim;
     use crate::figure::Figure;
+    use crate::notes::Notes;
+    use crate::overrides::Overrides;
     use foreseek_device::Profile;
     use foreseek_simulate::experiment::Experiment;
     use std::collections::BTreeSet;
@@ -83,15 +75,19 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_names_an_experiment_with_its_numbers() {
-        for (row, why) in all().filter_map(|row| Some((row, row.why?))) {
-            assert!(why.contains(|c: char| c.is_ascii_digit()), "{}: no number", row.id);
-            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fn an_explanation_is_of_a_row_and_names_an_experiment_with_its_numbers() {
+        let notes = Notes::all().expect("built in");
+        let rows: BTreeSet<&str> = all().map(|row| row.id).collect();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (id, note) in notes.iter() {
+            assert!(rows.contains(id), "{id} is no row");
+            let Some(why) = &note.why else { continue };
+            assert!(why.contains(|c: char| c.is_ascii_digit()), "{id}: no number");
             let files =
                 why.split(['(', ')', ' ', ',', ';', ':']).filter(|word| word.starts_with("experiments/"));
             let files: Vec<_> = files.map(|file| root.join(file)).collect();
-            assert!(!files.is_empty(), "{}: no experiment to repeat", row.id);
-            assert!(files.iter().all(|file| file.is_file()), "{}: {files:?}", row.id);
+            assert!(!files.is_empty(), "{id}: no experiment to repeat");
+            assert!(files.iter().all(|file| file.is_file()), "{id}: {files:?}");
         }
     }
 
@@ -123,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_a_row_needs_is_declared_by_a_figure() {
-        let figures = Figure::all().expect("built in");
+        let figures = Figure::all(&Overrides::default()).expect("built in");
         let runs: BTreeSet<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
         for row in all() {

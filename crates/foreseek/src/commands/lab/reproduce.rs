@@ -4,7 +4,10 @@ use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format};
 use anyhow::Context;
 use foreseek_kernels::Congestion;
-use foreseek_reproduce::{LearntOptions, LearntOutcome, Options, Outcome, Progress, learnt, reproduce};
+use foreseek_reproduce::{
+    LearntOptions, LearntOutcome, Options, Outcome, Overrides, Progress, judge_again, learnt, reproduce,
+    sensitivity,
+};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -42,6 +45,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", conflicts_with = "learnt")]
     congestion: Option<Congestion>,
 
+    /// Set this in every run in place of what the set-ups have, to see what depends on it: block.in_device=4,
+    /// machine.private_share=0.86, device.cache_segments=16. Can be given several times.
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "learnt")]
+    set: Vec<String>,
+
+    /// The claims under each variant of experiments/sensitivity.toml, side by side. With --quick some ten times as
+    /// long as one look.
+    #[arg(long, conflicts_with_all = ["learnt", "set", "congestion"])]
+    sensitivity: bool,
+
+    /// Run nothing: judge the results.json of an earlier run by the rules as they are.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["learnt", "set", "congestion", "sensitivity", "only", "quick"])]
+    judge: Option<PathBuf>,
+
+    /// With --judge: results of a newer run that take the place of those of the same claims.
+    #[arg(long, value_name = "FILE", requires = "judge")]
+    newer: Option<PathBuf>,
+
     /// Write report.html, results.json and results.csv into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -62,11 +83,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if args.learnt {
         return run_learnt(&args, workers);
     }
-    let Args { ref only, quick, seed, congestion, .. } = args;
-    let options = Options { only: only.clone(), quick, seed, congestion, workers };
-    let outcome = with_bar(args.quiet, |tell| {
-        reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
-    })?;
+    let Args { ref only, quick, seed, .. } = args;
+    let options = Options { only: only.clone(), quick, seed, set: overrides(&args)?, workers };
+    if args.sensitivity {
+        return run_sensitivity(&args, &options);
+    }
+    let outcome = match &args.judge {
+        Some(file) => {
+            let read =
+                |file: &Path| fs::read_to_string(file).with_context(|| format!("reading {}", file.display()));
+            judge_again(&read(file)?, args.newer.as_deref().map(read).transpose()?.as_deref())?
+        }
+        None => with_bar(args.quiet, |tell| {
+            reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        })?,
+    };
     // What was measured is shown in any case: a report that cannot be written is said after it.
     let report = args.output.as_deref().map(|folder| write(&outcome, folder));
     let mut text = match args.format {
@@ -78,7 +109,40 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     }
     crate::commands::print(&text).context("writing the results to standard output")?;
     report.transpose()?;
-    Ok(if outcome.holding() == outcome.claims.len() { Answer::Done } else { Answer::No })
+    Ok(if outcome.all_hold() { Answer::Done } else { Answer::No })
+}
+
+/// What is to be set in every run.
+fn overrides(args: &Args) -> anyhow::Result<Overrides> {
+    let mut set = Overrides::default();
+    if let Some(rule) = args.congestion {
+        set.set("prefetch.congestion", &rule.to_string())?;
+    }
+    for given in &args.set {
+        let (key, value) = given
+            .split_once('=')
+            .with_context(|| format!("--set {given}: give a key, '=' and a value: block.in_device=4"))?;
+        set.set(key.trim(), value.trim())?;
+    }
+    Ok(set)
+}
+
+/// What claims depend on.
+fn run_sensitivity(args: &Args, options: &Options) -> anyhow::Result<Answer> {
+    let outcome = with_bar(args.quiet, |tell| {
+        sensitivity(options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+    })?;
+    let written = args.output.as_deref().map(|folder| {
+        put(folder, "sensitivity.txt", outcome.to_table())?;
+        put(folder, "sensitivity.json", format!("{:#}\n", outcome.to_json()))
+    });
+    let text = match args.format {
+        Format::Json => format!("{:#}\n", outcome.to_json()),
+        Format::Table => outcome.to_table(),
+    };
+    crate::commands::print(&text).context("writing the results to standard output")?;
+    written.transpose()?;
+    Ok(Answer::Done)
 }
 
 /// What learning is worth.

@@ -1,0 +1,314 @@
+//! The verdict on a claim: whether it holds, whether strictly, and how much of the papers' effect is there.
+//!
+//! One set of rules for all claims (`docs/reproduction.md` has them as a table). A claim *holds* within its tolerance.
+//! A gain that is more than the tolerance above what is stated is *beyond*: no miss of the system and no reproduction
+//! either. *Strict* is what a sceptical reader would accept: the mean, not the edge of an interval, on the side of 1 on
+//! which the paper's is, with an interval that excludes 1 and with at least half of the paper's effect.
+
+use crate::claim::{Claim, Relation};
+use crate::{Error, Measured};
+use foreseek_simulate::experiment::Summary;
+
+/// How far `approx` may be off (times and ratios).
+const APPROX: f64 = 0.15;
+/// How far a depth may be off: one unit.
+const DEPTH: f64 = 1.0;
+/// What share of the stated largest value must be reached.
+const UP_TO: f64 = 0.85;
+/// By how much a stated range is widened at either end.
+const RANGE: f64 = 0.1;
+/// A ratio that is stated nearer to 1 than this must lie on the same side of it.
+const NEAR_ONE: f64 = 0.15;
+/// Ratios within this of 1 count as 1.
+const ONE: f64 = 0.02;
+/// A stated effect of at least this must be told apart from none, strictly.
+const EFFECT: f64 = 0.05;
+/// The share of the stated effect that must be there, strictly.
+const HALF: f64 = 0.5;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It holds within the tolerance.
+    Holds,
+    /// The gain is more than the tolerance above what is stated.
+    Beyond,
+    /// It does not hold.
+    Missed,
+}
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Whether it does.
+    pub standing: Standing,
+    /// Whether it holds strictly.
+    pub strict: bool,
+    /// The measured effect as a share of the stated one, of a ratio that states one: 0.25 is a gain of 5 %
+    /// where 20 % are stated, less than 0 a loss.
+    pub effect: Option<f64>,
+    /// The measured value over the stated one, of what is no ratio.
+    pub times: Option<f64>,
+}
+
+impl Verdict {
+    /// The verdict on a claim.
+    ///
+    /// # Errors
+    /// The claim's relation is not known.
+    pub fn of(claim: &Claim, measured: &Measured) -> Result<Self, Error> {
+        let judge = Judge { claim, measured, relation: claim.relation()? };
+        let standing = judge.standing();
+        Ok(Self {
+            standing,
+            strict: standing == Standing::Holds && judge.is_strict(),
+            effect: judge.effect(),
+            times: judge.times(),
+        })
+    }
+
+    /// Whether it holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.standing == Standing::Holds
+    }
+}
+
+struct Judge<'a> {
+    claim: &'a Claim,
+    measured: &'a Measured,
+    relation: Relation,
+}
+
+impl Judge<'_> {
+    fn value(&self) -> &Summary {
+        &self.measured.value
+    }
+
+    fn is_ratio(&self) -> bool {
+        self.claim.unit == "x"
+    }
+
+    fn standing(&self) -> Standing {
+        match () {
+            () if self.is_beyond() => Standing::Beyond,
+            () if self.is_within() => Standing::Holds,
+            () => Standing::Missed,
+        }
+    }
+
+    /// A value that is no number is within nothing.
+    fn is_within(&self) -> bool {
+        let Summary { mean, low, high, .. } = *self.value();
+        let one = [mean];
+        let judged = self.measured.bound.as_deref().unwrap_or(&one);
+        let overlaps = |from: f64, to: f64| high >= from && low <= to;
+        match self.relation {
+            Relation::Approx(v) if self.claim.is_depth() => overlaps(v - DEPTH, v + DEPTH),
+            Relation::Approx(v) => {
+                overlaps(v - APPROX * v, v + APPROX * v) && (!self.is_near_one(v) || is_on_the_side(v, mean))
+            }
+            Relation::UpTo(v) if self.is_near_one(v) => overlaps(1.0 - RANGE, v * (1.0 + RANGE)),
+            Relation::UpTo(v) => mean >= UP_TO * v,
+            Relation::AtLeast(v) => judged.iter().all(|value| *value >= v),
+            Relation::AtMost(v) => judged.iter().all(|value| *value <= v),
+            Relation::LessThan(v) => judged.iter().all(|value| *value < v),
+            Relation::Between(a, b) => overlaps(a * (1.0 - RANGE), b * (1.0 + RANGE)),
+            Relation::Exact => self.measured.exact == Some(true),
+        }
+    }
+
+    fn is_near_one(&self, v: f64) -> bool {
+        // 1.15, which a double writes as a little less, is not.
+        self.is_ratio() && (v - 1.0).abs() < NEAR_ONE - 1e-9
+    }
+
+    /// A gain beyond what is stated, by more than the tolerance: of a ratio of rates a larger one, of times a
+    /// smaller one.
+    fn is_beyond(&self) -> bool {
+        let (Relation::Approx(v) | Relation::UpTo(v)) = self.relation else { return false };
+        if !self.is_ratio() || (v - 1.0).abs() <= ONE {
+            return false;
+        }
+        let Summary { mean, low, high, .. } = *self.value();
+        match self.relation {
+            Relation::UpTo(_) => mean > v * (1.0 + APPROX),
+            _ if v > 1.0 => low > v * (1.0 + APPROX),
+            _ => high < v * (1.0 - APPROX),
+        }
+    }
+
+    fn is_strict(&self) -> bool {
+        let Summary { mean, low, high, .. } = *self.value();
+        let within = |from: f64, to: f64| (from..=to).contains(&mean);
+        let (stated, near) = match self.relation {
+            Relation::Approx(v) if self.claim.is_depth() => (None, within(v - DEPTH, v + DEPTH)),
+            Relation::Approx(v) => (Some(v), within(v * (1.0 - APPROX), v * (1.0 + APPROX))),
+            Relation::UpTo(v) => (Some(v), within(UP_TO * v, v * (1.0 + APPROX))),
+            Relation::Between(a, b) => (Some(if a > 1.0 { a } else { b }), within(a, b)),
+            Relation::AtLeast(_) | Relation::AtMost(_) | Relation::LessThan(_) | Relation::Exact => {
+                (None, true)
+            }
+        };
+        let Some(v) = stated.filter(|_| self.is_ratio()) else { return near };
+        let told_apart = (v - 1.0).abs() < EFFECT || low > 1.0 || high < 1.0;
+        let half = (v - 1.0).abs() <= ONE || (mean - 1.0) / (v - 1.0) >= HALF;
+        near && is_on_the_side(v, mean) && told_apart && half
+    }
+
+    /// What is stated of a ratio as a gain or a loss: of a range the end that is nearer to 1.
+    fn effect(&self) -> Option<f64> {
+        let v = match self.relation {
+            Relation::Approx(v) | Relation::UpTo(v) | Relation::AtLeast(v) => v,
+            Relation::Between(a, b) => {
+                if a > 1.0 {
+                    a
+                } else {
+                    b
+                }
+            }
+            Relation::AtMost(_) | Relation::LessThan(_) | Relation::Exact => return None,
+        };
+        let states_one = self.is_ratio() && self.measured.bound.is_none() && (v - 1.0).abs() > ONE;
+        states_one.then(|| (self.value().mean - 1.0) / (v - 1.0)).filter(|effect| effect.is_finite())
+    }
+
+    fn times(&self) -> Option<f64> {
+        let v = match self.relation {
+            Relation::Approx(v)
+            | Relation::UpTo(v)
+            | Relation::AtLeast(v)
+            | Relation::AtMost(v)
+            | Relation::LessThan(v) => v,
+            Relation::Between(a, b) => f64::midpoint(a, b),
+            Relation::Exact => return None,
+        };
+        let times = self.value().mean / v;
+        (!self.is_ratio() && times.is_finite()).then_some(times)
+    }
+}
+
+/// Whether a ratio is on the side of 1 on which the stated one is.
+fn is_on_the_side(stated: f64, mean: f64) -> bool {
+    if (stated - 1.0).abs() <= ONE {
+        return (mean - 1.0).abs() <= ONE;
+    }
+    (stated > 1.0) == (mean > 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Standing::{Beyond, Holds, Missed};
+
+    fn claim(relation: &str, value: &str, unit: &str) -> Claim {
+        Claim {
+            id: "X".into(),
+            paper: String::new(),
+            section: String::new(),
+            device: String::new(),
+            workload: String::new(),
+            condition: String::new(),
+            policy: String::new(),
+            against: String::new(),
+            metric: "throughput ratio".into(),
+            relation: relation.into(),
+            value: value.into(),
+            unit: unit.into(),
+        }
+    }
+
+    fn verdict(relation: &str, value: &str, low: f64, high: f64) -> Verdict {
+        let mean = f64::midpoint(low, high);
+        let measured = Measured::value(Summary { mean, low, high, values: vec![mean] });
+        Verdict::of(&claim(relation, value, "x"), &measured).expect("a relation")
+    }
+
+    #[test]
+    fn each_relation_accepts_what_the_rules_say() {
+        for (relation, value, low, high, expected) in [
+            ("approx", "2.0", 1.5, 1.71, Holds),
+            ("approx", "2.0", 1.5, 1.69, Missed),
+            ("approx", "2.0", 2.29, 2.5, Holds),
+            ("approx", "2.0", 2.31, 2.5, Beyond),
+            ("approx", "0.7", 0.5, 0.59, Beyond),
+            ("approx", "0.7", 0.81, 0.9, Missed),
+            ("up-to", "2.0", 1.7, 1.7, Holds),
+            ("up-to", "2.0", 1.6, 1.7, Missed),
+            ("up-to", "2.0", 2.3, 2.4, Beyond),
+            ("at-least", "0.5", 0.4, 0.62, Holds),
+            ("at-least", "0.5", 0.4, 0.58, Missed),
+            ("at-most", "1.14", 1.0, 1.27, Holds),
+            ("at-most", "1.14", 1.0, 1.3, Missed),
+            ("less-than", "2.0", 2.0, 2.0, Missed),
+            ("less-than", "2.0", 1.99, 1.99, Holds),
+            ("between", "1.10..1.35", 1.6, 1.7, Missed),
+            ("between", "1.10..1.35", 1.48, 1.7, Holds),
+            ("between", "1.10..1.35", 0.8, 1.0, Holds),
+            ("approx", "1.5", f64::NAN, f64::NAN, Missed),
+            ("at-most", "1.0", f64::NAN, f64::NAN, Missed),
+        ] {
+            let found = verdict(relation, value, low, high).standing;
+            assert_eq!(found, expected, "{relation} {value}: {low}..{high}");
+        }
+    }
+
+    #[test]
+    fn near_one_the_side_counts() {
+        for (relation, value, low, high, expected) in [
+            ("approx", "1.06", 0.98, 1.0, Missed),
+            ("approx", "1.06", 1.0, 1.02, Holds),
+            ("approx", "1.0", 0.97, 1.0, Holds),
+            ("approx", "1.0", 0.88, 0.94, Missed),
+            ("approx", "0.92", 0.99, 1.05, Missed),
+            // From 1.15 on nothing but the tolerance counts.
+            ("approx", "1.15", 0.98, 1.0, Holds),
+            ("up-to", "1.05", 0.92, 0.94, Holds),
+            ("up-to", "1.05", 0.8, 0.88, Missed),
+        ] {
+            let found = verdict(relation, value, low, high).standing;
+            assert_eq!(found, expected, "{relation} {value}: {low}..{high}");
+        }
+    }
+
+    #[test]
+    fn strictly_the_mean_the_side_and_half_of_the_effect_count() {
+        for (relation, value, low, high, expected) in [
+            ("approx", "1.26", 1.04, 1.12, false),
+            ("approx", "1.26", 1.14, 1.18, true),
+            ("approx", "1.15", 0.98, 1.0, false),
+            ("approx", "2.0", 1.5, 1.71, false),
+            ("approx", "2.0", 0.9, 2.6, false),
+            ("between", "1.16..1.24", 1.04, 1.06, false),
+            ("between", "1.16..1.24", 1.16, 1.2, true),
+            ("between", "0.47..0.65", 0.5, 0.6, true),
+            ("up-to", "2.0", 1.9, 2.1, true),
+            ("at-least", "0.5", 0.6, 0.62, true),
+            ("at-least", "0.5", 0.4, 0.42, false),
+        ] {
+            let found = verdict(relation, value, low, high).strict;
+            assert_eq!(found, expected, "{relation} {value}: {low}..{high}");
+        }
+    }
+
+    #[test]
+    fn a_bound_is_broken_by_one_run() {
+        let bound = |runs: Vec<f64>| {
+            let measured = Measured::bound(runs, f64::max);
+            Verdict::of(&claim("less-than", "2+P", "x"), &measured).expect("a relation").holds()
+        };
+        assert!(bound(vec![1.5, 1.999]));
+        assert!(!bound(vec![1.5, 1.0, 2.0]));
+    }
+
+    #[test]
+    fn a_miss_is_told_as_a_share_of_the_effect() {
+        let close = |a: Option<f64>, b: f64| a.is_some_and(|a| (a - b).abs() < 1e-9);
+        assert!(close(verdict("approx", "1.2", 1.05, 1.05).effect, 0.25));
+        assert!(close(verdict("approx", "0.72", 0.93, 0.93).effect, 0.25));
+        assert!(close(verdict("between", "1.19..1.26", 1.0, 1.0).effect, 0.0));
+        assert_eq!(verdict("at-most", "1.14", 1.2, 1.2).effect, None);
+        let rate = Verdict::of(&claim("approx", "0.8", "MB/s"), &Measured::number(8.0)).expect("a relation");
+        assert!(close(rate.times, 10.0) && rate.effect.is_none());
+    }
+}

@@ -1,0 +1,42 @@
+//! What is said beside a claim: what experiments have shown of a miss, and what was set by its number.
+
+use crate::Error;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The project's notes, by claim.
+const NOTES: &str = include_str!("../../../experiments/explanations.toml");
+
+/// The notes on one claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Note {
+    /// Why it is missed, where it is and an experiment has shown why.
+    pub(crate) why: Option<String>,
+    /// What was set by the claim's number, where something was: it is no prediction then.
+    pub(crate) used_to_set: Option<String>,
+}
+
+/// All notes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(BTreeMap<String, Note>);
+
+impl Notes {
+    /// All of them.
+    ///
+    /// # Errors
+    /// The file that was built in is damaged.
+    pub(crate) fn all() -> Result<Self, Error> {
+        toml::from_str(NOTES).map(Self).map_err(|error| Error::Claims(error.to_string()))
+    }
+
+    /// Those on a claim.
+    pub(crate) fn of(&self, id: &str) -> Note {
+        self.0.get(id).cloned().unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Note)> {
+        self.0.iter().map(|(id, note)| (&**id, note))
+    }
+}

@@ -1,0 +1,120 @@
+//! What claims depend on that no paper gives: all claims with one thing set differently at a time.
+
+use crate::overrides::Overrides;
+use crate::{Error, Options, Outcome, Progress, reproduce};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The project's list of variants.
+const VARIANTS: &str = include_str!("../../../experiments/sensitivity.toml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    variant: Vec<WrittenVariant>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenVariant {
+    name: String,
+    set: toml::Table,
+}
+
+/// The claims as the set-ups have them, and under each variant.
+pub struct Sensitivity {
+    /// What each is called; the set-ups' own comes first.
+    pub outcomes: Vec<(String, Outcome)>,
+}
+
+fn variants() -> Result<Vec<(String, Overrides)>, Error> {
+    let written: Written = toml::from_str(VARIANTS).map_err(|error| Error::Claims(error.to_string()))?;
+    let read = |variant: WrittenVariant| {
+        let mut overrides = Overrides::default();
+        for (key, value) in variant.set {
+            overrides.set_value(&key, value).map_err(|reason| Error::Override { key, reason })?;
+        }
+        Ok((variant.name, overrides))
+    };
+    written.variant.into_iter().map(read).collect()
+}
+
+/// Runs the claims that are asked for under every variant.
+///
+/// # Errors
+/// No claim matches, or a run fails.
+pub fn sensitivity(
+    options: &Options,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<Sensitivity, Error> {
+    let mut all = vec![("as set up".to_owned(), Overrides::default())];
+    all.extend(variants()?);
+    let count = all.len() as f64;
+    let mut outcomes = Vec::new();
+    for (at, (name, set)) in all.into_iter().enumerate() {
+        let options = Options { set, ..options.clone() };
+        let tell = |step: Progress<'_>| {
+            progress(Progress { run: step.run, share: (at as f64 + step.share) / count });
+        };
+        outcomes.push((name, reproduce(&options, &tell)?));
+    }
+    Ok(Sensitivity { outcomes })
+}
+
+impl Sensitivity {
+    /// A line a claim, a column a variant: the value, in brackets where the claim does not hold.
+    #[must_use]
+    pub fn to_table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        let names = self.outcomes.iter().map(|(name, _)| name.as_str());
+        table.set_header(["claim", "paper"].into_iter().chain(names));
+        for column in 2..self.outcomes.len() + 2 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let Some((_, first)) = self.outcomes.first() else { return String::new() };
+        for (at, judged) in first.claims.iter().enumerate().filter(|(_, judged)| !judged.arithmetic) {
+            let mut row = vec![judged.claim.id.clone(), judged.stated()];
+            row.extend(self.outcomes.iter().map(|(_, outcome)| {
+                let judged = &outcome.claims[at];
+                let value = crate::outcome::digits(judged.measured.value.mean);
+                if judged.verdict.holds() { value } else { format!("({value})") }
+            }));
+            table.add_row(row);
+        }
+        let mut text = format!("{table}\n\nIn brackets: does not hold.\n");
+        for (name, outcome) in &self.outcomes {
+            text.push_str(&format!("{name}: {}\n", outcome.count()));
+        }
+        text
+    }
+
+    /// The outcomes, by variant.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let outcomes = self.outcomes.iter();
+        outcomes
+            .map(|(name, outcome)| json!({ "variant": name, "set": outcome.set.to_string(), "claims": outcome.to_json() }))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Figure;
+
+    #[test]
+    fn every_variant_can_be_set_in_every_figure_and_changes_something() {
+        let before = Figure::all(&Overrides::default()).expect("built in");
+        for (name, overrides) in variants().expect("built in") {
+            let after = Figure::all(&overrides).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let text =
+                |figures: &[Figure]| format!("{:?}", figures.iter().map(|one| &one.runs).collect::<Vec<_>>());
+            assert_ne!(text(&before), text(&after), "{name}");
+        }
+    }
+}
