@@ -255,7 +255,7 @@ fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
 fn a_server_that_hangs_is_ended_and_its_readers_go_free() {
     let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     fs::write(mount.source.join("a"), "text").expect("written");
-    mount.send(Signal::STOP);
+    mount.hang();
     let path = mount.point.join("a");
     let reader = std::thread::spawn(move || fs::read(path).is_err());
     std::thread::sleep(Duration::from_millis(200));
@@ -281,7 +281,7 @@ fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() 
         return;
     };
     fs::write(mount.source.join("a"), "text").expect("written");
-    mount.send(Signal::STOP);
+    mount.hang();
     let begun = Instant::now();
     fs::read(mount.point.join("a")).expect_err("nobody answers");
     let waited = begun.elapsed();

@@ -183,6 +183,23 @@ impl TestMount {
         rustix::process::kill_process(pid, signal).expect("sent");
     }
 
+    /// Stops the server; every thread of it stands still once this returns.
+    pub(crate) fn hang(&self) {
+        self.send(rustix::process::Signal::STOP);
+        // A thread that the signal has not reached may still answer a request.
+        wait_for("all of its threads to stop", || self.threads().all(|state| state == 'T'));
+    }
+
+    /// The state of each thread of the server, as `ps` names it.
+    fn threads(&self) -> impl Iterator<Item = char> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
+        // The name, in brackets, may hold anything; the state follows it.
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok()).map(|stat| {
+            let (_, rest) = stat.rsplit_once(") ").expect("a line of a thread");
+            rest.chars().next().expect("a state")
+        })
+    }
+
     /// Waits for the server's end; whether it ended by itself, in order.
     pub(crate) fn wait(&mut self) -> bool {
         let mut server = self.server.take().expect("it runs");
