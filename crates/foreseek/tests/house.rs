@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 18] = [
+const PRODUCT: [&str; 22] = [
     "units",
     "chart",
     "device",
@@ -15,12 +15,16 @@ const PRODUCT: [&str; 18] = [
     "seam",
     "hints",
     "readahead",
+    "walks",
+    "strips",
     "storage",
     "profiler",
     "server",
     "export",
     "emulate",
+    "places",
     "warm",
+    "watch",
     "libprefetch",
     "libprefetch-c",
     "sqlite",
@@ -33,7 +37,7 @@ const LAB: [&str; 8] = ["drives", "kernels", "theory", "simulate", "rig", "demo"
 /// The product's crate that may use the laboratory.
 const COMMAND_LINE: &str = "foreseek";
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 11] = [
+const PURE: [&str; 13] = [
     "units",
     "chart",
     "device",
@@ -41,6 +45,8 @@ const PURE: [&str; 11] = [
     "seam",
     "hints",
     "readahead",
+    "walks",
+    "strips",
     "drives",
     "kernels",
     "theory",

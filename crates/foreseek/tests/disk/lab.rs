@@ -114,6 +114,22 @@ impl Lab {
         ended.out
     }
 
+    /// Unmounts. A child that a test beside this one has just forked may hold a file that this test has closed, until
+    /// it runs its program: while the mount is busy that is waited for, a few seconds at most.
+    #[allow(dead_code)] // not every test file mounts
+    pub(crate) fn unmount(&self, point: &Path) {
+        let end = Instant::now() + Duration::from_secs(5);
+        loop {
+            let ended = self.run(Command::new("umount").arg(point));
+            if ended.status == Some(0) {
+                return;
+            }
+            let passes = ended.err.contains("busy") && Instant::now() < end;
+            assert!(passes, "umount {}: {ended:?}", point.display());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
     /// A copy of the program, made by another process: a descriptor of ours that writes it could be in a child that a
     /// test beside this one has just forked, and what is open for writing cannot be run.
     pub(crate) fn copy_of_the_program(&self, to: &Path) {

@@ -79,7 +79,7 @@ fn data_survive_a_detach_with_a_backing_file() {
     let busy = lab.disk(&["detach", node]);
     assert_eq!(busy.status, Some(2));
     assert!(busy.err.contains("busy") && busy.err.contains(mount_point), "{busy:?}");
-    lab.tool("umount", &[mount_point]);
+    lab.unmount(Path::new(mount_point));
     lab.must(&["detach", node]);
     lab.assert_clean();
     assert_eq!(fs::metadata(&image).expect("it is kept").len(), 128 << 20);
@@ -96,7 +96,7 @@ fn data_survive_a_detach_with_a_backing_file() {
         let read = fs::read(lab.mount_point().join(format!("file{number}"))).expect("read");
         assert!(read == content, "file {number} differs");
     }
-    lab.tool("umount", &[mount_point]);
+    lab.unmount(Path::new(mount_point));
     lab.must(&["detach", "--all"]);
     lab.assert_clean();
 }
@@ -395,7 +395,7 @@ fn a_term_signal_detaches_when_the_disk_is_free() {
     fs::write(lab.mount_point().join("file"), vec![1; 1_000_000]).expect("written");
     lab.tool("sync", &["-f", mount_point]);
     assert_eq!(lab.list().len(), 1);
-    lab.tool("umount", &[mount_point]);
+    lab.unmount(Path::new(mount_point));
     assert!(until(LIMIT, || lab.list().is_empty()), "{:?}", lab.list());
     lab.assert_clean();
 }
@@ -468,7 +468,7 @@ fn writers_short_of_memory_finish() {
         let _ = writer.kill();
     }
     assert!(ended.iter().all(|status| status.is_some_and(|status| status.success())), "{ended:?}");
-    lab.tool("umount", &[mount_point.to_str().expect("plain")]);
+    lab.unmount(&mount_point);
     lab.tool("e2fsck", &["-fn", node]);
     lab.must(&["detach", "tight"]);
     lab.assert_clean();
