@@ -11,6 +11,7 @@ pub(crate) mod file_systems;
 use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
 use foreseek_rig::{MemoryGroup, Place};
 use foreseek_units::Bytes;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
