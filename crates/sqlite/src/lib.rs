@@ -10,7 +10,7 @@
 //! - [`source`]: where pages come from;
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
 //! - [`sequence`]: the reads of a scan, in order;
-//! - [`recognise`], [`scan`], [`planner`]: which reads are a scan, and what it will read next;
+//! - [`recognise`], `neighbours`, [`scan`], [`planner`]: which reads are a scan, and what it will read next;
 //! - [`ends`]: how far the running statement reads, as far as its text shows it.
 //!
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
@@ -62,6 +62,7 @@ pub mod error;
 mod functions;
 pub mod header;
 mod hook;
+mod neighbours;
 pub mod page;
 mod page_no;
 pub mod planner;

@@ -156,6 +156,12 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// The position of a child. Nothing where it has no such child.
+    #[must_use]
+    pub fn position(&self, child: PageNo) -> Option<usize> {
+        (0..=self.cells).find(|&index| self.child(index).is_ok_and(|page| page == child))
+    }
+
     /// The rowid of a table cell, without its payload.
     ///
     /// # Errors

@@ -12,9 +12,10 @@
 
 pub use crate::counters::Counters;
 
-use crate::ends::{Rows, Told};
+use crate::ends::{Bounds, Rows, Told};
 use crate::error::Result;
 use crate::header::Header;
+use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
 use crate::record::{columns, compare};
@@ -23,7 +24,7 @@ pub use crate::scan::{Much, Plan, ScanId};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
-use crate::tree::{Interior, Owned};
+use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
 use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
 use foreseek_units::{Nanos, PAGE_SIZE};
@@ -35,7 +36,7 @@ use std::collections::{HashMap, HashSet};
 pub const SCANS_LIMIT: usize = 4;
 /// Streams (descriptors) of one file whose reads are watched: the connections of a large pool.
 const STREAMS_LIMIT: usize = 64;
-/// Index leaves whose tree is remembered; 16 bytes each. Enough for 4 GB of indexes in 4 KiB pages.
+/// Leaves whose tree is remembered; 24 bytes each. Enough for 4 GB in 4 KiB pages.
 const OWNERS_LIMIT: usize = 1 << 20;
 /// Indexes that are tried for a leaf whose tree is not known. Each costs a descent of a page or two.
 const INDEXES_TRIED: usize = 16;
@@ -56,8 +57,8 @@ pub struct Planner {
     interior: Interior,
     pages: u32,
     schema: Option<Schema>,
-    /// Root of the tree that an index leaf or interior index page belongs to.
-    owners: HashMap<PageNo, PageNo>,
+    /// Where in its tree a page is that is not a root.
+    owners: HashMap<PageNo, Owner>,
     streams: HashMap<u64, Stream>,
     scans: Vec<Scan>,
     /// Evidence asked for, by root of the index, where it is more than [`EVIDENCE`].
@@ -68,6 +69,13 @@ pub struct Planner {
     sweep: u64,
     /// Pages of the kernel that pass in the time of a read alone.
     pace: u64,
+}
+
+/// Where in its tree a page is.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    root: PageNo,
+    parent: PageNo,
 }
 
 /// What one page read took.
@@ -83,6 +91,7 @@ pub struct Cost {
 #[derive(Debug, Default)]
 struct Stream {
     recogniser: Recogniser,
+    neighbours: Neighbours,
     allowance: Allowance,
     /// A scan was found whose end is not visible: another is looked for when that may have a step.
     unseen: bool,
@@ -237,11 +246,7 @@ impl Planner {
             }
         }
         match page.kind() {
-            Kind::TableInterior => {
-                self.interior.put(number, bytes);
-                None
-            }
-            Kind::IndexInterior => {
+            Kind::TableInterior | Kind::IndexInterior => {
                 self.interior.put(number, bytes);
                 self.own_children(source, &page);
                 None
@@ -249,6 +254,7 @@ impl Planner {
             Kind::TableLeaf => self.row_page(source, stream, &page, told),
             Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes, told),
         }
+        .or_else(|| self.next_to_last(source, stream, &page, told))
     }
 
     /// Counts what a read has cost.
@@ -266,33 +272,50 @@ impl Planner {
         allowance.read(kind, cost.time, cost.missed);
     }
 
-    /// Remembers which tree the children of an interior index page belong to, and theirs where they
-    /// came before it.
+    /// Remembers which tree the children of an interior page belong to, and theirs where they came before
+    /// it.
     fn own_children<R: ReadPage>(&mut self, source: &mut R, page: &Page<'_>) {
         let Some(root) = self.root_of(source, page.number()) else { return };
         if self.owners.len() > OWNERS_LIMIT {
             self.owners.clear();
         }
         let usable = self.header().usable();
-        let mut waiting: Vec<PageNo> =
-            (0..=page.cells()).filter_map(|child| page.child(child).ok()).collect();
-        while let Some(number) = waiting.pop() {
+        let children = |page: &Page<'_>| {
+            let parent = page.number();
+            (0..=page.cells()).filter_map(|child| Some((page.child(child).ok()?, parent))).collect::<Vec<_>>()
+        };
+        let mut waiting = children(page);
+        while let Some((number, parent)) = waiting.pop() {
             // Entered once each: a cycle ends here.
-            if self.owners.insert(number, root).is_some() {
+            if self.owners.insert(number, Owner { root, parent }).is_some() {
                 continue;
             }
             if let Some(bytes) = self.interior.kept(number)
                 && let Ok(page) = Page::parse(number, &bytes, usable)
             {
-                waiting.extend((0..=page.cells()).filter_map(|child| page.child(child).ok()));
+                waiting.extend(children(&page));
             }
         }
     }
 
+    /// The pages from a root down to this one, where they are known.
+    fn way_to(&self, page: PageNo) -> Option<Vec<PageNo>> {
+        let mut way = vec![page];
+        let root = self.owners.get(&page)?.root;
+        while way.last() != Some(&root) {
+            if way.len() > DEPTH_LIMIT {
+                return None;
+            }
+            way.push(self.owners.get(way.last()?)?.parent);
+        }
+        way.reverse();
+        Some(way)
+    }
+
     /// The root of the tree that an index page belongs to, as far as it is known.
     fn root_of<R: ReadPage>(&mut self, source: &mut R, page: PageNo) -> Option<PageNo> {
-        if let Some(&root) = self.owners.get(&page) {
-            return Some(root);
+        if let Some(owner) = self.owners.get(&page) {
+            return Some(owner.root);
         }
         let schema = self.schema(source);
         let mut roots =
@@ -323,9 +346,13 @@ impl Planner {
             },
             Role::Unknown => Leads::Rowid,
         };
-        // A leaf that a scan has predicted is its own, and no candidate for another.
-        let planned = |scan: &Scan| scan.stream == stream && scan.is_at(page.number());
-        if !self.scans.iter().any(planned) {
+        // A leaf that a scan has predicted is its own, and no candidate for another; one that reads leaves
+        // alone may turn out to read rows, too.
+        let planned =
+            |scan: &Scan| scan.stream == stream && !scan.is_of_leaves() && scan.is_at(page.number());
+        let is_planned = self.scans.iter().any(planned);
+        self.follow(source, stream, page.number(), Scan::is_of_leaves);
+        if !is_planned {
             let least = if page.cells() > MANY { 2 * EVIDENCE } else { EVIDENCE };
             let evidence = root.and_then(|root| self.caution.get(&root)).copied().unwrap_or(least).max(least);
             self.stream(stream).recogniser.leaf(page, bytes, leads, evidence);
@@ -356,21 +383,7 @@ impl Planner {
         page: &Page<'_>,
         told: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
-        let mut expected = false;
-        for at in (0..self.scans.len()).rev() {
-            let scan = &mut self.scans[at];
-            if scan.stream != stream {
-                continue;
-            }
-            if scan.is_at(page.number()) {
-                expected = true;
-                let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
-                scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
-            } else if scan.strays_on(page.number()) {
-                self.end(at);
-            }
-        }
-        if expected {
+        if self.follow(source, stream, page.number(), |_| true) {
             return None;
         }
         self.counters.strays += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
@@ -382,6 +395,129 @@ impl Planner {
         let begun = self.begin(source, stream, &found, told);
         self.counters.failed += u64::from(begun.is_err());
         begun.ok().flatten()
+    }
+
+    /// Moves the stream's scans on where they have come to a page; the others it is astray from. Answers
+    /// whether there is one that has.
+    fn follow<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        page: PageNo,
+        of: impl Fn(&Scan) -> bool,
+    ) -> bool {
+        let mut expected = false;
+        for at in (0..self.scans.len()).rev() {
+            let scan = &mut self.scans[at];
+            if scan.stream != stream || !of(scan) {
+                continue;
+            }
+            if scan.is_at(page) {
+                expected = true;
+                let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
+                scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
+            } else if scan.strays_on(page) {
+                self.end(at);
+            }
+        }
+        expected
+    }
+
+    /// A page was read: where it is a leaf next to the one before it, and those before were so, a scan that
+    /// reads leaves alone begins.
+    fn next_to_last<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        page: &Page<'_>,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        if page.kind().is_interior() {
+            return None;
+        }
+        let number = page.number();
+        let parent = self.owners.get(&number).and_then(|owner| self.interior.kept(owner.parent));
+        let Some((owner, bytes)) = self.owners.get(&number).copied().zip(parent) else {
+            self.stream(stream).neighbours.broken();
+            return None;
+        };
+        let parent = Page::parse(owner.parent, &bytes, self.header().usable()).ok()?;
+        let Stream { neighbours, allowance, unseen, .. } = self.streams.get_mut(&stream)?;
+        let direction = neighbours.leaf(&parent, number)?;
+        let end = if *unseen { End::Unseen } else { End::Seen };
+        let followed = |scan: &Scan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
+        if allowance.reads(end) < STEP_FLOOR || self.scans.iter().any(followed) {
+            return None;
+        }
+        let statements = told();
+        let schema = self.schema.take()?;
+        let begun = schema.tree(owner.root).map(|(index, table)| {
+            self.begin_leaves(source, stream, page, direction, (&index, table), &statements)
+        });
+        self.schema = Some(schema);
+        self.counters.failed += u64::from(begun.as_ref().is_some_and(Result::is_err));
+        begun?.ok().flatten()
+    }
+
+    /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
+    fn begin_leaves<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        leaf: &Page<'_>,
+        direction: Direction,
+        (index, table): (&Index, &Table),
+        statements: &[String],
+    ) -> Result<Option<ScanId>> {
+        let mut told = Told::by(statements, &table.name, &index.columns);
+        // A LIMIT counts rows, of which a leaf holds many.
+        if self.caution.contains_key(&index.root) || told.rows.is_some() {
+            told.end = End::Unseen;
+        }
+        if !self.may_begin(stream, told.end) {
+            return Ok(None);
+        }
+        let unknown = crate::Error::Damaged { page: leaf.number(), at: 0, what: "a leaf of no known tree" };
+        let way = self.way_to(leaf.number()).ok_or(unknown)?;
+        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages)?;
+        let last = match direction {
+            Direction::Forward => leaf.cells().saturating_sub(1),
+            Direction::Backward => 0,
+        };
+        let until = self.until(leaf, last, direction, index, told.bounds);
+        let sequence = Sequence::leaves(index, walk, &mut self.interior, source)?.until(until);
+        Ok(self.enter(source, stream, index.root, sequence, (told.end, None)))
+    }
+
+    /// Whether a scan whose end is as visible as that may have a step now.
+    fn may_begin(&mut self, stream: u64, end: End) -> bool {
+        let known = self.stream(stream);
+        known.unseen |= end == End::Unseen;
+        known.allowance.reads(end) >= STEP_FLOOR
+    }
+
+    /// A scan that goes on after its evidence, where enough of it is left.
+    fn enter<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        index: PageNo,
+        sequence: Sequence,
+        (end, rows): (End, Option<Rows>),
+    ) -> Option<ScanId> {
+        let id = ScanId(self.next_id);
+        let mut scan = Scan::new(id, stream, index, sequence, (end, rows));
+        let worth = if end == End::Seen { WORTH } else { LEAST };
+        scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
+        if scan.remains_less_than(worth) {
+            return None;
+        }
+        self.next_id += 1;
+        self.counters.scans += 1;
+        self.counters.ends_seen += u64::from(end == End::Seen);
+        self.make_room(stream, index);
+        self.scans.push(scan);
+        Some(id)
     }
 
     /// Finds the index that a recognised leaf belongs to and begins its scan.
@@ -427,11 +563,10 @@ impl Planner {
         if self.caution.contains_key(&index.root) {
             told.end = End::Unseen;
         }
-        let known = self.stream(stream);
-        known.unseen |= told.end == End::Unseen;
-        if known.allowance.reads(told.end) < STEP_FLOOR {
+        if !self.may_begin(stream, told.end) {
             return Ok(None);
         }
+        let known = self.stream(stream);
         // Of the rows that a LIMIT lets through, those have been read.
         let read = known.allowance.rows().max(EVIDENCE as u64);
         let rows = told.rows.map(|rows| Rows { count: rows.count.saturating_sub(read), ..rows });
@@ -445,44 +580,38 @@ impl Planner {
             Direction::Forward => cell,
             Direction::Backward => leaf.cells() - 1 - cell,
         };
-        let until = Until {
-            from: entry(&leaf, found.last),
-            run: self.is_run(&leaf, found, index),
-            bounds: told.bounds,
-        };
+        let until = self.until(&leaf, found.last, found.direction, index, told.bounds);
         let sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
-        let id = ScanId(self.next_id);
-        let mut scan = Scan::new(id, stream, index.root, sequence, (told.end, rows));
-        let worth = if told.end == End::Seen { WORTH } else { LEAST };
-        scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
-        if scan.remains_less_than(worth) {
-            return Ok(None);
-        }
-        self.next_id += 1;
-        self.counters.scans += 1;
-        self.counters.ends_seen += u64::from(told.end == End::Seen);
-        self.make_room(stream, index.root);
-        self.scans.push(scan);
-        Ok(Some(id))
+        Ok(self.enter(source, stream, index.root, sequence, (told.end, rows)))
     }
 
-    /// Whether the entry that was followed last has the value of the one before it.
-    fn is_run(&self, leaf: &Page<'_>, found: &Found, index: &Index) -> bool {
-        let before = match found.direction {
-            Direction::Forward => found.last.checked_sub(1),
-            Direction::Backward => Some(found.last + 1).filter(|&cell| cell < leaf.cells()),
+    /// Where a scan ends that has come to the entry in this cell.
+    fn until(
+        &self,
+        leaf: &Page<'_>,
+        last: usize,
+        direction: Direction,
+        index: &Index,
+        bounds: Bounds,
+    ) -> Until {
+        let before = match direction {
+            Direction::Forward => last.checked_sub(1),
+            Direction::Backward => Some(last + 1).filter(|&cell| cell < leaf.cells()),
         };
         let value = |cell| entry(leaf, cell).into_iter().next();
-        before.and_then(value).zip(value(found.last)).is_some_and(|(before, last)| {
+        let run = before.and_then(value).zip(value(last)).is_some_and(|(before, last)| {
             let encoding = self.header().encoding;
             compare(before.value(), last.value(), index.order(0), encoding) == Some(Ordering::Equal)
-        })
+        });
+        Until { bounds, from: entry(leaf, last), run }
     }
 
-    /// Ends a scan of the same index on the same stream that seems to be lost, and the oldest where
-    /// there are too many. One that goes on is another cursor's.
+    /// Ends a scan of the same index on the same stream that seems to be lost or to read leaves alone, and
+    /// the oldest where there are too many. One that goes on is another cursor's.
     fn make_room(&mut self, stream: u64, index: PageNo) {
-        let lost = |scan: &Scan| scan.stream == stream && scan.index == index && scan.is_lost();
+        let lost = |scan: &Scan| {
+            scan.stream == stream && scan.index == index && (scan.is_lost() || scan.is_of_leaves())
+        };
         if let Some(at) = self.scans.iter().position(lost) {
             self.end(at);
         }

@@ -140,6 +140,11 @@ impl Scan {
         }
     }
 
+    /// Whether it reads the leaves of a tree alone.
+    pub(crate) fn is_of_leaves(&self) -> bool {
+        self.sequence.is_of_leaves()
+    }
+
     /// Whether what it comes to was told to the client.
     pub(crate) fn is_told(&self) -> bool {
         self.told > 0

@@ -111,6 +111,23 @@ impl Schema {
         &self.tables[index.table]
     }
 
+    /// The tree of this root, as an index, and its table. A table's own tree is one on its primary key, whose
+    /// columns have no names here.
+    #[must_use]
+    pub fn tree(&self, root: PageNo) -> Option<(Index, &Table)> {
+        if let Some(index) = self.indexes.iter().find(|index| index.root == root) {
+            return Some((index.clone(), self.table_of(index)));
+        }
+        let at = self.tables.iter().position(|table| table.root == root)?;
+        let table = &self.tables[at];
+        let orders = match &table.kind {
+            TableKind::Rowid => Vec::new(),
+            TableKind::Key(orders) => orders.clone(),
+        };
+        let (name, columns, key_at) = (table.name.clone(), Vec::new(), Vec::new());
+        Some((Index { name, table: at, root, columns, orders, key_at }, table))
+    }
+
     fn from_entries(entries: &[Entry]) -> Self {
         let mut schema = Self::default();
         let mut declared = Vec::new();

@@ -15,6 +15,7 @@ use crate::source::ReadPage;
 use crate::tree::{Interior, Owned};
 use crate::walk::{Direction, Stop, Target, Walk, target};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// One page read of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +35,8 @@ const LEAVES_AHEAD: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     index: Index,
-    table: Table,
+    /// The table whose rows are read; nothing where the leaves alone are.
+    table: Option<Arc<Table>>,
     walk: Walk,
     /// The leaf that is being generated.
     leaf: Option<Leaf>,
@@ -86,7 +88,28 @@ impl Sequence {
     #[must_use]
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
         let next = Some(Stop { between: None, leaf: walk.leaf() });
-        Self { index: index.clone(), table: table.clone(), walk, leaf: None, next, skip, until: None }
+        let table = Some(Arc::new(table.clone()));
+        Self { index: index.clone(), table, walk, leaf: None, next, skip, until: None }
+    }
+
+    /// The leaves that follow the one at which `walk` stands, and no rows.
+    ///
+    /// # Errors
+    /// Where the way to the next leaf can't be read.
+    pub fn leaves<R: ReadPage>(
+        index: &Index,
+        mut walk: Walk,
+        interior: &mut Interior,
+        source: &mut R,
+    ) -> Result<Self> {
+        let next = walk.next(interior, source)?;
+        Ok(Self { index: index.clone(), table: None, walk, leaf: None, next, skip: 0, until: None })
+    }
+
+    /// Whether the leaves alone are read.
+    #[must_use]
+    pub fn is_of_leaves(&self) -> bool {
+        self.table.is_none()
     }
 
     /// The same up to the first entry beyond these bounds.
@@ -134,6 +157,7 @@ impl Sequence {
         leaves: usize,
         entries: usize,
     ) -> Result<Option<Vec<PageAccess>>> {
+        let Some(table) = self.table.clone() else { return self.next_leaf(interior, source) };
         let usable = interior.header().usable();
         let mut targets: Vec<Target> = Vec::new();
         let (mut leaf, mark_at) = match self.leaf.take() {
@@ -146,7 +170,7 @@ impl Sequence {
                     if self.is_beyond(&page, cell, interior.header()) {
                         return Ok(None);
                     }
-                    targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
+                    targets.extend(target(source, &page, cell, &self.index, &table, usable));
                 }
                 self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
                 let mut bytes = Vec::new();
@@ -168,10 +192,10 @@ impl Sequence {
             if ended {
                 break;
             }
-            targets.extend(target(source, &page, cell, &self.index, &self.table, usable));
+            targets.extend(target(source, &page, cell, &self.index, &table, usable));
         }
         let mark = mark_at.map(|at| (at, leaf.number));
-        let reads = self.reads(interior, source, targets, mark)?;
+        let reads = reads(interior, source, &table, targets, mark)?;
         leaf.ordinal = until;
         if ended {
             return Ok(Some(reads));
@@ -184,33 +208,51 @@ impl Sequence {
         Ok(Some(reads))
     }
 
-    /// The reads for these entries; the landmark before the entry of this number.
-    fn reads<R: ReadPage>(
-        &self,
+    /// The next leaf, where the leaves alone are read.
+    fn next_leaf<R: ReadPage>(
+        &mut self,
         interior: &mut Interior,
         source: &mut R,
-        targets: Vec<Target>,
-        mark: Option<(usize, PageNo)>,
-    ) -> Result<Vec<PageAccess>> {
-        let (keys, chains): (Vec<_>, Vec<_>) =
-            targets.into_iter().map(|target| (target.key, target.chain)).unzip();
-        let pages = interior.locate(source, &self.table, &keys)?;
-        let mut reads = Vec::with_capacity(pages.len() + 1);
-        let read = |page| PageAccess { page, mark: false };
-        let landmark =
-            |at| mark.filter(|&(before, _)| before == at).map(|(_, page)| PageAccess { page, mark: true });
-        let entries = pages.len();
-        for (ordinal, (page, chain)) in pages.into_iter().zip(chains).enumerate() {
-            reads.extend(landmark(ordinal));
-            reads.extend(chain.into_iter().map(read));
-            // The same page twice in a row is one read: SQLite has it in its hand.
-            if let Some(page) = page.filter(|&page| reads.last() != Some(&read(page))) {
-                reads.push(read(page));
+    ) -> Result<Option<Vec<PageAccess>>> {
+        let Some(stop) = self.next.take() else { return Ok(None) };
+        if let Some((number, cell)) = stop.between {
+            let bytes = interior.get(source, number)?;
+            let page = Page::parse(number, &bytes, interior.header().usable())?;
+            if self.is_beyond(&page, cell, interior.header()) {
+                return Ok(None);
             }
         }
-        reads.extend(landmark(entries));
-        Ok(reads)
+        self.next = self.walk.next(interior, source)?;
+        Ok(Some(vec![PageAccess { page: stop.leaf, mark: true }]))
     }
+}
+
+/// The reads for these entries; the landmark before the entry of this number.
+fn reads<R: ReadPage>(
+    interior: &mut Interior,
+    source: &mut R,
+    table: &Table,
+    targets: Vec<Target>,
+    mark: Option<(usize, PageNo)>,
+) -> Result<Vec<PageAccess>> {
+    let (keys, chains): (Vec<_>, Vec<_>) =
+        targets.into_iter().map(|target| (target.key, target.chain)).unzip();
+    let pages = interior.locate(source, table, &keys)?;
+    let mut reads = Vec::with_capacity(pages.len() + 1);
+    let read = |page| PageAccess { page, mark: false };
+    let landmark =
+        |at| mark.filter(|&(before, _)| before == at).map(|(_, page)| PageAccess { page, mark: true });
+    let entries = pages.len();
+    for (ordinal, (page, chain)) in pages.into_iter().zip(chains).enumerate() {
+        reads.extend(landmark(ordinal));
+        reads.extend(chain.into_iter().map(read));
+        // The same page twice in a row is one read: SQLite has it in its hand.
+        if let Some(page) = page.filter(|&page| reads.last() != Some(&read(page))) {
+            reads.push(read(page));
+        }
+    }
+    reads.extend(landmark(entries));
+    Ok(reads)
 }
 
 /// The whole of `SELECT * FROM table ORDER BY index`: every read, in order, as an iterator. It ends

@@ -1,7 +1,7 @@
-//! The leaves of an index in key order, forward or backward, with the interior entries between them.
+//! The leaves of a tree in key order, forward or backward, with the interior entries between them.
 //!
 //! An index is a b-tree, not a b+tree: each interior cell is an entry too, and a scan meets it after
-//! the last entry of the leaf to its left. A walk holds a path from the root; it can begin at either
+//! the last entry of the leaf to its left. A table's tree has rows in its leaves alone. A walk holds a path from the root; it can begin at either
 //! end or at any leaf, and bounds what a damaged tree could do to it.
 
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ struct Step {
     cells: usize,
 }
 
-/// A walk over the leaves of one index.
+/// A walk over the leaves of one tree.
 #[derive(Clone, Debug)]
 pub struct Walk {
     direction: Direction,
@@ -94,6 +94,35 @@ impl Walk {
         };
         interior.learn(index.root, path.len());
         Ok(Self { direction, path, leaf: leaf.number(), left: pages, announced: 0 })
+    }
+
+    /// A walk that stands at the last page of this way down: pages from the root on, each the parent of
+    /// the one after it.
+    ///
+    /// # Errors
+    /// Where a page of it can't be read or is not the parent of the one after it.
+    pub fn along<R: ReadPage>(
+        interior: &mut Interior,
+        source: &mut R,
+        way: &[PageNo],
+        direction: Direction,
+        pages: u32,
+    ) -> Result<Self> {
+        let Some(&leaf) = way.last() else {
+            return Err(Error::TooMuch { what: "levels of a b-tree", limit: DEPTH_LIMIT });
+        };
+        let mut path = Vec::with_capacity(way.len());
+        for pair in way.windows(2) {
+            let bytes = interior.get(source, pair[0])?;
+            let page = interior_page(pair[0], &bytes, interior.header())?;
+            let child = page.position(pair[1]).ok_or(Error::Damaged {
+                page: pair[0],
+                at: 0,
+                what: "not the parent of the page below it",
+            })?;
+            path.push(Step { page: pair[0], child, cells: page.cells() });
+        }
+        Ok(Self { direction, path, leaf, left: pages, announced: 0 })
     }
 
     /// The leaf at which it stands.
@@ -208,7 +237,7 @@ impl Walk {
         let mut at = page;
         for _ in 0..height {
             let bytes = interior.get(source, at)?;
-            let page = index_interior(at, &bytes, interior.header())?;
+            let page = interior_page(at, &bytes, interior.header())?;
             let child = match self.direction {
                 Direction::Forward => 0,
                 Direction::Backward => page.cells(),
@@ -219,6 +248,14 @@ impl Walk {
         self.leaf = at;
         Ok(())
     }
+}
+
+fn interior_page<'a>(number: PageNo, bytes: &'a [u8], header: &Header) -> Result<Page<'a>> {
+    let page = Page::parse(number, bytes, header.usable())?;
+    if !page.kind().is_interior() {
+        return Err(Error::Damaged { page: number, at: 0, what: "not an interior page" });
+    }
+    Ok(page)
 }
 
 fn index_interior<'a>(number: PageNo, bytes: &'a [u8], header: &Header) -> Result<Page<'a>> {

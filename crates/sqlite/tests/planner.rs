@@ -6,8 +6,9 @@ use common::{SCHEMAS, Shape};
 use foreseek_hints::allowance::SEEKS_FIRST_SEEN;
 use foreseek_sqlite::Error;
 use foreseek_sqlite::header::Header;
-use foreseek_sqlite::page::PageNo;
+use foreseek_sqlite::page::{Page, PageNo};
 use foreseek_sqlite::planner::{Cost, Counters, Much, Planner};
+use foreseek_sqlite::record::{Value, columns};
 use foreseek_sqlite::sequence::{PageAccess, Scan};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_sqlite::walk::Direction;
@@ -173,6 +174,74 @@ fn one_database(rows: u64) -> (Shape, Vec<u8>) {
     };
     let path = shape.build(directory.path(), "db");
     (shape, std::fs::read(path).expect("is readable"))
+}
+
+/// The leaves of the index alone, as `count(*)` reads them.
+fn leaves(file: &[u8], shape: &Shape, direction: Direction) -> Vec<PageNo> {
+    sequence(file, shape, direction).iter().filter(|access| access.mark).map(|access| access.page).collect()
+}
+
+#[test]
+fn a_scan_that_needs_no_rows_is_predicted_and_no_leaf_is_read_for_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for schema in [0, 6, 10] {
+        let shape = Shape {
+            schema,
+            page_size: 1024,
+            rows: 20_000,
+            longest_key: 60,
+            longest_row: 20,
+            deleted: false,
+            vacuumed: false,
+            ..Shape::random(schema as u64)
+        };
+        let path = shape.build(directory.path(), &format!("db{schema}"));
+        let file = std::fs::read(path).expect("is readable");
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut reader = Reader::new(&file, 10);
+            reader.statement = "SELECT count(*) FROM t";
+            reader.read_interior(&file);
+            let before = reader.reads;
+            let all = leaves(&file, &shape, direction);
+            reader.source.read.clear();
+            for &page in &all {
+                reader.read(1, page);
+            }
+            let case = format!("{} {direction:?}: {:?}", shape.schema().name, reader.counters());
+            assert_eq!((reader.counters().scans, reader.counters().ends_seen), (1, 1), "{case}");
+            let reads = reader.reads - before;
+            assert!(reader.hits + FIRST + 8 >= reads, "{} of {reads} told in time, {case}", reader.hits);
+            let own: Vec<_> = reader.source.read.iter().filter(|page| all.contains(page)).collect();
+            assert!(own.is_empty(), "{own:?}, {case}");
+        }
+    }
+}
+
+#[test]
+fn leaves_up_to_a_bound_are_told_and_none_beyond_it() {
+    let (shape, file) = one_database(20_000);
+    let all = leaves(&file, &shape, Direction::Forward);
+    let header = Header::parse(&file).expect("a database");
+    let image = Image::new(&file, header.page_size().get() as usize);
+    // The first key of a leaf somewhere in the middle.
+    let at = all.len() / 2;
+    let mut bytes = Vec::new();
+    { image }.read(all[at], &mut bytes).expect("is there");
+    let page = Page::parse(all[at], &bytes, header.usable()).expect("sound");
+    let payload = page.cell(0).expect("a cell").payload.expect("an entry");
+    let Some(Value::Text(key)) = columns(payload.local).and_then(|mut columns| columns.next()) else {
+        panic!("a text")
+    };
+    let key = std::str::from_utf8(key).expect("letters");
+    let mut reader = Reader::new(&file, 10);
+    reader.statement = format!("SELECT count(*) FROM t WHERE k <= '{key}'").leak();
+    reader.read_interior(&file);
+    for &page in &all[..100] {
+        reader.read(1, page);
+    }
+    assert_eq!(reader.counters().ends_seen, 1, "{:?}", reader.counters());
+    assert!(reader.told.contains(&all[at]) || reader.told.len() == reader.buffer);
+    assert!(all[at + 2..].iter().all(|page| !reader.told.contains(page)));
 }
 
 #[test]
