@@ -1,4 +1,4 @@
-//! A loadable extension that prefetches an unmodified SQLite's scans by secondary index.
+//! A loadable extension that prefetches the scans of an unmodified SQLite.
 //!
 //! `SELECT * FROM customer ORDER BY zip` by an index on `zip` reads the table's pages in the order of
 //! zip codes, which on a disk is one seek a row. The order is no secret: the index holds it. This

@@ -445,7 +445,8 @@ impl Planner {
         let Stream { neighbours, allowance, unseen, .. } = self.streams.get_mut(&stream)?;
         let direction = neighbours.leaf(&parent, number)?;
         let end = if *unseen { End::Unseen } else { End::Seen };
-        let followed = |scan: &Scan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
+        let followed =
+            |scan: &Scan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
         if allowance.reads(end) < STEP_FLOOR || self.scans.iter().any(followed) {
             return None;
         }

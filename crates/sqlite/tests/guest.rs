@@ -92,6 +92,28 @@ fn in_the_bundled_sqlite() {
 }
 
 #[test]
+fn a_count_by_a_scattered_index_is_prefetched() {
+    let (_directory, path) = table(20_000);
+    assert!(wait(&mut child("counting", &path)).success());
+}
+
+#[test]
+#[ignore = "a child of a_count_by_a_scattered_index_is_prefetched"]
+fn counting() {
+    const COUNT: &str = "SELECT count(*) FROM t INDEXED BY i";
+    let path = database_of_child();
+    let plain = rows(&Connection::open(&path).expect("opens"), COUNT);
+    drop_cache(&path);
+    let db = open_with_extension(&path);
+    db.execute_batch("PRAGMA cache_size=50").expect("set");
+    assert_eq!(rows(&db, COUNT), plain);
+    let after = status(&db);
+    assert_eq!((counter(&after, "scans"), counter(&after, "ends_seen")), (1, 1), "{after}");
+    assert!(counter(&after, "predicted_reads") + 44 > counter(&after, "leaves_read"), "{after}");
+    assert!(counter(&after, "leaves_read") > 100, "{after}");
+}
+
+#[test]
 fn two_scans_at_a_time_each_give_their_rows() {
     let (_directory, path) = table(8000);
     assert!(wait(&mut child("two_scans_interleaved", &path)).success());
