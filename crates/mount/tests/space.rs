@@ -13,7 +13,7 @@
 
 mod common;
 
-use common::{LIMIT, TestMount, mounted_with, set_mode};
+use common::{LIMIT, TestMount, mounted_with, set_mode, wait_for};
 use foreseek_mount::{Policy, client};
 use foreseek_rig::{Interrupt, Program};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -37,12 +37,16 @@ const FILES: u64 = 20;
 /// More than there is in any test.
 const FAR_TOO_MUCH: u64 = 2 * SIZE;
 const STEP: usize = 64 << 10;
+/// What directories keep that were larger for a while.
+const DIRECTORIES: u64 = 256 << 10;
 const PAGE: usize = 4096;
 
 /// A loop-mounted ext4, with the directories `source` and `plain`; it goes when dropped, after the mount.
 struct Disk {
     point: PathBuf,
     device: String,
+    /// Bytes that are free while there are no files.
+    empty: u64,
 }
 
 impl Disk {
@@ -61,7 +65,7 @@ impl Disk {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
         let point = point.to_owned();
-        let mut disk = Self { point, device: String::new() };
+        let mut disk = Self { point, device: String::new(), empty: 0 };
         let mounts = fs::read_to_string("/proc/self/mounts").expect("Linux has it");
         let of = |line: &str| line.split(' ').nth(1) == disk.point.to_str();
         let line = mounts.lines().rfind(|line| of(line)).expect("it is mounted");
@@ -71,6 +75,8 @@ impl Disk {
             fs::create_dir(&path).expect("made");
             set_mode(&path, 0o777);
         }
+        disk.flush();
+        disk.empty = disk.free();
         Ok(disk)
     }
 
@@ -86,6 +92,14 @@ impl Disk {
                 if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.expect("gone");
             }
         }
+        // A server closes a file some time after its program has; until then, its space is taken.
+        wait_for("the space of the files that were removed", || {
+            self.flush();
+            self.free() + DIRECTORIES >= self.empty
+        });
+    }
+
+    fn flush(&self) {
         rustix::fs::syncfs(File::open(&self.point).expect("opened")).expect("flushed");
     }
 
