@@ -61,10 +61,12 @@ header: ## Write libprefetch.h anew from the C library's source
 install: ## Install the program, the C library, its header and the SQLite extension under PREFIX; builds what is not built
 	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 target/release/libprefetch.so target/release/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/
+	install -s -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
+	install -s -m 755 target/release/libprefetch.so target/release/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/
 	install -m 644 crates/libprefetch-c/include/libprefetch.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' crates/libprefetch-c/libprefetch.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
+	@# The loader finds the library at once; nobody but root can tell it.
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 uninstall: ## Remove what install put under PREFIX
 	rm -f $(DESTDIR)$(PREFIX)/bin/foreseek $(DESTDIR)$(LIBDIR)/libprefetch.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite.so
