@@ -19,6 +19,14 @@ impl State {
         let classes = &mut self.classes;
         self.tree.list(key, entries, |name| classes.of_name(name));
         self.replay(at, key);
+        match self.walks[at].as_ref().and_then(|walk| walk.quiet) {
+            Some(_) => self.sample(at, key),
+            // A walker that finds all in memory opens its files before an event of the directory could be answered.
+            None => {
+                self.attend(key);
+                self.glance(at, key);
+            }
+        }
         self.look(at);
     }
 
@@ -83,8 +91,17 @@ impl State {
             if item.inode != about.inode || !item.set(flag::PLACED) || item.is(flag::OPENED) {
                 continue;
             }
-            if file.missing.is_empty() && !file.resident.is_zero() {
+            let resident = file.missing.is_empty() && !file.resident.is_zero();
+            if resident {
                 item.set(flag::RESIDENT);
+            }
+            if let Some(walk) = &mut self.walks[at] {
+                walk.resident = match (resident, file.missing.is_empty()) {
+                    (true, _) => walk.resident.saturating_add(1),
+                    (false, true) => walk.resident,
+                    (false, false) => 0,
+                };
+                walk.missing |= !file.missing.is_empty();
             }
             let likely =
                 if item.kind == Kind::File { self.classes.pages(item.class).get() } else { u64::MAX };
@@ -95,6 +112,7 @@ impl State {
             }
         }
         if let Some(at) = last {
+            self.consider(at);
             self.look(at);
         }
     }
@@ -112,6 +130,8 @@ impl State {
         walk.contents = walk.contents.filter(|it| *it != fetch);
         if outcome == Outcome::Refused || brought.is_zero() {
             self.ledger.refund(&mut walk.account, flight.charge);
+        } else {
+            (walk.resident, walk.missing) = (0, true);
         }
         if outcome == Outcome::Refused {
             self.refused(at, &flight);
@@ -120,6 +140,9 @@ impl State {
                 let item = self.tree.item_mut(about.directory, about.entry);
                 if let Some(item) = item.filter(|item| item.inode == about.inode) {
                     item.set(flag::INODE_IN);
+                    if item.inode_at().is_some() {
+                        walk.touch(about.inode);
+                    }
                 }
             }
         }

@@ -103,7 +103,7 @@ pub(crate) struct Account {
 impl Account {
     /// What the walk has cost so far.
     pub(crate) fn cost(&self) -> Nanos {
-        self.spent + self.own
+        self.own + self.spent.max(self.alone)
     }
 
     /// The two are one walk.

@@ -12,7 +12,7 @@
 //!   have in common; `walk`: one walk, and what it is expected to open next.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of places, exactly; `ledger`: what may be
 //!   fetched, with the promise, its proof, and what no rule can promise.
-//! - `recognise`: what programs do; `answers`: what the driver answers; `plan`: what is fetched next.
+//! - `recognise`: what programs do; `answers`: what the driver answers; `plan`: what is fetched next; `quiet`: walks over what is in memory.
 //!
 //! # What a driver does
 //!
@@ -34,7 +34,9 @@ mod event;
 mod ledger;
 mod node;
 mod order;
+mod pace;
 mod plan;
+mod quiet;
 mod recognise;
 mod settings;
 mod state;

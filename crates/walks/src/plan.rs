@@ -14,9 +14,10 @@
 use crate::state::{About, Brings, State, block};
 use crate::sweep::Sweep;
 use crate::tree::{Listing, flag};
-use crate::walk::INODES_TOGETHER;
+use crate::walk::inode_block;
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, PARTS_LIMIT, Part, Stopped};
 use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SECTORS_PER_PAGE, SectorSpan, Sectors, Span};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
 /// Files that a walk opens before any of it is fetched: programs that look at a few files cost nothing.
@@ -46,6 +47,9 @@ const OPTIMISM: u64 = 16;
 /// For a walk that opens no files, fetches that do not halve what they bring costs alone take at most so great a part of what it has cost: a fiftieth.
 /// Without them the first levels of a tree, which are narrow, would never be looked at.
 const TRIAL_SHARE: u64 = 50;
+/// Directories and inodes of files are fetched where that takes at most so great a part of the time in which the program goes through
+/// these files by itself: a quarter, so that a half is left for contents and a quarter to be gained.
+const SCOUT_PART: u64 = 4;
 /// What the kernel reads of a table of inodes at once: 32 blocks (ext4's inode_readahead_blks).
 const TABLE_UNIT: Sectors = Sectors(32 * SECTORS_PER_PAGE);
 
@@ -55,9 +59,8 @@ fn pays(price: Nanos, alone: Nanos) -> bool {
     price * 4 <= alone * 3
 }
 
-/// Where all that is expected costs at most so much more than is allowed, and is much more, it is waited for: 1/4. A pass over many
-/// files costs hardly more than one over few then.
-const WAIT_SHARE: u64 = 4;
+/// Where as much as an eighth of what is expected is not known, nothing can be said of a pass over all of it.
+const KNOWN_SHARE: u64 = 8;
 
 /// What one pass brings.
 #[derive(Debug, Default)]
@@ -65,8 +68,9 @@ struct Batch {
     taken: Vec<About>,
     price: Nanos,
     bytes: Bytes,
-    /// What a pass over all that was expected costs, as far as that was looked at.
+    /// What a pass over all that is expected and fits into memory costs, and how many files that is.
     whole: Nanos,
+    all: usize,
     /// What reading them in the order in which they are expected costs.
     alone: Nanos,
 }
@@ -99,7 +103,7 @@ struct Found {
 impl State {
     /// Goes on with a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
-        let Some(walk) = &self.walks[at] else { return };
+        let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
         if walk.lists > 0 || walk.places > 0 || walk.metadata.is_some() {
             return;
         }
@@ -111,11 +115,21 @@ impl State {
             let begun = self.begin_round(at, aim);
             let Some(walk) = &mut self.walks[at] else { return };
             match begun {
-                Ok(budget) => walk.round = Some(budget),
-                Err(stopped) => return walk.stopped = stopped,
+                Ok(budget) => {
+                    walk.round = Some(budget);
+                    self.first_sample(at);
+                }
+                Err(stopped) => {
+                    walk.stopped = stopped;
+                    return self.give_up_trial(at);
+                }
             }
         }
-        let Some(stopped) = self.go_on(at, aim) else { return };
+        let mut stopped = self.go_on(at, aim);
+        while stopped.is_some_and(|stopped| self.judge(at, stopped)) {
+            stopped = self.go_on(at, aim);
+        }
+        let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.stopped) = (None, stopped);
             walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
@@ -144,13 +158,6 @@ impl State {
             if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !astray) {
                 return Err(Stopped::No);
             }
-            let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
-            if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
-                return Err(Stopped::NoOrder);
-            }
-            if walk.selects() {
-                return Err(Stopped::Selective);
-            }
         }
         let allowed = self.allowed(at);
         if allowed < self.ledger.model().near() * 2 {
@@ -159,21 +166,44 @@ impl State {
         Ok(if aim == Aim::Files { allowed / SCOUT_SHARE } else { allowed })
     }
 
+    /// Why contents must not be fetched, whatever is allowed.
+    fn unfit(&self, at: usize) -> Option<Stopped> {
+        let walk = self.walks[at].as_ref()?;
+        let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
+        if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
+            return Some(Stopped::NoOrder);
+        }
+        walk.selects().then_some(Stopped::Selective)
+    }
+
     /// The next step of a round. None while answers are to come; in the end, why nothing more is fetched.
     fn go_on(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
+        if aim == Aim::Files
+            && walk.sample.is_none()
+            && let Some(unfit) = self.unfit(at)
+        {
+            return Some(unfit);
+        }
         let allowed = self.allowed(at);
         let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
         let horizon = (allowed.get() / price.get()).max(HORIZON_LEAST);
         let more = self.classes.more(walk.program, walk.files);
-        let found = self.find(at, aim, horizon.min(VISITS_LIMIT).min(more));
+        let sample = walk.sample;
+        let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count)).min(more);
+        let found = self.find(at, aim, horizon);
         if self.ask(at, &found)
-            || self.fetch_inodes(at, aim, found.inodes)
+            || self.fetch_inodes(at, aim, &found.inodes)
             || self.fetch_blocks(at, aim, &found.blocks)
         {
             return None;
         }
-        Some(self.fetch_contents(at, &found.files))
+        if let Some(walk) = self.walks[at].as_mut().filter(|_| sample.is_some() && !found.files.is_empty()) {
+            // It is far from what is needed next.
+            walk.resident = 0;
+            return Some(Stopped::Complete);
+        }
+        Some(self.fetch_contents(at, &found))
     }
 
     /// Goes through what is expected.
@@ -181,7 +211,14 @@ impl State {
         let mut found = Found::default();
         let Some(walk) = &self.walks[at] else { return found };
         walk.expect(&self.tree, |key, entry, item| {
+            if walk.sample.is_some_and(|sample| sample.spread) && walk.cursor != Some(key) {
+                return false;
+            }
             found.visits += 1;
+            let taken = walk.sample.is_none_or(|it| item.kind == Kind::File && found.visits % it.stride == 0);
+            if !taken {
+                return found.visits < VISITS_LIMIT;
+            }
             let about = About { directory: key, entry, inode: item.inode };
             if item.kind == Kind::Directory {
                 self.find_directory(about, aim, &mut found);
@@ -222,7 +259,7 @@ impl State {
         if below.is_some_and(|it| it.listing != Listing::None) {
             return;
         }
-        found.unknown += SUBTREE_WORTH;
+        found.unknown += (self.mean_entries() * 2).min(SUBTREE_WORTH);
         if below.is_some_and(|it| it.opened) || item.is(flag::FETCHED) {
             found.lists.push(name);
         } else if item.is(flag::PLACED) {
@@ -259,14 +296,16 @@ impl State {
                 self.scouted(at, price);
             }
         }
-        let mut files: Vec<(InDirectory, About)> = found
-            .places
-            .iter()
-            .take(NODES_LIMIT)
-            .filter_map(|about| Some((self.name(*about)?, *about)))
-            .collect();
+        self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
+        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
+    }
+
+    /// Asks where these lie.
+    pub(crate) fn ask_places(&mut self, at: usize, entries: &[About]) {
+        let mut files: Vec<(InDirectory, About)> =
+            entries.iter().filter_map(|about| Some((self.name(*about)?, *about))).collect();
         files.sort_unstable_by_key(|(name, _)| *name);
-        let Some(walk) = &mut self.walks[at] else { return false };
+        let Some(walk) = &mut self.walks[at] else { return };
         for (name, about) in &files {
             let item = self.tree.item_mut(about.directory, about.entry);
             if item.is_some_and(|item| item.set(flag::PLACE_ASKED))
@@ -279,7 +318,6 @@ impl State {
             let files = files.into_iter().map(|(name, _)| name).collect();
             self.outbox.push_back(Command::Place { files });
         }
-        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
     }
 
     fn list_below(&mut self, at: usize, name: InDirectory) -> bool {
@@ -300,6 +338,12 @@ impl State {
         Some(InDirectory { node: Node { device: directory.device, inode: about.inode }, directory })
     }
 
+    /// Entries of a directory, on average.
+    fn mean_entries(&self) -> u64 {
+        let (directories, entries) = self.tree.counts();
+        (entries / directories.max(1)).max(1) as u64
+    }
+
     /// What may be spent on directories and inodes now.
     fn scouting(&self, at: usize) -> Nanos {
         let round = self.walks[at].as_ref().and_then(|walk| walk.round).unwrap_or_default();
@@ -307,11 +351,14 @@ impl State {
     }
 
     /// Whether directories or inodes are worth fetching by themselves. Where contents are to follow, the share of the round decides.
-    fn scouts(&mut self, at: usize, aim: Aim, price: Nanos, alone: Nanos) -> bool {
-        if aim == Aim::Files || price * 2 <= alone {
+    fn scouts(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
+        let Some(walk) = &mut self.walks[at] else { return false };
+        if aim == Aim::Files {
+            return walk.pace.cost_of(files).is_none_or(|pace| price * SCOUT_PART <= pace);
+        }
+        if price * 2 <= alone {
             return true;
         }
-        let Some(walk) = &mut self.walks[at] else { return false };
         let enough = (walk.tried + price) * TRIAL_SHARE <= walk.account.cost();
         walk.tried += if enough { price } else { Nanos::ZERO };
         enough
@@ -323,34 +370,43 @@ impl State {
         }
     }
 
-    /// The inodes of what is expected, as many as may be fetched.
-    fn fetch_inodes(&mut self, at: usize, aim: Aim, mut inodes: Vec<About>) -> bool {
+    /// The inodes of what is expected, as many as may be fetched. One of each block is named.
+    fn fetch_inodes(&mut self, at: usize, aim: Aim, inodes: &[About]) -> bool {
         let allowed = self.scouting(at);
-        inodes.truncate(NODES_LIMIT);
         let (mut pass, mut unplaced, mut units) = (Sweep::default(), BTreeSet::new(), BTreeSet::new());
-        let mut taken = Vec::new();
+        let (mut taken, mut nodes, mut blocks) = (Vec::new(), Vec::new(), FxHashSet::default());
         let mut charge = Nanos::ZERO;
-        for about in inodes {
+        for about in inodes.iter().copied() {
             let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
             match item.inode_at() {
                 Some(place) => {
+                    if !blocks.insert(block(place).start) {
+                        taken.push(about);
+                        continue;
+                    }
                     pass.insert(self.ledger.model(), block(place));
                     units.insert(place.get() / TABLE_UNIT.get());
                 }
                 // Where they lie is not known: each block of them may cost a positioning.
-                None => drop(unplaced.insert(item.inode / INODES_TOGETHER)),
+                None => drop(unplaced.insert(inode_block(item.inode))),
             }
             let price = self.ledger.price(&pass) + self.ledger.model().average() * unplaced.len() as u64;
-            if price > allowed {
+            if price > allowed || nodes.len() >= NODES_LIMIT {
                 break;
             }
             charge = price;
+            nodes.extend(self.name(about));
             taken.push(about);
         }
-        let mut nodes: Vec<InDirectory> = taken.iter().filter_map(|about| self.name(*about)).collect();
+        let mean = self.mean_entries();
+        let worth = |about: &About| match self.tree.item(about.directory, about.entry) {
+            Some(item) if item.kind == Kind::Directory => mean,
+            _ => 1,
+        };
+        let files = taken.iter().map(worth).sum();
         // What a program reads of a table brings a unit of it.
         let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
-        if nodes.is_empty() || !self.scouts(at, aim, charge, alone) {
+        if nodes.is_empty() || !self.scouts(at, aim, files, charge, alone) {
             return false;
         }
         nodes.sort_unstable();
@@ -365,7 +421,9 @@ impl State {
     fn fetch_blocks(&mut self, at: usize, aim: Aim, blocks: &[About]) -> bool {
         let allowed = self.scouting(at);
         let batch = self.batch(&blocks[..blocks.len().min(NODES_LIMIT)], allowed, Bytes(u64::MAX));
-        if batch.taken.is_empty() || !self.scouts(at, aim, batch.price, batch.alone) {
+        if batch.taken.is_empty()
+            || !self.scouts(at, aim, batch.taken.len() as u64 * self.mean_entries(), batch.price, batch.alone)
+        {
             return false;
         }
         self.mark(&batch.taken, flag::FETCHED);
@@ -377,7 +435,8 @@ impl State {
     }
 
     /// The contents of files.
-    fn fetch_contents(&mut self, at: usize, files: &[About]) -> Stopped {
+    fn fetch_contents(&mut self, at: usize, found: &Found) -> Stopped {
+        let files = &found.files[..];
         let allowed = self.allowed(at);
         let room = self.settings.budget.saturating_sub(self.held);
         if files.is_empty() {
@@ -387,12 +446,11 @@ impl State {
         if batch.taken.is_empty() {
             return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
         }
-        if !pays(batch.price, batch.alone) {
+        let pace = self.walks[at].as_ref().and_then(|walk| walk.pace.cost_of(batch.taken.len() as u64));
+        if !pays(batch.price, pace.unwrap_or(batch.alone).min(batch.alone)) {
             return Stopped::NoGain;
         }
-        // One pass over all of it is allowed soon, and spares a second one.
-        let left = files.len() - batch.taken.len();
-        if batch.whole <= allowed + allowed / WAIT_SHARE && left * 2 >= batch.taken.len() {
+        if found.unknown * KNOWN_SHARE <= batch.all as u64 && self.is_worth_waiting(at, &batch, allowed) {
             return Stopped::Allowance;
         }
         self.mark(&batch.taken, flag::FETCHED);
@@ -411,6 +469,22 @@ impl State {
         Stopped::No
     }
 
+    /// Whether one pass over all of it is allowed soon, and is to be waited for: a pass over a part of it would cost more than what the program reads by
+    /// itself until then, and than what the other pass is the shorter for it (half of what the part is of all). What the program's reads add to the optimum is
+    /// allowed `rho` times, while a pass over a part is spent as well.
+    fn is_worth_waiting(&self, at: usize, batch: &Batch, allowed: Nanos) -> bool {
+        let taken = batch.taken.len();
+        let Some(walk) = self.walks[at].as_ref().filter(|_| (batch.all - taken) * 2 >= taken) else {
+            return false;
+        };
+        let count = taken as u64;
+        let alone = walk.pace.cost_of(count).unwrap_or(batch.alone).min(batch.alone) / count;
+        let optimum = Nanos((batch.price.get() / count).saturating_mul(self.settings.rho as u64));
+        let files = batch.whole.saturating_sub(allowed).get() / alone.min(optimum).get().max(1);
+        let spared = batch.whole / (2 * batch.all as u64) * count;
+        Nanos(alone.get().saturating_mul(files)) + spared <= batch.price
+    }
+
     /// As many of these as one pass of the allowed cost and memory hold.
     fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
         let mut batch = Batch::default();
@@ -425,9 +499,9 @@ impl State {
             waiting += size;
             if waiting > room || parts > PARTS_LIMIT {
                 // More is not to be had at once, however long one waits.
-                batch.whole = Nanos(u64::MAX);
                 break;
             }
+            batch.all += 1;
             let mut alone = Nanos::ZERO;
             for piece in pieces {
                 let span = SectorSpan::at(piece.lba, piece.pages.sectors());
@@ -439,10 +513,6 @@ impl State {
             let price = self.ledger.price(&pass);
             batch.whole = price;
             if price > allowed {
-                // What else costs hardly more may be worth waiting for.
-                if price > allowed + allowed / WAIT_SHARE {
-                    break;
-                }
                 continue;
             }
             batch.price = price;

@@ -12,6 +12,9 @@ use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
 /// device nothing.
 const LIST_FILES: u64 = 2;
 const LIST_DIRECTORIES: u64 = 3;
+/// Directories that are listed until something was found that is not in memory: so many, and an eighth of all beyond.
+const LISTED_FIRST: u64 = 16;
+const LISTED_SHARE: u64 = 8;
 /// Files whose reads are followed at a time: threads, and their read-ahead.
 const READINGS_LIMIT: usize = 256;
 
@@ -23,14 +26,14 @@ impl State {
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
-        let (first, attended) = (!directory.opened, directory.attended);
-        (directory.opened, directory.attended) = (true, true);
+        let first = !std::mem::replace(&mut directory.opened, true);
         let parent = directory.parent;
-        if !attended {
-            self.outbox.push_back(Command::Attend { directory: node, on: true });
-        }
         if first {
             self.adopt(at, node);
+        }
+        let quiet = self.walks[at].as_ref().is_some_and(|walk| walk.quiet.is_some());
+        if !quiet {
+            self.attend(key);
         }
         let program = self.classes.program(who);
         let Some(walk) = &mut self.walks[at] else { return };
@@ -44,6 +47,9 @@ impl State {
                 Some((above, entry)) => self.open(at, above, entry),
                 None => walk.account.own += self.ledger.model().near(),
             }
+        }
+        if quiet {
+            return self.try_again(at, key);
         }
         self.list_what_is_open(at, key);
         self.advance(at);
@@ -67,7 +73,15 @@ impl State {
         if let Some(before) = walk.cursor.replace(key).filter(|before| *before != key) {
             walk.left.push_back((before, walk.clock));
         }
-        match directory.find(file.inode) {
+        let entry = directory.find(file.inode);
+        let cheap =
+            entry.is_some_and(|entry| directory.items[entry as usize].is(flag::FETCHED | flag::RESIDENT));
+        if cheap || walk.contents.is_some() || walk.metadata.is_some() {
+            walk.pace.interrupted();
+        } else {
+            walk.pace.opened(now);
+        }
+        match entry {
             Some(entry) => self.open(at, key, entry),
             None => {
                 walk.files += 1;
@@ -176,19 +190,25 @@ impl State {
             for (_, (walk, _)) in self.asked.iter_mut().filter(|(_, (walk, _))| *walk == other) {
                 *walk = at;
             }
+            let quiet = walk.quiet.is_some();
             if let Some(above) = &mut self.walks[at] {
                 above.join(&mut walk);
+                if quiet || above.quiet.is_some() {
+                    self.wake(at);
+                }
             }
         }
     }
 
     /// Lists a directory that a program opened, once that looks like a walk.
     fn list_what_is_open(&mut self, at: usize, key: Key) {
-        let Some(walk) = &self.walks[at] else { return };
+        let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.quiet.is_none()) else { return };
         let is_walk =
             walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;
+        // It may turn out that all is in memory, and listings are for nothing.
+        let may = walk.missing || walk.listed < LISTED_FIRST + walk.directories / LISTED_SHARE;
         // Those above were opened before it was a walk.
-        let mut next = Some(key).filter(|_| is_walk);
+        let mut next = Some(key).filter(|_| is_walk && may);
         while let Some(key) = next {
             let opened = self.tree.get(key).filter(|it| it.opened && it.listing == Listing::None);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
@@ -208,6 +228,7 @@ impl State {
         }
         directory.listing = Listing::Asked;
         walk.lists += 1;
+        walk.listed += 1;
         let above = directory.parent.unwrap_or(directory.node);
         let directory = InDirectory { node: directory.node, directory: above };
         self.outbox.push_back(Command::List { directory });
@@ -348,11 +369,14 @@ impl State {
     }
 
     fn pass_one(&mut self, at: usize, key: Key, entry: u32) {
+        let unseen = self.tree.get(key).is_some_and(|directory| directory.unseen);
         let (Some(walk), Some(item)) = (&mut self.walks[at], self.tree.item_mut(key, entry)) else { return };
         if item.kind != Kind::File || item.is(flag::OPENED) || !item.set(flag::PASSED) {
             return;
         }
-        walk.passed_one(item.class);
+        if !unseen || item.is(flag::FETCHED) {
+            walk.passed_one(item.class);
+        }
         if item.is(flag::FETCHED) {
             walk.wasted += 1;
             let item = *item;
@@ -445,7 +469,7 @@ impl State {
             complete = item.kind != Kind::File || !walk.wants(item.class);
             complete
         });
-        self.classes.walked(walk.program, walk.files, !complete);
+        self.classes.walked(walk.program, walk.files, !complete && !walk.unseen);
         for key in walk.all.clone() {
             self.waste_all(at, key);
             if let Some(directory) = self.tree.forget(key) {

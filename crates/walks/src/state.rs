@@ -5,7 +5,7 @@ use crate::costs::Model;
 use crate::ledger::Ledger;
 use crate::tree::{Key, Tree};
 use crate::walk::Walk;
-use crate::{Command, Node, Settings, Status, WalkStatus};
+use crate::{Command, Node, Settings, Status, Stopped, WalkStatus};
 use foreseek_seam::FetchId;
 use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, SECTORS_PER_PAGE, SectorSpan, Sectors,
@@ -170,7 +170,7 @@ impl State {
             brought: walk.brought,
             held: walk.held,
             order: walk.usual().map(crate::order::Order::name),
-            stopped: walk.stopped,
+            stopped: if walk.quiet.is_some() { Stopped::InMemory } else { walk.stopped },
         })
     }
 }

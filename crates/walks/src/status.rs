@@ -23,6 +23,8 @@ pub enum Stopped {
     Memory,
     /// Everything that it is expected to use is in memory, or was asked for.
     Complete,
+    /// It finds everything in memory; opens of its files are not reported.
+    InMemory,
 }
 
 /// One walk.

@@ -140,6 +140,8 @@ pub(crate) struct Directory {
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
     pub(crate) attended: bool,
+    /// Files may have been opened in it that were not reported.
+    pub(crate) unseen: bool,
     /// A program opened it.
     pub(crate) opened: bool,
     /// Files that were opened in it.
@@ -169,6 +171,7 @@ impl Directory {
             walk,
             listing: Listing::None,
             attended: false,
+            unseen: false,
             opened: false,
             files: 0,
             touched: 0,

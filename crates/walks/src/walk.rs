@@ -15,6 +15,8 @@
 use crate::classes::CLASSES_LIMIT;
 use crate::ledger::Account;
 use crate::order::{LARGE, Order, SLACK, Votes};
+use crate::pace::Pace;
+use crate::quiet::{Quiet, Sample};
 use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
 use crate::{Kind, Node, Stopped};
 use foreseek_seam::FetchId;
@@ -29,7 +31,7 @@ pub(crate) const ACTIVE: u64 = 64;
 /// Votes for one way to descend that count at most.
 const DESCENT_LIMIT: i32 = 16;
 /// Inodes that one block of 4 KiB holds at least (ext4 with inodes of 256 bytes): where one is in memory, its neighbours are.
-pub(crate) const INODES_TOGETHER: u64 = 16;
+const INODES_TOGETHER: u64 = 16;
 /// Blocks of inodes known to be in memory that are remembered.
 const TOUCHED_LIMIT: usize = 1 << 16;
 
@@ -37,6 +39,11 @@ const TOUCHED_LIMIT: usize = 1 << 16;
 const TELLING: u32 = 16;
 /// Files after which older ones count half.
 const RECENT: u32 = 256;
+
+/// The block that holds an inode, by a number.
+pub(crate) fn inode_block(inode: u64) -> u64 {
+    inode.wrapping_sub(1) / INODES_TOGETHER
+}
 
 /// A walk under way.
 #[derive(Clone, Debug)]
@@ -68,6 +75,8 @@ pub(crate) struct Walk {
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
+    /// All that were asked for.
+    pub(crate) listed: u64,
     /// Files whose place was asked for.
     pub(crate) places: u32,
     /// Inodes or blocks of directories on their way.
@@ -84,12 +93,22 @@ pub(crate) struct Walk {
     pub(crate) tried: Nanos,
     /// The next round begins when the walk has cost so much.
     pub(crate) next_cost: Nanos,
+    pub(crate) pace: Pace,
     /// What a file of the last batch cost.
     pub(crate) price: Option<Nanos>,
     pub(crate) last: Instant,
     /// When the clock has come so far, it is time to look again what can be fetched.
     pub(crate) look_at: u64,
     pub(crate) stopped: Stopped,
+    /// Entries placed one after the other that were in memory.
+    pub(crate) resident: u32,
+    /// Something was not in memory.
+    pub(crate) missing: bool,
+    pub(crate) quiet: Option<Quiet>,
+    /// The round under way looks at some files alone.
+    pub(crate) sample: Option<Sample>,
+    /// It was quiet once, so that it is not known how many files it opened.
+    pub(crate) unseen: bool,
     pub(crate) program: Option<u64>,
     /// Blocks of inodes in memory.
     touched: FxHashSet<u64>,
@@ -120,6 +139,7 @@ impl Walk {
             brought: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
+            listed: 0,
             places: 0,
             metadata: None,
             contents: None,
@@ -128,10 +148,16 @@ impl Walk {
             round: None,
             tried: Nanos::ZERO,
             next_cost: Nanos::ZERO,
+            pace: Pace::default(),
             price: None,
             last: now,
             look_at: 0,
             stopped: Stopped::TooShort,
+            resident: 0,
+            missing: false,
+            quiet: None,
+            sample: None,
+            unseen: false,
             program: None,
             touched: FxHashSet::default(),
             left: VecDeque::new(),
@@ -162,13 +188,18 @@ impl Walk {
         self.brought += other.brought;
         self.held += other.held;
         self.lists += other.lists;
+        self.listed += other.listed;
         self.places += other.places;
         self.metadata = self.metadata.or(other.metadata);
         self.contents = self.contents.or(other.contents);
         self.batch = self.batch.max(other.batch);
         self.tried += other.tried;
         self.price = self.price.or(other.price);
+        self.pace.join(&other.pace);
         self.program = other.program.or(self.program);
+        self.resident = self.resident.min(other.resident);
+        self.unseen |= other.unseen;
+        self.missing |= other.missing;
         self.left.extend(other.left.drain(..));
     }
 
@@ -242,12 +273,12 @@ impl Walk {
         if self.touched.len() >= TOUCHED_LIMIT {
             self.touched.clear();
         }
-        self.touched.insert(inode.wrapping_sub(1) / INODES_TOGETHER);
+        self.touched.insert(inode_block(inode));
     }
 
     /// Whether an inode is known to be in memory.
     pub(crate) fn holds(&self, item: &Item) -> bool {
-        item.is(flag::INODE_IN) || self.touched.contains(&(item.inode.wrapping_sub(1) / INODES_TOGETHER))
+        item.is(flag::INODE_IN) || self.touched.contains(&inode_block(item.inode))
     }
 
     /// Fetched files of which it is not known yet whether they are used.

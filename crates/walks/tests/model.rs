@@ -88,6 +88,8 @@ fn told() -> impl Strategy<Value = Vec<Told>> {
     prop::collection::vec(one, 0..250)
 }
 
+/// What a program takes for a file: a positioning and a little.
+const OPEN: Nanos = Nanos::from_millis(10);
 /// Files of a directory.
 const FILES: u64 = 150;
 
@@ -230,7 +232,7 @@ impl Driver {
     }
 
     fn make(&mut self, told: &Told) -> Result<(), TestCaseError> {
-        self.now += Nanos::from_millis(1);
+        self.now += OPEN;
         let who = Who(1);
         match *told {
             Told::Directory(it, above) => {
@@ -243,6 +245,7 @@ impl Driver {
                 for rank in from..(from + count).min(FILES) {
                     let nth = (0..FILES).find(|nth| nth * 7919 % FILES == rank).unwrap_or(0);
                     self.tell(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })?;
+                    self.now += OPEN;
                     self.answer()?;
                 }
                 Ok(())

@@ -192,8 +192,8 @@ impl Disk {
     }
 }
 
-/// Has opens of files in a directory reported, or no longer. The directory was opened by a program, so that
-/// its handle is known and its inode in memory.
+/// Has opens of files in a directory reported, or no longer. The directory was opened by a program or
+/// listed, so that its handle is known and its inode in memory.
 fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: &Marker) {
     let mark = || -> Result<(), Errno> {
         let known = shared.directories.get(directory).ok_or(Errno::STALE)?;

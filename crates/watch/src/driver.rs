@@ -31,8 +31,8 @@ use std::time::{Duration, Instant as Clock};
 
 /// Longest wait: as often the window is measured anew and what is not in use is given up.
 const TURN: Duration = Duration::from_secs(1);
-/// Buffers of events that are taken before answers get their turn: some 3,000 opens.
-const BUFFERS: usize = 8;
+/// Buffers of events that are taken before answers get their turn: some 800 opens, 5 ms. An answer may end the reports of more.
+const BUFFERS: usize = 2;
 /// Answers that are handed on before events get theirs.
 const ANSWERS: usize = 64;
 /// How often the status is renewed while something happens.

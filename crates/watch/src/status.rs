@@ -110,6 +110,7 @@ fn words(stopped: Stopped) -> Option<String> {
         Stopped::Allowance => "what was used so far allows no more",
         Stopped::Memory => "what is held fills the memory",
         Stopped::Complete => "all of it was fetched",
+        Stopped::InMemory => "all of it is in memory",
         Stopped::NoGain => "nothing would be gained",
     };
     Some(words.to_owned())

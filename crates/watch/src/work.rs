@@ -260,7 +260,7 @@ impl Worker {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
             match job {
-                Ok(Look::List(directory)) => self.list(directory, tables, marker),
+                Ok(Look::List(directory)) => self.list(directory, tables),
                 Ok(Look::Place(files)) => self.place(&files, tables),
                 Ok(Look::Leave(directories)) => self.leave(&directories, marker),
                 Err(RecvTimeoutError::Timeout) => {
@@ -285,14 +285,12 @@ impl Worker {
         }
     }
 
-    /// Lists a directory. Opens of its files are reported from now on: a walker who finds everything in memory
-    /// opens the first of them before a command could say so.
-    fn list(&self, which: InDirectory, tables: &Mutex<Metadata>, marker: &Marker) {
+    /// Lists a directory.
+    fn list(&self, which: InDirectory, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
             let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
-            let _ = marker.attend(fd.as_fd());
             drop(fd);
             let listing = Arc::new(Listing::new(entries, &file_system.covered()));
             let places = places_of_inodes(&file_system, &listing, tables);

@@ -32,7 +32,14 @@ fn gain(text: &str) -> f64 {
 #[test]
 fn a_walk_over_an_aged_tree_gains() {
     let gain = gain(AGED);
-    assert!(gain > 4.0, "{gain}");
+    assert!(gain > 6.0, "{gain}");
+}
+
+/// The drive's own look-ahead serves all files of a directory but the first, so that there is little to gain.
+#[test]
+fn a_walk_over_a_fresh_tree_loses_nothing() {
+    let gain = gain(FRESH);
+    assert!(gain > 0.98, "{gain}");
 }
 
 #[test]

@@ -308,6 +308,9 @@ pub(crate) struct World {
     pub(crate) table_blocks: u64,
     directories: HashMap<u64, usize>,
     files: HashMap<u64, (usize, usize)>,
+    /// Directories whose opens of files are reported, and how many were.
+    attended: BTreeSet<u64>,
+    pub(crate) reported: u64,
     pub(crate) last: Vec<Command>,
     /// Bytes fetched by the last batch, and by the largest.
     pub(crate) batches: Vec<usize>,
@@ -342,6 +345,8 @@ impl World {
             blind: false,
             directories,
             files,
+            attended: BTreeSet::new(),
+            reported: 0,
             last: Vec::new(),
             batches: Vec::new(),
             most_held: Bytes::ZERO,
@@ -427,6 +432,10 @@ impl World {
                 let file = self.tree.directories[at].files[nth].clone();
                 self.use_inode(file.inode);
                 self.use_blocks(file.lba, file.pages, file.pages);
+                if !self.attended.contains(&directory.inode) {
+                    return;
+                }
+                self.reported += 1;
                 self.tell(Event::FileOpened { who: Who(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.tell(Event::Read { file: node(file.inode), end });
@@ -439,6 +448,15 @@ impl World {
     pub(crate) fn holds(&self, at: usize, nth: usize) -> bool {
         let file = &self.tree.directories[at].files[nth];
         (0..file.pages).all(|page| self.memory.contains(&(file.lba + page * SECTORS_PER_PAGE)))
+    }
+
+    /// All of the tree is in memory from here on.
+    pub(crate) fn warm(&mut self, acts: &[Act]) {
+        let engine = self.engine.take();
+        acts.iter().for_each(|act| self.act(*act));
+        self.engine = engine;
+        (self.own, self.settled) = (Work::default(), Nanos::ZERO);
+        self.used.clear();
     }
 
     /// What was used has been read again by something else: memory is empty.
@@ -526,7 +544,11 @@ impl World {
                 let done = Event::Done { fetch, brought: brought.bytes(), outcome: Outcome::Arrived };
                 self.hear(engine, done, out);
             }
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+            Command::Attend { directory, on: true } => drop(self.attended.insert(directory.inode)),
+            Command::Attend { directory, on: false } | Command::Forget { directory } => {
+                self.attended.remove(&directory.inode);
+            }
+            Command::Cancel { .. } => {}
         }
     }
 

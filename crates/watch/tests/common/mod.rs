@@ -251,7 +251,10 @@ impl Engine for Eager {
                 let mut nodes = files.clone();
                 nodes.extend(&directories);
                 nodes.sort();
-                let mut commands = vec![Wanted::FetchMetadata { fetch: self.next(), nodes }];
+                let mut commands = vec![
+                    Wanted::Attend { directory, on: true },
+                    Wanted::FetchMetadata { fetch: self.next(), nodes },
+                ];
                 commands.extend(
                     directories
                         .into_iter()
