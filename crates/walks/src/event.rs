@@ -18,7 +18,7 @@ pub enum Event<'a> {
     },
     /// A program opened a regular file. Reported for directories under [`Command::Attend`](crate::Command::Attend);
     /// of other directories a driver may report it, too. Each open is reported, also of a file that is
-    /// in memory.
+    /// in memory; where all are, the engine ends the reports.
     FileOpened {
         /// The process.
         who: Who,

@@ -31,7 +31,8 @@
 //! only if afterwards
 //!
 //! - (R1) the deficits of all live walks together are at most `pot`, and
-//! - (R2) `c` is no more than the walk has cost so far: `f` and its own reads.
+//! - (R2) `c` is no more than the walk has cost so far: its own reads, and `f` or what its used fetched files would have cost alone at
+//!   least, whichever is more. A walk that ends at the worst moment has cost at most twice that.
 //!
 //! When a walk ends, its deficit is taken from the pot for good; a surplus `rho x o - f` is added to it,
 //! but no more than the walk has saved (what its fetched files would have cost alone, less `f`) and never beyond `K`.
@@ -55,7 +56,7 @@
 //! round of `2^(n+1)` makes `f = 4 x 2^n = 4 x o`: with `rho = 4` the doubling of (R2) never waits for (R1) as long as all is used, and with
 //! a smaller `rho` it does. No deterministic rule does better there than 4: online bidding (Chrobak, Kenyon, Noga and Young,
 //! "Incremental medians via online bidding", Algorithmica 2008). Where each file adds its own positioning to the
-//! optimum, rounds could grow faster; (R2) keeps them at doubling.
+//! optimum, rounds could grow faster; (R2) keeps them at doubling what the walk would have cost.
 //!
 //! # What no rule can promise
 //!
@@ -101,7 +102,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// What the walk has cost so far.
+    /// What the walk has cost so far, or would have cost without us.
     pub(crate) fn cost(&self) -> Nanos {
         self.own + self.spent.max(self.alone)
     }

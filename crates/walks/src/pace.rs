@@ -7,7 +7,7 @@
 use foreseek_units::{Instant, Nanos};
 
 /// Files until a pace is believed.
-const BELIEVED: u64 = 16;
+const BELIEVED: u64 = 8;
 /// Files after which older ones count half.
 const RECENT: u64 = 512;
 /// A longer time from one open to the next is something else: no file costs more than some positionings.

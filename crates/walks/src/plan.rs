@@ -7,8 +7,10 @@
 //! is full, and then sorted by place. The next batch is made when half of the last one is used or passed over, so that a few large batches
 //! follow one another without a pause.
 //!
-//! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and inodes. Where a pass over what was found costs hardly less than the
-//! program's own reads in their order, nothing is fetched: the allowance is kept for a larger batch. A round that came to nothing is tried
+//! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and inodes, and they are fetched
+//! where that takes at most a quarter of the time in which the program goes through their files by itself ([`crate::pace`]). Where a pass over what was
+//! found costs hardly less than the program's own reads in their order, or than the program takes for them at its pace, nothing is fetched: the allowance is kept for a
+//! larger batch. It is kept as well where a pass over all that is expected is allowed soon. A round that came to nothing is tried
 //! again when the walk has cost an eighth more, so that the work of looks is a constant for each open.
 
 use crate::state::{About, Brings, State, block};
@@ -354,7 +356,9 @@ impl State {
     fn scouts(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
         let Some(walk) = &mut self.walks[at] else { return false };
         if aim == Aim::Files {
-            return walk.pace.cost_of(files).is_none_or(|pace| price * SCOUT_PART <= pace);
+            // A sample is small, and finds out whether there is anything to be fetched.
+            return walk.sample.is_some()
+                || walk.by_itself(files).is_some_and(|pace| price * SCOUT_PART <= pace);
         }
         if price * 2 <= alone {
             return true;
@@ -446,8 +450,8 @@ impl State {
         if batch.taken.is_empty() {
             return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
         }
-        let pace = self.walks[at].as_ref().and_then(|walk| walk.pace.cost_of(batch.taken.len() as u64));
-        if !pays(batch.price, pace.unwrap_or(batch.alone).min(batch.alone)) {
+        let pace = self.walks[at].as_ref().and_then(|walk| walk.by_itself(batch.taken.len() as u64));
+        if !pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone))) {
             return Stopped::NoGain;
         }
         if found.unknown * KNOWN_SHARE <= batch.all as u64 && self.is_worth_waiting(at, &batch, allowed) {

@@ -225,6 +225,15 @@ impl Walk {
         opened + passed >= TELLING && passed > opened
     }
 
+    /// The time in which the program goes through so many expected files by itself, of which it opens a part; nothing where that is not
+    /// known.
+    pub(crate) fn by_itself(&self, files: u64) -> Option<Nanos> {
+        let [opened, passed] = self.recent.map(u64::from);
+        let used =
+            if opened + passed < u64::from(TELLING) { files } else { files * opened / (opened + passed) };
+        self.pace.cost_of(used)
+    }
+
     /// A file of this class was opened.
     pub(crate) fn opened_one(&mut self, class: u8) {
         self.tally(class, 0, 1);
