@@ -33,7 +33,7 @@ fn golden_a_prefetch_cache_ends_most_thrashing() {
     let pages = |counters: Counters| [counters.thrashed, counters.used, counters.wasted].map(Pages::get);
     assert_eq!(
         [lists, cpem, active].map(pages),
-        [[3030, 62943, 12287], [666, 115302, 13887], [2556, 67640, 22155]]
+        [[1197, 127442, 31462], [239, 140885, 24761], [195, 142960, 28654]]
     );
     assert!(cpem.thrashed * 2 < lists.thrashed, "{:?} of {:?}", cpem.thrashed, lists.thrashed);
 }

@@ -151,7 +151,7 @@ fn through_the_page_cache_what_was_read_is_a_hit() {
         settings: set_up.machine(),
         block: BlockLayer::new(set_up.block(), scheduler, device),
         prefetcher: foreseek_kernels::by_name("none", &set_up.prefetch(), &costs).expect("there is one"),
-        reclaim: Box::new(reclaim::LinuxLists::linux_2_6()),
+        reclaim: Box::new(reclaim::LinuxLists::linux_2_6(&set_up.machine().memory)),
         extents: Accesses::extents(&summary, &addresses),
         workload: Box::new(workload),
         concurrency: 1,

@@ -1,5 +1,6 @@
 //! The numbers of the block layer.
 
+use foreseek_device::Queue;
 use foreseek_units::{Nanos, Sectors};
 
 /// How the block layer and its driver are set.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub batch: usize,
     /// How many requests the driver keeps in the device: 1 for IDE, a few for SCSI with tags.
     pub in_device: usize,
+    /// In which order the device serves them: the nearest first, as drives with tags do, or as they arrive.
+    pub device_order: Queue,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
         unplug_after: Nanos::from_millis(3),
         batch: 1,
         in_device: 1,
+        device_order: Queue::Sptf,
     };
 
     /// Linux 2.6.10 (EuroSys'07): congestion ends another sixteenth lower, so that the queue does

@@ -151,6 +151,12 @@ pub const METRICS: &[Metric] = &[
     metric("swapped_mb", "the most private memory that did not fit, in MB of 10^6", |report| {
         report.counters.swapped_most.bytes().get() as f64 / 1e6
     }),
+    metric("swapped_out_pages_per_s", "pages of private memory written to swap", |report| {
+        per_second(report.counters.swapped_out.get(), report.time)
+    }),
+    metric("swapped_in_pages_per_s", "pages of private memory read back", |report| {
+        per_second(report.counters.swapped_in.get(), report.time)
+    }),
 ];
 
 const fn metric(name: &'static str, meaning: &'static str, of: fn(&Report) -> f64) -> Metric {

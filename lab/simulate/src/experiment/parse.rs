@@ -10,7 +10,7 @@ use super::set_up::{SET_UPS, SetUp};
 use super::{DURATION, Experiment, ExperimentError, FETCH_LIMIT, SEEDS, WARM_UP};
 use crate::machine::{Costs, Memory, WriteBack};
 use crate::workload::{Aging, FileSystem, Parameters, ReadingOrder, Walk};
-use foreseek_device::Profile;
+use foreseek_device::{Profile, Queue};
 use foreseek_kernels as kernels;
 use foreseek_readahead::depth::{Averaging, PageMeasure};
 use foreseek_readahead::stream;
@@ -122,6 +122,8 @@ struct WrittenMachine {
     memory: Option<Size>,
     system_memory: Option<Size>,
     private_share: Option<f64>,
+    paged: Option<bool>,
+    reused: Option<bool>,
     processors: Option<u32>,
     time_slice_ms: Option<f64>,
     client_delay_ms: Option<f64>,
@@ -162,6 +164,7 @@ struct WrittenBlock {
     unplug_after_ms: Option<f64>,
     batch: Option<usize>,
     in_device: Option<usize>,
+    device_order: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -380,6 +383,8 @@ impl Reader<'_> {
         if let Some(Size(system)) = given.system_memory {
             machine.memory.system = system;
         }
+        machine.memory.reused = given.reused.unwrap_or(machine.memory.reused);
+        machine.memory.paged = given.paged.unwrap_or(machine.memory.paged);
         self.share("machine.private_share", given.private_share, &mut machine.memory.private_share)?;
         machine.processors = given.processors.unwrap_or(machine.processors);
         let slice = machine.time_slice;
@@ -428,6 +433,15 @@ impl Reader<'_> {
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
         to.batch = given.batch.unwrap_or(to.batch);
         to.in_device = given.in_device.unwrap_or(to.in_device);
+        to.device_order = match given.device_order.as_deref() {
+            None => to.device_order,
+            Some("nearest") => Queue::Sptf,
+            Some("arrival") => Queue::Fifo,
+            Some(other) => {
+                let reason = format!("there is no '{other}'; known are nearest, arrival");
+                return Err(self.wrong("block.device_order", reason));
+            }
+        };
         let limits = [
             ("block.requests", to.requests as u64, REQUESTS_LIMIT),
             ("block.largest_sectors", to.largest.get(), FETCH_LIMIT * SECTORS_PER_PAGE),

@@ -189,7 +189,8 @@ fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, Experim
     let workload = experiment.workload()?;
     let files = workload.files();
     let capacity = profile.capacity().sectors_floor();
-    let layout = Layout::place(&files, capacity, &experiment.layout)
+    let for_files = capacity - experiment.machine.memory.swap(capacity).sectors();
+    let layout = Layout::place(&files, for_files, &experiment.layout)
         .map_err(|cause| ExperimentError::Workload { experiment: experiment.name.clone(), cause })?;
     let extents = (0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect();
     Ok(Placed { extents, metadata: layout.metadata().cloned() })
@@ -366,7 +367,7 @@ impl Experiment {
 
     fn machine_for(&self, made: &Made, place: Place<'_>) -> Result<Machine, ExperimentError> {
         let profile = &self.devices[place.device];
-        let build = Build { seed: place.seed, ..Build::default() };
+        let build = Build { seed: place.seed, queue: self.block.device_order, ..Build::default() };
         let device = profile
             .build(&build)
             .map_err(|cause| ExperimentError::Device { experiment: self.name.clone(), cause })?;

@@ -67,7 +67,7 @@ impl Machine {
     /// its way.
     fn audit_conservation(&self) {
         let counters = &self.metrics.counters;
-        let asked = counters.demanded + counters.prefetched;
+        let asked = counters.demanded + counters.prefetched + counters.swapped_in;
         let in_flight: u64 = (0..self.files.len())
             .map(|file| {
                 let file = &self.files[file];

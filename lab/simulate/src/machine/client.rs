@@ -1,8 +1,8 @@
 //! Who makes the work: a closed loop of clients, or a batch of jobs.
 
-use super::Machine;
 use super::events::Event;
 use super::process::{Doing, Process};
+use super::{Machine, MachineError};
 use crate::program::{self, Drive};
 use foreseek_seam::Who;
 use foreseek_units::{Instant, Nanos};
@@ -20,7 +20,7 @@ pub(super) struct Client {
 
 impl Machine {
     /// Begins the work.
-    pub(super) fn start(&mut self) {
+    pub(super) fn start(&mut self) -> Result<(), MachineError> {
         match self.client.drive {
             Drive::Closed => {
                 for _ in 0..self.client.concurrency {
@@ -29,14 +29,15 @@ impl Machine {
             }
             Drive::Jobs(jobs) => {
                 for _ in 0..jobs {
-                    self.spawn();
+                    self.spawn()?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Makes the process of the next request or job.
-    pub(super) fn spawn(&mut self) {
+    pub(super) fn spawn(&mut self) -> Result<(), MachineError> {
         let number = self.client.made;
         self.client.made += 1;
         let (program, random) = program::begin(&mut *self.workload, self.client.seed, number);
@@ -44,10 +45,12 @@ impl Machine {
         let who = Who(self.client.made as u32);
         let mut process = Process::new((who, number), program, random, self.now);
         process.doing = Doing::Compute(self.settings.costs.create);
-        self.take(process.memory);
+        let memory = process.memory;
         let process = self.processes.insert(process) as u32;
+        self.take(process, memory)?;
         self.ready(process);
         self.pay();
+        Ok(())
     }
 
     /// A process has ended; its client has a next request.

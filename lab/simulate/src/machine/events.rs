@@ -17,6 +17,8 @@ pub(super) enum Event {
     Flush,
     /// Page replacement has asked to be called.
     Reclaim,
+    /// Balancing goes on after its nap.
+    Balance,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

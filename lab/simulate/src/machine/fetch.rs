@@ -7,7 +7,7 @@
 //! waits in a queue of its direction; its pages are in flight meanwhile.
 
 use super::files::Entry;
-use super::frames::{Frame, NOBODY};
+use super::frames::{Frame, NOBODY, Swapping};
 use super::names::{FileNo, FrameNo};
 use super::reading::Touched;
 use super::reclaim::{Inserted, Why};
@@ -117,19 +117,22 @@ impl Machine {
             page: page.get() as u32,
             opening,
             waiter: NOBODY,
-            holds: 1,
-            in_flight: why != Why::Write,
+            holds: u16::from(why != Why::Private),
+            in_flight: !matches!(why, Why::Write | Why::Private),
             ahead: why == Why::Ahead,
             marker,
             dirty: false,
             writing: false,
+            mapped: why == Why::Private,
+            swap: Swapping::No,
         });
         self.files[file.0 as usize].set(page, Entry::Held(frame));
         self.bill += self.settings.costs.allocate;
         match why {
             Why::Demand => self.metrics.counters.demanded += Pages(1),
             Why::Ahead => self.metrics.counters.prefetched += Pages(1),
-            Why::Write => {}
+            Why::Swapped => self.metrics.counters.swapped_in += Pages(1),
+            Why::Write | Why::Private => {}
         }
         let (object, stream) = (ObjectId(u64::from(file.0)), StreamId(u64::from(touched.stream)));
         self.reclaim.inserted(self.now, Inserted { frame, object, page, why, who, stream });
@@ -241,6 +244,7 @@ impl Machine {
         self.frames.get_mut(frame).in_flight = false;
         self.let_go(frame);
         self.wake_waiters(frame);
+        self.swap_came(file, page);
     }
 
     fn complete(&mut self, completed: Completed) -> Result<(), MachineError> {
@@ -252,7 +256,7 @@ impl Machine {
         if failed {
             return self.failed(completed.tag.0 as usize, pending);
         }
-        if pending.op == Op::Write {
+        if pending.op == Op::Write && !self.swapped_out(pending.file, pending.pages) {
             self.written(pending.file, pending.pages);
         }
         Ok(())

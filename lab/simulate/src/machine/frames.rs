@@ -24,6 +24,19 @@ pub(super) struct Frame {
     pub(super) marker: bool,
     pub(super) dirty: bool,
     pub(super) writing: bool,
+    /// It is in a page table.
+    pub(super) mapped: bool,
+    pub(super) swap: Swapping,
+}
+
+/// Whether a page of private memory is being swapped out; it is on no list then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swapping {
+    No,
+    /// When it is written it goes.
+    Out,
+    /// It was touched meanwhile and stays.
+    Recalled,
 }
 
 impl Frame {

@@ -1,18 +1,28 @@
-//! Memory: what is left for the page cache, and making room in it.
+//! Memory: who has it, and making room in it.
 //!
-//! The page cache has what the system's own part and the processes' private memory leave. Private
-//! memory displaces page cache up to its share (`Memory::private_share`). What exceeds that is
-//! swapped out: the kernel takes the pages that have not been used for longest, which of a request
-//! handler are those it will not need again before it ends. Swap traffic itself is not modelled (the
-//! papers' machines had a second disk), only counted; a machine whose handlers touch all of
-//! their memory all the time would do worse than this.
+//! *Where private memory is pages* ([`Memory::paged`](super::Memory::paged), the papers' machines), all that the system's own
+//! part leaves is pages on the lists ([`super::private`]). Room is made as 2.6.3 does it (`balance_pgdat`,
+//! `try_to_free_pages`): when no more than `low` pages are free, kswapd makes passes until `high` are, of a priority that rises from 12
+//! to 1 while that does not suffice, with a nap of 100 ms after each (`blk_congestion_wait`; woken earlier only by a queue of writes
+//! that is no longer congested, which is left out). Where no more than `min` are free, a process that wants one
+//! makes a pass for 32 itself, of the priority that kswapd is at, and waits where that gives nothing.
 //!
-//! Room is made as kswapd does it: when no more than `low` pages are free, until `high` are.
+//! *Elsewhere* the page cache has what the system's own part and private memory leave. Private memory displaces page cache
+//! up to its share (`Memory::private_share`). What exceeds that counts as swapped out: the kernel takes the pages that have
+//! not been used for longest, which of a request handler are those it will not need again before it ends. No swap traffic.
+//! Pages are reclaimed one by one when no more than `low` are free, until `high` are.
 
-use super::Machine;
+use super::events::Event;
 use super::files::Entry;
 use super::names::FrameNo;
-use foreseek_units::{Instant, Pages};
+use super::reclaim::PRIORITY;
+use super::{Machine, MachineError};
+use foreseek_units::{Instant, Nanos, Pages};
+
+/// Pages that a process frees for itself: `SWAP_CLUSTER_MAX`.
+const FOR_ITSELF: Pages = Pages(32);
+/// How long kswapd naps between two passes: `HZ/10`.
+const NAP: Nanos = Nanos::from_millis(100);
 
 /// Who has the memory now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +33,8 @@ pub(super) struct Held {
     pub(super) limit: Pages,
     /// Nothing could be reclaimed, and nothing has changed since.
     pub(super) stuck: bool,
+    /// The priority of kswapd's next pass, while it balances.
+    balancing: Option<u32>,
 }
 
 impl Machine {
@@ -32,14 +44,21 @@ impl Machine {
     }
 
     /// A process takes private memory.
-    pub(super) fn take(&mut self, memory: Pages) {
+    pub(super) fn take(&mut self, process: u32, memory: Pages) -> Result<(), MachineError> {
+        if self.settings.memory.paged {
+            return self.own(process, memory);
+        }
         self.memory.private += memory;
         self.resized();
         self.room();
+        Ok(())
     }
 
     /// A process's private memory is free again.
     pub(super) fn give_back(&mut self, memory: Pages) {
+        if self.settings.memory.paged {
+            return;
+        }
         self.memory.private -= memory;
         self.resized();
     }
@@ -48,6 +67,10 @@ impl Machine {
     pub(super) fn resized(&mut self) {
         let memory = &self.settings.memory;
         let total = memory.total.pages_floor();
+        if memory.paged {
+            self.memory.limit = total - memory.system.pages_ceil();
+            return self.reclaim.resized(self.now, self.cache_limit());
+        }
         let share = total.scale(memory.private_share);
         self.memory.limit = total - memory.system.pages_ceil() - self.memory.private.min(share);
         let swapped = self.memory.private - share;
@@ -63,6 +86,9 @@ impl Machine {
     /// Whether there is a page to be had; reclaims where few are left.
     pub(super) fn room(&mut self) -> bool {
         let memory = self.settings.memory;
+        if memory.paged {
+            return self.room_by_passes();
+        }
         if self.free() > memory.low {
             return true;
         }
@@ -79,6 +105,68 @@ impl Machine {
             }
         }
         !self.free().is_zero()
+    }
+
+    /// The same where pages go by passes.
+    fn room_by_passes(&mut self) -> bool {
+        let low = self.settings.memory.low;
+        let min = low / 2;
+        if self.free() > low {
+            return true;
+        }
+        if self.memory.balancing.is_none() {
+            self.memory.balancing = Some(PRIORITY);
+            self.balance();
+        }
+        if self.free() <= min && !self.memory.stuck {
+            self.shrink(FOR_ITSELF, self.memory.balancing.unwrap_or(PRIORITY));
+            self.memory.stuck = self.free() <= min;
+        }
+        self.free() > min
+    }
+
+    /// One pass of kswapd. Ends the balancing, or arranges the next pass.
+    fn balance(&mut self) {
+        let Some(priority) = self.memory.balancing else { return };
+        let high = self.settings.memory.high;
+        self.shrink(high - self.free(), priority);
+        if self.free() >= high || priority == 1 {
+            self.memory.balancing = None;
+            self.reclaim.rested(priority);
+        } else {
+            self.memory.balancing = Some(priority - 1);
+            self.events.arrange(self.now + NAP, Event::Balance);
+        }
+    }
+
+    /// Kswapd's nap is over.
+    pub(super) fn balance_on(&mut self) {
+        if let Some(priority) = self.memory.balancing {
+            if self.free() >= self.settings.memory.high {
+                self.memory.balancing = None;
+                self.reclaim.rested(priority + 1);
+            } else {
+                self.balance();
+            }
+        }
+        self.memory_came();
+        self.pay();
+    }
+
+    fn shrink(&mut self, wanted: Pages, priority: u32) {
+        let mut victims = Vec::new();
+        let pass = self.reclaim.pass(self.now, wanted, priority, &mut victims);
+        self.bill += self.settings.costs.reclaim * pass.scanned.get();
+        self.metrics.counters.reclaimed += Pages(victims.len() as u64);
+        let swap = self.swap.as_ref().map(|swap| swap.file);
+        let private = victims.extract_if(.., |frame| Some(self.frames.get(*frame).file) == swap).collect();
+        self.swap_out(private);
+        for victim in victims {
+            self.evict(victim);
+        }
+        if pass.freed.is_zero() {
+            self.write_back_for_memory();
+        }
     }
 
     /// A page that page replacement knows no longer leaves the cache.

@@ -51,8 +51,12 @@ pub struct Counters {
     pub reclaimed: Pages,
     /// Pages of metadata for which a process waited.
     pub metadata: Pages,
-    /// The most private memory that did not fit and counted as swapped out.
+    /// The most private memory that was swapped out at a time, or that did not fit and counted as swapped out.
     pub swapped_most: Pages,
+    /// Pages of private memory that were written to swap.
+    pub swapped_out: Pages,
+    /// Those that were read back.
+    pub swapped_in: Pages,
 }
 
 impl Counters {
@@ -86,6 +90,8 @@ impl Counters {
             reclaimed: self.reclaimed - earlier.reclaimed,
             metadata: self.metadata - earlier.metadata,
             swapped_most: self.swapped_most,
+            swapped_out: self.swapped_out - earlier.swapped_out,
+            swapped_in: self.swapped_in - earlier.swapped_in,
         }
     }
 }

@@ -22,6 +22,7 @@ mod metadata;
 mod metrics;
 mod mount;
 mod names;
+mod private;
 mod process;
 mod processors;
 mod reading;
@@ -150,6 +151,7 @@ pub struct Machine {
     free_from: Lba,
     frames: Frames,
     memory: memory::Held,
+    swap: Option<private::Swap>,
     short_of_memory: VecDeque<u32>,
     flight: fetch::Flight,
     mount: Option<Box<mount::Mount>>,
@@ -203,6 +205,7 @@ impl Machine {
             free_from,
             frames: Frames::default(),
             memory: memory::Held::default(),
+            swap: None,
             short_of_memory: VecDeque::new(),
             flight: fetch::Flight::default(),
             mount: None,
@@ -219,6 +222,7 @@ impl Machine {
             waiters: Vec::new(),
         };
         machine.check()?;
+        machine.lay_out_swap();
         machine.resized();
         Ok(machine)
     }
@@ -237,7 +241,11 @@ impl Machine {
         if memory.total > MEMORY_LIMIT {
             return Err(MachineError::TooMuchMemory { total: memory.total, most: MEMORY_LIMIT });
         }
-        if share < memory.system.pages_ceil() + least {
+        let usable = memory.total.pages_floor() - memory.system.pages_ceil();
+        if memory.paged && usable < least {
+            return Err(MachineError::Memory { total: memory.total, least: memory.system + least.bytes() });
+        }
+        if !memory.paged && share < memory.system.pages_ceil() + least {
             let least = (memory.system + least.bytes()).scale(1.0 / (1.0 - memory.private_share));
             return Err(MachineError::Memory { total: memory.total, least });
         }
@@ -252,7 +260,7 @@ impl Machine {
     /// will not come, or the jobs take longer than they may.
     pub fn run(mut self, period: Period, progress: &mut dyn FnMut(Instant)) -> Result<Report, MachineError> {
         self.arrange_reclaim();
-        self.start();
+        self.start()?;
         if self.client.drive == Drive::Closed {
             self.run_until(Instant::ZERO + period.warm_up, progress)?;
             self.begin_measurement();
@@ -303,8 +311,9 @@ impl Machine {
         match event {
             Event::Run(processor) => return self.run_processor(processor),
             Event::Wake(process) => self.ready(process),
-            Event::Arrive => self.spawn(),
+            Event::Arrive => self.spawn()?,
             Event::Flush => self.flush(),
+            Event::Balance => self.balance_on(),
             Event::Reclaim => {
                 self.reclaim.tick(self.now);
                 self.arrange_reclaim();

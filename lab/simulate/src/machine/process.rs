@@ -2,6 +2,7 @@
 
 use super::frames::NOBODY;
 use super::names::{FileNo, FrameNo};
+use super::private::Own;
 use crate::program::{FileNumber, Handle, Program, Question};
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
@@ -77,6 +78,8 @@ pub(super) struct Process {
     /// Its own generator, so that a request does the same under every policy.
     pub(super) random: Pcg64Mcg,
     pub(super) memory: Pages,
+    /// The same as pages, where private memory is pages.
+    pub(super) own: Own,
     pub(super) open: Vec<(Handle, u32)>,
     pub(super) doing: Doing,
     pub(super) wait: Wait,
@@ -109,6 +112,7 @@ impl Process {
             program,
             random,
             memory,
+            own: Own::default(),
             open: Vec::new(),
             doing: Doing::Next,
             wait: Wait::None,

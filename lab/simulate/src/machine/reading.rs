@@ -105,7 +105,7 @@ impl Machine {
             return Ok(Turn::Waits);
         }
         let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
-        self.used(frame);
+        self.used_mapped(frame);
         self.bill += self.settings.costs.fault;
         self.metrics.counters.read += Pages(1).bytes();
         self.set_doing(process, Doing::Next);
@@ -204,7 +204,7 @@ impl Machine {
     }
 
     /// A process waits for a page: the queue is held back no longer.
-    fn wait_for_page(&mut self, process: u32, frame: FrameNo) {
+    pub(super) fn wait_for_page(&mut self, process: u32, frame: FrameNo) {
         self.hold(frame);
         let first = std::mem::replace(&mut self.frames.get_mut(frame).waiter, process);
         if let Some(one) = self.processes.get_mut(process as usize) {
@@ -233,6 +233,20 @@ impl Machine {
             self.ready(process);
         }
         self.waiters = waiters;
+    }
+
+    /// A process uses a page that it maps. Where mapped pages are told from others, only the first touch is told. Limit: who
+    /// maps a page is not counted; it is mapped until it goes, as those of a server of threads are.
+    fn used_mapped(&mut self, frame: FrameNo) {
+        if !self.settings.memory.paged {
+            return self.used(frame);
+        }
+        if std::mem::replace(&mut self.frames.get_mut(frame).mapped, true) {
+            self.reclaim.touched(frame);
+        } else {
+            self.used(frame);
+            self.reclaim.mapped(frame);
+        }
     }
 
     /// A process uses a page.

@@ -4,7 +4,7 @@
 //! and [`Settings::EUROSYS_XEN`] are the papers' machines; they differ only where the papers say
 //! that the machines did.
 
-use foreseek_units::{Bytes, Nanos, Pages};
+use foreseek_units::{Bytes, Nanos, Pages, Sectors};
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,12 @@ pub struct Memory {
     /// The share of all memory that processes' private memory may take before its cold part is
     /// swapped out instead of page cache being reclaimed.
     pub private_share: f64,
+    /// Whether private memory is pages on the lists that are swapped out and in on the device, as in the papers'
+    /// machines, instead of a share.
+    pub paged: bool,
+    /// Where it is pages: whether what a process reads goes into all of its private memory in turn, or the
+    /// process touches that only when it begins.
+    pub reused: bool,
     /// Reclaim begins when so few pages are free.
     pub low: Pages,
     /// Reclaim ends when so many pages are free.
@@ -58,9 +64,22 @@ impl Memory {
             total,
             system: Bytes::mib(24) + total.scale(0.04),
             private_share: 0.8,
+            paged: false,
+            reused: true,
             low: min * 2,
             high: min * 3,
         }
+    }
+}
+
+impl Memory {
+    /// The part at the end of a device of this capacity that is swap space, in whole groups of eight pages: twice the 2 GB
+    /// that the papers' machines have (the rule of the time), but at most 64 times the memory in use and a quarter of
+    /// the device. None where private memory is no pages.
+    #[must_use]
+    pub fn swap(&self, capacity: Sectors) -> Pages {
+        let most = Bytes::gib(4).min(self.total * 64).min(capacity.bytes() / 4);
+        if self.paged { Pages(most.pages_floor().get() / 8 * 8) } else { Pages::ZERO }
     }
 }
 
@@ -155,6 +174,8 @@ impl Settings {
             total: memory,
             system: Bytes::ZERO,
             private_share: 0.8,
+            paged: false,
+            reused: true,
             low: Pages::ZERO,
             high: Pages(1),
         };

@@ -22,6 +22,9 @@ impl Machine {
             Some(one) => one.doing,
             None => return Ok(Turn::Ended),
         };
+        if self.has_to_touch(process) {
+            return self.touch_private(process);
+        }
         match doing {
             Doing::Next => self.ask(process),
             Doing::Read { .. } => self.read_page(process),
@@ -68,6 +71,7 @@ impl Machine {
                 self.bill += costs.system_call;
                 let (stream, range) = self.within(process, handle, range)?;
                 if !range.is_empty() {
+                    self.fill(process, range.pages().len());
                     let doing = Doing::Read { stream, at: range.start, end: range.end, first: true };
                     self.set_doing(process, doing);
                 }
@@ -112,7 +116,7 @@ impl Machine {
                 let memory = memory.pages_ceil();
                 let held = std::mem::replace(&mut one.memory, memory);
                 self.give_back(held);
-                self.take(memory);
+                self.take(process, memory)?;
             }
             Step::Close { handle } => {
                 self.bill += costs.system_call;
@@ -222,6 +226,7 @@ impl Machine {
 
     /// A process ends: its files are closed, its memory is free, its client goes on.
     fn exit(&mut self, process: u32) {
+        self.disown(process);
         let Some(Process { open, who, memory, number, born, .. }) =
             self.processes.try_remove(process as usize)
         else {

@@ -115,13 +115,13 @@ impl Prefetcher for Window {
 fn metadata(system: FileSystem) -> Metadata {
     let files = Jobs { jobs: 1, steps: 1 }.files();
     let settings = LayoutSettings { metadata: Some(system), ..LayoutSettings::default() };
-    let layout = Layout::place(&files, Bytes::mib(256).sectors_floor(), &settings).expect("room");
+    let layout = Layout::place(&files, Bytes::mib(192).sectors_floor(), &settings).expect("room");
     layout.metadata().expect("it was asked for").clone()
 }
 
 /// A machine with so many pages for its cache.
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
-    parts(cache, window, jobs, scheduler, seed, &|_| Box::new(LinuxLists::linux_2_6()))
+    parts(cache, window, jobs, scheduler, seed, false, &|memory| Box::new(LinuxLists::linux_2_6(memory)))
 }
 
 fn parts(
@@ -130,17 +130,21 @@ fn parts(
     jobs: Jobs,
     scheduler: &str,
     seed: u64,
+    paged: bool,
     reclaim: &dyn Fn(&Memory) -> Box<dyn Reclaim>,
 ) -> Machine {
     let profile = Profile::builtin("ibm-36g-51").expect("a profile");
     let size = Some(Bytes::mib(256));
     let device = profile.build(&Build { seed, size, ..Build::default() }).expect("a device");
     let files = jobs.files();
-    let layout = Layout::place(&files, device.capacity(), &LayoutSettings::default()).expect("room");
+    let layout =
+        Layout::place(&files, Bytes::mib(192).sectors_floor(), &LayoutSettings::default()).expect("room");
     let memory = Memory {
         total: Pages(cache).bytes(),
         system: Bytes::ZERO,
         private_share: 0.5,
+        paged,
+        reused: true,
         low: Pages(4),
         high: Pages(8),
     };
@@ -171,14 +175,15 @@ proptest! {
         scheduler in prop::sample::select(vec!["noop", "deadline", "anticipatory", "cfq"]),
         reclaim in prop::sample::select(reclaim::NAMES),
         system in prop::sample::select(vec![None, Some(FileSystem::Ext3), Some(FileSystem::Ext4)]),
+        paged: bool,
         seed: u64,
     ) {
         let named = |memory: &Memory| reclaim::by_name(reclaim.0, memory).expect("a name of its own list");
-        let mut machine = parts(cache, window, Jobs { jobs, steps }, scheduler, seed, &named);
+        let mut machine = parts(cache, window, Jobs { jobs, steps }, scheduler, seed, paged, &named);
         if let Some(system) = system {
             machine = machine.with_metadata(metadata(system));
         }
-        machine.start();
+        prop_assert!(machine.start().is_ok());
         for look in 1..2000u64 {
             let run = machine.run_until(Instant::ZERO + Nanos::from_millis(50 * look), &mut |_| {});
             prop_assert!(run.is_ok(), "{run:?}");
@@ -232,7 +237,7 @@ impl Reclaim for Miser {
 #[test]
 fn a_machine_that_is_stuck_says_what_waits_for_what() {
     let jobs = Jobs { jobs: 3, steps: 60 };
-    let machine = parts(40, 8, jobs, "noop", 1, &|_| Box::<Miser>::default());
+    let machine = parts(40, 8, jobs, "noop", 1, false, &|_| Box::<Miser>::default());
     let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
     let error = machine.run(period, &mut |_| {}).expect_err("no page is ever free").to_string();
     assert!(error.contains("stuck") && error.contains("waits for memory"), "{error}");
@@ -250,9 +255,9 @@ fn jobs_that_take_too_long_are_an_error() {
 fn private_memory_takes_its_share_of_the_cache_and_no_more() {
     let mut machine = machine(1000, 8, Jobs { jobs: 1, steps: 1 }, "noop", 1);
     assert_eq!(machine.cache_limit(), Pages(1000));
-    machine.take(Pages(300));
+    machine.take(0, Pages(300)).expect("room");
     assert_eq!(machine.cache_limit(), Pages(700));
-    machine.take(Pages(900));
+    machine.take(0, Pages(900)).expect("room");
     assert_eq!(machine.cache_limit(), Pages(500));
     assert_eq!(machine.metrics.counters.swapped_most, Pages(700));
     machine.give_back(Pages(1200));

@@ -95,13 +95,14 @@ impl Machine {
     /// Makes a file long enough, at the end of the device's used part.
     pub(super) fn grow(&mut self, stream: u32, end: ByteOffset) -> Result<(), MachineError> {
         let Some(file) = self.file_of(stream) else { return Ok(()) };
+        let files_end = self.files_end();
         let one = &mut self.files[file.0 as usize];
         one.length = one.length.max(Bytes(end.get()));
         let last = PageIndex(one.pages().get());
         while one.placed_end() < last {
             let extent = Extent { page: one.placed_end(), pages: GROWTH, lba: self.free_from };
             self.free_from += GROWTH.sectors();
-            if self.free_from.get() > self.block.capacity().get() {
+            if self.free_from > files_end {
                 return Err(MachineError::NoSpace { file: file.0, capacity: self.block.capacity().bytes() });
             }
             one.extend(extent);

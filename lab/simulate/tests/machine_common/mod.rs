@@ -67,7 +67,7 @@ pub(crate) fn run(setup: &Setup, prefetcher: impl Prefetcher + 'static) -> Repor
         settings: Settings::xeons(setup.memory),
         block: BlockLayer::new(block::Settings::LINUX_2_6_3, scheduler, device),
         prefetcher: Box::new(prefetcher),
-        reclaim: Box::new(LinuxLists::linux_2_6()),
+        reclaim: Box::new(LinuxLists::linux_2_6(&Settings::xeons(setup.memory).memory)),
         workload,
         extents,
         concurrency: setup.concurrency,

@@ -1,5 +1,6 @@
 //! What a page replacement is told and what it is asked.
 
+use super::zone::Pass;
 use crate::machine::names::FrameNo;
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, PageIndex, Pages};
@@ -13,9 +14,14 @@ pub enum Why {
     Ahead,
     /// A process writes it.
     Write,
+    /// Private memory that its process touches for the first time, or touches while it is being swapped out.
+    Private,
+    /// Private memory that is read back.
+    Swapped,
 }
 
-/// A page that has just been put into the cache. It is held until the machine says otherwise.
+/// A page that has just been put into the cache. It is held until the machine says otherwise, but for private memory
+/// that nothing is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inserted {
     /// Where it is.
@@ -32,6 +38,13 @@ pub struct Inserted {
     pub stream: StreamId,
 }
 
+impl Inserted {
+    /// Whether it is held.
+    pub(super) fn held(&self) -> bool {
+        self.why != Why::Private
+    }
+}
+
 /// Page replacement. Deterministic: the same calls, the same victims.
 pub trait Reclaim: Send {
     /// A page is put into the cache.
@@ -46,6 +59,18 @@ pub trait Reclaim: Send {
     /// Takes the page that goes first out of the lists; none where every page is held. Pages leave in no
     /// other way but [`removed`](Self::removed).
     fn victim(&mut self, now: Instant) -> Option<FrameNo>;
+
+    /// A page is mapped into an address space from here on.
+    fn mapped(&mut self, _frame: FrameNo) {}
+    /// A mapped page is touched.
+    fn touched(&mut self, _frame: FrameNo) {}
+    /// Where private memory is on the lists ([`Memory::paged`](crate::machine::Memory::paged)) pages go by passes and
+    /// not one by one: takes out what one pass of this priority finds, at most about so many pages.
+    fn pass(&mut self, _now: Instant, _wanted: Pages, _priority: u32, _victims: &mut Vec<FrameNo>) -> Pass {
+        Pass::default()
+    }
+    /// Balancing has ended, at this priority.
+    fn rested(&mut self, _priority: u32) {}
 
     /// A page was wanted that is not in memory. `unused` tells that it had been read ahead for the
     /// same opening of the file and was evicted before its use.

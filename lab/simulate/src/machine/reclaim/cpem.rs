@@ -5,25 +5,28 @@
 //! referenced once, as if it had been there before.
 //!
 //! Reclaim first moves pages from the prefetch cache to the inactive list while there are more than the
-//! ceiling allows. Then it takes a page of the lists, as Linux does. Where the lists have none that is not held
-//! (memory is so short that there are hardly other pages), it evicts one from the prefetch cache: the paper's "high memory
-//! pressure".
+//! ceiling allows. Then it takes pages of the lists, as Linux does: what is in the prefetch cache is on no list, and no
+//! victim (section 4.1). Only where the lists have less than is wanted, all of their pages together, does it take the oldest
+//! of the prefetch cache, which the paper leaves to the kernel's last resort.
+//!
+//! Without private memory on the lists ([`Memory::paged`]) they can be empty while a machine does well. There it takes
+//! from the prefetch cache as soon as the lists have none that is not held.
 //!
 //! What is evicted is remembered in the eviction history with what it was; a touch that does not find its
 //! page looks there and tells the ceiling controller. Each stream may read ahead as many pages as the ceiling
 //! divided by the number of streams: open files, or those that have read ahead lately.
 //!
-//! The ceiling is at most what the page cache may hold at the time. The paper's limit is "roughly the physical
-//! memory size minus those memory occupied by the kernel"; taken by its words, where processes' private
-//! memory fills most of a machine the ceiling is far above what there is, neither it nor the
-//! depth is bounded by it, and pages thrash as without it.
+//! The ceiling is at most "roughly the physical memory size minus those memory occupied by the kernel". Without private
+//! memory on the lists that is what private memory leaves for the page cache.
 
 use super::contract::{Inserted, Reclaim, Why};
+use super::lists::Lists;
+use super::zone::Pass;
 use crate::machine::names::FrameNo;
 use crate::machine::settings::Memory;
 use foreseek_cache::{
-    Activity, Balance, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status,
-    StreamCount, TwoLists, depth_cap,
+    Activity, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status, StreamCount,
+    depth_cap,
 };
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{Instant, Nanos, PageIndex, Pages};
@@ -43,7 +46,7 @@ struct Page {
 /// The page replacement.
 #[derive(Debug)]
 pub struct Cpem {
-    lists: TwoLists,
+    lists: Lists,
     prefetched: PrefetchCache<FrameNo, ()>,
     activity: Activity,
     history: EvictionHistory<(ObjectId, PageIndex)>,
@@ -62,7 +65,7 @@ impl Cpem {
         let total = memory.total.pages_floor();
         let most = total - memory.system.pages_ceil();
         Self {
-            lists: TwoLists::new(Balance::Proportional),
+            lists: Lists::linux_2_6(memory),
             prefetched: PrefetchCache::new(OPPORTUNITY),
             activity: Activity::new(),
             history: EvictionHistory::of(total),
@@ -76,8 +79,14 @@ impl Cpem {
     /// What lies above the ceiling goes to the inactive list.
     fn keep_ceiling(&mut self) {
         while let Some(evicted) = self.prefetched.evict_above(self.ceiling.pages(), &self.activity) {
-            self.lists.insert(evicted.key.0, false);
+            self.lists.insert(evicted.key.0, Why::Ahead, false);
         }
+    }
+
+    /// Remembers a page that goes.
+    fn evicted(&mut self, frame: FrameNo) {
+        let Page { object, page, used } = self.pages[frame.0 as usize];
+        self.history.evicted((object, page), if used { Status::Lru } else { Status::Prefetched });
     }
 }
 
@@ -86,7 +95,8 @@ impl Reclaim for Cpem {
         let Inserted { frame, object, page, why, who, stream } = inserted;
         self.history.take(&(object, page));
         let at = frame.0 as usize;
-        let held = Page { object, page, used: false };
+        // Private memory is never read ahead: what of it is missed was on the lists.
+        let held = Page { object, page, used: matches!(why, Why::Private | Why::Swapped) };
         if at >= self.pages.len() {
             self.pages.resize(at + 1, held);
         }
@@ -96,7 +106,9 @@ impl Reclaim for Cpem {
                 self.prefetched.insert(frame, (), Mark { process: Process(who.0), at: now }, true);
                 self.streams.touched(now, stream);
             }
-            Why::Demand | Why::Write => self.lists.insert(frame.0, true),
+            Why::Demand | Why::Write | Why::Private | Why::Swapped => {
+                self.lists.insert(frame.0, why, inserted.held());
+            }
         }
     }
 
@@ -105,7 +117,7 @@ impl Reclaim for Cpem {
         self.referenced += Pages(1);
         let held = self.prefetched.is_held(&frame);
         if self.prefetched.take(&frame).is_some() {
-            self.lists.insert(frame.0, held);
+            self.lists.insert(frame.0, Why::Ahead, held);
         }
         self.lists.referenced(frame.0);
     }
@@ -125,11 +137,36 @@ impl Reclaim for Cpem {
 
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {
         self.keep_ceiling();
-        let listed = self.lists.victim().map(FrameNo);
+        let listed = self.lists.victim();
         let frame = listed.or_else(|| self.prefetched.evict(&self.activity).map(|evicted| evicted.key))?;
-        let Page { object, page, used } = self.pages[frame.0 as usize];
-        self.history.evicted((object, page), if used { Status::Lru } else { Status::Prefetched });
+        self.evicted(frame);
         Some(frame)
+    }
+
+    fn mapped(&mut self, frame: FrameNo) {
+        self.lists.mapped(frame.0);
+    }
+
+    fn touched(&mut self, frame: FrameNo) {
+        self.lists.touched(frame.0);
+    }
+
+    fn pass(&mut self, _now: Instant, wanted: Pages, priority: u32, victims: &mut Vec<FrameNo>) -> Pass {
+        self.keep_ceiling();
+        while self.lists.frames() < wanted.get() {
+            let Some(oldest) = self.prefetched.evict(&self.activity) else { break };
+            self.lists.insert(oldest.key.0, Why::Ahead, false);
+        }
+        let first = victims.len();
+        let pass = self.lists.pass(wanted, priority, victims);
+        for victim in &victims[first..] {
+            self.evicted(*victim);
+        }
+        pass
+    }
+
+    fn rested(&mut self, priority: u32) {
+        self.lists.rest(priority);
     }
 
     fn missed(&mut self, _now: Instant, object: ObjectId, page: PageIndex, _unused: bool) {
@@ -182,6 +219,8 @@ mod tests {
             total: Pages(400).bytes(),
             system: Bytes::ZERO,
             private_share: 0.8,
+            paged: false,
+            reused: true,
             low: Pages(10),
             high: Pages(20),
         }

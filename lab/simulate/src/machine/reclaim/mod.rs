@@ -8,10 +8,13 @@
 mod contract;
 mod cpem;
 mod lists;
+mod zone;
 
 pub use contract::{Inserted, Reclaim, Why};
 pub use cpem::Cpem;
 pub use lists::LinuxLists;
+pub(super) use zone::PRIORITY;
+pub use zone::Pass;
 
 use super::settings::Memory;
 use foreseek_cache::{ActiveStreams, CeilingSettings, Direction, StreamCount};
@@ -39,7 +42,7 @@ pub fn by_name(name: &str, memory: &Memory) -> Option<Box<dyn Reclaim>> {
         Box::new(Cpem::new(memory, ceiling, streams))
     };
     Some(match name {
-        "linux-2.6" => Box::new(LinuxLists::linux_2_6()),
+        "linux-2.6" => Box::new(LinuxLists::linux_2_6(memory)),
         "linux-6" => Box::new(LinuxLists::linux_6()),
         "cpem" => cpem(memory.low, StreamCount::Open),
         "cpem-active" => cpem(memory.low, StreamCount::Active(ActiveStreams::new(ACTIVE_WINDOW))),

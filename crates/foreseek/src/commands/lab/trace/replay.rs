@@ -241,11 +241,12 @@ impl<'a> Plan<'a> {
         let bar = file::bar(self.args.quiet, 0, &format!("{scheduler}, {policy}:"));
         let trace = self.args.source.open(&indicatif::ProgressBar::hidden())?;
         let costs: Arc<dyn DeviceCosts> = Arc::new(profile.clone());
+        let settings = Settings::xeons(self.memory);
         let parts = Parts {
-            settings: Settings::xeons(self.memory),
+            reclaim: Box::new(reclaim::LinuxLists::linux_2_6(&settings.memory)),
+            settings,
             block,
             prefetcher: foreseek_kernels::by_name(policy, &foreseek_kernels::Settings::default(), &costs)?,
-            reclaim: Box::new(reclaim::LinuxLists::linux_2_6()),
             extents: Accesses::extents(self.summary, addresses),
             workload: Box::new(Accesses::new(trace, self.summary)?),
             concurrency: 1,
