@@ -124,6 +124,9 @@ pub enum BuildError {
     },
 }
 
+/// Makes a member of an array out of its disk.
+pub type Member<'a> = &'a mut dyn FnMut(Box<dyn Device>) -> Box<dyn Device>;
+
 impl Profile {
     /// Makes the device.
     ///
@@ -131,6 +134,14 @@ impl Profile {
     /// A size that the device cannot have, an impossible queue depth, unreadable sectors or a
     /// failed member that it does not have.
     pub fn build(&self, options: &Build) -> Result<Box<dyn Device>, BuildError> {
+        self.build_over(options, &mut |disk| disk)
+    }
+
+    /// Makes the device, and of an array puts something in front of each member: a scheduler, say.
+    ///
+    /// # Errors
+    /// As of [`build`](Self::build).
+    pub fn build_over(&self, options: &Build, member: Member<'_>) -> Result<Box<dyn Device>, BuildError> {
         let capacity = self.size_of(options)?;
         if !(1..=QUEUE_DEPTH_LIMIT).contains(&options.queue_depth) {
             let depth = options.queue_depth;
@@ -144,7 +155,9 @@ impl Profile {
             Spec::Disk(spec, model) => {
                 Box::new(Disk::new(disk_parts(spec, model, capacity, options, unreadable, 0)))
             }
-            Spec::Array(spec) => Box::new(Array::new(array_parts(spec, capacity, options, &unreadable))),
+            Spec::Array(spec) => {
+                Box::new(Array::new(array_parts(spec, capacity, options, &unreadable, member)))
+            }
             Spec::Remote(spec) => Box::new(Remote::new(remote::Parts {
                 latency: spec.latency(),
                 link: spec.link(),
@@ -353,7 +366,7 @@ fn shortened(shape: &ZoneShape, first_cylinder: u32, cylinders: u32) -> ZoneShap
 /// An array of `capacity` whose every sector is readable, for tests that look into it.
 #[cfg(test)]
 pub(crate) fn array_of(spec: &ArraySpec, capacity: Sectors, options: &Build) -> Array {
-    Array::new(array_parts(spec, capacity, options, &[]))
+    Array::new(array_parts(spec, capacity, options, &[], &mut |disk| disk))
 }
 
 /// The parts of an array of `capacity`.
@@ -362,12 +375,14 @@ fn array_parts(
     capacity: Sectors,
     options: &Build,
     unreadable: &[SectorSpan],
+    member: Member<'_>,
 ) -> array::Parts {
     let stripes = spec.stripes();
     let each = stripes.strip * stripes.rows_for(capacity);
-    let disk = |member: u64| {
-        let unreadable = stripes.unreadable_on(unreadable, member);
-        Disk::new(disk_parts(&spec.disk, &spec.model, each, options, unreadable, member))
+    let disk = |number: u64| {
+        let unreadable = stripes.unreadable_on(unreadable, number);
+        let disk = Disk::new(disk_parts(&spec.disk, &spec.model, each, options, unreadable, number));
+        member(Box::new(disk))
     };
     let failed = options.failed_member.map_or(Members::default(), |member| Members::one(member as u64));
     array::Parts {

@@ -17,6 +17,10 @@ pub enum Op {
     Flush,
 }
 
+/// For whom a request is made. Only a device with a scheduler that knows processes looks at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Submitter(pub u32);
+
 /// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
@@ -105,6 +109,14 @@ pub trait Device: Send {
     /// # Errors
     /// [`Full`] when the queue holds its limit; nothing is changed then.
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full>;
+
+    /// The same, with for whom it is.
+    ///
+    /// # Errors
+    /// As of [`submit`](Device::submit).
+    fn submit_for(&mut self, now: Instant, io: Io, _whom: Submitter) -> Result<(), Full> {
+        self.submit(now, io)
+    }
 
     /// When the device next has something to do, if left alone: the driver then calls `advance`.
     /// `None` when it is idle.

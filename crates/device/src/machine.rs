@@ -1,7 +1,7 @@
 //! The shell of an event machine: its time, when it next has something to do, the loop that lets time
 //! pass, and the device that it is for a driver. What happens at each moment is the machine's own.
 
-use crate::io::{Counters, Device, Finished, Full, Io};
+use crate::io::{Counters, Device, Finished, Full, Io, Submitter};
 use foreseek_units::{Instant, Sectors};
 
 /// A machine's time.
@@ -47,6 +47,11 @@ pub(crate) trait Machine: Send {
     /// Takes a request, which it has room for, and has its clock wake it.
     fn arrive(&mut self, now: Instant, io: Io);
 
+    /// The same, with for whom it is.
+    fn arrive_for(&mut self, now: Instant, io: Io, _whom: Submitter) {
+        self.arrive(now, io);
+    }
+
     /// What it holds.
     fn sectors(&self) -> Sectors;
 
@@ -69,11 +74,15 @@ pub(crate) trait Machine: Send {
 
 impl<M: Machine> Device for M {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
+        self.submit_for(now, io, Submitter::default())
+    }
+
+    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
         if self.is_full() {
             return Err(Full);
         }
         let now = self.clock().arrival(now);
-        self.arrive(now, io);
+        self.arrive_for(now, io, whom);
         Ok(())
     }
 

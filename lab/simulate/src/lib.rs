@@ -4,10 +4,13 @@
 //! replacement, over [`block`] and a device. [`workload`] says what processes do, [`experiment`]
 //! sweeps and repeats.
 //!
+//! [`array`] is the driver of an array with a cache of its own, between the two.
+//!
 //! [`directed`] puts libprefetch into a process of such a machine, [`limit`] tells what no prefetcher of a
 //! memory beats that works in rounds. [`watch`] is the daemon that reads ahead of tree walks.
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod block;
 pub mod directed;
 pub mod experiment;

@@ -87,13 +87,14 @@ impl Array {
     fn transfer(&mut self, now: Instant, at: usize, op: Op, members: Members) {
         let Some(job) = self.jobs.get(at) else { return };
         job.pending = job.pending.with(members);
-        let place = job.at;
+        let (place, request) = (job.at, job.request);
+        let whom = self.requests.get(request).map_or_else(Default::default, |request| request.whom);
         for member in members.iter() {
             let range = match place {
                 Where::Same(range) => range,
                 Where::Own(part) => self.own(part, member),
             };
-            self.backlog[member as usize].push_back(Io { id: IoId(at as u64), op, range });
+            self.backlog[member as usize].push_back((Io { id: IoId(at as u64), op, range }, whom));
             self.feed(now, member as usize);
         }
     }

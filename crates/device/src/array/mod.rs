@@ -1,4 +1,5 @@
-//! An array: several disks, each with its own queue and head, behind one address space.
+//! An array: several disks, each with its own queue and head, behind one address space. A member is any device: a disk, or one
+//! behind a scheduler of its own.
 //!
 //! A request is cut at rows into *jobs*; a job is at most one transfer on each member, reads first,
 //! then writes. RAID-0 requests and RAID-5 reads with all members well are one job a row (RAID-0:
@@ -24,8 +25,7 @@ mod tests;
 
 pub(crate) use plan::{Members, Plan};
 
-use crate::disk::Disk;
-use crate::io::{Counters, Device, Finished, Io, Op, Outcome};
+use crate::io::{Counters, Device, Finished, Io, Op, Outcome, Submitter};
 use crate::machine::{Clock, Machine};
 use foreseek_units::{Instant, Lba, Level, Nanos, Rate, SectorSpan, Sectors, Stripes};
 use job::{Job, Where};
@@ -42,10 +42,9 @@ const JOBS_LIMIT: u32 = 24;
 const JOBS_PER_ROW: u32 = 3;
 
 /// Everything that makes an array.
-#[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) stripes: Stripes,
-    pub(crate) disks: Vec<Disk>,
+    pub(crate) disks: Vec<Box<dyn Device>>,
     pub(crate) failed: Members,
     pub(crate) link: Rate,
     /// Time in the controller until a request is passed on, for each, overlapping.
@@ -55,7 +54,6 @@ pub(crate) struct Parts {
 }
 
 /// An array of disks.
-#[derive(Clone, Debug)]
 pub(crate) struct Array {
     parts: Parts,
     clock: Clock,
@@ -63,7 +61,7 @@ pub(crate) struct Array {
     requests: Slab<Request>,
     jobs: Slab<Job>,
     /// Transfers for which a member's queue has no room yet.
-    backlog: Vec<VecDeque<Io>>,
+    backlog: Vec<VecDeque<(Io, Submitter)>>,
     /// Requests that wait for the controller or the link: when, in which order, which.
     leaving: Vec<(Instant, u64, usize)>,
     starting: VecDeque<(Instant, usize)>,
@@ -78,6 +76,7 @@ pub(crate) struct Array {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     io: Io,
+    whom: Submitter,
     sequence: u64,
     arrived: Instant,
     /// What is not yet cut into jobs.
@@ -110,7 +109,7 @@ impl Array {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let disks = self.parts.disks.iter().filter_map(Disk::next);
+        let disks = self.parts.disks.iter().filter_map(|disk| disk.next());
         let leaving = self.leaving.iter().map(|(at, ..)| *at);
         let starting = self.starting.front().map(|(at, _)| *at);
         disks.chain(leaving).chain(starting).min()
@@ -181,8 +180,8 @@ impl Array {
 
     /// Moves what waits in front of a member into its queue.
     fn feed(&mut self, now: Instant, member: usize) {
-        while let Some(io) = self.backlog[member].front() {
-            if self.parts.disks[member].submit(now, *io).is_err() {
+        while let Some((io, whom)) = self.backlog[member].front() {
+            if self.parts.disks[member].submit_for(now, *io, *whom).is_err() {
                 return;
             }
             self.backlog[member].pop_front();
@@ -259,9 +258,14 @@ impl Machine for Array {
     }
 
     fn arrive(&mut self, now: Instant, io: Io) {
+        self.arrive_for(now, io, Submitter::default());
+    }
+
+    fn arrive_for(&mut self, now: Instant, io: Io, whom: Submitter) {
         self.sequence += 1;
         let request = Request {
             io,
+            whom,
             sequence: self.sequence,
             arrived: now,
             rest: SectorSpan::default(),

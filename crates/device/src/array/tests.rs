@@ -136,7 +136,7 @@ fn serve(array: &mut Array, op: Op, range: SectorSpan) -> Outcome {
 
 /// What each member has transferred so far.
 fn transferred(array: &Array) -> Vec<Counters> {
-    array.parts.disks.iter().map(Device::counters).collect()
+    array.parts.disks.iter().map(|disk| disk.counters()).collect()
 }
 
 proptest! {

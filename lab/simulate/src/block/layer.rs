@@ -22,7 +22,7 @@
 
 use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
-use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome};
+use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome, Submitter};
 use foreseek_readahead::stream::Served;
 use foreseek_seam::Who;
 use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
@@ -380,7 +380,7 @@ impl BlockLayer {
         while self.plugged.is_none() && self.in_device < self.settings.in_device {
             let Some(request) = self.held.take().or_else(|| self.taken(now)) else { return };
             let io = Io { id: IoId(u64::from(request.id.0)), op: request.op, range: request.range };
-            if self.device.submit(now, io).is_err() {
+            if self.device.submit_for(now, io, Submitter(request.who.0)).is_err() {
                 // It holds requests, whose completion brings us here again.
                 self.held = Some(request);
                 return;

@@ -1,0 +1,63 @@
+//! A member of an array: a disk behind a block layer.
+//!
+//! Linux has an elevator for each disk, also for those that a driver has put together. The driver submits what it has at one time and
+//! then unplugs the queue, so that neighbours merge before the disk sees the first of them.
+
+use crate::block::{BlockLayer, Completed, Scheduler, Settings, Submission, Tag};
+use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Submitter};
+use foreseek_seam::Who;
+use foreseek_units::{Instant, Sectors};
+
+/// A disk with its elevator.
+pub struct Member {
+    layer: BlockLayer,
+    /// When the driver has submitted all that it has for now.
+    unplug: Option<Instant>,
+    completed: Vec<Completed>,
+}
+
+impl Member {
+    /// An idle one.
+    #[must_use]
+    pub fn new(settings: Settings, scheduler: Box<dyn Scheduler>, disk: Box<dyn Device>) -> Self {
+        Self { layer: BlockLayer::new(settings, scheduler, disk), unplug: None, completed: Vec::new() }
+    }
+}
+
+impl Device for Member {
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
+        self.submit_for(now, io, Submitter::default())
+    }
+
+    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
+        self.layer.advance(now, &mut self.completed);
+        let (tag, who) = (Tag(io.id.0), Who(whom.0));
+        let synchronous = io.op == Op::Read;
+        self.unplug = Some(self.unplug.map_or(now, |at| at.min(now)));
+        let submission = Submission { tag, op: io.op, range: io.range, who, synchronous };
+        self.layer.submit(now, submission).map_err(|_| Full)
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let completed = self.completed.first().map(|one| one.at);
+        [self.layer.next(), self.unplug, completed].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        if let Some(at) = self.unplug.take_if(|at| *at <= now) {
+            self.layer.advance(at, &mut self.completed);
+            self.layer.unplug(at);
+        }
+        self.layer.advance(now, &mut self.completed);
+        let finished = |one: Completed| Finished { id: IoId(one.tag.0), at: one.at, outcome: one.outcome };
+        done.extend(self.completed.drain(..).map(finished));
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.layer.capacity()
+    }
+
+    fn counters(&self) -> Counters {
+        self.layer.device_counters()
+    }
+}

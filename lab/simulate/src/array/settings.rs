@@ -1,0 +1,43 @@
+//! How the driver of an array is set.
+
+use crate::block;
+use foreseek_strips::Following;
+use foreseek_units::{Bytes, Nanos};
+
+/// The driver, its cache and what is below it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The policy of machines whose own policy names none; `None`: there is no driver then, and no cache.
+    pub policy: Option<String>,
+    /// What the cache holds (ATC'08 section 3.1: 500 MiB).
+    pub size: Bytes,
+    /// Processor time for a request that the cache answers, beside copying. Chosen as twice a look-up of the page cache and the
+    /// call of the driver.
+    pub request: Nanos,
+    /// Processor time to copy a page: that of the machine.
+    pub copy: Nanos,
+    /// What the engine takes a block to cost that lies directly behind the last one.
+    pub following: Following,
+    /// The scheduler of each member.
+    pub scheduler: String,
+    /// The block layer of each member.
+    pub members: block::Settings,
+}
+
+/// A driver that submits with a thread of its own, as md's does: the elevators below see one process.
+const BLIND: &str = "anticipatory-blind-2.6.18";
+
+impl Default for Settings {
+    /// As in ATC'08 section 3.1.
+    fn default() -> Self {
+        Self {
+            policy: None,
+            size: Bytes::mib(500),
+            request: Nanos(2_000),
+            copy: Nanos(2_700),
+            following: Following::Streams,
+            scheduler: BLIND.to_owned(),
+            members: block::Settings::LINUX_2_6_18,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A driver with a strip cache, above an array: a device around a device.
+//!
+//! It carries out what [`StripEngine`] commands. A read that the cache answers costs the driver's processor time, one read after the
+//! other; all others take as long as the array below needs, and that time.
+//!
+//! Writes go through: they are acknowledged when the array has them, and the cache forgets what they changed.
+//!
+//! Limits: the processor time is the driver's own and not that of a processor of the machine above, so that it delays
+//! answers and does not count as processor use there; a read of a part of a page reads the page.
+
+use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome, Submitter};
+use foreseek_seam::{FetchId, RequestId};
+use foreseek_strips::{self as strips, Command, Commands, Event, Stats, StripEngine};
+use foreseek_units::{
+    Instant, Lba, Nanos, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Sectors,
+};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many requests it holds: as many as reads may wait in the engine.
+pub const REQUESTS_LIMIT: usize = strips::WAITING_LIMIT;
+
+/// A request of the host.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    io: Io,
+    whom: Submitter,
+}
+
+/// What a request to the array below is for.
+#[derive(Clone, Copy, Debug)]
+enum Below {
+    /// Blocks of a strip, for the cache.
+    Fetch(FetchId, Pages),
+    /// A request of the host, as it is.
+    Own(usize),
+}
+
+/// What the cache of a [`StripDevice`] has done, to be looked at from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Arc<Mutex<Stats>>);
+
+impl Seen {
+    /// Up to now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The driver.
+pub struct StripDevice {
+    engine: StripEngine,
+    below: Box<dyn Device>,
+    /// Processor time of a request, and of a page.
+    costs: (Nanos, Nanos),
+    now: Instant,
+    processor_free: Instant,
+    requests: Slab<Request>,
+    /// Requests below, and those for which it has no room yet.
+    sent: Slab<Below>,
+    unsent: VecDeque<(Io, Submitter)>,
+    /// Requests that leave at a time, in the order of their answers.
+    leaving: BTreeMap<(Instant, u64), (usize, Outcome)>,
+    answers: u64,
+    /// Blocks that have memory.
+    held: Pages,
+    commands: Commands,
+    finished: Vec<Finished>,
+    counters: Counters,
+    seen: Seen,
+    #[cfg(test)]
+    pub(super) audit: super::tests::Audit,
+}
+
+impl StripDevice {
+    /// An empty cache above an array at rest. `costs`: processor time of a request that the cache answers, and for each of its
+    /// pages.
+    #[must_use]
+    pub fn new(engine: StripEngine, below: Box<dyn Device>, costs: (Nanos, Nanos)) -> Self {
+        Self {
+            engine,
+            below,
+            costs,
+            now: Instant::ZERO,
+            processor_free: Instant::ZERO,
+            requests: Slab::new(),
+            sent: Slab::new(),
+            unsent: VecDeque::new(),
+            leaving: BTreeMap::new(),
+            answers: 0,
+            held: Pages::ZERO,
+            commands: Commands::default(),
+            finished: Vec::new(),
+            counters: Counters::default(),
+            seen: Seen::default(),
+            #[cfg(test)]
+            audit: super::tests::Audit::default(),
+        }
+    }
+
+    /// What its cache has done, also when it is part of a machine.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        self.seen.clone()
+    }
+
+    /// Blocks that have memory now.
+    #[must_use]
+    pub fn held(&self) -> Pages {
+        self.held
+    }
+
+    /// Tells the engine, and carries out what it commands. `whom`: for whom what is read below is read.
+    fn tell(&mut self, event: Event, whom: Submitter) {
+        let mut commands = std::mem::take(&mut self.commands);
+        let mut event = event;
+        loop {
+            self.engine.on(event, &mut commands);
+            for command in commands.drain() {
+                self.carry_out(command, whom);
+            }
+            if !self.engine.has_more() {
+                break;
+            }
+            event = Event::Tick;
+        }
+        self.commands = commands;
+        *self.seen.0.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.cache().stats();
+    }
+
+    fn carry_out(&mut self, command: Command, whom: Submitter) {
+        #[cfg(test)]
+        self.audit.commanded(&command, |request| self.requests[request.0 as usize].io.range);
+        match command {
+            Command::Fetch { fetch, blocks, pages, .. } => {
+                let blocks = Pages(blocks.count());
+                self.held += blocks;
+                self.send(Below::Fetch(fetch, blocks), Op::Read, sectors_of(pages), whom);
+            }
+            Command::Serve { request } => self.serve(request.0 as usize),
+            Command::Pass { request } => {
+                let at = request.0 as usize;
+                let Some(Request { io, whom }) = self.requests.get(at).copied() else { return };
+                self.send(Below::Own(at), io.op, io.range, whom);
+            }
+            Command::Drop { blocks, .. } => self.held -= Pages(blocks.count()),
+        }
+    }
+
+    /// Answers a request out of the cache.
+    fn serve(&mut self, at: usize) {
+        let Some(request) = self.requests.get(at) else { return };
+        let time = self.costs.0 + self.costs.1 * pages_of(request.io.range).len().get();
+        self.processor_free = self.processor_free.max(self.now) + time;
+        self.counters.buffer_hits += 1;
+        self.leave(self.processor_free, at, Outcome::Done);
+    }
+
+    fn leave(&mut self, when: Instant, at: usize, outcome: Outcome) {
+        self.answers += 1;
+        self.leaving.insert((when, self.answers), (at, outcome));
+    }
+
+    fn send(&mut self, what: Below, op: Op, range: SectorSpan, whom: Submitter) {
+        let id = IoId(self.sent.insert(what) as u64);
+        self.unsent.push_back((Io { id, op, range }, whom));
+        self.feed();
+    }
+
+    /// Hands on what the array below has room for.
+    fn feed(&mut self) {
+        while let Some((io, whom)) = self.unsent.front() {
+            if self.below.submit_for(self.now, *io, *whom).is_err() {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
+    /// The array below has done something.
+    fn done(&mut self, one: Finished) {
+        let Some(what) = self.sent.try_remove(one.id.0 as usize) else { return };
+        match what {
+            Below::Fetch(fetch, blocks) => {
+                let arrived = one.outcome == Outcome::Done;
+                if !arrived {
+                    self.held -= blocks;
+                }
+                let outcome = if arrived { strips::Outcome::Arrived } else { strips::Outcome::Failed };
+                #[cfg(test)]
+                self.audit.arrived(fetch, arrived);
+                self.tell(Event::Done { fetch, outcome }, Submitter::default());
+            }
+            Below::Own(at) => {
+                let Some(Request { io, whom }) = self.requests.get(at).copied() else { return };
+                if io.op == Op::Write && one.outcome == Outcome::Done {
+                    self.tell(Event::Changed { pages: pages_of(io.range) }, whom);
+                }
+                self.leave(self.now, at, one.outcome);
+            }
+        }
+    }
+
+    fn step(&mut self, done: &mut Vec<Finished>) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.below.advance(self.now, &mut finished);
+        for one in finished.drain(..) {
+            self.done(one);
+        }
+        self.finished = finished;
+        self.feed();
+        while let Some(entry) = self.leaving.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let ((at, _), (request, outcome)) = entry.remove_entry();
+            let Some(Request { io, .. }) = self.requests.try_remove(request) else { continue };
+            self.counters.requests += 1;
+            match (outcome, io.op) {
+                (Outcome::Failed, _) => self.counters.failed += 1,
+                (Outcome::Done, Op::Read) => self.counters.read += io.range.len().bytes(),
+                (Outcome::Done, Op::Write) => self.counters.written += io.range.len().bytes(),
+                (Outcome::Done, Op::Flush) => {}
+            }
+            done.push(Finished { id: io.id, at, outcome });
+        }
+    }
+}
+
+impl Device for StripDevice {
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
+        self.submit_for(now, io, Submitter::default())
+    }
+
+    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
+        if self.requests.len() >= REQUESTS_LIMIT {
+            return Err(Full);
+        }
+        self.now = self.now.max(now);
+        let at = self.requests.insert(Request { io, whom });
+        match io.op {
+            Op::Read => {
+                let (request, pages) = (RequestId(at as u64), pages_of(io.range));
+                self.tell(Event::Read { request, pages }, whom);
+            }
+            Op::Write | Op::Flush => self.send(Below::Own(at), io.op, io.range, whom),
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let leaving = self.leaving.keys().next().map(|(at, _)| *at);
+        self.below.next().into_iter().chain(leaving).min()
+    }
+
+    fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
+        while let Some(at) = self.next().filter(|at| *at <= now) {
+            self.now = self.now.max(at);
+            self.step(done);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.below.capacity()
+    }
+
+    fn counters(&self) -> Counters {
+        let Counters { requests, failed, read, written, buffer_hits, .. } = self.counters;
+        Counters { requests, failed, read, written, buffer_hits, ..self.below.counters() }
+    }
+}
+
+fn sectors_of(pages: PageSpan) -> SectorSpan {
+    let page = |at: PageIndex| Lba(at.get() * SECTORS_PER_PAGE);
+    SectorSpan::new(page(pages.start), page(pages.end))
+}
+
+/// The pages of which a range has a part.
+pub(super) fn pages_of(range: SectorSpan) -> PageSpan {
+    let (start, end) = (range.start.get(), range.end.get());
+    PageSpan::new(PageIndex(start / SECTORS_PER_PAGE), PageIndex(end.div_ceil(SECTORS_PER_PAGE)))
+}
