@@ -8,7 +8,7 @@ use toml::{Table, Value};
 const DEVICE: &str = "device";
 
 /// Tables of an experiment that may be set.
-const TABLES: [&str; 6] = ["machine", "costs", "write_back", "block", "prefetch", "layout"];
+const TABLES: [&str; 7] = ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout"];
 
 /// What is set.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -15,6 +15,8 @@ builtin![
     "seagate-146g",
     "raid0-2x-seagate",
     "raid5-5x-15k",
+    "raid5-5x-15k-gap",
+    "raid5-5x-15k-plain",
     "barracuda-500g",
     "barracuda-500g-oldfw",
     "wd-500g",

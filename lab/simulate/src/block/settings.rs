@@ -52,6 +52,17 @@ impl Settings {
     /// Linux 2.6.18 (ATC'08; used for 2.6.16 and 2.6.20 too): requests of at most 1024 sectors.
     pub const LINUX_2_6_18: Self = Self { largest: Sectors(1024), ..Self::LINUX_2_6_10 };
 
+    /// The same above a driver that takes what the file system hands over as it is, without a queue (`make_request_fn`, as md's):
+    /// nothing is plugged, merged or counted as congestion, and all goes to the driver at once.
+    pub const LINUX_2_6_18_BIO: Self = Self {
+        requests: 4096,
+        congested_above: 4097,
+        uncongested_below: 4096,
+        unplug_at: 1,
+        in_device: 4096,
+        ..Self::LINUX_2_6_18
+    };
+
     /// What a stock kernel of today has above a loop device: 128 requests of at most 1280 KiB, all of them
     /// with the device, which takes as many as its queue holds.
     pub const LINUX_6_LOOP: Self = Self {

@@ -69,6 +69,18 @@ impl Metric {
         meaning: "the longest fetch before it is split",
         of: |report| report.fetch_sizes.iter().rposition(|count| *count > 0).unwrap_or(0) as f64,
     };
+    /// Blocks that the cache of an array's driver answered, % of those that were read through it.
+    pub const ARRAY_HITS: Self = Self {
+        name: "array_hits_percent",
+        meaning: "blocks that the cache of an array's driver had or was fetching, of those read through it",
+        of: |report| of_array(report, |stats| stats.cache_hits + stats.prefetch_hits),
+    };
+    /// Strips that were not prefetched because of the virtual costs.
+    pub const ARRAY_REFUSED: Self = Self {
+        name: "array_refused_by_cost",
+        meaning: "misses whose strip an array's driver did not prefetch because of the virtual costs",
+        of: |report| report.array.map_or(0.0, |stats| stats.refused_by_cost as f64),
+    };
     /// Processor use, %.
     pub const PROCESSOR: Self = Self {
         name: "processor_use_percent",
@@ -148,6 +160,16 @@ pub const METRICS: &[Metric] = &[
         "share of the time in which the device was kept idle on purpose",
         |report| 100.0 * ratio(report.block.anticipations.idle.get() as f64, report.time.get() as f64),
     ),
+    Metric::ARRAY_HITS,
+    metric(
+        "array_cache_hits_percent",
+        "of its driver's blocks: had been read for the host before",
+        |report| of_array(report, |stats| stats.cache_hits),
+    ),
+    metric("array_prefetch_hits_percent", "of its driver's blocks: had been prefetched", |report| {
+        of_array(report, |stats| stats.prefetch_hits)
+    }),
+    Metric::ARRAY_REFUSED,
     metric("swapped_mb", "the most private memory that did not fit, in MB of 10^6", |report| {
         report.counters.swapped_most.bytes().get() as f64 / 1e6
     }),
@@ -161,6 +183,12 @@ pub const METRICS: &[Metric] = &[
 
 const fn metric(name: &'static str, meaning: &'static str, of: fn(&Report) -> f64) -> Metric {
     Metric { name, meaning, of }
+}
+
+fn of_array(report: &Report, part: fn(&foreseek_strips::Stats) -> u64) -> f64 {
+    let Some(stats) = report.array else { return 0.0 };
+    let all = stats.cache_hits + stats.prefetch_hits + stats.misses + stats.uncached;
+    100.0 * ratio(part(&stats) as f64, all as f64)
 }
 
 fn per_second(count: u64, time: Nanos) -> f64 {

@@ -31,7 +31,7 @@ pub use statistics::{Summary, student_t_975};
 use crate::machine::{Period, Settings};
 use crate::program::{Drive, Workload};
 use crate::workload::{LayoutSettings, Parameters};
-use crate::{block, machine};
+use crate::{array, block, machine};
 use foreseek_device::Profile;
 use foreseek_kernels as kernels;
 use foreseek_seam::Extent;
@@ -60,6 +60,8 @@ pub struct Experiment {
     pub block: block::Settings,
     /// The I/O scheduler's name.
     pub scheduler: String,
+    /// The driver of an array with a cache of its own, where a policy has one.
+    pub array: array::Settings,
     /// The settings of all prefetchers.
     pub prefetch: kernels::Settings,
     /// Read-ahead and page replacement, to compare.
@@ -125,6 +127,7 @@ impl Experiment {
             machine,
             block: set_up.block(),
             scheduler: set_up.scheduler().to_owned(),
+            array: array::Settings::default(),
             prefetch: set_up.prefetch(),
             policies: set_up.policies(),
             workload: workload.to_owned(),

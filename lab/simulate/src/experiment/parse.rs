@@ -8,12 +8,14 @@ use super::axis::{Axis, Variant};
 use super::policy::Policy;
 use super::set_up::{SET_UPS, SetUp};
 use super::{DURATION, Experiment, ExperimentError, FETCH_LIMIT, SEEDS, WARM_UP};
+use crate::array;
 use crate::machine::{Costs, Memory, WriteBack};
 use crate::workload::{Aging, FileSystem, Parameters, ReadingOrder, Walk};
 use foreseek_device::{Profile, Queue};
 use foreseek_kernels as kernels;
 use foreseek_readahead::depth::{Averaging, PageMeasure};
 use foreseek_readahead::stream;
+use foreseek_strips::Following;
 use foreseek_units::{Bytes, Nanos, Pages, SECTORS_PER_PAGE, Sectors};
 use serde::Deserialize;
 
@@ -21,7 +23,8 @@ use serde::Deserialize;
 const LENGTH_LIMIT: usize = 1 << 20;
 
 /// The tables of which a key can be swept.
-const TABLES: [&str; 7] = ["machine", "costs", "write_back", "block", "prefetch", "layout", "workload"];
+const TABLES: [&str; 8] =
+    ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
 
 /// The most requests of a pool: 256 for each handler of the largest benchmark.
 const REQUESTS_LIMIT: u64 = 1 << 20;
@@ -51,6 +54,8 @@ struct Written {
     write_back: WrittenWriteBack,
     #[serde(default)]
     block: WrittenBlock,
+    #[serde(default)]
+    array_cache: WrittenArrayCache,
     #[serde(default)]
     prefetch: WrittenPrefetch,
     #[serde(default)]
@@ -88,6 +93,8 @@ struct WrittenWorkload {
     read: Option<f64>,
     think_ms: Option<f64>,
     scattered: Option<bool>,
+    processes: Option<u32>,
+    stride: Option<u32>,
 }
 
 impl WrittenWorkload {
@@ -165,6 +172,18 @@ struct WrittenBlock {
     batch: Option<usize>,
     in_device: Option<usize>,
     device_order: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenArrayCache {
+    policy: Option<String>,
+    size: Option<Size>,
+    request_us: Option<f64>,
+    copy_us: Option<f64>,
+    missed_turn: Option<bool>,
+    scheduler: Option<String>,
+    in_device: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -314,11 +333,14 @@ impl Reader<'_> {
             handler_memory: written.workload.handler_memory.map(|size| size.0),
             mapped: written.workload.mapped,
             walk: written.workload.walk(think),
+            processes: written.workload.processes,
+            stride: written.workload.stride,
         };
         self.machine(&mut experiment, &written.machine)?;
         self.costs(&mut experiment.machine.costs, &written.costs)?;
         self.write_back(&mut experiment.machine.write_back, &written.write_back)?;
         self.block(&mut experiment.block, &written.block)?;
+        self.array_cache(&mut experiment.array, written.array_cache)?;
         self.layout(&mut experiment, &written.layout)?;
         self.prefetch(&mut experiment.prefetch, &written.prefetch)?;
         experiment.check().map_err(|error| self.place(error))?;
@@ -452,6 +474,25 @@ impl Reader<'_> {
             Some((key, value, most)) => Err(self.wrong(key, format!("is {value}: give 1 to {most}"))),
             None => Ok(()),
         }
+    }
+
+    fn array_cache(&self, to: &mut array::Settings, given: WrittenArrayCache) -> Result<(), ExperimentError> {
+        to.policy = given.policy.or_else(|| to.policy.take());
+        to.size = given.size.map_or(to.size, |size| size.0);
+        to.request = self.time("array_cache.request_us", given.request_us, 1e3, to.request)?;
+        to.copy = self.time("array_cache.copy_us", given.copy_us, 1e3, to.copy)?;
+        if given.missed_turn == Some(true) {
+            to.following = Following::MissesTurn;
+        }
+        if let Some(scheduler) = given.scheduler {
+            to.scheduler = scheduler;
+        }
+        to.members.in_device = given.in_device.unwrap_or(to.members.in_device);
+        if !(1..=REQUESTS_LIMIT).contains(&(to.members.in_device as u64)) {
+            let reason = format!("is {}: give 1 to {REQUESTS_LIMIT}", to.members.in_device);
+            return Err(self.wrong("array_cache.in_device", reason));
+        }
+        Ok(())
     }
 
     fn layout(&self, to: &mut Experiment, given: &WrittenLayout) -> Result<(), ExperimentError> {

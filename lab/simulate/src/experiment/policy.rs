@@ -14,13 +14,21 @@ pub struct Policy {
     pub window: Option<Bytes>,
     /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
     pub reclaim: String,
+    /// The policy of the array's driver (`foreseek_strips::registry`); without one that of the experiment
+    /// (`array_cache.policy`), and without that either there is no such driver.
+    pub array: Option<String>,
 }
 
 impl Policy {
     /// A prefetcher over the lists of Linux 2.6.
     #[must_use]
     pub fn new(prefetcher: &str) -> Self {
-        Self { prefetcher: prefetcher.to_owned(), window: None, reclaim: DEFAULT_RECLAIM.to_owned() }
+        Self {
+            prefetcher: prefetcher.to_owned(),
+            window: None,
+            reclaim: DEFAULT_RECLAIM.to_owned(),
+            array: None,
+        }
     }
 
     /// The kernel's prefetcher where a daemon reads ahead of tree walks beside it (`watch:on-demand`).
@@ -40,13 +48,15 @@ impl Policy {
 const DEFAULT_RECLAIM: &str = "linux-2.6";
 
 impl From<&str> for Policy {
-    /// `prefetcher[@window][+reclaim]`, as in `linux-2.6.18@32K+cpem`. What follows the `@` and is no size stays
+    /// `prefetcher[@window][+reclaim][/array]`, as in `linux-2.6.18@32K+cpem` and `linux-2.6.18@32K/asp+msp`. What follows the `@` and is no size stays
     /// a part of the prefetcher's name, which then is not known.
     fn from(text: &str) -> Self {
-        let (ahead, reclaim) = text.split_once('+').unwrap_or((text, DEFAULT_RECLAIM));
+        let (host, array) = text.rsplit_once('/').map_or((text, None), |(host, array)| (host, Some(array)));
+        let (ahead, reclaim) = host.split_once('+').unwrap_or((host, DEFAULT_RECLAIM));
         let sized = ahead.rsplit_once('@').and_then(|(name, size)| Some((name, size.parse().ok()?)));
         let (prefetcher, window) = sized.map_or((ahead, None), |(name, size)| (name, Some(size)));
-        Self { prefetcher: prefetcher.to_owned(), window, reclaim: reclaim.to_owned() }
+        let array = array.map(str::to_owned);
+        Self { prefetcher: prefetcher.to_owned(), window, reclaim: reclaim.to_owned(), array }
     }
 }
 
@@ -58,6 +68,9 @@ impl fmt::Display for Policy {
         }
         if self.reclaim != DEFAULT_RECLAIM {
             text += &format!("+{}", self.reclaim);
+        }
+        if let Some(array) = &self.array {
+            text += &format!("/{array}");
         }
         f.pad(&text)
     }
@@ -77,6 +90,11 @@ mod tests {
         ] {
             let policy = Policy::from(text);
             assert_eq!((&*policy.prefetcher, policy.window, &*policy.reclaim), (prefetcher, window, reclaim));
+            assert_eq!(policy.to_string(), text);
+        }
+        for (text, array) in [("none/asp", "asp"), ("linux-2.6.18@128K/asp+msp", "asp+msp")] {
+            let policy = Policy::from(text);
+            assert_eq!((policy.array.as_deref(), &*policy.reclaim), (Some(array), "linux-2.6"));
             assert_eq!(policy.to_string(), text);
         }
         assert_eq!(Policy::from("linux-2.6.18@much").prefetcher, "linux-2.6.18@much");

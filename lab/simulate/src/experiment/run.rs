@@ -1,6 +1,7 @@
 //! Running an experiment: one machine a place of the sweep and seed, on all processors.
 
 use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, Run, SWEEP_LIMIT};
+use crate::array::{Member, Seen, StripDevice};
 use crate::block::{self, BlockLayer, scheduler};
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
@@ -8,12 +9,13 @@ use crate::truth::truth;
 use crate::watch::{Tree, Watch};
 use crate::workload::walk::listing_place;
 use crate::workload::{self, Layout, Metadata, Parameters};
-use foreseek_device::{Build, Kind, Profile};
+use foreseek_device::{Build, Device, Kind, Profile};
 use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
 use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::Extent;
-use foreseek_units::{Bytes, DeviceCosts, Instant};
+use foreseek_strips::{self as strips, Geometry, Lru, StripEngine};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Lba};
 use foreseek_walks::Walks;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -167,7 +169,7 @@ impl<'a> Clock<'a> {
 
 fn run_one(made: &Made, place: Place<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
     let experiment = place.experiment;
-    let machine = experiment.machine_for(made, place)?;
+    let (machine, seen) = experiment.machine_for(made, place)?;
     let period = experiment.period(place.concurrency);
     let mut passed = Instant::ZERO;
     let report = machine.run(period, &mut |now| {
@@ -178,7 +180,8 @@ fn run_one(made: &Made, place: Place<'_>, clock: &Clock<'_>) -> Result<Report, E
         clock.pass(passed, Instant::ZERO + period.whole());
     }
     clock.run_is_over();
-    report.map_err(|cause| experiment.failed(place, cause))
+    let report = report.map_err(|cause| experiment.failed(place, cause))?;
+    Ok(Report { array: seen.map(|seen| seen.stats()), ..report })
 }
 
 /// Places the workload's files on a device.
@@ -243,6 +246,7 @@ impl Experiment {
         for policy in &self.policies {
             for device in &self.devices {
                 self.prefetcher(policy, device)?;
+                self.strips(policy, device)?;
             }
             self.reclaim(policy)?;
             if policy.watched().is_some() && (workload.tree().is_none() || self.layout.metadata.is_none()) {
@@ -250,7 +254,7 @@ impl Experiment {
             }
         }
         self.scheduler()?;
-        Ok(())
+        self.members_scheduler()
     }
 
     /// Whether the sizes given fit onto the devices: a slip of a unit would else make files by the
@@ -365,12 +369,9 @@ impl Experiment {
         places
     }
 
-    fn machine_for(&self, made: &Made, place: Place<'_>) -> Result<Machine, ExperimentError> {
+    fn machine_for(&self, made: &Made, place: Place<'_>) -> Result<(Machine, Option<Seen>), ExperimentError> {
         let profile = &self.devices[place.device];
-        let build = Build { seed: place.seed, queue: self.block.device_order, ..Build::default() };
-        let device = profile
-            .build(&build)
-            .map_err(|cause| ExperimentError::Device { experiment: self.name.clone(), cause })?;
+        let (device, seen) = self.device(place.policy, profile, place.seed)?;
         let mount = self.mount(place.policy, profile)?;
         let mut settings = self.machine.clone();
         if mount.is_some() {
@@ -400,10 +401,66 @@ impl Experiment {
         if place.policy.watched().is_some() {
             machine = machine.watched(self.watch(profile, placed)?);
         }
-        Ok(match mount {
+        let machine = match mount {
             Some(engine) => machine.behind(engine),
             None => machine,
-        })
+        };
+        Ok((machine, seen))
+    }
+
+    /// The device, behind the driver of an array where the policy has one.
+    fn device(
+        &self,
+        policy: &Policy,
+        profile: &Profile,
+        seed: u64,
+    ) -> Result<(Box<dyn Device>, Option<Seen>), ExperimentError> {
+        let build = Build { seed, queue: self.block.device_order, ..Build::default() };
+        let failed = |cause| ExperimentError::Device { experiment: self.name.clone(), cause };
+        let Some(engine) = self.strips(policy, profile)? else {
+            return Ok((profile.build(&build).map_err(failed)?, None));
+        };
+        self.members_scheduler()?;
+        let mut member = |disk: Box<dyn Device>| -> Box<dyn Device> {
+            match scheduler::by_name(&self.array.scheduler) {
+                Some(scheduler) => Box::new(Member::new(self.array.members, scheduler, disk)),
+                None => disk,
+            }
+        };
+        let below = profile.build_over(&build, &mut member).map_err(failed)?;
+        let driver = StripDevice::new(engine, below, (self.array.request, self.array.copy));
+        let seen = driver.seen();
+        Ok((Box::new(driver), Some(seen)))
+    }
+
+    /// The engine of an array's driver, where the policy has one.
+    fn strips(&self, policy: &Policy, profile: &Profile) -> Result<Option<StripEngine>, ExperimentError> {
+        let Some(name) = policy.array.as_ref().or(self.array.policy.as_ref()) else { return Ok(None) };
+        let wrong = |reason: String| self.wrong("policies", format!("{policy}: {reason}"));
+        let (Some(stripes), Some(member)) = (profile.stripes(), profile.member()) else {
+            return Err(wrong(format!("{} is no array", profile.name())));
+        };
+        let told = |error: strips::StripsError| wrong(error.to_string());
+        let rules = strips::registry::by_name(name).map_err(told)?;
+        if rules.host_window.is_some() {
+            return Err(wrong(
+                "name the host's window before the '/', as in linux-2.6.18@128K/asp".to_owned(),
+            ));
+        }
+        let geometry = Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(told)?;
+        let settings =
+            strips::Settings { cache: self.array.size.pages_floor(), following: self.array.following };
+        let engine = StripEngine::new(geometry, settings, rules.rules, Arc::new(member), Box::new(Lru));
+        engine.map(Some).map_err(told)
+    }
+
+    fn members_scheduler(&self) -> Result<(), ExperimentError> {
+        let known = || scheduler::NAMES.iter().map(|(name, _)| *name);
+        let name = &self.array.scheduler;
+        if known().any(|one| one == name) {
+            return Ok(());
+        }
+        Err(self.wrong("array_cache.scheduler", unknown(name, known())))
     }
 
     fn failed(&self, place: Place<'_>, cause: crate::machine::MachineError) -> ExperimentError {

@@ -2,7 +2,7 @@
 
 use super::policy::Policy;
 use crate::block;
-use crate::machine::Settings;
+use crate::machine::{Costs, Settings};
 use foreseek_kernels as kernels;
 use foreseek_units::{Bytes, Sectors};
 
@@ -33,21 +33,32 @@ pub enum SetUp {
     /// 2.6.18), whose scheduler sees one process, and the drive at the rate that it has there. The guest's
     /// memory is not stated; taken is the machine's.
     EuroSysXen,
+    /// ATC'08 section 3.1: two 3 GHz Xeons, 512 MiB for the host (section 3.3), Linux 2.6.18, RAID-5 of five disks of
+    /// 15,000 rpm. Its driver has no elevator above it; the members have (`array_cache`).
+    Atc08,
 }
 
 /// Their names in experiment files.
-pub const SET_UPS: [(&str, SetUp); 3] =
-    [("tr840", SetUp::Tr840), ("eurosys", SetUp::EuroSys), ("eurosys-xen", SetUp::EuroSysXen)];
+pub const SET_UPS: [(&str, SetUp); 4] = [
+    ("tr840", SetUp::Tr840),
+    ("eurosys", SetUp::EuroSys),
+    ("eurosys-xen", SetUp::EuroSysXen),
+    ("atc08", SetUp::Atc08),
+];
 
 impl SetUp {
     /// The machine.
     #[must_use]
     pub fn machine(self) -> Settings {
         let mut machine = Settings::xeons(match self {
-            Self::Tr840 => Bytes::mib(512),
+            Self::Tr840 | Self::Atc08 => Bytes::mib(512),
             Self::EuroSys | Self::EuroSysXen => Bytes::gib(2),
         });
-        machine.memory.paged = true;
+        // The rules of memory are those of 2.6.3 to 2.6.10.
+        machine.memory.paged = self != Self::Atc08;
+        if self == Self::Atc08 {
+            machine.costs = Costs::XEON_3_GHZ;
+        }
         machine
     }
 
@@ -59,6 +70,7 @@ impl SetUp {
             Self::Tr840 => block::Settings { largest, in_device, ..block::Settings::LINUX_2_6_3 },
             Self::EuroSys => block::Settings { largest, in_device, ..block::Settings::LINUX_2_6_10 },
             Self::EuroSysXen => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
+            Self::Atc08 => block::Settings::LINUX_2_6_18_BIO,
         }
     }
 
@@ -68,6 +80,7 @@ impl SetUp {
         match self {
             Self::Tr840 | Self::EuroSys => "anticipatory",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
+            Self::Atc08 => "noop",
         }
     }
 
@@ -77,6 +90,7 @@ impl SetUp {
         match self {
             Self::Tr840 | Self::EuroSysXen => "ibm-36g-51",
             Self::EuroSys => "ibm-36g-37",
+            Self::Atc08 => "raid5-5x-15k",
         }
     }
 
@@ -87,6 +101,7 @@ impl SetUp {
             Self::Tr840 => kernels::Settings::tr840(),
             Self::EuroSys => kernels::Settings::eurosys(),
             Self::EuroSysXen => kernels::Settings::eurosys_guest(),
+            Self::Atc08 => kernels::Settings::of(kernels::Kernel::Linux2_6_18),
         }
     }
 
@@ -97,7 +112,8 @@ impl SetUp {
             Self::Tr840 => &["linux-2.6.3", "competitive", "aggressive"],
             Self::EuroSys => &["linux-2.6.10", "competitive", "aggressive"],
             Self::EuroSysXen => &["linux-2.6.18", "competitive", "aggressive"],
+            Self::Atc08 => &["linux-2.6.18@128K/none", "none/asp", "none/asp+msp"],
         };
-        names.iter().map(|name| Policy::new(name)).collect()
+        names.iter().map(|name| Policy::from(*name)).collect()
     }
 }

@@ -238,6 +238,8 @@ pub struct Report {
     pub mount: Option<Stats>,
     /// How the engine of a daemon that watches stands; none without one.
     pub walks: Option<foreseek_walks::Status>,
+    /// What the cache of an array's driver has done since the machine was made; none without one.
+    pub array: Option<foreseek_strips::Stats>,
     /// The requests that the device has served since the machine was made, where they are [logged].
     ///
     /// [logged]: super::Machine::logging
@@ -337,6 +339,7 @@ impl super::Machine {
             processor_busy_by_second: self.metrics.busy_by_period,
             mount,
             walks,
+            array: None,
             requests: self.metrics.log,
         }
     }

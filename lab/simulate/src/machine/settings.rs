@@ -128,6 +128,20 @@ impl Costs {
         create: Nanos(40_000),
     };
 
+    /// Two 3 GHz Xeons of 2005 (ATC'08 section 3.1): the same work in two thirds of the time, by the clock.
+    pub const XEON_3_GHZ: Self = Self {
+        system_call: Nanos(530),
+        look_up: Nanos(200),
+        copy: Nanos(2_700),
+        fault: Nanos(1_000),
+        allocate: Nanos(470),
+        reclaim: Nanos(470),
+        submit: Nanos(6_700),
+        interrupt: Nanos(10_000),
+        switch: Nanos(3_300),
+        create: Nanos(27_000),
+    };
+
     /// A core of today under Linux 6. Measured: 0.6 us a call of `cachestat`, 4 GB/s where resident data are
     /// read. The others are taken for a third of [`XEON_2_GHZ`](Self::XEON_2_GHZ)'s or less, to a factor of
     /// about 2; they are small beside a disk's milliseconds.

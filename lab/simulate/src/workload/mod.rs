@@ -7,6 +7,7 @@
 //!
 //! [`layout`] says where the files lie.
 
+mod array_reads;
 mod desktop_mix;
 mod draw;
 mod error;
@@ -55,6 +56,10 @@ const REGISTRY: &[(&str, Make)] = &[
     ("2diff50", utilities::utilities),
     ("cp5+diff5", utilities::utilities),
     ("cp50+diff50", utilities::utilities),
+    ("tiobench", array_reads::tiobench),
+    ("iozone-forward", array_reads::forward),
+    ("iozone-reverse", array_reads::reverse),
+    ("iozone-stride", array_reads::stride),
     ("kernel-build", kernel_build::kernel_build),
     ("tpch", tpch::tpch),
     ("2tpch", tpch::tpch),

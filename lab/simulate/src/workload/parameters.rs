@@ -4,7 +4,7 @@ use super::WorkloadError;
 use foreseek_units::{Bytes, Nanos};
 use serde::Deserialize;
 
-/// Most threads of a program that walks: more than any has.
+/// Most threads of a program: more than any has.
 const THREADS_LIMIT: u32 = 1024;
 
 /// What to vary; `None` keeps what the papers have. A workload refuses a parameter that it has not.
@@ -20,6 +20,10 @@ pub struct Parameters {
     pub mapped: Option<bool>,
     /// How a tree is walked.
     pub walk: Option<Walk>,
+    /// Processes or threads of a batch.
+    pub processes: Option<u32>,
+    /// Each block so far from the one before, in blocks (stride reads).
+    pub stride: Option<u32>,
 }
 
 /// The order in which a program uses what a directory lists.
@@ -126,15 +130,39 @@ impl<'a> Checked<'a> {
         Ok(walk)
     }
 
+    /// Processes of a batch.
+    pub(super) fn processes(&mut self, default: u32) -> Result<u32, WorkloadError> {
+        let given = self.left.processes.take().unwrap_or(default);
+        self.from_one("number of processes", given, THREADS_LIMIT)
+    }
+
+    /// The distance of a stride in blocks.
+    pub(super) fn stride(&mut self, default: u32) -> Result<u32, WorkloadError> {
+        /// A block in each MiB.
+        const LONGEST: u32 = 256;
+        let given = self.left.stride.take().unwrap_or(default);
+        self.from_one("stride", given, LONGEST)
+    }
+
+    fn from_one(&self, parameter: &'static str, given: u32, most: u32) -> Result<u32, WorkloadError> {
+        if (1..=most).contains(&given) {
+            return Ok(given);
+        }
+        let (workload, reason) = (self.workload.to_owned(), format!("give 1 to {most}"));
+        Err(WorkloadError::Range { workload, parameter, given: given.to_string(), reason })
+    }
+
     /// Refuses what nobody took.
     pub(super) fn all_taken(self) -> Result<(), WorkloadError> {
-        let Parameters { file_size, data_size, handler_memory, mapped, walk } = self.left;
+        let Parameters { file_size, data_size, handler_memory, mapped, walk, processes, stride } = self.left;
         let left = [
             ("file size", file_size.is_some()),
             ("data size", data_size.is_some()),
             ("handler memory", handler_memory.is_some()),
             ("choice of mapping", mapped.is_some()),
             ("way to walk", walk.is_some()),
+            ("number of processes", processes.is_some()),
+            ("stride", stride.is_some()),
         ];
         match left.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
