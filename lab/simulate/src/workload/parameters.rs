@@ -133,7 +133,7 @@ impl<'a> Checked<'a> {
     /// Processes of a batch.
     pub(super) fn processes(&mut self, default: u32) -> Result<u32, WorkloadError> {
         let given = self.left.processes.take().unwrap_or(default);
-        self.from_one("number of processes", given, THREADS_LIMIT)
+        self.positive("number of processes", given, THREADS_LIMIT)
     }
 
     /// The distance of a stride in blocks.
@@ -141,10 +141,10 @@ impl<'a> Checked<'a> {
         /// A block in each MiB.
         const LONGEST: u32 = 256;
         let given = self.left.stride.take().unwrap_or(default);
-        self.from_one("stride", given, LONGEST)
+        self.positive("stride", given, LONGEST)
     }
 
-    fn from_one(&self, parameter: &'static str, given: u32, most: u32) -> Result<u32, WorkloadError> {
+    fn positive(&self, parameter: &'static str, given: u32, most: u32) -> Result<u32, WorkloadError> {
         if (1..=most).contains(&given) {
             return Ok(given);
         }
