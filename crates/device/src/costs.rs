@@ -82,6 +82,14 @@ impl DeviceCosts for Profile {
         Profile::half_turn(self)
     }
 
+    fn command_overhead(&self) -> Nanos {
+        match self.spec() {
+            Spec::Disk(disk, _) => Nanos::from_millis_f64(disk.command_overhead_ms),
+            Spec::Array(array) => array.overhead(),
+            Spec::Remote(_) => Nanos::ZERO,
+        }
+    }
+
     fn capacity(&self) -> Sectors {
         Profile::capacity(self).sectors_floor()
     }

@@ -184,6 +184,17 @@ impl Profile {
         }
     }
 
+    /// Whether its disks read on behind a request, so that what follows directly needs no positioning.
+    #[must_use]
+    pub fn looks_ahead(&self) -> bool {
+        let disk = match &self.spec {
+            Spec::Disk(disk, _) => disk,
+            Spec::Array(array) => &array.disk,
+            Spec::Remote(_) => return false,
+        };
+        disk.segments > 0 && !disk.segment().is_zero()
+    }
+
     /// The profile of one member of an array; `None` where it is no array. What a strip costs on its
     /// member goes by this: [`Profile::rate_at`] of an array is that of all members together.
     #[must_use]

@@ -14,6 +14,10 @@ pub trait DeviceCosts: Send + Sync {
     fn average_seek(&self) -> Nanos;
     /// Half a revolution: what a random access waits on average after its seek.
     fn half_turn(&self) -> Nanos;
+    /// What a command costs beside moving the head and reading.
+    fn command_overhead(&self) -> Nanos {
+        Nanos::ZERO
+    }
     /// What the device holds.
     fn capacity(&self) -> Sectors;
 }

@@ -26,7 +26,14 @@ pub fn judge_again(results: &str, newer: Option<&str>) -> Result<Outcome, Error>
             rows::all().find(|row| row.id == id).ok_or_else(|| wrong(format!("nothing measures '{id}'")))?;
         judged.push(run::judge(claim, row, measured(result)?, &notes)?);
     }
-    Ok(Outcome { claims: judged, figures: Vec::new(), quick: false, seed: 1, set: Overrides::default() })
+    Ok(Outcome {
+        claims: judged,
+        not_run: Vec::new(),
+        figures: Vec::new(),
+        quick: false,
+        seed: 1,
+        set: Overrides::default(),
+    })
 }
 
 fn wrong(reason: String) -> Error {

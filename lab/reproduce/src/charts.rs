@@ -16,14 +16,14 @@ const USE_SECONDS: usize = 2;
 /// shown with it. Those of one line are in no figure together, and the first colours are the easiest to tell
 /// apart.
 const COLOURS: [&[&str]; 8] = [
-    &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18"],
-    &["on-demand", "competitive+cpem"],
-    &["aggressive"],
-    &["competitive"],
-    &["competitive-without-slow-start"],
-    &["learnt"],
-    &["oracle"],
-    &["learnt-told"],
+    &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@128K/none"],
+    &["on-demand", "competitive+cpem", "linux-2.6.18@32K/none", "none/none"],
+    &["aggressive", "linux-2.6.18@512K/none", "none/sp"],
+    &["competitive", "none/asp"],
+    &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
+    &["learnt", "none/asp+msp"],
+    &["oracle", "linux-2.6.18@128K/asp"],
+    &["learnt-told", "linux-2.6.18@128K/asp+msp"],
 ];
 /// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
 const SECONDS_FROM_MS: f64 = 10_000.0;
@@ -126,6 +126,8 @@ impl Chart {
         let policies =
             in_slots(policies, &COLOURS, |policy| policy.map(ToString::to_string).unwrap_or_default());
         let mut groups: Vec<Group> = Vec::new();
+        // Runs of one workload differ in what their names say.
+        let alike = results.windows(2).any(|pair| pair[0].workload == pair[1].workload);
         for results in results {
             let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
             devices.dedup();
@@ -134,7 +136,8 @@ impl Chart {
                     policy.map_or(NO_BAR, |policy| self.bar(results, device, policy, metric))
                 };
                 let bars = policies.iter().map(bar).collect();
-                let name = if devices.len() > 1 { *device } else { results.workload.as_str() };
+                let run = if alike { results.experiment.as_str() } else { results.workload.as_str() };
+                let name = if devices.len() > 1 { *device } else { run };
                 groups.push(Group { name: name.to_owned(), bars });
             }
         }

@@ -37,6 +37,11 @@ const FILES: &[(&str, &str)] = figures![
     "eurosys-figure-12.toml",
     "eurosys-figure-13.toml",
     "eurosys-section-6-6.toml",
+    "atc08-figure-08.toml",
+    "atc08-figure-09.toml",
+    "atc08-look-ahead.toml",
+    "atc08-figure-10.toml",
+    "atc08-figures-11-12.toml",
 ];
 
 /// The files of the learnt depth.

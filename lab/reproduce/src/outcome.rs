@@ -43,6 +43,8 @@ pub struct Drawn {
 pub struct Outcome {
     /// The claims, in the order of the papers.
     pub claims: Vec<Judged>,
+    /// Claims of these papers that are asked for and that nothing runs yet: neither held nor missed.
+    pub not_run: Vec<String>,
     /// The figures whose runs were made.
     pub figures: Vec<Drawn>,
     /// Whether it was only a look.

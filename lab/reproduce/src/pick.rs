@@ -103,6 +103,12 @@ impl Sweep {
         self
     }
 
+    /// The places where there is something to divide by: a ratio over nothing is 0.
+    pub(crate) fn of_something(mut self) -> Self {
+        self.0.retain(|(_, value)| value.mean > 0.0);
+        self
+    }
+
     /// Every value times a number.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         for (_, value) in &mut self.0 {

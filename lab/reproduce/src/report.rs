@@ -35,6 +35,9 @@ impl Outcome {
         );
         self.claims.iter().for_each(|judged| judged.write(page));
         page.push_str("</tbody></table>\n");
+        if !self.not_run.is_empty() {
+            let _ = writeln!(page, "<p class=\"quiet\">Not run: {}.</p>", escape(&self.not_run.join(", ")));
+        }
     }
 }
 

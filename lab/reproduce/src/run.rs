@@ -79,7 +79,8 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     let claims = judged.collect::<Result<_, _>>()?;
     let figures = charts::draw(&figures, &runs);
     let Options { quick, seed, ref set, .. } = *options;
-    Ok(Outcome { claims, figures, quick, seed, set: set.clone() })
+    let not_run = rows::not_run(&Claim::all()?, options.only.as_deref().unwrap_or("*"));
+    Ok(Outcome { claims, not_run, figures, quick, seed, set: set.clone() })
 }
 
 /// Seeds of the rows that draw random numbers themselves.

@@ -33,6 +33,9 @@ impl Outcome {
         }
         let mut text = format!("{table}\n\n{}", self.count());
         text.push_str(&format!("{}\n", self.reservation()));
+        if !self.not_run.is_empty() {
+            text.push_str(&format!("Not run: {}\n", self.not_run.join(", ")));
+        }
         for judged in &self.claims {
             if let Some(what) = &judged.sets {
                 text.push_str(&format!("{}: used to set {what}\n", judged.claim.id));

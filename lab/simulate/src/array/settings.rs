@@ -16,8 +16,8 @@ pub struct Settings {
     pub request: Nanos,
     /// Processor time to copy a page: that of the machine.
     pub copy: Nanos,
-    /// What the engine takes a block to cost that lies directly behind the last one.
-    pub following: Following,
+    /// What the engine takes a block to cost that lies directly behind the last one; `None`: as the members do.
+    pub following: Option<Following>,
     /// The scheduler of each member.
     pub scheduler: String,
     /// The block layer of each member.
@@ -35,7 +35,7 @@ impl Default for Settings {
             size: Bytes::mib(500),
             request: Nanos(2_000),
             copy: Nanos(2_700),
-            following: Following::Streams,
+            following: None,
             scheduler: BLIND.to_owned(),
             members: block::Settings::LINUX_2_6_18,
         }

@@ -51,6 +51,12 @@ impl Metric {
         meaning: "mean time from a request's arrival to its end",
         of: |report| report.responses.mean.as_millis_f64(),
     };
+    /// The longest response, ms.
+    pub const LONGEST_RESPONSE: Self = Self {
+        name: "response_longest_ms",
+        meaning: "the longest took so long",
+        of: |report| report.responses.longest.as_millis_f64(),
+    };
     /// Execution time of jobs, s.
     pub const TIME: Self = Self {
         name: "time_s",
@@ -99,9 +105,7 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("response_p90_ms", "90 in 100 took no longer", |report| report.responses.p90.as_millis_f64()),
     metric("response_p99_ms", "99 in 100 took no longer", |report| report.responses.p99.as_millis_f64()),
-    metric("response_longest_ms", "the longest took so long", |report| {
-        report.responses.longest.as_millis_f64()
-    }),
+    Metric::LONGEST_RESPONSE,
     Metric::TIME,
     metric("device_use_percent", "share of the time in which the device held a request", |report| {
         100.0 * report.device_use()

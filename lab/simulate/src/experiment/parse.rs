@@ -481,9 +481,8 @@ impl Reader<'_> {
         to.size = given.size.map_or(to.size, |size| size.0);
         to.request = self.time("array_cache.request_us", given.request_us, 1e3, to.request)?;
         to.copy = self.time("array_cache.copy_us", given.copy_us, 1e3, to.copy)?;
-        if given.missed_turn == Some(true) {
-            to.following = Following::MissesTurn;
-        }
+        let of = |missed| if missed { Following::MissesTurn } else { Following::Streams };
+        to.following = given.missed_turn.map(of).or(to.following);
         if let Some(scheduler) = given.scheduler {
             to.scheduler = scheduler;
         }

@@ -14,7 +14,7 @@ use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
 use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::Extent;
-use foreseek_strips::{self as strips, Geometry, Lru, StripEngine};
+use foreseek_strips::{self as strips, Following, Geometry, Lru, StripEngine};
 use foreseek_units::{Bytes, DeviceCosts, Instant, Lba};
 use foreseek_walks::Walks;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -448,8 +448,9 @@ impl Experiment {
             ));
         }
         let geometry = Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(told)?;
-        let settings =
-            strips::Settings { cache: self.array.size.pages_floor(), following: self.array.following };
+        let as_members = || if profile.looks_ahead() { Following::Streams } else { Following::MissesTurn };
+        let following = self.array.following.unwrap_or_else(as_members);
+        let settings = strips::Settings { cache: self.array.size.pages_floor(), following };
         let engine = StripEngine::new(geometry, settings, rules.rules, Arc::new(member), Box::new(Lru));
         engine.map(Some).map_err(told)
     }

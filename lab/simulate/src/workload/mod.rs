@@ -63,6 +63,7 @@ const REGISTRY: &[(&str, Make)] = &[
     ("kernel-build", kernel_build::kernel_build),
     ("tpch", tpch::tpch),
     ("2tpch", tpch::tpch),
+    ("tpch-q1", tpch::tpch),
     ("tpch-q2", tpch::tpch),
     ("tpch-q3", tpch::tpch),
     ("tpch-q4", tpch::tpch),

@@ -130,6 +130,7 @@ const HEADS: &[(&str, u64)] = &[
     ("kernel-build", 0x5050_acc2_48a6_a465),
     ("tpch", 0x81ed_a748_5986_23c7),
     ("2tpch", 0x81ed_a748_5986_23c7),
+    ("tpch-q1", 0xaf29_6196_5aca_91f1),
     ("tpch-q2", 0x81ed_a748_5986_23c7),
     ("tpch-q3", 0x13a1_62ee_3436_db64),
     ("tpch-q4", 0xa207_85fe_5df6_cc21),

@@ -2,7 +2,7 @@
 //!
 //! What the paper says: TPC-H on MySQL 5.0.17 with a database of 2 GB; each query reads several
 //! files with mixed random and sequential accesses. `2TPC-H` runs the series Q2 to Q11 and Q12 to
-//! Q22 at once. Names here: `tpch-q2` to `tpch-q22` are one query, `tpch` is the series Q2 to Q22,
+//! Q22 at once. Names here: `tpch-q1` to `tpch-q22` are one query, `tpch` is the series Q2 to Q22,
 //! `2tpch` the two halves at once. A query ends with `Finished`.
 //!
 //! What is taken for the rest: the files of [`tables`], the joins of [`queries`]. A scan reads
@@ -20,7 +20,7 @@ use super::parameters::Checked;
 use super::script::{Script, Source, Steps};
 use crate::program::{Drive, FileSpec, Handle, Program, Workload};
 use foreseek_units::{ByteOffset, Bytes, Nanos, PageIndex};
-use queries::{Join, QUERIES, Query};
+use queries::{FIRST, Join, QUERIES, Query};
 use rand::RngExt;
 use rand_core::Rng;
 use tables::Table;
@@ -42,8 +42,12 @@ pub(super) fn tpch(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, Wo
         "tpch" => vec![&QUERIES[..]],
         one => {
             let number: u32 = one.trim_start_matches("tpch-q").parse().unwrap_or(2);
-            let at = number.clamp(2, 22) as usize - 2;
-            vec![&QUERIES[at..=at]]
+            if number == 1 {
+                vec![&FIRST[..]]
+            } else {
+                let at = number.clamp(2, 22) as usize - 2;
+                vec![&QUERIES[at..=at]]
+            }
         }
     };
     Ok(Box::new(Tpch { series }))

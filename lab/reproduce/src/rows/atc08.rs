@@ -1,0 +1,162 @@
+//! ATC'08 sections 2.1 and 3.4 to 3.7: the array.
+//!
+//! "SEQP" without a number is the best of its three windows. `+` of the array is the driver's, SEQP the host's: `linux-2.6.18@128K/asp` is
+//! ASP+SEQP128. Every run is on the array whose drives look ahead as ASP-stride1 has it; the other settings are run for the rows
+//! that hang on them, and not judged.
+
+use super::{Context, Row};
+use crate::Measured;
+use crate::pick::Sweep;
+use foreseek_simulate::experiment::Metric;
+use std::ops::RangeInclusive;
+
+const SEQP: [&str; 3] = [SEQP_32, SEQP_128, SEQP_512];
+const SEQP_32: &str = "linux-2.6.18@32K/none";
+const SEQP_128: &str = "linux-2.6.18@128K/none";
+const SEQP_512: &str = "linux-2.6.18@512K/none";
+const NONE: &str = "none/none";
+const SP: &str = "none/sp";
+const ASP: &str = "none/asp";
+/// Without its cost test.
+const CULLING: &str = "none/asp-without-cost-test";
+const ASP_MSP: &str = "none/asp+msp";
+const MSP: &str = "none/msp";
+const ASP_SEQP: &str = "linux-2.6.18@128K/asp";
+const MSP_SEQP: &str = "linux-2.6.18@128K/msp";
+const ALL_THREE: &str = "linux-2.6.18@128K/asp+msp";
+const WITH_ASP: [&str; 4] = [ASP, ASP_MSP, ASP_SEQP, ALL_THREE];
+const WITHOUT_ASP: [&str; 5] = [SEQP_32, SEQP_128, SEQP_512, MSP, MSP_SEQP];
+
+const BATCH: RangeInclusive<u32> = 1..=1;
+
+const TIO: &[&str] = &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
+/// From 1.2 GiB on.
+const LARGE: &[&str] = &["atc-tio-12", "atc-tio-16", "atc-tio-20"];
+/// Where strips pay.
+const SMALL: &[&str] = &["atc-tio-06", "atc-tio-08"];
+const HITS: &[&str] = &[
+    "atc-tio-06",
+    "atc-tio-08",
+    "atc-tio-10",
+    "atc-tio-12",
+    "atc-tio-16",
+    "atc-tio-20",
+    "atc-hits-125",
+    "atc-hits-250",
+];
+const STRIDES: &[&str] =
+    &["atc-stride-16-by-3", "atc-stride-16-by-5", "atc-stride-16-by-9", "atc-stride-16-by-17"];
+const TPCH: &[&str] = &[
+    "atc-tpch-q1",
+    "atc-tpch-q2",
+    "atc-tpch-q3",
+    "atc-tpch-q4",
+    "atc-tpch-q5",
+    "atc-tpch-q6",
+    "atc-tpch-q7",
+    "atc-tpch-q8",
+    "atc-tpch-q9",
+    "atc-tpch-q10",
+    "atc-tpch-q11",
+    "atc-tpch-q12",
+];
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("ASP-tio-06", &["atc-tio-06"], |c| rates(c, &["atc-tio-06"], (ASP, SEQP_128)).mean()),
+    Row::new("ASP-tio-08", &["atc-tio-08"], |c| {
+        let over = |other| rates(c, &["atc-tio-08"], (ASP, other));
+        over(SP).least_of(over(SEQP_128))?.smallest()
+    }),
+    Row::new("ASP-tio-10", TIO, |c| {
+        let rest = ["atc-tio-06", "atc-tio-08", "atc-tio-10"];
+        Some(beside(rates(c, LARGE, (ASP, SEQP_128)).mean()?, rates(c, &rest, (ASP, SEQP_128))))
+    }),
+    Row::new("ASP-tio-sp", TIO, |c| {
+        let rest = ["atc-tio-06", "atc-tio-08", "atc-tio-10"];
+        Some(beside(rates(c, LARGE, (ASP, SP)).mean()?, rates(c, &rest, (ASP, SP))))
+    }),
+    Row::new("ASP-tio-latency", SMALL, |c| {
+        c.runs.all_ratios(SMALL, (SEQP_128, ASP), &Metric::LONGEST_RESPONSE, &BATCH).smallest()
+    }),
+    Row::new("ASP-random-msp", TIO, |c| rates(c, TIO, (ASP_MSP, ASP)).furthest_from(1.0..=1.0)),
+    Row::new("ASP-hitrate", HITS, |c| {
+        let over = |other| c.runs.all_ratios(HITS, (CULLING, other), &Metric::ARRAY_HITS, &BATCH);
+        // The host's page cache keeps what it reads: without prefetching the driver's cache often has no hit at all.
+        over(SP).and(over(NONE).of_something()).every_run_at_least()
+    }),
+    Row::new("ASP-seq1-asp", FORWARD_1, |c| hangs(c, FORWARD_1, (ASP_MSP, ASP))),
+    Row::new("ASP-seq1-seqp512", FORWARD_1, |c| hangs(c, FORWARD_1, (ASP_MSP, SEQP_512))),
+    Row::new("ASP-seq1-seqp32", FORWARD_1, |c| hangs(c, FORWARD_1, (ASP_MSP, SEQP_32))),
+    Row::new("ASP-seq4-asp", FORWARD_4, |c| hangs(c, FORWARD_4, (ASP_MSP, ASP))),
+    Row::new("ASP-seq16-combo", FORWARD_16, |c| hangs(c, FORWARD_16, (ASP_MSP, ALL_THREE))),
+    Row::new("ASP-reverse16", &["atc-reverse-16", "atc-reverse-16-seen"], |c| {
+        let measured = over_best(c, "atc-reverse-16", ASP)?.mean()?;
+        Some(beside(measured, over_best(c, "atc-reverse-16-seen", ASP)?))
+    }),
+    Row::new("ASP-stride1", &["atc-stride-1-by-3", "atc-look-stride-1"], |c| {
+        let measured = over_best(c, "atc-stride-1-by-3", ASP_MSP)?.mean()?;
+        Some(beside(measured, over_best(c, "atc-look-stride-1", ASP_MSP)?))
+    }),
+    Row::new("ASP-stride16", STRIDES_16, |c| {
+        let pairs = WITH_ASP.iter().flat_map(|ours| WITHOUT_ASP.map(|theirs| (*ours, theirs)));
+        let all = pairs.clone().map(|pair| rates(c, STRIDES, pair)).reduce(Sweep::and)?;
+        let other = pairs.map(|pair| rates(c, &["atc-look-stride-16"], pair)).reduce(Sweep::and)?;
+        let Measured { value, sweep, .. } = other.smallest()?;
+        let least = sweep.into_iter().filter(|(_, one)| one.mean == value.mean).collect();
+        Some(Measured { beside: least, ..all.every_run_at_least()? })
+    }),
+    Row::new("ASP-tpch-asp", TPCH, |c| speed_ups(c, TPCH, (ASP, SEQP_128)).mean()),
+    Row::new("ASP-tpch-msp", TPCH, |c| speed_ups(c, TPCH, (ASP_MSP, SEQP_128)).mean()),
+    Row::new("ASP-tpch-q4", &["atc-tpch-q4"], |c| speed_ups(c, &["atc-tpch-q4"], (ASP_MSP, SEQP_128)).mean()),
+    Row::new("ASP-tpch-best", TPCH, |c| {
+        let others = WITHOUT_ASP.iter().chain(&[ASP, ASP_SEQP]);
+        let over = |ours| others.clone().map(|theirs| speed_ups(c, TPCH, (ours, theirs))).reduce(Sweep::and);
+        over(ASP_MSP)?.and(over(ALL_THREE)?).every_run_at_least()
+    }),
+    Row::new("ASP-cscope1", &["atc-cscope1"], |c| over_best(c, "atc-cscope1", ASP_MSP)?.mean()),
+    Row::new("ASP-cscope2", &["atc-cscope2"], |c| over_best(c, "atc-cscope2", ASP_MSP)?.mean()),
+    Row::new("ASP-cscope1-seqp", &["atc-cscope1"], |c| {
+        speed_ups(c, &["atc-cscope1"], (ALL_THREE, ASP_MSP)).mean()
+    }),
+    Row::new("ASP-cscope2-seqp", &["atc-cscope2"], |c| {
+        speed_ups(c, &["atc-cscope2"], (ALL_THREE, ASP_MSP)).mean()
+    }),
+    Row::new("ASP-glimpse", &["atc-glimpse"], |c| speed_ups(c, &["atc-glimpse"], (ASP_MSP, SEQP_128)).mean()),
+];
+
+const FORWARD_1: &[&str] = &["atc-forward-1", "atc-look-forward-1"];
+const FORWARD_4: &[&str] = &["atc-forward-4", "atc-look-forward-4"];
+const FORWARD_16: &[&str] = &["atc-forward-16", "atc-look-forward-16"];
+const STRIDES_16: &[&str] = &[
+    "atc-stride-16-by-3",
+    "atc-stride-16-by-5",
+    "atc-stride-16-by-9",
+    "atc-stride-16-by-17",
+    "atc-look-stride-16",
+];
+
+/// Throughput of one policy over another's.
+fn rates(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Sweep {
+    c.runs.all_ratios(runs, policies, &Metric::THROUGHPUT, &BATCH)
+}
+
+/// The other's time over ours.
+fn speed_ups(c: &Context<'_>, runs: &[&str], (ours, theirs): (&str, &str)) -> Sweep {
+    c.runs.all_ratios(runs, (theirs, ours), &Metric::TIME, &BATCH)
+}
+
+/// A row that hangs on the drives' look-ahead: judged in the first run, shown at all settings in the second.
+fn hangs(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Option<Measured> {
+    let (judged, shown) = runs.split_at(1);
+    Some(beside(rates(c, judged, policies).mean()?, rates(c, shown, policies)))
+}
+
+/// Throughput over the best of the host's three windows.
+fn over_best(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
+    let [small, middle, large] = SEQP.map(|theirs| rates(c, &[run], (ours, theirs)));
+    small.least_of(middle)?.least_of(large)
+}
+
+fn beside(measured: Measured, shown: Sweep) -> Measured {
+    Measured { beside: shown.places(), ..measured }
+}
