@@ -108,6 +108,16 @@ impl Stream {
         stream.allowance.within(sweep);
         stream
     }
+
+    /// Whether a scan is looked for: to find one costs reads of ours, and so not before it may have a step.
+    fn may_look(&self) -> bool {
+        self.may_step(if self.unseen { End::Unseen } else { End::Seen })
+    }
+
+    /// Whether a scan whose end is as visible as that may have a step now.
+    fn may_step(&self, end: End) -> bool {
+        self.allowance.reads(end) >= STEP_FLOOR
+    }
 }
 
 /// What reading all of a file takes, as a multiple of a read alone, where so many pages of the kernel pass in
@@ -388,10 +398,9 @@ impl Planner {
         }
         self.counters.strays += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
         let header = *self.header();
-        let Stream { recogniser, allowance, unseen, .. } = self.streams.get_mut(&stream)?;
-        // To find a scan costs reads of ours: not before it may have a step.
-        let end = if *unseen { End::Unseen } else { End::Seen };
-        let found = recogniser.row_page(page, &header, allowance.reads(end) >= STEP_FLOOR)?;
+        let known = self.streams.get_mut(&stream)?;
+        let wanted = known.may_look();
+        let found = known.recogniser.row_page(page, &header, wanted)?;
         let begun = self.begin(source, stream, &found, told);
         self.counters.failed += u64::from(begun.is_err());
         begun.ok().flatten()
@@ -436,18 +445,17 @@ impl Planner {
             return None;
         }
         let number = page.number();
-        let parent = self.owners.get(&number).and_then(|owner| self.interior.kept(owner.parent));
-        let Some((owner, bytes)) = self.owners.get(&number).copied().zip(parent) else {
+        let above = |owner: Owner| Some((owner, self.interior.kept(owner.parent)?));
+        let Some((owner, bytes)) = self.owners.get(&number).copied().and_then(above) else {
             self.stream(stream).neighbours.broken();
             return None;
         };
         let parent = Page::parse(owner.parent, &bytes, self.header().usable()).ok()?;
-        let Stream { neighbours, allowance, unseen, .. } = self.streams.get_mut(&stream)?;
-        let direction = neighbours.leaf(&parent, number)?;
-        let end = if *unseen { End::Unseen } else { End::Seen };
+        let known = self.streams.get_mut(&stream)?;
+        let direction = known.neighbours.leaf(&parent, number)?;
         let followed =
             |scan: &Scan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
-        if allowance.reads(end) < STEP_FLOOR || self.scans.iter().any(followed) {
+        if !known.may_look() || self.scans.iter().any(followed) {
             return None;
         }
         let statements = told();
@@ -490,11 +498,11 @@ impl Planner {
         Ok(self.enter(source, stream, index.root, sequence, (told.end, None)))
     }
 
-    /// Whether a scan whose end is as visible as that may have a step now.
+    /// Whether a scan may begin whose end is as visible as that.
     fn may_begin(&mut self, stream: u64, end: End) -> bool {
         let known = self.stream(stream);
         known.unseen |= end == End::Unseen;
-        known.allowance.reads(end) >= STEP_FLOOR
+        known.may_step(end)
     }
 
     /// A scan that goes on after its evidence, where enough of it is left.
