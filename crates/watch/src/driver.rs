@@ -35,6 +35,9 @@ const TURN: Duration = Duration::from_secs(1);
 const BUFFERS: usize = 2;
 /// Answers that are handed on before events get theirs.
 const ANSWERS: usize = 64;
+/// From one look at the events to the next. Each look at each single event would interrupt the program that makes it, for as long as
+/// some opens of cached files take; a walk that waits for its disk makes fewer than one in this time.
+const PAUSE: Duration = Duration::from_millis(2);
 /// How often the status is renewed while something happens.
 const STATUS: Duration = Duration::from_millis(100);
 
@@ -51,6 +54,8 @@ pub(crate) struct Driver {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) mounts: File,
     pub(crate) begun: Clock,
+    /// When events were last taken.
+    pub(crate) heard: Clock,
     pub(crate) overflows: u64,
     pub(crate) window: Bytes,
 }
@@ -106,6 +111,8 @@ impl Driver {
 
     /// Works until it is told to stop.
     pub(crate) fn run(mut self) {
+        // Without it the programs that it hears of are interrupted more often.
+        let _ = foreseek_storage::batch_scheduling();
         let mut turned = Clock::now();
         let mut told = Clock::now();
         let mut busy = false;
@@ -136,13 +143,16 @@ impl Driver {
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
-        let wait = if busy { Duration::ZERO } else { until.unwrap_or(TURN).min(STATUS) };
+        let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(TURN).min(STATUS) };
+        let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
+        let pause = PAUSE.saturating_sub(self.heard.elapsed());
+        if pause.is_zero() {
+            ready.push(PollFd::new(&self.directories, PollFlags::IN));
+            ready.push(PollFd::new(&self.files, PollFlags::IN));
+        } else {
+            wait = wait.min(pause);
+        }
         let wait = Timespec::try_from(wait).ok();
-        let mut ready = vec![
-            PollFd::new(&self.mounts, PollFlags::PRI),
-            PollFd::new(&self.directories, PollFlags::IN),
-            PollFd::new(&self.files, PollFlags::IN),
-        ];
         let woken = self.shared.wake.fd();
         ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         // An interrupted wait is a short one.
@@ -187,6 +197,9 @@ impl Driver {
     fn hear(&mut self) -> bool {
         let (files, more_files) = self.take_files();
         let (directories, more_directories) = self.take_directories();
+        if !files.is_empty() || !directories.is_empty() {
+            self.heard = Clock::now();
+        }
         let mut first: FxHashMap<Node, usize> = FxHashMap::default();
         for (at, opened) in directories.iter().enumerate() {
             first.entry(opened.found.node).or_insert(at);

@@ -77,6 +77,7 @@ impl Watcher {
             stop: stop.clone(),
             mounts,
             begun: Instant::now(),
+            heard: Instant::now(),
             overflows: 0,
         };
         let any = driver.look_at_mounts()?;

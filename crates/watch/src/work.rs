@@ -22,7 +22,7 @@ use foreseek_places::Cached::LeftOut;
 use foreseek_places::{By, Map, Metadata, entries_of, placed};
 use foreseek_seam::{Extent, FetchId};
 use foreseek_storage::fanotify::Marker;
-use foreseek_storage::{HostFd, Layout, Means, lowest_io_priority, will_need};
+use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -226,6 +226,7 @@ impl Drop for Workers {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     let work = move || {
         // Without priorities it works as well.
+        let _ = batch_scheduling();
         let _ = lowest_io_priority();
         work();
     };
