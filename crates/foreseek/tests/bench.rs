@@ -1,4 +1,4 @@
-//! `foreseek lab bench mount` from outside: small and quick for real, gone on with, ended in the middle.
+//! `foreseek lab bench mount` and `walk` from outside: small and quick for real, gone on with, ended in the middle.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use serde_json::Value;
@@ -38,10 +38,14 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Its disks and mounts are known in the folder `run` alone.
     fn start(arguments: &[&str], run: &Path) -> Self {
+        Self::start_of("mount", arguments, run)
+    }
+
+    /// Its disks and mounts are known in the folder `run` alone.
+    fn start_of(what: &str, arguments: &[&str], run: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.args(["lab", "bench", "mount"]).args(arguments).env("FORESEEK_RUN", run);
+        command.args(["lab", "bench", what]).args(arguments).env("FORESEEK_RUN", run);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("the program starts")))
     }
@@ -97,9 +101,9 @@ fn for_real() -> bool {
 /// Groups, disks and mounts of a process that are left.
 fn left(id: u32, run: &Path) -> Vec<String> {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
-    let groups = groups
-        .iter()
-        .flat_map(|root| ["readers", "server"].map(|group| format!("{root}/foreseek-bench-{group}-{id}")));
+    let groups = groups.iter().flat_map(|root| {
+        ["readers", "server", "walk"].map(|group| format!("{root}/foreseek-bench-{group}-{id}"))
+    });
     let mut left: Vec<String> = groups.filter(|path| Path::new(path).exists()).collect();
     for kind in ["disks", "mounts"] {
         let entries = std::fs::read_dir(run.join(kind)).into_iter().flatten().flatten();
@@ -173,6 +177,120 @@ fn a_small_comparison_runs_and_is_gone_on_with() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("runs of other settings") && said.contains("seed"), "{said}");
+}
+
+/// Some hundred files on a disk fifty times as fast.
+const FEW_FILES: [&str; 11] = [
+    "--share",
+    "0.004",
+    "--time-scale",
+    "0.02",
+    "--disk-size",
+    "2G",
+    "--format",
+    "json",
+    "--quiet",
+    "--programs",
+    "tar,grep,du",
+];
+
+#[test]
+fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, place, space) =
+        (folder.path().join("results"), folder.path().join("run"), folder.path().join("space"));
+    for path in [&place, &space] {
+        std::fs::create_dir(path).expect("made");
+    }
+    let run = |pairs: &str, trees: &str| {
+        let mut arguments = FEW_FILES.to_vec();
+        arguments.extend(["--trees", trees, "--pairs", pairs]);
+        arguments.extend([
+            "--out",
+            out.to_str().expect("plain"),
+            "--disk-space",
+            space.to_str().expect("plain"),
+        ]);
+        let mut running = Running::start_of("walk", &arguments, &place);
+        let id = running.child().id();
+        let output = running.end();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // What was aimed at is no matter of a test.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        assert_eq!(left(id, &place), Vec::<String>::new());
+        assert_eq!(std::fs::read_dir(&space).expect("there").count(), 0);
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let report = run("1", "fresh");
+    assert_eq!(report["notes"], Value::Array(Vec::new()));
+    let cells = report["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 3);
+    for cell in cells {
+        assert!(cell["pass_seconds"].as_f64().is_some_and(|pass| pass > 0.0), "{cell}");
+        let entries = cell["entries"].as_array().expect("entries");
+        let ways: Vec<&Value> = entries.iter().map(|entry| &entry["way"]).collect();
+        assert_eq!(ways, ["stock", "stock-4m", "warm", "watch", "mount"]);
+        for entry in entries {
+            assert!(entry["seconds"]["mean"].as_f64().is_some_and(|seconds| seconds > 0.0), "{entry}");
+            // A run that begins cold has the disk read.
+            assert!(entry["reads"].as_f64().is_some_and(|reads| reads > 0.0), "{entry}");
+        }
+    }
+    let first = runs(&out);
+    run("1", "fresh,maildir,large");
+    let second = runs(&out);
+    assert_eq!(second[..first.len()], first[..]);
+    // tar and grep run there, too, and before each a pass is made.
+    assert_eq!(second.len(), first.len() + 2 * 2 * (5 + 1));
+}
+
+#[test]
+fn an_interrupted_walk_leaves_nothing_behind() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, space) = (folder.path().join("run"), folder.path().join("space"));
+    for path in [&run, &space] {
+        std::fs::create_dir(path).expect("made");
+    }
+    let mut arguments = FEW_FILES.to_vec();
+    arguments.extend(["--trees", "fresh", "--ways", "stock,watch,mount", "--pairs", "50"]);
+    arguments.extend([
+        "--out",
+        folder.path().to_str().expect("plain"),
+        "--disk-space",
+        space.to_str().expect("plain"),
+    ]);
+    let mut running = Running::start_of("walk", &arguments, &run);
+    let id = running.child().id();
+    running.interrupt_when(|| {
+        std::fs::read_to_string(folder.path().join("runs.jsonl")).is_ok_and(|text| text.lines().count() > 3)
+    });
+    let output = running.end();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(left(id, &run), Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(&space).expect("there").count(), 0);
+}
+
+#[test]
+fn walks_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (arguments, word) in [
+        (["--trees", "bonsai"], "maildir"),
+        (["--programs", "emacs"], "jdupes"),
+        (["--ways", "watch"], "stock"),
+        (["--share", "0"], "--share"),
+        (["--file-system", "btrfs"], "xfs"),
+    ] {
+        let output = Running::start_of("walk", &arguments, folder.path()).end();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
 }
 
 #[test]

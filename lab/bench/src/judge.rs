@@ -93,7 +93,7 @@ pub struct Claim {
 }
 
 /// By pair.
-type Values = BTreeMap<u32, f64>;
+pub(crate) type Values = BTreeMap<u32, f64>;
 
 /// Puts numbers to every cell.
 #[must_use]
@@ -152,7 +152,7 @@ fn best_static(runs: &[Run], cell: Cell, policies: &[Policy]) -> Option<Policy> 
 }
 
 /// The ratio of pairs that both have.
-fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
+pub(crate) fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
     let values: Vec<f64> =
         both(ours, theirs).filter(|(_, theirs)| *theirs > 0.0).map(|(ours, theirs)| ours / theirs).collect();
     (!values.is_empty()).then(|| Summary::of_ratios(values))

@@ -1,6 +1,7 @@
-//! The mount measured against stock Linux and its peers, real against real, in one run.
+//! Foreseek measured against stock Linux and its peers, real against real, in one run: the mount on the papers'
+//! microbenchmarks (all but [`walk`]), and programs that read trees of files ([`walk`]).
 //!
-//! On an emulated disk with ext4 the four microbenchmarks of TR-840 run in turn over each policy:
+//! The mount: on an emulated disk with ext4 the four microbenchmarks of TR-840 run in turn over each policy:
 //! the kernel's own read-ahead at several settings, nbdkit's read-ahead filter, a plain FUSE
 //! pass-through and the mount. Runs of one pair share their seed and follow each other, so that what
 //! the machine does meanwhile meets all of them; pairs are what the intervals are taken over
@@ -31,6 +32,7 @@ pub mod record;
 pub mod report;
 mod run;
 mod stand;
+pub mod walk;
 
 pub use cell::Cell;
 pub use error::{Error, Result};

@@ -206,7 +206,7 @@ fn job_time(seconds: f64) -> Duration {
 }
 
 /// How many processes have wanted a processor, on average over the last minute.
-fn load() -> f64 {
+pub(crate) fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
 }

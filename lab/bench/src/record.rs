@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::policy::Policy;
 use crate::reader::Counted;
 use crate::{Error, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -129,8 +130,6 @@ impl Plan {
     /// The plan of these options on this machine.
     #[must_use]
     pub fn of(options: &Options) -> Self {
-        let uname = rustix::system::uname();
-        let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         Self {
             profile: options.profile.clone(),
             time_scale: options.time_scale,
@@ -139,43 +138,50 @@ impl Plan {
             server_memory_bytes: options.server_memory.get(),
             seconds: options.seconds,
             seed: options.seed,
-            host: format!(
-                "{} {} {}, {processors} processors",
-                uname.sysname().to_string_lossy(),
-                uname.release().to_string_lossy(),
-                uname.machine().to_string_lossy()
-            ),
+            host: host(),
         }
     }
+}
 
-    /// What differs, as `name: one and the other`.
-    fn difference(&self, other: &Self) -> Option<String> {
-        let value = |plan: &Self| serde_json::to_value(plan).unwrap_or_default();
-        let (ours, theirs) = (value(self), value(other));
-        let names = ours.as_object()?.keys();
-        let differing = names.filter(|name| ours[name.as_str()] != theirs[name.as_str()]);
-        let told: Vec<_> = differing
-            .map(|name| format!("{name} {} and {}", theirs[name.as_str()], ours[name.as_str()]))
-            .collect();
-        (!told.is_empty()).then(|| told.join(", "))
-    }
+/// What differs between two plans, as `name: one and the other`.
+fn difference(plan: &impl Serialize, other: &impl Serialize) -> Option<String> {
+    let (ours, theirs) = (serde_json::to_value(plan).ok()?, serde_json::to_value(other).ok()?);
+    let names = ours.as_object()?.keys();
+    let differing = names.filter(|name| ours[name.as_str()] != theirs[name.as_str()]);
+    let told: Vec<_> = differing
+        .map(|name| format!("{name} {} and {}", theirs[name.as_str()], ours[name.as_str()]))
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// This machine's name, its kernel and its processors.
+#[must_use]
+pub fn host() -> String {
+    let uname = rustix::system::uname();
+    let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    format!(
+        "{} {} {}, {processors} processors",
+        uname.sysname().to_string_lossy(),
+        uname.release().to_string_lossy(),
+        uname.machine().to_string_lossy()
+    )
 }
 
 /// The file of runs, open for more.
 #[derive(Debug)]
-pub struct Records {
+pub struct Records<R = Run> {
     path: PathBuf,
     file: File,
     /// Those that are in it.
-    pub runs: Vec<Run>,
+    pub runs: Vec<R>,
 }
 
-impl Records {
+impl<R: Serialize + DeserializeOwned> Records<R> {
     /// Opens the file in a folder, which is made where it is missing, and reads what is there.
     ///
     /// # Errors
     /// It cannot be written, holds something else, or runs of another plan.
-    pub fn open(folder: &Path, plan: &Plan) -> Result<Self> {
+    pub fn open<P: Serialize + DeserializeOwned>(folder: &Path, plan: &P) -> Result<Self> {
         let path = folder.join(FILE);
         let cannot = |error| Error::Out { path: path.clone(), error };
         std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -195,7 +201,7 @@ impl Records {
     ///
     /// # Errors
     /// The file holds something else, or runs of another plan.
-    pub fn look(folder: &Path, plan: &Plan) -> Result<Vec<Run>> {
+    pub fn look<P: Serialize + DeserializeOwned>(folder: &Path, plan: &P) -> Result<Vec<R>> {
         let path = folder.join(FILE);
         Self::parse(&path, &Self::text(&path)?, plan)
     }
@@ -209,7 +215,7 @@ impl Records {
         }
     }
 
-    fn parse(path: &Path, text: &str, plan: &Plan) -> Result<Vec<Run>> {
+    fn parse<P: Serialize + DeserializeOwned>(path: &Path, text: &str, plan: &P) -> Result<Vec<R>> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let wrong = |line: usize, error: serde_json::Error| Error::Record {
             path: path.to_owned(),
@@ -217,8 +223,8 @@ impl Records {
             why: error.to_string(),
         };
         let Some((number, first)) = lines.next() else { return Ok(Vec::new()) };
-        let there: Plan = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
-        if let Some(what) = plan.difference(&there) {
+        let there: P = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
+        if let Some(what) = difference(plan, &there) {
             return Err(Error::OtherPlan { path: path.to_owned(), what });
         }
         let mut runs = Vec::new();
@@ -237,7 +243,7 @@ impl Records {
     ///
     /// # Errors
     /// The system's.
-    pub fn push(&mut self, run: Run) -> Result<()> {
+    pub fn push(&mut self, run: R) -> Result<()> {
         put(&mut self.file, &run).map_err(|error| Error::Out { path: self.path.clone(), error })?;
         self.runs.push(run);
         Ok(())
@@ -294,7 +300,7 @@ mod tests {
     fn what_was_measured_is_gone_on_with_and_what_failed_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = Plan::of(&Options::default());
-        let mut records = Records::open(folder.path(), &plan).expect("made");
+        let mut records = Records::<Run>::open(folder.path(), &plan).expect("made");
         records.push(run(0, good())).expect("written");
         records.push(run(1, Outcome::Failed("it died".to_owned()))).expect("written");
         drop(records);
@@ -302,11 +308,11 @@ mod tests {
         let path = folder.path().join(FILE);
         let mut file = OpenOptions::new().append(true).open(&path).expect("there");
         file.write_all(br#"{"cell":"hot","poli"#).expect("written");
-        let mut records = Records::open(folder.path(), &plan).expect("read");
+        let mut records = Records::<Run>::open(folder.path(), &plan).expect("read");
         let made = |pair| has(&records.runs, Cell::Hot, &Policy::Plain, pair);
         assert!(made(0) && !made(1));
         records.push(run(1, good())).expect("written");
-        let again = Records::open(folder.path(), &plan).expect("read");
+        let again = Records::<Run>::open(folder.path(), &plan).expect("read");
         assert_eq!(again.runs, records.runs);
         assert_eq!(again.runs.len(), 3);
     }
@@ -314,9 +320,9 @@ mod tests {
     #[test]
     fn runs_of_other_settings_are_not_mixed() {
         let folder = tempfile::tempdir().expect("a folder");
-        drop(Records::open(folder.path(), &Plan::of(&Options::default())).expect("made"));
+        drop(Records::<Run>::open(folder.path(), &Plan::of(&Options::default())).expect("made"));
         let other = Plan::of(&Options { time_scale: 0.5, seed: 9, ..Options::default() });
-        let error = Records::open(folder.path(), &other).expect_err("other settings").to_string();
+        let error = Records::<Run>::open(folder.path(), &other).expect_err("other settings").to_string();
         assert!(error.contains("time_scale 0.25 and 0.5") && error.contains("seed 1 and 9"), "{error}");
     }
 
@@ -324,7 +330,7 @@ mod tests {
     fn a_file_of_something_else_is_refused_with_its_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = Plan::of(&Options::default());
-        drop(Records::open(folder.path(), &plan).expect("made"));
+        drop(Records::<Run>::open(folder.path(), &plan).expect("made"));
         let path = folder.path().join(FILE);
         OpenOptions::new()
             .append(true)
@@ -332,10 +338,10 @@ mod tests {
             .expect("there")
             .write_all(b"{\"a\":1}\n")
             .expect("written");
-        let error = Records::open(folder.path(), &plan).expect_err("nonsense").to_string();
+        let error = Records::<Run>::open(folder.path(), &plan).expect_err("nonsense").to_string();
         assert!(error.contains("line 2"), "{error}");
         std::fs::write(&path, b"\xff\xfe").expect("written");
-        let error = Records::look(folder.path(), &plan).expect_err("no text").to_string();
+        let error = Records::<Run>::look(folder.path(), &plan).expect_err("no text").to_string();
         assert!(error.contains("line 1"), "{error}");
     }
 

@@ -62,7 +62,7 @@ pub struct Told<'a> {
 pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<Outcome> {
     let profile = options.check()?;
     let plan = Plan::of(options);
-    let ahead = options.ahead(&Records::look(&options.out, &plan)?, nbd().is_ok());
+    let ahead = options.ahead(&Records::<Run>::look(&options.out, &plan)?, nbd().is_ok());
     if ahead.seconds > 0.0 {
         let what = missing();
         if !what.is_empty() {

@@ -297,7 +297,7 @@ impl Drop for Looped {
 }
 
 /// Whether something is mounted there. The path is one of ours and has nothing that would be escaped.
-fn is_mounted(point: &Path) -> bool {
+pub(crate) fn is_mounted(point: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == point))
 }

@@ -108,6 +108,14 @@ impl Disk {
         mount_ext4(&self.attached.device, point, MountFlags::NOATIME)
     }
 
+    /// The same where a file system of another kind was made on it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn mount_as(&self, kind: &str, point: &Path) -> Result<Mounted> {
+        mount_kind(&self.attached.device, kind, point, MountFlags::NOATIME)
+    }
+
     /// Whether requests take the modelled time.
     ///
     /// # Errors
@@ -192,7 +200,11 @@ pub fn extents_of(path: &Path) -> Result<Vec<Extent>> {
 /// # Errors
 /// The system's.
 pub fn mount_ext4(device: &Path, point: &Path, flags: MountFlags) -> Result<Mounted> {
-    mount(device, point, "ext4", flags, None)
+    mount_kind(device, "ext4", point, flags)
+}
+
+fn mount_kind(device: &Path, kind: &str, point: &Path, flags: MountFlags) -> Result<Mounted> {
+    mount(device, point, kind, flags, None)
         .map_err(|error| Error::io("cannot mount", device.display(), error))?;
     Ok(Mounted { point: Some(point.to_owned()) })
 }

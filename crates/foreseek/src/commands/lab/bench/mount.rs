@@ -1,24 +1,14 @@
-//! `foreseek lab bench`: measured comparisons.
+//! `foreseek lab bench mount`.
 
 use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print};
 use clap::ValueHint;
 use foreseek_bench::{
-    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, Told, reader,
-    report,
+    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, Told, report,
 };
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
-
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Measure the mount against stock Linux, nbdkit and a plain pass-through, on an emulated disk.
-    Mount(Box<MountArgs>),
-    /// Read, as told on standard input; run by `lab bench mount`.
-    #[command(hide = true)]
-    Reader,
-}
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
@@ -102,17 +92,7 @@ pub(crate) struct MountArgs {
     quiet: bool,
 }
 
-pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
-    match command {
-        Command::Mount(args) => mount(*args),
-        Command::Reader => {
-            reader::serve()?;
-            Ok(Answer::Done)
-        }
-    }
-}
-
-fn mount(args: MountArgs) -> anyhow::Result<Answer> {
+pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let mut options = options(&args)?;
     if let Some(minutes) = args.minutes {

@@ -1,0 +1,28 @@
+//! `foreseek lab bench`: measured comparisons.
+
+mod mount;
+mod walk;
+
+use crate::commands::Answer;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Measure the mount against stock Linux, nbdkit and a plain pass-through, on an emulated disk.
+    Mount(Box<mount::MountArgs>),
+    /// Measure `warm`, `watch` and the mount for programs that read trees of files, on an emulated disk.
+    Walk(Box<walk::WalkArgs>),
+    /// Read, as told on standard input; run by `lab bench mount`.
+    #[command(hide = true)]
+    Reader,
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
+    match command {
+        Command::Mount(args) => mount::run(*args),
+        Command::Walk(args) => walk::run(*args),
+        Command::Reader => {
+            foreseek_bench::reader::serve()?;
+            Ok(Answer::Done)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `foreseek lab bench walk`.
+
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format, print, remark};
+use clap::ValueHint;
+use foreseek_bench::walk::program::Named;
+use foreseek_bench::walk::tree::Tree;
+use foreseek_bench::walk::way::Way;
+use foreseek_bench::walk::{self, Ahead, FileSystem, Options, PAIRS, PROFILE, Told};
+use foreseek_rig::Interrupt;
+use foreseek_units::Bytes;
+use std::path::PathBuf;
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it was ended, also with more --pairs,
+--trees, --programs or --ways. Programs that are not installed are left out, which is said first.
+
+Examples:
+  foreseek lab bench walk --quick                               a look, within 20 minutes
+  foreseek lab bench walk --trees fresh --programs tar,grep --ways stock,warm,watch --pairs 5
+  foreseek lab bench walk --profile exos-18t                    all of it, for hours
+
+Exit status: 0 all aims are reached, 1 they are not (or not all is certain), 2 it could not be measured.";
+
+/// Options of `foreseek lab bench walk`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct WalkArgs {
+    /// A look: a tenth of the files, two trees, five programs, three ways, one pair.
+    #[arg(long, conflicts_with_all = ["trees", "programs", "ways", "pairs", "share"])]
+    quick: bool,
+
+    /// Which trees: fresh, aged, large (four times the memory), maildir, media [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    trees: Vec<Tree>,
+
+    /// Which programs, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
+    /// jdupes, borg, restic, git-status, git-grep, fclones [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    programs: Vec<Named>,
+
+    /// In which ways: stock, stock-4m (read_ahead_kb at 4096), warm, watch, mount; stock first [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    ways: Vec<Way>,
+
+    /// How often each program runs in each way.
+    #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
+    pairs: u32,
+
+    /// The share of the files that trees have: 1 is 50,000 fresh ones and 200,000 aged ones.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    share: f64,
+
+    /// The seed of the trees.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
+    #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
+    profile: String,
+
+    /// The disk's size; only what is written takes space.
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().disk_size)]
+    disk_size: Bytes,
+
+    /// The factor on the disk's time.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
+    time_scale: f64,
+
+    /// The file system on the disk: ext4 or xfs.
+    #[arg(long, value_name = "KIND", default_value = "ext4")]
+    file_system: FileSystem,
+
+    /// Where the emulated disk keeps its data, and programs what they write [default: /var/tmp].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    disk_space: Option<PathBuf>,
+
+    /// Where raw runs and the report go.
+    #[arg(long, value_name = "DIR", default_value = "bench-walk", value_hint = ValueHint::DirPath)]
+    out: PathBuf,
+
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: WalkArgs) -> anyhow::Result<Answer> {
+    let (format, quiet) = (args.format, args.quiet);
+    let options = options(args);
+    let interrupt = Interrupt::listen()?;
+    let ahead = |ahead: &Ahead| {
+        ahead.left_out.iter().for_each(|what| remark(what));
+        if !quiet {
+            remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
+        }
+    };
+    let report = with_bar(quiet, |progress| {
+        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        walk::run(&options, &interrupt, &told)
+    })?;
+    let written = walk::write(&report, &options.out);
+    print(&match format {
+        Format::Json => report.to_json(),
+        Format::Table => format!("{}\n", report.to_table()),
+    })?;
+    let written = written?;
+    if !quiet {
+        remark(&format!("the report and the raw runs are beside {}", written.display()));
+    }
+    Ok(if report.holds() { Answer::Done } else { Answer::No })
+}
+
+fn options(args: WalkArgs) -> Options {
+    let default = Options::default();
+    let options = Options {
+        trees: if args.trees.is_empty() { default.trees } else { args.trees },
+        programs: if args.programs.is_empty() { default.programs } else { args.programs },
+        ways: if args.ways.is_empty() { default.ways } else { args.ways },
+        pairs: args.pairs,
+        share: args.share,
+        seed: args.seed,
+        profile: args.profile,
+        disk_size: args.disk_size,
+        time_scale: args.time_scale,
+        file_system: args.file_system,
+        disk_space: args.disk_space,
+        out: args.out,
+    };
+    if args.quick { options.quick() } else { options }
+}

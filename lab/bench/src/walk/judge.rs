@@ -1,0 +1,257 @@
+//! What the runs say: gains pair by pair with their 95 % intervals, and what was aimed at.
+
+use super::options::Options;
+use super::program::Named;
+use super::record::{Measured, Run, measured};
+use super::tree::Tree;
+use super::way::Way;
+use crate::judge::{PAIRS_LEAST, Values, Verdict, ratio};
+use foreseek_simulate::experiment::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A program on a tree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Cell {
+    /// Which tree.
+    pub(crate) tree: Tree,
+    /// Which program.
+    pub(crate) program: Named,
+    /// Seconds of one ascending pass over what it needs, and of the program when that is in memory: no prefetching takes less than the
+    /// larger of the two.
+    pub(crate) pass_seconds: Option<f64>,
+    /// See above.
+    pub(crate) cached_seconds: Option<f64>,
+    /// In each way.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A way in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Entry {
+    /// Which way.
+    pub(crate) way: Way,
+    /// Seconds from cold.
+    pub(crate) seconds: Summary,
+    /// How many times as fast as stock.
+    pub(crate) gain: Option<Summary>,
+    /// Its time over that of the oracle: the larger of pass and cached run.
+    pub(crate) over_oracle: Option<Summary>,
+    /// The time of a run over what is in memory, over stock's.
+    pub(crate) again: Option<Summary>,
+    /// Mean requests and seeks of the disk.
+    pub(crate) reads: f64,
+    /// See above.
+    pub(crate) seeks: f64,
+}
+
+/// Something that was aimed at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Aim {
+    /// What.
+    pub(crate) aim: String,
+    /// What came out: the geometric mean over its programs, or the worst of them.
+    pub(crate) value: Option<Summary>,
+    /// How it came out.
+    pub(crate) verdict: Verdict,
+}
+
+fn by_pair(runs: &[Run], cell: (Tree, Named), way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
+    measured(runs, cell.0, cell.1, way)
+        .map(|(pair, run)| (pair, of(&run)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect()
+}
+
+fn mean(values: &Values) -> Option<f64> {
+    (!values.is_empty()).then(|| values.values().sum::<f64>() / values.len() as f64)
+}
+
+const SECONDS: fn(&Measured) -> f64 = |run| run.seconds;
+const AGAIN: fn(&Measured) -> f64 = |run| run.again_seconds;
+
+/// Puts numbers to every cell of which something was measured.
+#[must_use]
+pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
+    options
+        .cells()
+        .into_iter()
+        .map(|cell| judge(runs, cell, &options.ways))
+        .filter(|cell| !cell.entries.is_empty())
+        .collect()
+}
+
+fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
+    let stock = Some(Way::Stock);
+    let pass = mean(&by_pair(runs, at, None, SECONDS));
+    // Where memory holds a part of the tree alone, the second run is no run over cached data.
+    let fits = !at.0.is_larger_than_memory();
+    let cached = mean(&by_pair(runs, at, stock, AGAIN)).filter(|_| fits);
+    let oracle = pass.zip(cached).map(|(pass, cached)| pass.max(cached));
+    let entries = ways.iter().filter_map(|way| {
+        let way = *way;
+        let seconds = by_pair(runs, at, Some(way), SECONDS);
+        if seconds.is_empty() {
+            return None;
+        }
+        let count = |of: fn(&Measured) -> f64| mean(&by_pair(runs, at, Some(way), of)).unwrap_or(0.0);
+        let again = by_pair(runs, at, Some(way), AGAIN);
+        Some(Entry {
+            way,
+            gain: ratio(&by_pair(runs, at, stock, SECONDS), &seconds),
+            over_oracle: oracle
+                .map(|oracle| Summary::of_ratios(seconds.values().map(|value| value / oracle).collect())),
+            again: ratio(&again, &by_pair(runs, at, stock, AGAIN)).filter(|_| fits),
+            seconds: Summary::of(seconds.into_values().collect()),
+            reads: count(|run| run.reads as f64),
+            seeks: count(|run| run.seeks as f64),
+        })
+    });
+    Cell { tree: at.0, program: at.1, pass_seconds: pass, cached_seconds: cached, entries: entries.collect() }
+}
+
+/// Which side of a number is good.
+#[derive(Clone, Copy)]
+enum Bound {
+    Least(f64),
+    Most(f64),
+}
+
+impl Bound {
+    fn verdict(self, value: &Summary) -> Verdict {
+        let (holds, fails) = match self {
+            Self::Least(bound) => (value.low >= bound, value.high < bound),
+            Self::Most(bound) => (value.high <= bound, value.low > bound),
+        };
+        match (value.values.len() >= PAIRS_LEAST, holds, fails) {
+            (true, true, _) => Verdict::Holds,
+            (true, _, true) => Verdict::Fails,
+            _ => Verdict::Inconclusive,
+        }
+    }
+}
+
+/// Judges what is aimed at.
+#[must_use]
+pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
+    let gains = [
+        (Way::Warm, Tree::Fresh, 4.0),
+        (Way::Warm, Tree::Aged, 2.0),
+        (Way::Watch, Tree::Fresh, 3.0),
+        (Way::Watch, Tree::Aged, 1.7),
+    ];
+    let gains = gains.into_iter().map(|(way, tree, least)| Aim {
+        aim: format!("{way}: at least {least} times stock over {} trees, geometric mean of programs that read contents", tree.name()),
+        ..judged(Bound::Least(least), geometric_mean(cells, tree, way))
+    });
+    let oracle = [(Way::Warm, 1.5), (Way::Watch, 2.0)].into_iter().map(|(way, most)| {
+        let values = entries(cells, way)
+            .filter(|(cell, _)| cell.program.0.contents)
+            .filter_map(|(cell, entry)| Some((cell, entry.over_oracle.clone()?)));
+        worst(
+            format!("{way}: within {most} times the oracle wherever contents are read"),
+            Bound::Most(most),
+            values,
+        )
+    });
+    let cached = entries(cells, Way::Watch).filter_map(|(cell, entry)| Some((cell, entry.again.clone()?)));
+    let cached = worst(
+        "watch: a program over cached data takes at most 1.02 times as long".to_owned(),
+        Bound::Most(1.02),
+        cached,
+    );
+    let mut all: Vec<Aim> = gains.chain(oracle).chain([cached]).collect();
+    all.extend(duplicates(runs));
+    all
+}
+
+fn judged(bound: Bound, value: Option<Summary>) -> Aim {
+    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.verdict(value));
+    Aim { aim: String::new(), value, verdict }
+}
+
+fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
+    cells.iter().filter_map(move |cell| Some((cell, cell.entries.iter().find(|entry| entry.way == way)?)))
+}
+
+/// The cell in which a bound on ratios comes out worst.
+fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, Summary)>) -> Aim {
+    let sign = if matches!(bound, Bound::Least(_)) { 1.0 } else { -1.0 };
+    let worst = values.min_by(|(_, a), (_, b)| (sign * a.mean).total_cmp(&(sign * b.mean)));
+    let place = worst
+        .as_ref()
+        .map_or(String::new(), |(cell, _)| format!("; worst: {} over {}", cell.program, cell.tree.name()));
+    Aim { aim: aim + &place, ..judged(bound, worst.map(|(_, value)| value)) }
+}
+
+/// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
+fn geometric_mean(cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
+    let mut sums: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+    let mut count = 0;
+    for (_, entry) in entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.contents) {
+        let Some(gain) = &entry.gain else { continue };
+        count += 1;
+        for (pair, value) in gain.values.iter().enumerate() {
+            let sum = sums.entry(pair).or_default();
+            *sum = (sum.0 + value.ln(), sum.1 + 1);
+        }
+    }
+    let whole = sums.into_values().filter(|(_, of)| *of == count);
+    let means: Vec<f64> = whole.map(|(sum, count)| (sum / count as f64).exp()).collect();
+    (!means.is_empty()).then(|| Summary::of_ratios(means))
+}
+
+/// jdupes after `warm` against fclones, which reads in an order of its own.
+fn duplicates(runs: &[Run]) -> Option<Aim> {
+    let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<Named>().ok());
+    let ours = by_pair(runs, (Tree::Fresh, jdupes?), Some(Way::Warm), SECONDS);
+    let theirs = by_pair(runs, (Tree::Fresh, fclones?), Some(Way::Stock), SECONDS);
+    let value = ratio(&ours, &theirs)?;
+    let aim = "jdupes after warm takes at most 1.2 times as long as fclones".to_owned();
+    Some(Aim { aim, ..judged(Bound::Most(1.2), Some(value)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Outcome;
+    use super::*;
+
+    fn run(program: &str, way: Option<Way>, pair: u32, seconds: f64) -> Run {
+        let measured = Measured { seconds, again_seconds: 1.0, reads: 10, seeks: 4, ..Measured::default() };
+        let program = program.parse().expect("known");
+        Run { tree: Tree::Fresh, program, way, pair, outcome: Outcome::Measured(measured) }
+    }
+
+    #[test]
+    fn gains_are_of_pairs_and_means_of_programs() {
+        let mut runs = Vec::new();
+        for pair in 0..5 {
+            let slow = 1.0 + f64::from(pair) * 0.01;
+            for (program, stock, warm) in [("grep", 20.0, 4.0), ("tar", 40.0, 2.0)] {
+                runs.push(run(program, Some(Way::Stock), pair, stock * slow));
+                runs.push(run(program, Some(Way::Warm), pair, warm * slow));
+            }
+        }
+        runs.push(run("grep", None, 0, 3.0));
+        let options = Options { trees: vec![Tree::Fresh], ..Options::default() };
+        let cells = cells(&runs, &options);
+        assert_eq!(cells.len(), 2);
+        let grep = cells.iter().find(|cell| cell.program.0.name == "grep").expect("measured");
+        let warm = &grep.entries[1];
+        assert!((warm.gain.as_ref().expect("pairs").mean - 5.0).abs() < 1e-9);
+        // The pass of 3 s is more than the second run of 1 s.
+        assert!((warm.over_oracle.as_ref().expect("a pass").mean - 4.0 * 1.02 / 3.0).abs() < 0.01);
+        let aims = aims(&runs, &cells);
+        let fresh = &aims[0];
+        assert!(fresh.aim.contains("warm") && fresh.verdict == Verdict::Holds, "{fresh:?}");
+        assert!((fresh.value.as_ref().expect("a mean").mean - 10.0).abs() < 1e-9);
+        assert_eq!(aims[2].value, None, "nothing was measured of watch");
+    }
+
+    #[test]
+    fn few_pairs_decide_nothing() {
+        let runs = [run("grep", Some(Way::Stock), 0, 20.0), run("grep", Some(Way::Warm), 0, 1.0)];
+        let cells = cells(&runs, &Options::default());
+        assert!(aims(&runs, &cells).iter().all(|aim| aim.verdict == Verdict::Inconclusive));
+    }
+}

@@ -1,0 +1,189 @@
+//! What is measured.
+
+use super::program::{ALL, Named};
+use super::tree::Tree;
+use super::way::Way;
+use crate::record::host;
+use crate::{Error, Result};
+use foreseek_units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Options of the measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Which trees.
+    pub trees: Vec<Tree>,
+    /// Which programs, each on the trees that it is meant for.
+    pub programs: Vec<Named>,
+    /// In which ways; the stock one first.
+    pub ways: Vec<Way>,
+    /// How often each of them.
+    pub pairs: u32,
+    /// The share of the files that a tree has.
+    pub share: f64,
+    /// The seed of the trees.
+    pub seed: u64,
+    /// The disk.
+    pub profile: String,
+    /// The disk's size.
+    pub disk_size: Bytes,
+    /// The factor on the disk's time.
+    pub time_scale: f64,
+    /// The file system.
+    pub file_system: FileSystem,
+    /// Where the emulated disk keeps its data, and programs write what they write.
+    pub disk_space: Option<PathBuf>,
+    /// Where raw runs and the report go.
+    pub out: PathBuf,
+}
+
+/// A file system that can be measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystem {
+    /// ext4.
+    #[default]
+    Ext4,
+    /// XFS.
+    Xfs,
+}
+
+impl std::str::FromStr for FileSystem {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "ext4" => Ok(Self::Ext4),
+            "xfs" => Ok(Self::Xfs),
+            _ => Err(Error::Option { what: format!("'{name}' is not measured: ext4, xfs") }),
+        }
+    }
+}
+
+/// Pairs below which nothing is decided.
+pub const PAIRS: u32 = 5;
+/// The disk.
+pub const PROFILE: &str = "barracuda-500g";
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            trees: Tree::ALL.to_vec(),
+            programs: ALL.iter().map(Named).collect(),
+            ways: Way::ALL.to_vec(),
+            pairs: PAIRS,
+            share: 1.0,
+            seed: 1,
+            profile: PROFILE.to_owned(),
+            disk_size: Bytes::gib(64),
+            time_scale: 1.0,
+            file_system: FileSystem::Ext4,
+            disk_space: None,
+            out: PathBuf::from("bench-walk"),
+        }
+    }
+}
+
+impl Options {
+    /// A look within 20 minutes: a tenth of the files, two trees, few programs, one pair.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        let programs = ["tar", "grep", "rsync-dry-run", "du", "sha256sum"];
+        let programs = ALL.iter().filter(|program| programs.contains(&program.name)).map(Named);
+        Self {
+            trees: vec![Tree::Fresh, Tree::Aged],
+            programs: programs.collect(),
+            ways: vec![Way::Stock, Way::Warm, Way::Watch],
+            pairs: 1,
+            share: 0.1,
+            ..self
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Option`] for values that make no sense.
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::Option { what: what.to_owned() });
+        if !(0.0005..=4.0).contains(&self.share) {
+            return wrong("--share must lie between 0.0005 and 4: the share of the files that a tree has");
+        }
+        if !(self.time_scale > 0.0 && self.time_scale <= 10.0) {
+            return wrong("--time-scale must be greater than 0 and at most 10");
+        }
+        if self.pairs == 0 || self.trees.is_empty() || self.programs.is_empty() {
+            return wrong("nothing is to be measured: name at least one tree, one program and one pair");
+        }
+        if self.ways.first() != Some(&Way::Stock) {
+            return wrong("--ways begins with 'stock', which the others are compared with");
+        }
+        if self.disk_size < Bytes::gib(1) {
+            return wrong("--disk-size must be at least 1 GiB");
+        }
+        Ok(())
+    }
+
+    /// Trees with the programs that run on them.
+    pub(crate) fn cells(&self) -> Vec<(Tree, Named)> {
+        let of = |tree: Tree| {
+            self.programs.iter().filter(move |named| named.0.reads(tree)).map(move |named| (tree, *named))
+        };
+        self.trees.iter().flat_map(|tree| of(*tree)).collect()
+    }
+}
+
+/// The settings that must be the same in all runs of a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    profile: String,
+    disk_bytes: u64,
+    time_scale: f64,
+    file_system: FileSystem,
+    share: f64,
+    seed: u64,
+    host: String,
+}
+
+impl Plan {
+    /// The plan of these options on this machine.
+    #[must_use]
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            profile: options.profile.clone(),
+            disk_bytes: options.disk_size.get(),
+            time_scale: options.time_scale,
+            file_system: options.file_system,
+            share: options.share,
+            seed: options.seed,
+            host: host(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_run_on_the_trees_that_they_are_meant_for() {
+        let cells = Options::default().cells();
+        let on = |tree| cells.iter().filter(|(of, _)| *of == tree).count();
+        assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 4, 4));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_is_accepted() {
+        let good = Options::default();
+        assert!(good.check().is_ok() && good.clone().quick().check().is_ok());
+        let wrong = [
+            (Options { share: 0.0, ..good.clone() }, "--share"),
+            (Options { time_scale: f64::NAN, ..good.clone() }, "--time-scale"),
+            (Options { pairs: 0, ..good.clone() }, "at least one"),
+            (Options { ways: vec![Way::Watch], ..good.clone() }, "stock"),
+        ];
+        for (options, what) in wrong {
+            let error = options.check().expect_err(what).to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

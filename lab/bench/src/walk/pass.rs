@@ -1,0 +1,116 @@
+//! The least time in which a disk brings what a program needs: one ascending pass by direct I/O over contents, directories and, on
+//! ext4, blocks of inodes, with what lies less than a gap apart read in one request.
+//!
+//! It is no lower bound in the strict sense: a drive's scheduler could order rotations better. No prefetching can be expected to
+//! reach it, since a tree must be listed before it is known what to read.
+
+use super::tree::each_below;
+use crate::{Error, Result};
+use foreseek_places::{Metadata, Volumes, blocks_of_directory};
+use foreseek_rig::{Interrupt, extents_of};
+use foreseek_storage::{Arena, DeviceNumber};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What lies closer is read with it: passing over so much takes less than a command of its own.
+const GAP: Bytes = Bytes::kib(64);
+/// The longest request.
+const REQUEST: Bytes = Bytes::mib(1);
+
+/// What one pass has to read, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pass {
+    spans: Vec<ByteSpan>,
+}
+
+impl Pass {
+    /// Over a tree on a mounted file system. Without contents it is what programs need that read none.
+    pub(crate) fn over(root: &Path, contents: bool) -> Result<Self> {
+        let mut spans = Vec::new();
+        let (mut volumes, mut metadata) = (Volumes::default(), Metadata::default());
+        let top = open(root)?;
+        each_below(root, &mut |path, found| {
+            let device = DeviceNumber::from_raw(found.dev());
+            let index = volumes.index_of(top.as_fd(), device);
+            if metadata.reads(index, volumes.get(index)) {
+                spans.extend(metadata.place_of(index, found.ino()));
+            }
+            if found.is_dir() {
+                spans.extend(blocks_of_directory(open(path)?.as_fd()));
+            } else if found.is_file() && contents && found.len() > 0 {
+                let extents = extents_of(path)?;
+                spans.extend(
+                    extents.iter().map(|extent| ByteSpan::at(extent.lba.offset(), extent.pages.bytes())),
+                );
+            }
+            Ok(())
+        })?;
+        Ok(Self { spans: merged(spans) })
+    }
+
+    /// How much it reads.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.spans.iter().map(|span| span.len()).sum()
+    }
+
+    /// Makes it.
+    pub(crate) fn time(&self, device: &Path, interrupt: &Interrupt) -> Result<Duration> {
+        let cannot = |error| Error::io("cannot read", device.display(), error);
+        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+        let disk = rustix::fs::open(device, flags, Mode::empty()).map_err(cannot)?;
+        let mut buffer = Arena::new(REQUEST)
+            .and_then(|arena| arena.take(REQUEST.get() as usize))
+            .ok_or_else(|| cannot(Errno::NOMEM))?;
+        let start = Instant::now();
+        for span in &self.spans {
+            interrupt.check()?;
+            let mut at = span.start.get();
+            while at < span.end.get() {
+                let most = Bytes(span.end.get() - at).min(REQUEST).get() as usize;
+                let read = rustix::io::pread(&disk, &mut buffer[..most], at).map_err(cannot)?;
+                if read == 0 {
+                    break;
+                }
+                at += read as u64;
+            }
+        }
+        Ok(start.elapsed())
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Error::io("cannot open", path.display(), error))
+}
+
+/// In order, and what lies close together as one.
+fn merged(mut spans: Vec<ByteSpan>) -> Vec<ByteSpan> {
+    spans.sort_unstable_by_key(|span| (span.start, span.end));
+    let mut merged: Vec<ByteSpan> = Vec::new();
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.start <= ByteOffset(last.end.get() + GAP.get()) => {
+                last.end = last.end.max(span.end)
+            }
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_close_is_read_in_one_and_nothing_is_read_twice() {
+        let at = |kib: u64, length: u64| ByteSpan::at(ByteOffset(kib << 10), Bytes::kib(length));
+        let spans = merged(vec![at(1000, 8), at(0, 4), at(4, 4), at(40, 4), at(0, 16), at(200, 4)]);
+        assert_eq!(spans, [at(0, 44), at(200, 4), at(1000, 8)]);
+    }
+}

@@ -1,0 +1,184 @@
+//! Programs that read trees: unmodified ones, as Debian has them.
+//!
+//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for what it writes, on another disk, which is empty before each run or
+//! holds what was prepared once (for backups a first one, so that each run is a second one that reads everything).
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A program and how it is run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What it is called here.
+    pub name: &'static str,
+    /// The file that is run, and Debian's package of it.
+    pub binary: &'static str,
+    /// Debian's package, or how it is had.
+    pub package: &'static str,
+    /// What is done once for each tree, without delays.
+    prepare: Option<&'static str>,
+    /// What is timed.
+    line: &'static str,
+    /// Its exit status where all is well: searches that find nothing end with 1.
+    status: i32,
+    /// Whether it reads contents; otherwise names, sizes and times alone.
+    pub contents: bool,
+    /// Whether it is run on trees other than the fresh one.
+    everywhere: bool,
+}
+
+const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
+    Program { name, binary: name, package, prepare: None, line, status: 0, contents: true, everywhere: false }
+}
+
+/// All of them.
+pub static ALL: [Program; 15] = [
+    Program { everywhere: true, ..reads("tar", "tar", "tar cf - -C \"$1\" . | cat > /dev/null") },
+    reads("cp", "coreutils", "cp -a \"$1\" \"$2/copy\""),
+    Program { status: 1, everywhere: true, ..reads("grep", "grep", "grep -r 'no such text' \"$1\"") },
+    Program { status: 1, ..reads("rg", "ripgrep", "rg -uuu 'no such text' \"$1\"") },
+    Program {
+        name: "rsync-checksum",
+        prepare: Some("cp -a \"$1/.\" \"$2/copy\""),
+        everywhere: true,
+        ..reads("rsync", "rsync", "rsync -a --checksum --dry-run \"$1/\" \"$2/copy/\"")
+    },
+    Program {
+        name: "rsync-dry-run",
+        prepare: Some("cp -a \"$1/.\" \"$2/copy\""),
+        contents: false,
+        ..reads("rsync", "rsync", "rsync -a --dry-run \"$1/\" \"$2/copy/\"")
+    },
+    Program { contents: false, ..reads("find", "findutils", "find \"$1\" -size +1G") },
+    Program { contents: false, ..reads("du", "coreutils", "du -s \"$1\"") },
+    reads("sha256sum", "coreutils", "find \"$1\" -type f -print0 | xargs -0 sha256sum"),
+    reads("jdupes", "jdupes", "jdupes -q -r \"$1\""),
+    Program {
+        everywhere: true,
+        prepare: Some(
+            "BORG_BASE_DIR=\"$2\" borg init -e none \"$2/repository\" && \
+             BORG_BASE_DIR=\"$2\" borg create \"$2/repository::first\" \"$1\"",
+        ),
+        ..reads(
+            "borg",
+            "borgbackup",
+            "BORG_BASE_DIR=\"$2\" borg create --files-cache disabled \"$2/repository::$(date +%s%N)\" \"$1\"",
+        )
+    },
+    Program {
+        prepare: Some(
+            "RESTIC_PASSWORD=x restic -q -r \"$2/repository\" init && \
+             RESTIC_PASSWORD=x restic -q -r \"$2/repository\" --no-cache backup \"$1\"",
+        ),
+        ..reads(
+            "restic",
+            "restic",
+            "RESTIC_PASSWORD=x restic -q -r \"$2/repository\" --no-cache backup --force \"$1\"",
+        )
+    },
+    Program {
+        name: "git-status",
+        prepare: Some(GIT_PREPARE),
+        contents: false,
+        ..reads("git", "git", "git --git-dir=\"$2/git\" --work-tree=\"$1\" status --short")
+    },
+    Program {
+        name: "git-grep",
+        prepare: Some(GIT_PREPARE),
+        status: 1,
+        ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
+    },
+    reads("fclones", "cargo install fclones", "fclones group -q \"$1\""),
+];
+
+const GIT_PREPARE: &str = "git init -q --bare \"$2/git\" && cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. add -A && \
+                           git --git-dir=\"$2/git\" --work-tree=. -c user.name=x -c user.email=x commit -q -m x && \
+                           git --git-dir=\"$2/git\" --work-tree=. status --short";
+
+impl Program {
+    /// Whether it is run on this tree.
+    #[must_use]
+    pub fn reads(&self, tree: super::tree::Tree) -> bool {
+        self.everywhere || tree == super::tree::Tree::Fresh
+    }
+
+    /// What is run, for `sh -c`.
+    pub(crate) fn line(&self) -> &'static str {
+        self.line
+    }
+
+    /// What is run once, for `sh -c`.
+    pub(crate) fn prepare(&self) -> Option<&'static str> {
+        self.prepare
+    }
+
+    /// Whether it ended well.
+    pub(crate) fn ended_well(&self, status: std::process::ExitStatus) -> bool {
+        status.code() == Some(self.status)
+    }
+}
+
+/// A program of [`ALL`], by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Named(pub &'static Program);
+
+impl PartialOrd for Named {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Named {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.name.cmp(other.0.name)
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0.name)
+    }
+}
+
+impl FromStr for Named {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        ALL.iter().find(|program| program.name == name).map(Self).ok_or_else(|| {
+            let known: Vec<&str> = ALL.iter().map(|program| program.name).collect();
+            Error::Option { what: format!("no program is called '{name}' here: {}", known.join(", ")) }
+        })
+    }
+}
+
+impl From<Named> for String {
+    fn from(named: Named) -> Self {
+        named.0.name.to_owned()
+    }
+}
+
+impl TryFrom<String> for Named {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_each_and_lead_to_their_programs() {
+        for program in &ALL {
+            let named: Named = program.name.parse().expect("known");
+            assert!(std::ptr::eq(named.0, program), "{named}");
+        }
+        let error = "emacs".parse::<Named>().expect_err("unknown").to_string();
+        assert!(error.contains("'emacs'") && error.contains("tar"), "{error}");
+    }
+}

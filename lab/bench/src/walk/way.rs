@@ -1,0 +1,238 @@
+//! In which ways a program is run: over stock Linux, after `warm`, beside `watch`, over a mount.
+//!
+//! What is started for a run (a watcher, a mount) is this program itself, with a folder of its own for its state, so that a watcher of the machine's is not
+//! met. It is started before the clock and ended after it; `warm --then` is timed with the program.
+
+use crate::stand::is_mounted;
+use crate::{Error, Result};
+use foreseek_rig::Running;
+use foreseek_units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to start or to end.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// See the module's documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// The kernel as it comes.
+    Stock,
+    /// `read_ahead_kb` at 4096.
+    #[serde(rename = "stock-4m")]
+    Stock4M,
+    /// `foreseek warm TREE --then -- PROGRAM`.
+    Warm,
+    /// `foreseek watch` beside.
+    Watch,
+    /// Over `foreseek mount`.
+    Mount,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Stock, Self::Stock4M, Self::Warm, Self::Watch, Self::Mount];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stock => "stock",
+            Self::Stock4M => "stock-4m",
+            Self::Warm => "warm",
+            Self::Watch => "watch",
+            Self::Mount => "mount",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Way {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|way| way.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::Option { what: format!("'{name}' is no way to run a program: {known}") }
+        })
+    }
+}
+
+/// What every way needs to know.
+#[derive(Debug)]
+pub(crate) struct Ground<'a> {
+    /// This program.
+    pub(crate) foreseek: &'a Path,
+    pub(crate) profile: &'a str,
+    /// Where the disk is mounted.
+    pub(crate) disk: &'a Path,
+    /// Where a mount shows it.
+    pub(crate) view: &'a Path,
+    /// Where servers keep their state.
+    pub(crate) state: &'a Path,
+    /// All of the memory, where it is limited: programs and what is started beside them share it by halves.
+    pub(crate) memory: Option<Bytes>,
+}
+
+/// What was started for a run; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// The directory in which programs find what lies on the disk.
+    pub(crate) root: PathBuf,
+    server: Option<Server>,
+}
+
+#[derive(Debug)]
+struct Server {
+    running: Running,
+    shown: Option<PathBuf>,
+}
+
+impl Ground<'_> {
+    /// What programs get of the memory.
+    pub(crate) fn programs_memory(&self, way: Way) -> Option<Bytes> {
+        let has_server = matches!(way, Way::Watch | Way::Mount);
+        self.memory.map(|memory| if has_server { memory / 2 } else { memory })
+    }
+
+    /// Gives a server its part of it.
+    fn limit(&self, command: &mut Command) {
+        if let Some(memory) = self.memory {
+            command.args(["--memory", &(memory / 2).get().to_string()]);
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.foreseek);
+        command.env("FORESEEK_RUN", self.state).env("FORESEEK_STATE", "");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Starts what a way needs.
+    pub(crate) fn stand(&self, way: Way) -> Result<Standing> {
+        let mut command = self.command();
+        let (server, root) = match way {
+            Way::Stock | Way::Stock4M | Way::Warm => (None, self.disk),
+            Way::Watch => {
+                command.args(["watch", "--foreground", "--profile", self.profile]);
+                self.limit(&mut command);
+                command.arg(self.disk);
+                let running = Running::start("foreseek watch", &mut command)?;
+                let mut server = Server { running, shown: None };
+                server.wait_until(|| self.watches())?;
+                (Some(server), self.disk)
+            }
+            Way::Mount => {
+                command.args(["mount", "--foreground"]);
+                self.limit(&mut command);
+                command.args([self.disk, self.view]);
+                let running = Running::start("foreseek mount", &mut command)?;
+                let mut server = Server { running, shown: Some(self.view.to_owned()) };
+                server.wait_until(|| is_mounted(self.view))?;
+                (Some(server), self.view)
+            }
+        };
+        Ok(Standing { root: root.to_owned(), server })
+    }
+
+    /// Whether the watcher answers.
+    fn watches(&self) -> bool {
+        let status = self.command().args(["watch", "--status"]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// The command of a way for a line of `sh`.
+    pub(crate) fn shell(&self, way: Way, line: &str, tree: &Path, scratch: &Path) -> Vec<std::ffi::OsString> {
+        let mut all: Vec<std::ffi::OsString> = Vec::new();
+        if way == Way::Warm {
+            all.extend([
+                self.foreseek.into(),
+                "warm".into(),
+                "--quiet".into(),
+                tree.into(),
+                "--then".into(),
+                "--".into(),
+            ]);
+        }
+        all.extend(["sh".into(), "-c".into(), line.into(), "sh".into(), tree.into(), scratch.into()]);
+        all
+    }
+}
+
+impl Standing {
+    /// Ends what was started.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.server.take().map_or(Ok(()), |mut server| server.end())
+    }
+}
+
+impl Server {
+    fn wait_until(&mut self, done: impl Fn() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !done() {
+            if let Some(status) = self.running.poll()? {
+                self.running.judge("serving", status)?;
+                return Err(self.failed("ended at once"));
+            }
+            if start.elapsed() > LIMIT {
+                return Err(self.failed("was not ready within 20 s"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        let policy = if self.shown.is_some() { "mount" } else { "watch" };
+        Error::Server { policy: policy.to_owned(), what: what.to_owned() }
+    }
+
+    /// Asks it to end, as a user does, and waits for that.
+    fn end(&mut self) -> Result<()> {
+        if let Ok(None) = self.running.poll() {
+            let pid = rustix::process::Pid::from_child(&self.running.child);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let start = Instant::now();
+        while self.running.poll()?.is_none() {
+            if start.elapsed() > LIMIT {
+                return Err(self.failed("did not end within 20 s"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What does not listen is ended by force when it goes.
+        let _ = self.end();
+        if let Some(shown) = self.shown.as_deref().filter(|shown| is_mounted(shown)) {
+            let _ = rustix::mount::unmount(shown, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_named() {
+        for way in Way::ALL {
+            assert_eq!(way.name().parse::<Way>().expect("known"), way);
+            assert_eq!(serde_json::to_value(way).expect("JSON"), way.name());
+        }
+        assert!("fast".parse::<Way>().expect_err("unknown").to_string().contains("stock-4m"));
+    }
+}
