@@ -11,6 +11,9 @@ use crate::walk::Direction;
 /// Pages ahead that the kernel's read-ahead has brought: its window of 128 KiB in pages of 4 KiB.
 const WINDOW: u32 = 32;
 
+/// Steps between two tries, at most: 256 seeks are a second or two of a scan that may yet begin.
+const NEEDED_LIMIT: usize = 256;
+
 /// The leaves that a stream has read one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Neighbours {
@@ -18,6 +21,8 @@ pub(crate) struct Neighbours {
     direction: Option<Direction>,
     /// Steps from a leaf to its neighbour, beyond the kernel's window.
     steps: usize,
+    /// How many of them are evidence, where a scan could not begin after fewer.
+    needed: usize,
 }
 
 /// The leaf that was read last.
@@ -43,7 +48,7 @@ impl Neighbours {
             // The next parent begins with the leaf that is next, or there is another scan: the steps tell.
             self.direction = self.direction.filter(|_| self.is_edge(parent, leaf));
             if self.direction.is_none() {
-                self.steps = 0;
+                (self.steps, self.needed) = (0, 0);
             }
             return None;
         }
@@ -53,12 +58,19 @@ impl Neighbours {
             last.child = place;
         }
         if direction.is_none() || self.direction.is_some() && self.direction != direction {
-            self.steps = 0;
+            (self.steps, self.needed) = (0, 0);
         }
         self.direction = direction;
         let passed = leaf.get().wrapping_sub(before.leaf.get());
         self.steps += usize::from(direction.is_some() && passed > WINDOW);
-        direction.filter(|_| self.steps >= EVIDENCE)
+        direction.filter(|_| self.steps >= self.needed.max(EVIDENCE))
+    }
+
+    /// A scan could not begin here: to try costs the text of the statement, and so is done again after twice as
+    /// many steps.
+    pub(crate) fn refused(&mut self) {
+        self.steps = 0;
+        self.needed = (self.needed.max(EVIDENCE) * 2).min(NEEDED_LIMIT);
     }
 
     /// Something else was read.
@@ -144,6 +156,22 @@ mod tests {
         // Backward, the kernel reads nothing ahead.
         let back: Vec<u32> = leaves.iter().rev().copied().collect();
         assert_eq!(read(&[&leaves], &back), Some(Direction::Backward));
+    }
+
+    #[test]
+    fn where_a_scan_cannot_begin_it_is_tried_ever_more_rarely() {
+        let leaves: Vec<u32> = (1..200).map(|leaf| leaf * 100).collect();
+        let bytes = parent(&leaves);
+        let page = Page::parse(PageNo(2), &bytes, 4096).expect("sound");
+        let mut neighbours = Neighbours::default();
+        let mut tried = Vec::new();
+        for &leaf in &leaves {
+            if neighbours.leaf(&page, PageNo(leaf)).is_some() {
+                tried.push(leaf / 100);
+                neighbours.refused();
+            }
+        }
+        assert_eq!(tried, [5, 13, 29, 61, 125]);
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl Planner {
         self.counters.pages += 1;
         let usable = self.header().usable();
         let page = Page::parse(number, bytes, usable).ok();
-        self.count(stream, number, page.as_ref(), cost);
+        let predicted = self.count(stream, number, page.as_ref(), cost);
         let page = page?;
         self.counters.leaves += u64::from(!page.kind().is_interior());
         if !page.kind().is_interior() {
@@ -264,14 +264,16 @@ impl Planner {
             Kind::TableLeaf => self.row_page(source, stream, &page, told),
             Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes, told),
         }
-        .or_else(|| self.next_to_last(source, stream, &page, told))
+        // What a scan has predicted is no evidence of another.
+        .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, told) })
     }
 
-    /// Counts what a read has cost.
-    fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) {
+    /// Counts what a read has cost. Answers whether a scan has predicted it.
+    fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let Stream { allowance, expected, fresh, .. } = self.stream(stream);
         if expected.take() == Some(number) {
-            return allowance.predicted(cost.time, fresh.remove(&number));
+            allowance.predicted(cost.time, fresh.remove(&number));
+            return true;
         }
         let kind = match page.map(Page::kind) {
             // What is no page of a tree is one of a chain.
@@ -280,6 +282,7 @@ impl Planner {
             Some(_) => Read::Row,
         };
         allowance.read(kind, cost.time, cost.missed);
+        false
     }
 
     /// Remembers which tree the children of an interior page belong to, and theirs where they came before
@@ -465,7 +468,13 @@ impl Planner {
         });
         self.schema = Some(schema);
         self.counters.failed += u64::from(begun.as_ref().is_some_and(Result::is_err));
-        begun?.ok().flatten()
+        let begun = begun.and_then(Result::ok).flatten();
+        // One whose end is not visible waits for its allowance anyhow.
+        let known = self.stream(stream);
+        if begun.is_none() && known.may_look() {
+            known.neighbours.refused();
+        }
+        begun
     }
 
     /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
