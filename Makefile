@@ -13,7 +13,8 @@ SOAK_SECONDS ?= 3600
 DEMO ?=
 
 # What `make build` makes for others to use.
-BUILT = target/release/foreseek target/release/libprefetch.so target/release/libforeseek_sqlite.so
+BUILT = target/release/foreseek target/release/libprefetch.so target/release/libforeseek_sqlite.so \
+	target/release/libforeseek_sqlite_preload.so
 
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
@@ -58,18 +59,18 @@ bench: setup build ## Run the benchmarks and keep their raw results under benche
 header: ## Write libprefetch.h anew from the C library's source
 	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header
 
-install: ## Install the program, the C library, its header and the SQLite extension under PREFIX; builds what is not built
+install: ## Install the program, the C library, its header and the SQLite extensions under PREFIX; builds what is not built
 	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -s -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
-	install -s -m 755 target/release/libprefetch.so target/release/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/
+	install -s -m 755 $(filter %.so,$(BUILT)) $(DESTDIR)$(LIBDIR)/
 	install -m 644 crates/libprefetch-c/include/libprefetch.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' crates/libprefetch-c/libprefetch.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
 	@# The loader finds the library at once; nobody but root can tell it.
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 uninstall: ## Remove what install put under PREFIX
-	rm -f $(DESTDIR)$(PREFIX)/bin/foreseek $(DESTDIR)$(LIBDIR)/libprefetch.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite.so
+	rm -f $(DESTDIR)$(PREFIX)/bin/foreseek $(DESTDIR)$(LIBDIR)/libprefetch.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite_preload.so
 	rm -f $(DESTDIR)$(PREFIX)/include/libprefetch.h $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
 
 clean: ## Remove what was built

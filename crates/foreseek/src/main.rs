@@ -1,7 +1,8 @@
 //! The command line: glue only. Each command is a module of [`commands`]; the work is done in the
 //! crates below.
 //!
-//! Exit status: 0 done, 1 the answer is no, 2 cannot; `warm --then` has that of the command it ran.
+//! Exit status: 0 done, 1 the answer is no, 2 cannot; `warm --then` and `sqlite` have that of the command
+//! that they ran.
 
 mod commands;
 mod text;

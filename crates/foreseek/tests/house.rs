@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 22] = [
+const PRODUCT: [&str; 23] = [
     "units",
     "chart",
     "device",
@@ -28,6 +28,7 @@ const PRODUCT: [&str; 22] = [
     "libprefetch",
     "libprefetch-c",
     "sqlite",
+    "sqlite-preload",
     "mount",
     "foreseek",
 ];

@@ -248,6 +248,18 @@ impl Allowance {
         self.step.and_then(Step::price).or(self.price).or_else(|| self.mean())
     }
 
+    /// What the reads so far would have taken without steps, about, and what was spent.
+    #[must_use]
+    pub fn sums(&self) -> (Nanos, Nanos) {
+        (self.stock, self.ours)
+    }
+
+    /// Whether the last step did not pay.
+    #[must_use]
+    pub fn is_dear(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// How many row pages were read outside of steps.
     #[must_use]
     pub fn rows(&self) -> u64 {

@@ -35,7 +35,7 @@ pub use entry::{Entry, Region, Want};
 pub use error::Error;
 pub use foreseek_hints::{Mode, Order, Share};
 pub use foreseek_seam::HintMode;
-pub use settings::Settings;
+pub use settings::{Settings, with_process_id};
 pub use stats::Stats;
 
 /// What an ABI edge around this API needs to behave as a guest.

@@ -133,7 +133,7 @@ fn infill(value: &OsString) -> Result<Bytes, Error> {
 }
 
 /// The path with `%p` replaced by the process id, made absolute: the host may change its directory.
-fn with_process_id(path: &OsString) -> PathBuf {
+pub fn with_process_id(path: &OsString) -> PathBuf {
     let path = match path.to_str() {
         Some(text) => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
         None => PathBuf::from(path),

@@ -2,9 +2,11 @@
 //!
 //! The table (`sqlite3_api_routines` in `sqlite3ext.h`) is an array of function pointers to which
 //! SQLite only ever appends. The positions below are counted from that header; binding these few by
-//! hand keeps this crate free of a bundled SQLite, whose symbols would clash with the host's.
+//! hand keeps this crate free of a bundled SQLite, whose symbols would clash with the host's. Where SQLite
+//! hands out no table, one is made of its exported functions ([`Routines`]).
 #![allow(unsafe_code)]
 
+use crate::statements::Running;
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -20,6 +22,10 @@ const UTF8: c_int = 1;
 const DIRECT_ONLY: c_int = 0x0008_0000;
 const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
+/// `SQLITE_STMTSTATUS_RUN`: how often a statement was run; 0 before version 3.20.
+const STATUS_RUN: c_int = 6;
+/// Bytes of a statement's text that are told of it.
+const TOLD: usize = 200;
 /// Statements of one connection that are looked at for those that run.
 const STATEMENTS_LIMIT: usize = 256;
 /// The first version that can keep an extension loaded: an older one takes
@@ -65,25 +71,60 @@ struct File {
     methods: *const IoMethods,
 }
 
-/// Positions in the table of routines.
-mod at {
-    pub(super) const FREE: usize = 58;
-    pub(super) const LIBVERSION_NUMBER: usize = 67;
-    pub(super) const MPRINTF: usize = 69;
-    pub(super) const RESULT_ERROR: usize = 80;
-    pub(super) const RESULT_TEXT: usize = 85;
-    pub(super) const VALUE_TEXT: usize = 109;
-    pub(super) const FILE_CONTROL: usize = 127;
-    pub(super) const MUTEX_LEAVE: usize = 133;
-    pub(super) const MUTEX_TRY: usize = 134;
-    pub(super) const VFS_FIND: usize = 141;
-    pub(super) const CONTEXT_DB_HANDLE: usize = 149;
-    pub(super) const NEXT_STMT: usize = 152;
-    pub(super) const CREATE_FUNCTION_V2: usize = 162;
-    pub(super) const DB_MUTEX: usize = 164;
-    pub(super) const STMT_BUSY: usize = 184;
-    pub(super) const AUTO_EXTENSION: usize = 192;
-    pub(super) const EXPANDED_SQL: usize = 215;
+/// Positions in the table of routines, and the functions that lie there.
+macro_rules! routines {
+    ($($position:ident = $at:literal, $name:literal;)*) => {
+        mod at {
+            $(pub(super) const $position: usize = $at;)*
+        }
+        const NAMES: &[(usize, &CStr)] = &[$((at::$position, $name),)*];
+    };
+}
+
+routines! {
+    FREE = 58, c"sqlite3_free";
+    LIBVERSION_NUMBER = 67, c"sqlite3_libversion_number";
+    MPRINTF = 69, c"sqlite3_mprintf";
+    RESULT_ERROR = 80, c"sqlite3_result_error";
+    RESULT_TEXT = 85, c"sqlite3_result_text";
+    VALUE_TEXT = 109, c"sqlite3_value_text";
+    FILE_CONTROL = 127, c"sqlite3_file_control";
+    MUTEX_LEAVE = 133, c"sqlite3_mutex_leave";
+    MUTEX_TRY = 134, c"sqlite3_mutex_try";
+    VFS_FIND = 141, c"sqlite3_vfs_find";
+    CONTEXT_DB_HANDLE = 149, c"sqlite3_context_db_handle";
+    NEXT_STMT = 152, c"sqlite3_next_stmt";
+    SQL = 153, c"sqlite3_sql";
+    CREATE_FUNCTION_V2 = 162, c"sqlite3_create_function_v2";
+    DB_MUTEX = 164, c"sqlite3_db_mutex";
+    STMT_STATUS = 170, c"sqlite3_stmt_status";
+    STMT_BUSY = 184, c"sqlite3_stmt_busy";
+    EXPANDED_SQL = 215, c"sqlite3_expanded_sql";
+}
+/// `sqlite3_auto_extension`: in SQLite's own table only. Who makes a table knows of each connection anyhow.
+const AUTO_EXTENSION: usize = 192;
+/// Positions up to the last that is used.
+const POSITIONS: usize = at::EXPANDED_SQL + 1;
+
+/// The routines of a SQLite that hands out no table: its exported functions.
+#[derive(Debug)]
+pub struct Routines(Box<[AtomicPtr<c_void>; POSITIONS]>);
+
+impl Routines {
+    /// Those that `find` finds by their names; nothing where one is missing that is always needed.
+    pub fn by_name(find: impl Fn(&CStr) -> *mut c_void) -> Option<Self> {
+        let table = Box::new([const { AtomicPtr::new(std::ptr::null_mut()) }; POSITIONS]);
+        for (position, name) in NAMES {
+            table[*position].store(find(name), Ordering::Relaxed);
+        }
+        let is_there = !table[at::LIBVERSION_NUMBER].load(Ordering::Relaxed).is_null();
+        is_there.then_some(Self(table))
+    }
+
+    /// The same as SQLite hands them out: an atomic pointer lies in memory as a plain one does.
+    pub(crate) fn table(&'static self) -> *const *const c_void {
+        self.0.as_ptr().cast()
+    }
 }
 
 static ROUTINES: AtomicPtr<*const c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -99,6 +140,10 @@ impl Api {
     /// # Safety
     /// `table` must be what SQLite gave.
     pub(crate) unsafe fn new(table: *const *const c_void) -> Option<Self> {
+        // A SQLite that was built without extensions hands out none.
+        if table.is_null() {
+            return None;
+        }
         let api = Self(table);
         // SAFETY: the routine has been in the table since the first version of it.
         let version = unsafe {
@@ -241,7 +286,7 @@ impl Api {
         type F = unsafe extern "C" fn(unsafe extern "C" fn()) -> c_int;
         // SAFETY: `sqlite3_auto_extension`; the library is never unloaded.
         unsafe {
-            if let Some(auto_extension) = self.routine::<F>(at::AUTO_EXTENSION) {
+            if let Some(auto_extension) = self.routine::<F>(AUTO_EXTENSION) {
                 auto_extension(entry);
             }
         }
@@ -315,12 +360,66 @@ impl Api {
     }
 
     /// The texts of the statements that the connection is running, with the values of their parameters.
-    /// Nothing where another thread is within the connection (which then shares its cache with the one that
-    /// reads): to wait for it here, with the cache locked, could be for ever.
     ///
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
-    pub(crate) unsafe fn statements(self, db: Db) -> Vec<String> {
+    pub(crate) unsafe fn texts(self, db: Db) -> Vec<String> {
+        type Text = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
+        type Free = unsafe extern "C" fn(*mut c_void);
+        let mut texts = Vec::new();
+        // SAFETY: a text with the values of its parameters is ours to free; to make it reads no page and changes
+        // nothing of the statement.
+        unsafe {
+            let (Some(expanded), Some(free)) =
+                (self.routine::<Text>(at::EXPANDED_SQL), self.routine::<Free>(at::FREE))
+            else {
+                return texts;
+            };
+            self.running(db, |statement| {
+                let text = expanded(statement);
+                if !text.is_null() {
+                    texts.push(CStr::from_ptr(text).to_string_lossy().into_owned());
+                    free(text.cast());
+                }
+                true
+            });
+        }
+        texts
+    }
+
+    /// The statement that the connection is running; where there are several, the one prepared last.
+    ///
+    /// # Safety
+    /// `db` must be a live connection, and live until this returns.
+    pub(crate) unsafe fn statement(self, db: Db) -> Option<Running> {
+        type Text = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+        type Status = unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int;
+        let mut found = None;
+        // SAFETY: the text is the statement's own, and copied before anybody could end it.
+        unsafe {
+            let (text, status) = (self.routine::<Text>(at::SQL)?, self.routine::<Status>(at::STMT_STATUS)?);
+            self.running(db, |statement| {
+                let sql = text(statement);
+                if !sql.is_null() {
+                    let sql = CStr::from_ptr(sql).to_bytes();
+                    let sql = String::from_utf8_lossy(&sql[..sql.len().min(TOLD)]).into_owned();
+                    let run = (statement as u64) << 16
+                        ^ u64::from(status(statement, STATUS_RUN, 0).cast_unsigned());
+                    found = Some(Running { run, sql });
+                }
+                false
+            });
+        }
+        found
+    }
+
+    /// Hands each statement that the connection is running to `take`, as long as it wants more. None where another
+    /// thread is within the connection (which then shares its cache with the one that reads): to wait for it here,
+    /// with the cache locked, could be for ever.
+    ///
+    /// # Safety
+    /// `db` must be a live connection, and live until this returns.
+    unsafe fn running(self, db: Db, take: impl FnMut(*mut c_void) -> bool) {
         type DbMutex = unsafe extern "C" fn(Db) -> *mut c_void;
         type Try = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Leave = unsafe extern "C" fn(*mut c_void);
@@ -329,57 +428,40 @@ impl Api {
         unsafe {
             let mutex = self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db));
             if mutex.is_null() {
-                return self.running(db);
+                return self.walk(db, take);
             }
             let (Some(try_), Some(leave)) =
                 (self.routine::<Try>(at::MUTEX_TRY), self.routine::<Leave>(at::MUTEX_LEAVE))
             else {
-                return Vec::new();
+                return;
             };
             // The mutex is recursive: a thread that is within the connection gets it.
-            if try_(mutex) != OK {
-                return Vec::new();
+            if try_(mutex) == OK {
+                self.walk(db, take);
+                leave(mutex);
             }
-            let running = self.running(db);
-            leave(mutex);
-            running
         }
     }
 
     /// # Safety
     /// `db` must be a live connection that this thread may use now.
-    unsafe fn running(self, db: Db) -> Vec<String> {
+    unsafe fn walk(self, db: Db, mut take: impl FnMut(*mut c_void) -> bool) {
         type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;
-        type Text = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
         type Busy = unsafe extern "C" fn(*mut c_void) -> c_int;
-        type Free = unsafe extern "C" fn(*mut c_void);
-        let mut texts = Vec::new();
-        // SAFETY: statements are walked while this thread is within the connection. A text with the values
-        // of its parameters is ours to free; to make it reads no page and changes nothing of the statement.
+        // SAFETY: statements are walked while this thread is within the connection.
         unsafe {
-            let (Some(next), Some(expanded), Some(busy), Some(free)) = (
-                self.routine::<Next>(at::NEXT_STMT),
-                self.routine::<Text>(at::EXPANDED_SQL),
-                self.routine::<Busy>(at::STMT_BUSY),
-                self.routine::<Free>(at::FREE),
-            ) else {
-                return texts;
+            let (Some(next), Some(busy)) =
+                (self.routine::<Next>(at::NEXT_STMT), self.routine::<Busy>(at::STMT_BUSY))
+            else {
+                return;
             };
             let mut statement = next(db, std::ptr::null_mut());
             for _ in 0..STATEMENTS_LIMIT {
-                if statement.is_null() {
+                if statement.is_null() || busy(statement) != 0 && !take(statement) {
                     break;
-                }
-                if busy(statement) != 0 {
-                    let text = expanded(statement);
-                    if !text.is_null() {
-                        texts.push(CStr::from_ptr(text).to_string_lossy().into_owned());
-                        free(text.cast());
-                    }
                 }
                 statement = next(db, statement);
             }
         }
-        texts
     }
 }

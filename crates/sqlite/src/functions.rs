@@ -1,22 +1,25 @@
 //! The extension's entry points and its SQL functions.
 //!
-//! - `foreseek_status()`: a JSON object: what is hooked, what hides reads and its remedy, and the
-//!   counters of each database file;
+//! - `foreseek_status()`: a JSON object: what is hooked, what hides reads and its remedy, the
+//!   counters of each database file, and what each statement gained and why not more;
 //! - `foreseek_set('prefetch', 'on' | 'off')`: for the whole process;
 //! - `foreseek_set('memory', '64M')`: at most this much page cache for each file;
 //! - `foreseek_set('doze', 'on' | 'off')`: whether reads that find all in memory are looked away from.
 #![allow(unsafe_code)]
 
-use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Value};
-use crate::hook;
+use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Routines, Value};
+use crate::hook::{self, Sight};
+use crate::json::quoted;
+use crate::report;
 use crate::settings;
+use crate::statements::Statement;
 use crate::watch::Report;
 use foreseek_libprefetch::guest;
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Nanos};
 use libc::{c_char, c_int, c_void};
 use std::fmt::Write;
 use std::panic::catch_unwind;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 /// What holds since the extension was loaded: the calls that are seen, or why none is.
 static STATE: OnceLock<State> = OnceLock::new();
@@ -66,7 +69,44 @@ unsafe extern "C" fn connection_opened(
     OK
 }
 
+/// Makes a connection known for which SQLite was asked to load nothing.
+///
+/// # Safety
+/// `db` must be a connection that the SQLite of these routines has just opened, and nobody else's yet.
+pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
+    // SAFETY: as the caller says.
+    let Some(api) = (unsafe { Api::new(routines.table()) }) else { return say_unfollowed("this SQLite") };
+    match catch_unwind(|| set_up(api, db)) {
+        Ok(Err(text)) => {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| settings::say(&text));
+        }
+        Ok(Ok(())) | Err(_) => {}
+    }
+}
+
+/// Says, once, that the databases of a SQLite in this process are read as without us.
+pub fn say_unfollowed(which: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        settings::say(&format!(
+            "the databases of {which} are read as without prefetching: it is older than 3.14, or another SQLite of \
+             this process is followed"
+        ));
+    });
+}
+
+/// Whether the library for `LD_PRELOAD` follows this process already.
+fn is_preloaded() -> bool {
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"foreseek_sqlite_is_preloaded".as_ptr()) };
+    !found.is_null()
+}
+
 unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void, done: c_int) -> c_int {
+    if is_preloaded() {
+        return done;
+    }
     // SAFETY: the table is SQLite's; `message` is where it wants a message, or null.
     unsafe {
         let Some(api) = Api::new(routines) else { return ERROR };
@@ -86,6 +126,7 @@ unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void
 /// Sets the hooks at the first connection, and makes this one known.
 fn set_up(api: Api, db: Db) -> Result<(), String> {
     let settings = settings::loaded().map_err(|error| format!("foreseek: {error}"))?;
+    report::opened();
     let functions: [(_, _, crate::api::Function); 2] =
         [(c"foreseek_status", 0, status), (c"foreseek_set", 2, set)];
     for (index, (name, arguments, function)) in functions.into_iter().enumerate() {
@@ -124,6 +165,9 @@ fn set_up(api: Api, db: Db) -> Result<(), String> {
 const NO_HOOKS: &str = "reads cannot be seen, since the database's VFS is none of SQLite's own for unix or lets no \
                         system call be replaced: open the database with vfs=unix";
 
+const UNKNOWN: &str = "the database is encrypted, of a format that is not known, or opened with O_DIRECT: its reads are \
+                       left as they are";
+
 fn mmap_remedy(size: i64) -> String {
     format!("reads are hidden by memory mapping (PRAGMA mmap_size={size}): give PRAGMA mmap_size=0")
 }
@@ -144,13 +188,14 @@ unsafe extern "C" fn status(context: Context, _: c_int, _: *mut Value) {
         let answer = catch_unwind(|| {
             let db = api.connection(context);
             let mmap_size = db.map_or(0, |db| api.mmap_size(db));
-            status_json(mmap_size, db.is_some_and(|db| mmap_size == 0 && hook::is_unseen(api, db)))
+            let sight = db.filter(|_| mmap_size == 0).map(|db| hook::sight(api, db));
+            status_json(mmap_size, sight.unwrap_or(Sight::Seen))
         });
         api.answer(context, answer.as_deref().map_err(|_| "foreseek_status: an internal failure"));
     }
 }
 
-fn status_json(mmap_size: i64, unseen: bool) -> String {
+pub(crate) fn status_json(mmap_size: i64, sight: Sight) -> String {
     let (disabled, hooked) = STATE.get().map_or((true, &[][..]), |state| (state.disabled, &state.hooked));
     let remedy = if disabled {
         "switched off by FORESEEK_DISABLE: unset it and load again".to_owned()
@@ -159,8 +204,10 @@ fn status_json(mmap_size: i64, unseen: bool) -> String {
     } else if !hook::is_own_process() {
         "this is a forked child: prefetching is its parent's; load the extension in a process of its own"
             .to_owned()
-    } else if unseen || !is_seeing(hooked) {
+    } else if sight == Sight::Unseen || !is_seeing(hooked) {
         NO_HOOKS.to_owned()
+    } else if sight == Sight::Unknown {
+        UNKNOWN.to_owned()
     } else if mmap_size > 0 {
         mmap_remedy(mmap_size)
     } else if !settings::is_enabled() {
@@ -169,9 +216,15 @@ fn status_json(mmap_size: i64, unseen: bool) -> String {
         String::new()
     };
     let hooked = hooked.iter().map(|call| format!("\"{call}\"")).collect::<Vec<_>>().join(",");
-    let files = hook::reports().iter().map(file_json).collect::<Vec<_>>().join(",");
+    let reports = hook::reports();
+    let files = reports.iter().map(file_json).collect::<Vec<_>>().join(",");
+    let statements = reports.iter().flat_map(|report| &report.statements).map(statement_json);
+    let statements = statements.collect::<Vec<_>>().join(",");
     let active = remedy.is_empty();
-    format!("{{\"active\":{active},\"remedy\":\"{remedy}\",\"hooked\":[{hooked}],\"files\":[{files}]}}")
+    let remedy = quoted(&remedy);
+    format!(
+        "{{\"active\":{active},\"remedy\":{remedy},\"hooked\":[{hooked}],\"files\":[{files}],\"statements\":[{statements}]}}"
+    )
 }
 
 fn file_json(report: &Report) -> String {
@@ -190,6 +243,7 @@ fn file_json(report: &Report) -> String {
         ("failed", planner.failed),
         ("own_reads", report.own_reads),
         ("passed_reads", report.passed),
+        ("short_statements", report.short),
     ] {
         // Writing to a string does not fail.
         let _ = write!(json, ",\"{name}\":{value}");
@@ -199,6 +253,19 @@ fn file_json(report: &Report) -> String {
     }
     json.push('}');
     json
+}
+
+fn statement_json(statement: &Statement) -> String {
+    let Statement { sql, runs, reads, waited, foreseen, sums, why } = statement;
+    let seconds = |time: Nanos| time.get() as f64 / 1e9;
+    format!(
+        "{{\"sql\":{},\"runs\":{runs},\"seconds\":{:.6},\"stock_seconds\":{:.6},\"reads\":{reads},\
+         \"waited\":{waited},\"foreseen\":{foreseen},\"why\":{}}}",
+        quoted(sql),
+        seconds(sums.ours),
+        seconds(sums.stock),
+        quoted(why.line())
+    )
 }
 
 /// `foreseek_set(name, value)`.

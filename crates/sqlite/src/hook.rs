@@ -9,7 +9,8 @@ use crate::api::{Api, Db};
 use crate::header::CHANGE_COUNTER_AT;
 use crate::page::PageNo;
 use crate::settings;
-use crate::watch::{Followed, Report, Watch, header_of};
+use crate::statements::Running;
+use crate::watch::{Connection, Followed, Report, Watch, header_of};
 use foreseek_libprefetch::guest::{is_inside, step_aside};
 use foreseek_storage::{HostFd, Identity};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -120,9 +121,24 @@ pub(crate) fn introduce(api: Api, db: Db) {
     }
 }
 
-/// Whether a connection has a main database in a file whose reads pass by the hooks.
-pub(crate) fn is_unseen(api: Api, db: Db) -> bool {
-    matches!(probe(api, db), (true, None))
+/// What is seen of a connection's main database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Its reads, or it has no file.
+    Seen,
+    /// Its reads pass by the hooks.
+    Unseen,
+    /// Its reads, but not what they bring.
+    Unknown,
+}
+
+/// What is seen of a connection's main database.
+pub(crate) fn sight(api: Api, db: Db) -> Sight {
+    match probe(api, db) {
+        (true, None) => Sight::Unseen,
+        (true, Some(fd)) if is_own_process() && matches!(known(fd), Some(Known::Other)) => Sight::Unknown,
+        _ => Sight::Seen,
+    }
 }
 
 /// Whether a connection's main database has a file, and the descriptor by which a hook saw it read.
@@ -247,21 +263,35 @@ fn after(seen: &Seen, bytes: &[u8]) {
     let Ok(mut watch) = seen.file.try_lock() else { return };
     match seen.page {
         Some(page) if bytes.len() as u64 == seen.span.len().get() => {
-            let told = &mut || statements(seen.fd);
-            watch.after(seen.fd, page, bytes, seen.followed, seen.begun.elapsed(), told);
+            watch.after(seen.fd, page, bytes, seen.followed, seen.begun.elapsed(), &Reading(seen.fd));
         }
         None if seen.span.start == ByteOffset(CHANGE_COUNTER_AT) => watch.transaction(seen.fd, bytes),
         _ => {}
     }
 }
 
-/// The texts of the statements that the connection that is reading runs.
-fn statements(fd: HostFd) -> Vec<String> {
-    let (Some(api), Ok(table)) = (Api::current(), TABLE.try_read()) else { return Vec::new() };
-    let connection = table.connections.get(&fd.raw()).copied().filter(|known| *known != SEVERAL);
-    // SAFETY: a connection is taken out of the table before it ends, which waits while the table is
-    // held here.
-    connection.map_or_else(Vec::new, |connection| unsafe { api.statements(connection as Db) })
+/// The connection that reads through a descriptor.
+struct Reading(HostFd);
+
+impl Reading {
+    fn ask<T>(&self, question: impl FnOnce(Api, Db) -> T) -> Option<T> {
+        let (api, table) = (Api::current()?, TABLE.try_read().ok()?);
+        let connection = table.connections.get(&self.0.raw()).copied().filter(|known| *known != SEVERAL)?;
+        // A connection is taken out of the table before it ends, which waits while the table is held here.
+        Some(question(api, connection as Db))
+    }
+}
+
+impl Connection for Reading {
+    fn texts(&self) -> Vec<String> {
+        // SAFETY: `ask` hands out live connections.
+        self.ask(|api, db| unsafe { api.texts(db) }).unwrap_or_default()
+    }
+
+    fn statement(&self) -> Option<Running> {
+        // SAFETY: as above.
+        self.ask(|api, db| unsafe { api.statement(db) })?
+    }
 }
 
 /// Does our part; a panic ends it for good and never reaches SQLite. Keeps errno.

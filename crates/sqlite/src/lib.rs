@@ -16,12 +16,13 @@
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
 //! The rest is the loadable extension around them: `watch` (one file, its planner and its client),
-//! `doze` (looking away from what is cached), `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
+//! `doze` (looking away from what is cached), `statements` (what each gained), `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
 //!
 //! # Use
 //!
 //! `.load ./libforeseek_sqlite` in the stock shell, `enable_load_extension(True)` and
-//! `load_extension(...)` in Python; from then on for every connection of the process, until it ends.
+//! `load_extension(...)` in Python; from then on for every connection of the process, until it ends. For programs that
+//! load no extension there is the crate `sqlite-preload`.
 //!
 //! # What it may cost
 //!
@@ -62,21 +63,26 @@ pub mod error;
 mod functions;
 pub mod header;
 mod hook;
+mod json;
 mod neighbours;
 pub mod page;
 mod page_no;
 pub mod planner;
 pub mod recognise;
 pub mod record;
+mod report;
 pub mod scan;
 pub mod schema;
 pub mod sequence;
 mod settings;
 pub mod source;
 pub mod sql;
+mod statements;
 pub mod tree;
 pub mod walk;
 mod watch;
 
+pub use api::Routines;
 pub use error::Error;
-pub use functions::{sqlite3_extension_init, sqlite3_foreseeksqlite_init};
+pub use functions::{attach, say_unfollowed, sqlite3_extension_init, sqlite3_foreseeksqlite_init};
+pub use report::report_at_exit;

@@ -24,6 +24,7 @@ pub use crate::scan::{Much, Plan, ScanId};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
+pub use crate::statements::{Sums, Why};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
 use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
@@ -95,6 +96,9 @@ struct Stream {
     allowance: Allowance,
     /// A scan was found whose end is not visible: another is looked for when that may have a step.
     unseen: bool,
+    /// Whether a scan of this statement was entered, and whether one was left since it had little to read.
+    entered: bool,
+    left: bool,
     /// The page that a scan expects to be read now.
     expected: Option<PageNo>,
     /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
@@ -169,6 +173,33 @@ impl Planner {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// What a stream's reads have taken since its transaction began, and why it gains no more.
+    #[must_use]
+    pub fn state(&self, stream: u64) -> (Sums, Why) {
+        let Some(known) = self.streams.get(&stream) else { return Default::default() };
+        let (stock, ours) = known.allowance.sums();
+        let why = if known.entered {
+            match known.unseen {
+                _ if known.allowance.is_dear() => Why::Dear,
+                true => Why::Unseen,
+                false => Why::Free,
+            }
+        } else if known.left {
+            Why::Short
+        } else if known.may_look() {
+            Why::Unrecognised
+        } else {
+            Why::Few
+        };
+        (Sums { stock, ours }, why)
+    }
+
+    /// Another statement of a stream begins, in the transaction of the one before.
+    pub fn statement(&mut self, stream: u64) {
+        let known = self.stream(stream);
+        (known.entered, known.left) = (false, false);
     }
 
     /// The scans that go on.
@@ -528,8 +559,10 @@ impl Planner {
         let worth = if end == End::Seen { WORTH } else { LEAST };
         scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
         if scan.remains_less_than(worth) {
+            self.stream(stream).left = true;
             return None;
         }
+        self.stream(stream).entered = true;
         self.next_id += 1;
         self.counters.scans += 1;
         self.counters.ends_seen += u64::from(end == End::Seen);

@@ -1,7 +1,9 @@
 //! What holds for the whole process: settings from the environment and from `foreseek_set`.
 
-use foreseek_libprefetch::{Error, Settings, guest};
+use foreseek_libprefetch::{Error, Settings, guest, with_process_id};
+use foreseek_storage::has_gained_rights;
 use foreseek_units::Bytes;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -64,4 +66,15 @@ pub(crate) fn current() -> Result<Settings, Error> {
 /// Says one line on standard error, unless `FORESEEK_QUIET` forbids it.
 pub(crate) fn say(line: &str) {
     guest::say(&format!("sqlite: {line}"));
+}
+
+/// Where `FORESEEK_SQLITE_STATUS` has the status written; looked up once. In a program that gained rights when
+/// it was started, nowhere.
+pub(crate) fn status_file() -> Option<&'static Path> {
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let value = std::env::var_os("FORESEEK_SQLITE_STATUS").filter(|value| !value.is_empty());
+        value.filter(|_| !has_gained_rights()).map(|value| with_process_id(&value))
+    });
+    file.as_deref()
 }

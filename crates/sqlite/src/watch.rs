@@ -13,6 +13,7 @@ use crate::planner::{Cost, Counters, Much, Plan, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
+use crate::statements::{Ledger, Running, Statement};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
 use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, Span};
@@ -71,9 +72,18 @@ impl ReadPage for Descriptor {
     }
 }
 
+/// The connection that reads, asked about its statements. Nothing where it is not known.
+pub(crate) trait Connection {
+    /// The texts of the statements that run, with the values of their parameters.
+    fn texts(&self) -> Vec<String>;
+    /// The statement that runs.
+    fn statement(&self) -> Option<Running>;
+}
+
 /// What is known of one file.
 pub(crate) struct Watch {
     planner: Planner,
+    ledger: Ledger,
     call: Bytes,
     client: Option<Client>,
     doze: Doze,
@@ -91,6 +101,9 @@ pub(crate) struct Report {
     /// Reads that passed while a stream found all of its pages in memory.
     pub(crate) passed: u64,
     pub(crate) client: Option<Stats>,
+    pub(crate) statements: Vec<Statement>,
+    /// Transactions that hardly waited.
+    pub(crate) short: u64,
 }
 
 /// Reads the header of the database behind a descriptor.
@@ -107,6 +120,7 @@ impl Watch {
         let planner = Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
         Self {
             planner: if backing.rotational == Some(true) { planner.on_disk() } else { planner },
+            ledger: Ledger::default(),
             call: backing.call_length(),
             client: None,
             doze: Doze::default(),
@@ -121,6 +135,7 @@ impl Watch {
 
     /// A descriptor was seen for the first time, and the header through it.
     pub(crate) fn adopt(&mut self, fd: HostFd, header: Header, length: Option<Bytes>) {
+        self.end(stream(fd));
         self.planner.closed(stream(fd));
         self.doze.closed(stream(fd));
         if *self.header() != header {
@@ -128,7 +143,13 @@ impl Watch {
         }
     }
 
+    /// A statement is over.
+    fn end(&mut self, stream: u64) {
+        self.ledger.end(stream, self.planner.state(stream));
+    }
+
     pub(crate) fn closed(&mut self, fd: RawFd) {
+        self.end(fd as u64);
         self.planner.closed(fd as u64);
         self.doze.closed(fd as u64);
         if let Some(client) = &self.client {
@@ -153,6 +174,7 @@ impl Watch {
         match self.doze.read(stream(fd), || resident().filter(|_| settings::may_doze())) {
             Look::Pass => None,
             Look::Asleep => {
+                self.ledger.settle(stream(fd), self.planner.state(stream(fd)).0);
                 self.planner.transaction(stream(fd));
                 Some(Followed { missed: Some(false), predicted: false })
             }
@@ -187,8 +209,8 @@ impl Watch {
         bytes.get(at).and_then(|&flag| Kind::of(flag)).is_some_and(Kind::is_interior)
     }
 
-    /// SQLite has read a page, which took `time` with what we did before it. `told` answers the statements
-    /// that may be reading; it is asked when a scan begins.
+    /// SQLite has read a page, which took `time` with what we did before it. `connection` tells which statements
+    /// may be reading.
     pub(crate) fn after(
         &mut self,
         fd: HostFd,
@@ -196,7 +218,7 @@ impl Watch {
         bytes: &[u8],
         followed: Option<Followed>,
         time: Duration,
-        told: &mut dyn FnMut() -> Vec<String>,
+        connection: &dyn Connection,
     ) {
         let begun = Instant::now();
         if page == PageNo::FIRST {
@@ -204,8 +226,10 @@ impl Watch {
         }
         let mut source = self.descriptor(fd);
         let cost = cost(followed, time);
+        let told = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
         self.own_reads += source.read;
+        self.account(stream(fd), cost.missed, followed, connection);
         if source.read > 0 && settings::may_doze() {
             self.planner.spent(stream(fd), begun.elapsed().into());
         }
@@ -214,9 +238,25 @@ impl Watch {
         }
     }
 
+    /// Counts a read for the statement that made it.
+    fn account(
+        &mut self,
+        stream: u64,
+        waited: bool,
+        followed: Option<Followed>,
+        connection: &dyn Connection,
+    ) {
+        let foreseen = followed.is_some_and(|followed| followed.predicted);
+        let state = || self.planner.state(stream);
+        if self.ledger.read(stream, (waited && !foreseen, foreseen), state, || connection.statement()) {
+            self.planner.statement(stream);
+        }
+    }
+
     /// SQLite has read the bytes by which it learns whether the file was changed: a transaction
     /// begins.
     pub(crate) fn transaction(&mut self, fd: HostFd, bytes: &[u8]) {
+        self.end(stream(fd));
         self.planner.transaction(stream(fd));
         self.counter_read(fd, bytes);
     }
@@ -238,6 +278,8 @@ impl Watch {
             own_reads: self.own_reads,
             passed: self.doze.passed,
             client: self.client.as_ref().map(Client::stats),
+            statements: self.ledger.report(|stream| self.planner.state(stream)),
+            short: self.ledger.short,
         }
     }
 

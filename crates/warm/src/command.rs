@@ -11,7 +11,8 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 /// Signals that end a program or that it may have asked for.
 pub const SIGNALS: [i32; 6] = [
@@ -22,6 +23,10 @@ pub const SIGNALS: [i32; 6] = [
     Signal::USR1.as_raw(),
     Signal::USR2.as_raw(),
 ];
+
+/// How often the program, its signals and its progress are looked at. A disk brings some 2 MB in
+/// that time.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// A program that runs.
 #[derive(Debug)]
@@ -40,10 +45,15 @@ impl Running {
             program: "".into(),
             cause: std::io::ErrorKind::InvalidInput.into(),
         })?;
-        let mut command = std::process::Command::new(program);
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::spawn(command, signals)
+    }
+
+    fn spawn(mut command: Command, signals: &SignalQueue) -> Result<Self> {
         let child = signals
-            .spawn(command.args(arguments))
-            .map_err(|cause| Error::Start { program: program.into(), cause })?;
+            .spawn(&mut command)
+            .map_err(|cause| Error::Start { program: command.get_program().into(), cause })?;
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .map_err(|cause| Error::System { operation: "cannot watch the command", cause })?;
         Ok(Self { child, handle })
@@ -74,6 +84,39 @@ impl Running {
             cause: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
         })
     }
+}
+
+/// Waits for the program, passes signals on, and does `meanwhile` in between.
+pub(crate) fn attend(
+    running: &mut Running,
+    signals: &SignalQueue,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<ExitStatus> {
+    // A short program is noticed soon: the pause grows from 1 ms.
+    let mut pause = Duration::from_millis(1);
+    loop {
+        while let Some(signal) = signals.next() {
+            if !signal.by_kernel {
+                running.pass_on(signal.number);
+            }
+        }
+        if let Some(status) = running.ended()? {
+            return Ok(status);
+        }
+        meanwhile();
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LOOK);
+    }
+}
+
+/// Runs a program to its end, with signals passed on to it. `signals` has [`SIGNALS`]. Answers its exit status as
+/// a shell would.
+///
+/// # Errors
+/// [`Error::Start`], [`Error::System`].
+pub fn run_command(command: Command, signals: &SignalQueue) -> Result<u8> {
+    let mut running = Running::spawn(command, signals)?;
+    attend(&mut running, signals, &mut || {}).map(status_of)
 }
 
 /// The exit status that a shell would report: 128 and the signal's number for a program that a signal

@@ -21,7 +21,7 @@ mod tree;
 mod trouble;
 mod window;
 
-pub use command::{SIGNALS, status_of};
+pub use command::{SIGNALS, run_command, status_of};
 pub use error::{Error, Result};
 pub use place::{Piece, Places};
 pub use run::{Ended, Options, Report, Source, in_physical_order, warm};

@@ -14,7 +14,7 @@
 //! not fit, of each file at most a quarter of the window is brought: the rest of so long a file is
 //! read in sequence, which the kernel's own read-ahead does well.
 
-use crate::command::{Running, status_of};
+use crate::command::{LOOK, Running, attend, status_of};
 use crate::error::Result;
 use crate::fetch::{self, Brought};
 use crate::follow::{Course, Follower};
@@ -31,11 +31,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-/// How often the program, its signals and its progress are looked at. A disk brings some 2 MB in
-/// that time.
-const LOOK: Duration = Duration::from_millis(20);
+use std::time::Instant;
 
 /// The part of the window that one file may take where all does not fit.
 const ONE_FILE: u64 = 4;
@@ -520,29 +516,6 @@ fn follow(
         .sum();
     report.left_out_bytes += left.get();
     conclude(status, begun, report)
-}
-
-/// Waits for the program, passes signals on, and does `meanwhile` in between.
-fn attend(
-    running: &mut Running,
-    signals: &SignalQueue,
-    meanwhile: &mut dyn FnMut(),
-) -> Result<std::process::ExitStatus> {
-    // A short program is noticed soon: the pause grows from 1 ms.
-    let mut pause = Duration::from_millis(1);
-    loop {
-        while let Some(signal) = signals.next() {
-            if !signal.by_kernel {
-                running.pass_on(signal.number);
-            }
-        }
-        if let Some(status) = running.ended()? {
-            return Ok(status);
-        }
-        meanwhile();
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK);
-    }
 }
 
 fn conclude(status: std::process::ExitStatus, begun: Instant, report: &mut Report) -> Result<()> {

@@ -6,7 +6,7 @@ use clap::builder::Styles;
 /// Commands by what they are for, in the order in which they are shown. One that is not in the program
 /// is left out of the list.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Make reads faster", &["mount", "order", "warm", "watch", "array", "tune", "run", "advise"]),
+    ("Make reads faster", &["mount", "order", "warm", "watch", "sqlite", "array", "tune", "run", "advise"]),
     ("Measure a device", &["profile"]),
     ("Try it without a slow disk", &["demo", "disk"]),
     ("Research and benchmarks", &["lab"]),

@@ -10,6 +10,7 @@ mod order;
 mod profile;
 mod progress;
 mod report;
+mod sqlite;
 mod warm;
 mod watch;
 
@@ -44,6 +45,8 @@ enum Command {
     Warm(Box<warm::Args>),
     /// Read ahead of every program that walks trees of files on a hard disk.
     Watch(watch::Args),
+    /// Run a program so that its SQLite statements are prefetched.
+    Sqlite(sqlite::Args),
     /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]
     Lab(lab::Command),
@@ -114,6 +117,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let answer = match cli.command {
         // Its exit status is that of the command that it ran.
         Command::Warm(args) => return warm::run(*args),
+        Command::Sqlite(args) => return sqlite::run(&args),
         Command::Order(args) => order::run(args),
         Command::Watch(args) => watch::run(&args),
         Command::Mount(args) => mount::run(*args),

@@ -1,0 +1,134 @@
+//! `foreseek sqlite`: a program runs with the SQLite extension, though it loads none.
+
+mod program;
+mod status;
+
+use super::{Format, remark};
+use anyhow::{Context, bail};
+use foreseek_storage::SignalQueue;
+use foreseek_units::Bytes;
+use foreseek_warm::{SIGNALS, run_command};
+use program::Program;
+use status::Line;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek sqlite -- python3 report.py     every SQLite connection of a program
+  foreseek sqlite --status -- sqlite3 my.db 'SELECT * FROM t ORDER BY zip'
+
+The same by one environment variable:
+  LD_PRELOAD=/usr/local/lib/libforeseek_sqlite_preload.so python3 report.py
+
+docs/sqlite.md tells which statements and which programs gain.";
+
+/// The library that the program loads.
+const LIBRARY: &str = "libforeseek_sqlite_preload.so";
+
+/// Options of `foreseek sqlite`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The program and its arguments, after `--`. The exit status is the program's.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+
+    /// At most so much page cache for each database file [default: 60 % of what there is].
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    memory: Option<Bytes>,
+
+    /// Tell at the end, on standard error, what each statement gained and why not more.
+    #[arg(long)]
+    status: bool,
+
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t, requires = "status")]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let library = library()?;
+    let folder = tempfile::Builder::new()
+        .prefix("foreseek-sqlite-")
+        .tempdir()
+        .context("cannot make a folder for the program's status")?;
+    let lines = folder.path().join("status");
+    let (name, arguments) = args.command.split_first().context("no command is given")?;
+    let program = Program::of(name);
+    if let Some(obstacle) = program.as_ref().and_then(Program::obstacle) {
+        remark(&obstacle);
+    }
+    let mut command = Command::new(name);
+    command.args(arguments).env("LD_PRELOAD", preloaded(&library)?).env("FORESEEK_SQLITE_STATUS", &lines);
+    if let Some(memory) = args.memory {
+        command.env("FORESEEK_MEMORY", memory.get().to_string());
+    }
+    // Before any thread is started.
+    let signals = SignalQueue::block(&SIGNALS).context("cannot receive signals")?;
+    let status = run_command(command, &signals)?;
+    let told = status::read(&lines)?;
+    if !told.iter().any(|line| line.opened) {
+        remark(&unseen(program.as_ref(), &told));
+    } else if args.status {
+        super::print_error(&status::text(args.format, &told)?);
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// The library's path: beside this program, as it was built, or where `make install` puts it.
+fn library() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let beside = program.parent().map(PathBuf::from).unwrap_or_default();
+    let places = [beside.clone(), beside.join("../lib")];
+    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
+    let Some(path) = found else {
+        bail!("{LIBRARY} is neither in {} nor in {}", places[0].display(), places[1].display());
+    };
+    path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
+}
+
+/// `LD_PRELOAD` with the library before what is there.
+fn preloaded(library: &std::path::Path) -> anyhow::Result<OsString> {
+    let splits = |byte: &u8| matches!(byte, b' ' | b':');
+    if library.as_os_str().as_encoded_bytes().iter().any(splits) {
+        bail!("{}: the loader takes no library whose path has spaces or colons", library.display());
+    }
+    let mut value = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        value.push(OsStr::new(":"));
+        value.push(others);
+    }
+    Ok(value)
+}
+
+/// Why no connection was seen.
+fn unseen(program: Option<&Program>, told: &[Line]) -> String {
+    let mut copies: Vec<PathBuf> = told.iter().flat_map(|line| line.copies.clone()).collect();
+    copies.extend(program.filter(|program| program.holds_sqlite()).map(|program| program.path.clone()));
+    copies.sort();
+    copies.dedup();
+    let (shared, own): (Vec<_>, Vec<_>) = copies.iter().partition(|path| is_shared(path));
+    if let Some(own) = own.first() {
+        return format!(
+            "nothing was prefetched: {} has a SQLite of its own linked in, whose reads cannot be seen; have it load \
+             the extension libforeseek_sqlite.so (docs/sqlite.md)",
+            own.display()
+        );
+    }
+    if let Some(shared) = shared.first() {
+        return format!(
+            "nothing was prefetched: no database was opened by the functions that {} exports, or they were looked up \
+             by name (dlsym)",
+            shared.display()
+        );
+    }
+    "nothing was prefetched: no SQLite was found in the program and what it started".to_owned()
+}
+
+/// Whether a file is SQLite's library, as systems install it.
+fn is_shared(path: &std::path::Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libsqlite3.so"))
+}

@@ -1,0 +1,98 @@
+//! What the processes of a program told of their statements.
+
+use super::super::Format;
+use super::super::report::new_table;
+use anyhow::Context;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The longest text of a statement that is shown in a table.
+const SHOWN: usize = 60;
+
+/// What one process told.
+#[derive(Debug)]
+pub(super) struct Line {
+    program: String,
+    /// Whether it opened a database.
+    pub(super) opened: bool,
+    /// Files that hold a SQLite.
+    pub(super) copies: Vec<PathBuf>,
+    /// `foreseek_status()`; nothing where it did not end by itself.
+    status: Value,
+}
+
+/// Reads what was written at `path`; nothing where there is nothing.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).context("cannot read what the program told"),
+    };
+    // The last line of each process; a line that was cut off says nothing.
+    let mut last = BTreeMap::new();
+    for value in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let paths = value["copies"].as_array().into_iter().flatten();
+        let line = Line {
+            program: value["program"].as_str().unwrap_or_default().to_owned(),
+            opened: value["opened"] == true,
+            copies: paths.filter_map(|path| path.as_str().map(PathBuf::from)).collect(),
+            status: value["status"].clone(),
+        };
+        last.insert((value["process"].as_u64(), line.program.clone()), line);
+    }
+    Ok(last.into_values().collect())
+}
+
+/// What they told, for a person or a program.
+pub(super) fn text(format: Format, lines: &[Line]) -> anyhow::Result<String> {
+    let lines = lines.iter().filter(|line| line.opened);
+    Ok(match format {
+        Format::Json => {
+            let all: Vec<Value> = lines
+                .map(|line| serde_json::json!({ "program": line.program, "status": line.status }))
+                .collect();
+            serde_json::to_string(&all)? + "\n"
+        }
+        Format::Table => lines.map(table).collect(),
+    })
+}
+
+/// The statements of one process.
+fn table(line: &Line) -> String {
+    let mut text = format!("foreseek: SQLite in {}\n", line.program);
+    if line.status.is_null() {
+        return text + "  it did not end by itself, and has told nothing\n";
+    }
+    if let Some(remedy) = line.status["remedy"].as_str().filter(|remedy| !remedy.is_empty()) {
+        text += &format!("  not active: {remedy}\n");
+    }
+    let statements: Vec<&Value> = line.status["statements"].as_array().into_iter().flatten().collect();
+    if statements.is_empty() {
+        return text + "  no statement waited for storage\n";
+    }
+    let mut table = new_table();
+    table.set_header(["statement", "took", "stock, about", "reads", "waited", "foreseen", "why not more"]);
+    for statement in statements {
+        let seconds = |name: &str| format!("{:.2} s", statement[name].as_f64().unwrap_or_default());
+        let count = |name: &str| statement[name].as_u64().unwrap_or_default().to_string();
+        table.add_row([
+            shortened(statement["sql"].as_str().unwrap_or_default()),
+            seconds("seconds"),
+            seconds("stock_seconds"),
+            count("reads"),
+            count("waited"),
+            count("foreseen"),
+            statement["why"].as_str().unwrap_or_default().to_owned(),
+        ]);
+    }
+    text + &table.to_string() + "\n"
+}
+
+fn shortened(sql: &str) -> String {
+    let words = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}...", &words[..at]),
+        None => words,
+    }
+}

@@ -1,0 +1,290 @@
+//! What each statement gained, and why not more.
+//!
+//! SQLite does not tell when a statement begins or ends (but for the one trace call that belongs to its host). So
+//! the connection is asked which statement runs at every [`LOOK`]th read that waited for storage: what is read in
+//! between counts for the statement before. One that waits less often is left alone anyway, and counted only.
+//! Statements of one text are one entry; the text is that of the program, without the values of parameters.
+
+use foreseek_units::Nanos;
+use std::collections::HashMap;
+
+/// Reads that waited between two looks. To look costs a microsecond, so many such reads of a disk 50 milliseconds.
+const LOOK: u64 = 8;
+/// Texts that are kept of a file: more are read by nobody. The one that has taken the least goes.
+const KEPT: usize = 64;
+/// Streams of one file, at most: those of the planner.
+const STREAMS_LIMIT: usize = 64;
+
+/// A statement that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Running {
+    /// Tells this run from others.
+    pub(crate) run: u64,
+    /// Its text.
+    pub(crate) sql: String,
+}
+
+/// What reads have taken, as the allowance counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Without prefetching, about.
+    pub stock: Nanos,
+    /// In fact.
+    pub ours: Nanos,
+}
+
+/// Why a statement gained no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Why {
+    /// Too few of its reads waited.
+    #[default]
+    Few,
+    /// Its reads follow nothing that is recognised.
+    Unrecognised,
+    /// Little was left when its scan was recognised.
+    Short,
+    /// Where it ends is not visible.
+    Unseen,
+    /// Steps cost more than reads alone.
+    Dear,
+    /// Nothing stood in its way.
+    Free,
+}
+
+impl Why {
+    /// One line for a person.
+    #[must_use]
+    pub fn line(self) -> &'static str {
+        match self {
+            Self::Few => "few of its reads waited: it is left alone",
+            Self::Unrecognised => {
+                "its reads follow no index or scattered tree: look-ups by key, the outer side of a join, or rows in \
+                 the order of the file"
+            }
+            Self::Short => "little was left to read when its scan was recognised",
+            Self::Unseen => "its end is not visible: what is fetched grows with what was read",
+            Self::Dear => {
+                "its pages cost as much in a sorted batch as alone (overflow pages, a device that does not seek)"
+            }
+            Self::Free => "",
+        }
+    }
+}
+
+/// What a statement has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Statement {
+    pub(crate) sql: String,
+    pub(crate) runs: u64,
+    pub(crate) reads: u64,
+    /// Among them those that waited for storage.
+    pub(crate) waited: u64,
+    /// Among them those that were fetched for it.
+    pub(crate) foreseen: u64,
+    pub(crate) sums: Sums,
+    pub(crate) why: Why,
+}
+
+/// A statement that goes on.
+#[derive(Debug, Default)]
+struct Open {
+    run: Option<u64>,
+    statement: Statement,
+    /// The stream's sums when they were last added.
+    base: Sums,
+}
+
+/// The statements of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    open: HashMap<u64, Open>,
+    done: Vec<Statement>,
+    /// Transactions that ended with fewer waits than a look takes.
+    pub(crate) short: u64,
+}
+
+impl Ledger {
+    /// A stream has read a page. `state` tells the stream's sums and why it gains no more, `running` which statement
+    /// runs. Answers whether another one has begun.
+    pub(crate) fn read(
+        &mut self,
+        stream: u64,
+        (waited, foreseen): (bool, bool),
+        state: impl Fn() -> (Sums, Why),
+        running: impl FnOnce() -> Option<Running>,
+    ) -> bool {
+        if self.open.len() >= STREAMS_LIMIT && !self.open.contains_key(&stream) {
+            self.open.clear();
+        }
+        let open = self.open.entry(stream).or_default();
+        open.statement.reads += 1;
+        open.statement.waited += u64::from(waited);
+        open.statement.foreseen += u64::from(foreseen);
+        let is_look = waited && open.statement.waited.is_multiple_of(LOOK)
+            || foreseen && open.run.is_none() && open.statement.foreseen == 1;
+        if !is_look {
+            return false;
+        }
+        let Some(Running { run, sql }) = running() else { return false };
+        let is_other = open.run.is_some_and(|before| before != run);
+        if is_other {
+            self.end(stream, state());
+        }
+        let open = self.open.entry(stream).or_default();
+        if open.run.is_none() {
+            open.run = Some(run);
+            open.statement.sql = sql;
+        }
+        if is_other {
+            open.base = state().0;
+        }
+        is_other
+    }
+
+    /// The statement of a stream is over.
+    pub(crate) fn end(&mut self, stream: u64, (sums, why): (Sums, Why)) {
+        let Some(mut open) = self.open.remove(&stream) else { return };
+        open.add(sums);
+        open.statement.why = why;
+        if open.statement.waited < LOOK && open.statement.foreseen == 0 {
+            self.short += 1;
+        } else {
+            keep(&mut self.done, open.statement);
+        }
+    }
+
+    /// The sums of a stream begin anew.
+    pub(crate) fn settle(&mut self, stream: u64, sums: Sums) {
+        if let Some(open) = self.open.get_mut(&stream) {
+            open.add(sums);
+            open.base = Sums::default();
+        }
+    }
+
+    /// The statements, those that go on included: `state` tells a stream's.
+    pub(crate) fn report(&self, state: impl Fn(u64) -> (Sums, Why)) -> Vec<Statement> {
+        let mut all = self.done.clone();
+        for (stream, open) in &self.open {
+            if open.run.is_none() {
+                continue;
+            }
+            let (sums, why) = state(*stream);
+            let statement = open.statement.clone();
+            let mut open = Open { run: open.run, statement, base: open.base };
+            open.add(sums);
+            open.statement.why = why;
+            keep(&mut all, open.statement);
+        }
+        all.sort_by(|a, b| b.sums.ours.cmp(&a.sums.ours).then_with(|| a.sql.cmp(&b.sql)));
+        all
+    }
+}
+
+impl Open {
+    fn add(&mut self, sums: Sums) {
+        // Where the stream was forgotten its sums have begun anew.
+        let is_same = sums.stock >= self.base.stock && sums.ours >= self.base.ours;
+        let base = if is_same { self.base } else { Sums::default() };
+        self.statement.sums.stock += Nanos(sums.stock.get() - base.stock.get());
+        self.statement.sums.ours += Nanos(sums.ours.get() - base.ours.get());
+        self.base = sums;
+    }
+}
+
+/// Adds a run to its text's entry.
+fn keep(all: &mut Vec<Statement>, run: Statement) {
+    if let Some(entry) = all.iter_mut().find(|entry| entry.sql == run.sql) {
+        entry.runs += 1;
+        entry.reads += run.reads;
+        entry.waited += run.waited;
+        entry.foreseen += run.foreseen;
+        entry.sums.stock += run.sums.stock;
+        entry.sums.ours += run.sums.ours;
+        entry.why = run.why;
+        return;
+    }
+    if all.len() >= KEPT
+        && let Some(least) = (0..all.len()).min_by_key(|at| all[*at].sums.ours)
+    {
+        all.swap_remove(least);
+    }
+    all.push(Statement { runs: 1, ..run });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(stock: u64, ours: u64) -> Sums {
+        Sums { stock: Nanos(stock), ours: Nanos(ours) }
+    }
+
+    fn running(run: u64) -> Option<Running> {
+        Some(Running { run, sql: format!("statement {}", run / 10) })
+    }
+
+    fn reads(ledger: &mut Ledger, count: u64, waited: bool, run: u64, so_far: Sums) {
+        for _ in 0..count {
+            ledger.read(1, (waited, !waited), || (so_far, Why::Unseen), || running(run));
+        }
+    }
+
+    #[test]
+    fn runs_of_one_text_are_one_entry() {
+        let mut ledger = Ledger::default();
+        reads(&mut ledger, 20, true, 10, sums(0, 0));
+        reads(&mut ledger, 100, false, 10, sums(0, 0));
+        ledger.end(1, (sums(500, 100), Why::Free));
+        reads(&mut ledger, 16, true, 11, sums(0, 0));
+        ledger.end(1, (sums(7, 5), Why::Few));
+        let told = ledger.report(|_| Default::default());
+        assert_eq!(told.len(), 1);
+        let expected = Statement {
+            sql: "statement 1".to_owned(),
+            runs: 2,
+            reads: 136,
+            waited: 36,
+            foreseen: 100,
+            sums: sums(507, 105),
+            why: Why::Few,
+        };
+        assert_eq!(told[0], expected);
+    }
+
+    #[test]
+    fn another_run_without_a_transaction_between_is_another_statement() {
+        let mut ledger = Ledger::default();
+        reads(&mut ledger, 16, true, 10, sums(40, 40));
+        reads(&mut ledger, 16, true, 20, sums(60, 50));
+        ledger.end(1, (sums(100, 70), Why::Free));
+        let told = ledger.report(|_| Default::default());
+        let told: Vec<_> = told.iter().map(|told| (told.sql.as_str(), told.sums, told.why)).collect();
+        assert_eq!(
+            told,
+            [("statement 1", sums(60, 50), Why::Unseen), ("statement 2", sums(40, 20), Why::Free)]
+        );
+    }
+
+    #[test]
+    fn what_hardly_waits_is_counted_only_and_what_goes_on_is_told() {
+        let mut ledger = Ledger::default();
+        reads(&mut ledger, 7, true, 10, sums(0, 0));
+        ledger.end(1, (sums(9, 9), Why::Few));
+        assert_eq!((ledger.short, ledger.report(|_| Default::default()).len()), (1, 0));
+        reads(&mut ledger, 9, true, 20, sums(0, 0));
+        ledger.settle(1, sums(5, 5));
+        let told = ledger.report(|_| (sums(2, 1), Why::Unseen));
+        assert_eq!((told[0].sums, told[0].waited, told[0].why), (sums(7, 6), 9, Why::Unseen));
+    }
+
+    #[test]
+    fn no_more_texts_are_kept_than_there_is_room_for() {
+        let mut ledger = Ledger::default();
+        for run in 0..1000 {
+            reads(&mut ledger, 8, true, run * 10, sums(0, 0));
+            ledger.end(1, (sums(run, run), Why::Few));
+        }
+        let told = ledger.report(|_| Default::default());
+        assert_eq!((told.len(), told[0].sums.ours), (KEPT, Nanos(999)));
+    }
+}
