@@ -65,7 +65,7 @@ fn the_bundled_sqlite_is_prefetched() {
     assert!(wait(&mut child("in_the_bundled_sqlite", &path)).success());
 }
 
-/// That SQLite reads with `lseek` and `read`.
+/// That SQLite is another version than the shell's.
 #[test]
 #[ignore = "a child of the_bundled_sqlite_is_prefetched"]
 fn in_the_bundled_sqlite() {

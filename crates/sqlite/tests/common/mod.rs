@@ -1,6 +1,7 @@
 //! Databases of many shapes, made by SQLite itself from a seed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod queries;
 pub(crate) mod shell;
 
 use rusqlite::{Connection, params_from_iter, types::Value};
