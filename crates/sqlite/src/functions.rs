@@ -76,12 +76,9 @@ unsafe extern "C" fn connection_opened(
 pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
     // SAFETY: as the caller says.
     let Some(api) = (unsafe { Api::new(routines.table()) }) else { return say_unfollowed("this SQLite") };
-    match catch_unwind(|| set_up(api, db)) {
-        Ok(Err(text)) => {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| settings::say(&text));
-        }
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(text)) = catch_unwind(|| set_up(api, db)) {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| settings::say(&text));
     }
 }
 
