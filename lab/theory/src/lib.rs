@@ -12,6 +12,8 @@
 //! - [`adversary`] ends the stream where it hurts: no rule that does not know the length, and no
 //!   [`Prefetcher`](foreseek_readahead::stream::Prefetcher) either, is better than 2-competitive (EuroSys'07
 //!   section 4.2). Oracles and access lists are told what comes and are no such rules.
+//! - [`trial`] reckons what a policy's streams cost where rates differ by zones and costs change while a stream is
+//!   read, and [`search`] looks for the worst case by itself.
 //! - [`seek_law`] is the distribution of the distance to the nearest of n random requests (EuroSys'07
 //!   equation 5), with a test of fit.
 //!
@@ -24,6 +26,10 @@
 
 pub mod adversary;
 mod model;
+pub mod search;
 pub mod seek_law;
+pub mod trial;
+mod zoned;
 
 pub use model::{Model, Worst};
+pub use zoned::Zoned;

@@ -7,6 +7,7 @@
 //! [`Plan`] is the depth that costs least for a known distribution of lengths ([`Survival`]), within a
 //! bound that holds for any.
 
+mod account;
 mod competitive;
 mod depths;
 mod fixed;
@@ -22,6 +23,7 @@ mod switch_cost;
 mod told;
 mod zero;
 
+pub use account::Account;
 pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
 pub use depths::Depths;
 pub use fixed::Fixed;

@@ -15,12 +15,14 @@
 //! - for ever, if `x + d >= a (k + 1) + a^2 - 1` with `a = 1 / (rho - 1)`: on that line a fetch of all
 //!   that is allowed leads to the line again, below it the room that is left runs out.
 //!
-//! With `rho = 2` both leave one depth, `CR`: competitive prefetching. docs/learnt-depth.md has the
-//! proof. Depths are whole pages, so that the promise holds up to the transfer of one page.
+//! That is [`Account`] with switches that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
+//! prefetching. docs/learnt-depth.md has the proof. Depths are whole pages, so that the promise holds up to the
+//! transfer of one page.
 //!
-//! Limits: where memory or the end of the file cuts a fetch, what follows is chosen from where the
-//! stream then is; if no depth keeps the promise there, the competitive one is taken.
+//! Limits: one switch cost and one rate; who fetches where they differ takes the plan's [`Plan::wish`] and
+//! holds it to the stream's own account.
 
+use super::account::Account;
 use super::grid::{point_below, points};
 use super::survival::Survival;
 use foreseek_units::Pages;
@@ -50,39 +52,21 @@ impl Promise {
         self.unit
     }
 
-    /// The least and the largest depth that keep it after `fetches` fetches that brought `fetched` pages, for
-    /// a stream that is sure to want `sure` pages: in pages as real numbers. None does where the first
-    /// is above the second.
-    #[must_use]
-    pub fn range(&self, fetches: usize, fetched: Pages, sure: Pages) -> (f64, f64) {
-        let (x, y) = (fetched.get() as f64 / self.unit, sure.get() as f64 / self.unit);
-        let (least, most) = self.range_at(fetches, x, y);
-        (least * self.unit, most * self.unit)
-    }
-
-    fn range_at(&self, fetches: usize, x: f64, y: f64) -> (f64, f64) {
-        let a = 1.0 / (self.rho - 1.0);
-        let made = fetches as f64 + 1.0;
-        ((a * made + a * a - 1.0 - x).max(0.0), self.rho * (1.0 + y) - made - x)
-    }
-
-    /// How much a stream must be sure to want before a fetch of this depth keeps the promise.
-    #[must_use]
-    pub fn sure(&self, fetches: usize, fetched: Pages, depth: Pages) -> Pages {
-        let after = (fetched + depth).get() as f64 / self.unit;
-        let sure = (fetches as f64 + 1.0 + after) / self.rho - 1.0;
-        Pages((sure * self.unit).ceil().max(0.0) as u64)
+    /// The least and the largest depth that keep it after `fetches` fetches that brought `x`, all of which was used,
+    /// in units of `CR`.
+    fn range(&self, fetches: usize, x: f64) -> (f64, f64) {
+        let account = Account::after(self.rho, fetches, x);
+        (account.least(1.0), account.most(1.0, x))
     }
 
     /// The depth nearest to a wish that keeps the promise, in whole pages, at least one.
-    #[must_use]
-    pub fn nearest(&self, wish: Pages, fetches: usize, fetched: Pages, sure: Pages) -> Pages {
-        let (least, most) = self.range(fetches, fetched, sure);
-        if least > most + ROUNDING * self.unit {
+    fn nearest(&self, wish: Pages, fetches: usize, fetched: Pages) -> Pages {
+        let (least, most) = self.range(fetches, fetched.get() as f64 / self.unit);
+        if least > most + ROUNDING {
             return Pages(self.unit.ceil() as u64);
         }
         // Up to a page beyond the largest: less than the least could never be made up for.
-        let (least, most) = ((least - ROUNDING).ceil(), most.floor());
+        let (least, most) = ((least * self.unit - ROUNDING).ceil(), (most * self.unit).floor());
         Pages((wish.get() as f64).min(most).max(least).max(1.0) as u64)
     }
 }
@@ -117,7 +101,7 @@ impl Plan {
             let switch = if fetches == 0 { 1.0 } else { continuing };
             // Each fetch moves on by a point at least.
             for at in fetches..last {
-                let (least, most) = promise.range_at(fetches, xs[at], xs[at]);
+                let (least, most) = promise.range(fetches, xs[at]);
                 let cost = |to: usize| switch + xs[to] - xs[at] + left[to] / left[at] * after[to];
                 let kept = |to: &usize| {
                     let depth = xs[*to] - xs[at];
@@ -140,10 +124,10 @@ impl Plan {
     /// How deep to fetch after `fetches` fetches that brought `consumed` pages, all of which were used.
     #[must_use]
     pub fn depth(&self, fetches: usize, consumed: Pages) -> Pages {
-        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed, consumed)
+        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed)
     }
 
-    /// The same before it is cut to what keeps the promise: for a promise of another place.
+    /// The same before it is held to the promise: for who keeps an account of the stream's own costs.
     #[must_use]
     pub fn wish(&self, fetches: usize, consumed: Pages) -> Pages {
         let count = self.points.len();

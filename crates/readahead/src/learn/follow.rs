@@ -1,7 +1,7 @@
 //! Following readers: where a stream begins, how far it has come, how it ends.
 //!
 //! A stream begins at a page that does not follow the one touched before, and goes on as long as the next
-//! page, the same, or one not far ahead ([`SKIP`]) is touched. It ends where its reader goes elsewhere or closes. Where it
+//! page, the same, or one not far ahead ([`Follower::skips`]) is touched. It ends where its reader goes elsewhere or closes. Where it
 //! reached the end of its file it did not end there: it could not go on, which says nothing of how long
 //! it would have been. And where a door does not see pages that are found in somebody else's cache, a
 //! reader that leaves in front of such a page may have read on unseen: the stream is lost, not
@@ -13,8 +13,8 @@ use crate::depth::grid::{CELLS, point};
 use foreseek_seam::About;
 use foreseek_units::{PageIndex, Pages};
 
-/// Pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through costs the
-/// disks here a quarter of what going there would. Readers by an index in nearly physical order do so
+/// The most pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through
+/// costs the disks here a quarter of what going there would. Readers by an index in nearly physical order do so
 /// all the time.
 const SKIP: Pages = Pages(32);
 /// By how much more a page may come late where a kernel reads ahead in front: it has two windows of
@@ -26,8 +26,10 @@ const DISORDER: Pages = Pages(64);
 pub struct Follower {
     /// The file's length.
     length: Pages,
-    /// How far behind the last page a page of the same stream may be.
-    behind: Pages,
+    /// How many pages a stream may leave out.
+    skip: Pages,
+    /// By how much more than that a page of the same stream may come late.
+    disorder: Pages,
     known: Option<Box<Known>>,
     /// The classes of streams that begin within the file, and at its start.
     chains: [Option<Chain>; 2],
@@ -73,13 +75,19 @@ impl Follower {
     #[must_use]
     pub fn new(length: Pages) -> Self {
         let length = length.max(Pages(1));
-        Self { length, behind: SKIP, known: None, chains: [None; 2], run: None }
+        Self { length, skip: SKIP, disorder: Pages::ZERO, known: None, chains: [None; 2], run: None }
     }
 
     /// The same, of reads that come through a kernel's read-ahead, and not quite in their order.
     #[must_use]
     pub fn behind_read_ahead(self) -> Self {
-        Self { behind: SKIP + DISORDER, ..self }
+        Self { disorder: DISORDER, ..self }
+    }
+
+    /// From now on a stream may leave out so many pages, and no more than [`SKIP`]: where reading them through costs
+    /// more than a quarter of a switch, who leaves them out is better served with a switch.
+    pub fn skips(&mut self, pages: Pages) {
+        self.skip = pages.min(SKIP);
     }
 
     /// More is known of the file or its reader.
@@ -122,7 +130,9 @@ impl Follower {
     ) -> Step {
         self.length = self.length.max(page.next() - PageIndex::ZERO);
         if let Some(run) = &mut self.run {
-            let most = if page < run.reached { self.behind } else { SKIP };
+            // The last page is often touched again.
+            let behind = self.skip.max(Pages(1)) + self.disorder;
+            let most = if page < run.reached { behind } else { self.skip };
             let near = page >= run.start && page.distance(run.reached) <= most;
             if near && page.next() < run.reached {
                 return Step::WentBack;
@@ -199,6 +209,21 @@ mod tests {
         let swapped = [0, 2, 1, 4, 3, 5, 7, 6];
         assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &swapped), 1);
         assert!(streams(Follower::new(Pages(256)), &swapped) > 1, "where order is kept it tells something");
+    }
+
+    #[test]
+    fn a_gap_is_as_long_as_it_may_be() {
+        for (most, expected) in [(6, 2), (7, 1), (100, 1)] {
+            let mut follower = Follower::new(Pages(4096));
+            follower.skips(Pages(most));
+            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let mut began = 0;
+            for page in [0, 0, 8, 8].map(PageIndex) {
+                let step = follower.touch(&mut classes, page, |_| false);
+                began += usize::from(matches!(step, Step::Began(_)));
+            }
+            assert_eq!(began, expected, "{most}");
+        }
     }
 
     #[test]

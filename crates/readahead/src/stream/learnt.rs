@@ -2,36 +2,40 @@
 //!
 //! Streams are followed and their lengths learnt by classes ([`crate::learn`]); a fetch is as deep as the
 //! [`Plan`] says that costs least for those lengths. No stream costs more than `rho` times what knowing
-//! its length would ([`Promise`]), whatever was learnt: competitive prefetching is `rho = 2`.
+//! its length would, whatever was learnt: competitive prefetching is `rho = 2`. The plan reckons with the
+//! device's mean rate; each fetch is held to the stream's own [`Account`], by the switch cost of the moment
+//! and the rates of its pages ([`Transfers`]).
 //!
 //! A fetch is made when a page is missing, as the papers' analysis has it, or *early*, while its reader is
 //! still busy with what it has: when the promise allows that (the reader wants enough already, even if
 //! it stops there), and when it is no likelier that the fetch is for nothing than that the device would
 //! have been idle meanwhile ([`Idle`]). So a device with nothing else to do works while its reader
-//! computes, and a busy one reads next to nothing in vain.
+//! computes, and a busy one reads next to nothing in vain. Where no depth keeps the promise early, the fetch waits
+//! until what was fetched is used up.
 //!
 //! Memory bounds it where its caller sets a bound ([`View::bound`](super::View::bound)). What was evicted before its use, or what others have
 //! read and memory has given up since, is fetched again from there on as from where the stream stands. A page that a
 //! reader has passed over and comes back for is read with its call and no more.
 //!
 //! A page fault that begins a stream reads around it, as the kernels do and as long as it
-//! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window).
+//! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window). What is read
+//! in front of the page counts as paid for nothing, and is as much as the promise can bear.
 //!
 //! `learnt-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
 //! learning is measured against.
 //!
-//! Limits: what is read in front of a fault is in no promise: half of the kernel's window at most; what lies in memory already
-//! counts as consumed, although it cost nothing; what memory lost is not charged, and what a reader passed over
-//! and comes back for is not counted; where a queue sends a fetch as several requests, one after the other, it
-//! is counted as one switch all the same; the plan reckons
-//! with the mean rate of the device and the promise with that of the place. Read-ahead is not
+//! Limits: what lies in memory already counts as transferred where a fetch reads over it; what memory lost is not
+//! charged, and what a reader passed over and comes back for is not counted; after either, and where memory cuts a
+//! fetch below the least that keeps the promise, the competitive depth is taken if none does; where a queue sends a
+//! fetch as several requests, one after the other, it is counted as one switch all the same. Read-ahead is not
 //! cancelled by congestion where a reader waits for it: it is one request with what he needs.
 
 use super::machine::{Answer, Machine, Streams};
 use super::mapped;
 use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
-use crate::depth::{DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
+use super::transfer::Transfers;
+use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
 use foreseek_seam::{About, Measured};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
@@ -40,8 +44,8 @@ use std::sync::Arc;
 /// After how many streams more a class is planned anew; before that, whenever their number has grown
 /// by half.
 const PLAN_EVERY: u64 = 16;
-/// By how much the switch cost may move before plans are made anew.
-const SWITCH_TOLERANCE: f64 = 0.1;
+/// By how much the competitive depth may move before plans are made anew.
+const UNIT_TOLERANCE: f64 = 0.1;
 /// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
 /// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
 /// it is next to none. A half lost nothing to speak of against the better of the two in any load
@@ -90,7 +94,8 @@ struct Learnt {
 struct Planned {
     plan: Plan,
     seen: u64,
-    switch: Nanos,
+    /// The competitive depth, in pages.
+    unit: f64,
     end: Pages,
 }
 
@@ -101,6 +106,10 @@ struct Run {
     /// The page after the last one that was fetched.
     fetched: PageIndex,
     fetches: usize,
+    /// What they have cost.
+    account: Account,
+    /// The seconds that the slowest page takes of those that were fetched and are not used up.
+    slowest: f64,
     /// How much the stream must be sure to want before the next fetch is made early.
     early: Pages,
     /// Whether the page after the last one that was touched would be found unseen.
@@ -109,8 +118,17 @@ struct Run {
     faults: mapped::Classic,
 }
 
+impl Run {
+    /// The transfer of what was fetched and lies behind a page: so much at the most.
+    fn unused(&self, page: PageIndex) -> f64 {
+        (self.fetched - page).get() as f64 * self.slowest
+    }
+}
+
 /// No fetch is made early.
 const NEVER: Pages = Pages(u64::MAX);
+/// Slack for rounding, in seconds.
+const ROUNDING: f64 = 1e-9;
 
 impl Machine for Learnt {
     type Stream = Run;
@@ -118,8 +136,16 @@ impl Machine for Learnt {
     fn open(&self, opened: &Opened) -> Run {
         let follower = Follower::new(opened.length);
         let follower = if self.unseen_hits { follower.behind_read_ahead() } else { follower };
-        let faults = mapped::Classic::default();
-        Run { follower, fetched: PageIndex::ZERO, fetches: 0, early: NEVER, ends_unseen: false, faults }
+        Run {
+            follower,
+            fetched: PageIndex::ZERO,
+            fetches: 0,
+            account: Account::new(self.rho),
+            slowest: 0.0,
+            early: NEVER,
+            ends_unseen: false,
+            faults: mapped::Classic::default(),
+        }
     }
 
     fn describe(&self, run: &mut Run, about: &About<'_>) {
@@ -145,23 +171,26 @@ impl Machine for Learnt {
         let began = matches!(step, Step::Began(_));
         if began {
             (run.fetched, run.fetches, run.early) = (page, 0, NEVER);
+            run.account = Account::new(self.rho);
         }
         run.ends_unseen = unseen(page.next());
         let around = answer.touch.mapped && run.faults.around(answer.missing());
         let Some(start) = run.follower.start() else { return };
         // The call's pages will be touched, whatever comes after it.
-        let asked = Span::at(page, answer.touch.request);
-        let sure = asked.end - start;
+        let asked = Span::at(page, answer.touch.request.max(Pages(1)));
+        let sure = asked.end.min(answer.end());
         if answer.missing() && step == Step::WentBack {
             answer.read(asked, None);
         } else if answer.missing() {
+            // What was fetched from here on is gone.
+            run.account.lost(run.unused(page));
             run.fetched = page;
-            let least = if began && around { mapped::centred(page, self.around) } else { asked };
-            self.fetch(run, start, sure, least, answer);
-        } else if sure >= run.early && !answer.view.congested() {
+            let around = if began && around { mapped::centred(page, self.around) } else { asked };
+            self.fetch(run, start, sure, around, answer);
+        } else if sure - start >= run.early && !answer.view.congested() {
             // What others have fetched may have taken it beyond what was fetched for it.
             run.fetched = run.fetched.max(page);
-            let asked = Span::new(run.fetched, asked.end.max(run.fetched));
+            let asked = Span::new(run.fetched, sure.max(run.fetched));
             self.fetch(run, start, sure, asked, answer);
         }
     }
@@ -190,37 +219,65 @@ impl Machine for Learnt {
 }
 
 impl Learnt {
-    /// Fetches from where the last fetch ended on, for a stream that is sure to want so much, and what is to be
-    /// read at the least.
+    /// Fetches from where the last fetch ended on, for a stream that is sure to touch all pages before one. Of
+    /// what should be read `around` so much is read as the promise can bear.
     fn fetch(
         &mut self,
         run: &mut Run,
         start: PageIndex,
-        sure: Pages,
-        least: PageSpan,
+        sure: PageIndex,
+        around: PageSpan,
         answer: &mut Answer<'_>,
     ) {
-        let (from, fetched) = (run.fetched, run.fetched - start);
-        let promise = Promise::new(self.rho, unit(self.costs(answer.view.place(from))));
-        let wish = self.wish(run, fetched);
-        let depth = promise.nearest(wish, run.fetches, fetched, sure);
+        let from = run.fetched;
+        let wish = self.wish(run, from - start).max(around.end - from);
+        let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
+        let mut account = run.account;
+        let spare = Pages((account.spare(switch) / transfers.page(from)) as u64);
+        let front = Span::new(around.start.max(from - spare).min(from), from);
+        account.wasted(transfers.of(front));
+        let used = account.transfer() - run.unused(sure) + transfers.of(Span::new(from, sure.max(from)));
+        let depths = Depths::that_keep(&account, switch, used, from, &transfers);
         let ahead = from - answer.page();
+        let depth = depths.nearest(wish);
         let room = answer.view.bound().map_or(depth, |bound| (bound - ahead).max(Pages(1)));
-        let window = Span::new(from.min(least.start), (from + depth.min(room)).max(least.end));
-        run.fetches += usize::from(answer.read(window, None));
-        run.fetched = window.end;
-        run.early = self.early(run, start, promise, answer.end());
+        let depth = depth.min(room);
+        if answer.missing() || depths.hold(depth) {
+            let window = Span::new(front.start, (from + depth).max(sure));
+            let end = window.end.min(answer.end());
+            if answer.read(window, None) {
+                let fresh = Span::new(from, end);
+                account.fetched(switch, transfers.of(fresh));
+                let slowest = transfers.slowest(fresh);
+                run.slowest = if sure < from { run.slowest.max(slowest) } else { slowest };
+                run.account = account;
+                run.fetches += 1;
+            }
+            run.fetched = end;
+        }
+        run.follower.skips(self.costs(answer.view.place(from)).gap().pages_floor());
+        run.early = self.early(run, start, answer);
     }
 
     /// When the next fetch may be made early.
-    fn early(&mut self, run: &Run, start: PageIndex, promise: Promise, end: PageIndex) -> Pages {
-        let (fetched, left) = (run.fetched - start, end - run.fetched);
-        let doubt = self.idle.share();
+    fn early(&mut self, run: &Run, start: PageIndex, answer: &Answer<'_>) -> Pages {
+        let (from, fetched, left) = (run.fetched, run.fetched - start, answer.end() - run.fetched);
         if left.is_zero() {
             return NEVER;
         }
-        let depth = self.wish(run, fetched).min(left);
-        promise.sure(run.fetches, fetched, depth).max(self.plan(run).certain(fetched, doubt))
+        let doubt = self.idle.share();
+        let wish = self.wish(run, fetched).min(left);
+        let certain = self.plan(run).certain(fetched, doubt);
+        let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
+        let depth = wish.max(transfers.at_least(from, run.account.least(switch)));
+        let used = run.account.used(switch, transfers.of(Span::at(from, depth)));
+        let unused = run.account.transfer() - used;
+        let sure = if unused >= 0.0 {
+            fetched - Pages((unused / run.slowest.max(ROUNDING)) as u64)
+        } else {
+            fetched + Pages((-unused / transfers.page(from)).ceil() as u64)
+        };
+        sure.max(certain)
     }
 
     /// How much to fetch next for a stream of which so much was fetched.
@@ -238,6 +295,16 @@ impl Learnt {
         })
     }
 
+    /// What a switch costs now, in seconds.
+    fn switch_seconds(&self) -> f64 {
+        self.costs(None).switch.as_secs_f64()
+    }
+
+    /// How long the transfer of the object's pages takes.
+    fn transfers<'a>(&'a self, answer: &Answer<'a>) -> Transfers<'a> {
+        Transfers::new(answer.view, self.switch.costs(), self.measured, answer.end())
+    }
+
     /// The promise at the device's mean rate.
     fn promise(&self) -> Promise {
         Promise::new(self.rho, unit(self.costs(None)))
@@ -245,17 +312,54 @@ impl Learnt {
 
     /// The plan for streams like this one, made anew where it has grown old.
     fn plan(&mut self, run: &Run) -> &Plan {
-        let (switch, promise, length) = (self.costs(None).switch, self.promise(), run.follower.length());
+        let (promise, length) = (self.promise(), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);
         let (kept, seen) = self.classes.kept(&chain);
-        let old = kept.take().filter(|old| old.serves(seen, switch, length));
+        let old = kept.take().filter(|old| old.serves(seen, promise.unit(), length));
         let planned = old.unwrap_or_else(|| {
             let plan = Plan::solve(self.classes.survival(&chain), promise, end, CONTINUING);
-            Planned { plan, seen, switch, end }
+            Planned { plan, seen, unit: promise.unit(), end }
         });
         &self.classes.kept(&chain).0.insert(planned).plan
+    }
+}
+
+/// The depths of a fetch that keep the promise.
+struct Depths {
+    /// The fewest pages after which it can be kept for ever.
+    fewest: Pages,
+    /// The most pages that keep it now.
+    most: Pages,
+    /// What is fetched where that leaves no depth.
+    otherwise: Pages,
+}
+
+impl Depths {
+    /// From a page on, for a stream that is sure to use so many seconds of transfer.
+    fn that_keep(
+        account: &Account,
+        switch: f64,
+        used: f64,
+        from: PageIndex,
+        transfers: &Transfers<'_>,
+    ) -> Self {
+        let (least, most) = (account.least(switch), account.most(switch, used));
+        let fewest = transfers.at_least(from, least);
+        // Up to a page beyond the most: less than the fewest could never be made up for.
+        let lost = least > most + ROUNDING;
+        let otherwise = if lost { transfers.at_least(from, switch) } else { fewest };
+        Self { fewest, most: transfers.within(from, most), otherwise }
+    }
+
+    fn nearest(&self, wish: Pages) -> Pages {
+        if self.fewest <= self.most { wish.clamp(self.fewest, self.most) } else { self.otherwise }
+    }
+
+    /// Whether a depth is one of them.
+    fn hold(&self, depth: Pages) -> bool {
+        (self.fewest.max(Pages(1))..=self.most).contains(&depth)
     }
 }
 
@@ -283,10 +387,9 @@ impl Learning for Learnt {
 }
 
 impl Planned {
-    fn serves(&self, seen: u64, switch: Nanos, length: Pages) -> bool {
-        let drift = switch.get().abs_diff(self.switch.get()) as f64;
+    fn serves(&self, seen: u64, unit: f64, length: Pages) -> bool {
         seen.abs_diff(self.seen) < PLAN_EVERY.min(self.seen / 2 + 1)
-            && drift <= self.switch.get() as f64 * SWITCH_TOLERANCE
+            && (unit - self.unit).abs() <= self.unit * UNIT_TOLERANCE
             && length <= self.end
     }
 }
@@ -328,14 +431,14 @@ mod tests {
         assert_eq!(world.pages(40..136), [(40, 96)], "in one fetch");
     }
 
-    /// The reader leaves out 24 pages and comes back for them.
+    /// The reader leaves out 20 pages and comes back for them.
     #[test]
     fn golden_who_goes_back_gets_what_he_asks_for() {
         let mut world = World::new("learnt", &Settings::default(), 1000);
         assert_eq!(world.pages(0..8), [(0, 8)]);
-        assert_eq!(world.call(32, 8), [(32, 48)]);
+        assert_eq!(world.call(28, 8), [(28, 52)]);
         assert_eq!(world.call(16, 8), [(16, 8)]);
-        assert_eq!(world.pages(40..80), [], "what is ahead of it is untouched");
+        assert_eq!(world.pages(36..80), [], "what is ahead of it is untouched");
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod slab;
 mod stock;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod transfer;
 mod view;
 
 pub use crate::depth::{Ramp, SLOW_START, Served};

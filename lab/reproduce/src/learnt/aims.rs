@@ -28,8 +28,8 @@ pub struct Place {
     /// What the oracle reaches there, who knows each stream's length and reads it at once: where streams are read
     /// whole and that misses the aim, no rule can reach it.
     pub oracle: Option<Summary>,
-    /// What the same rule reaches that knows the distribution and keeps no promise: where that misses the
-    /// aim, it is not the promise and not the learning that is in the way.
+    /// The ceiling: what the dynamic program reaches that knows the distribution and keeps no promise. Where that
+    /// misses the aim, it is not the promise and not the learning that is in the way.
     pub free: Option<Summary>,
 }
 
@@ -38,6 +38,11 @@ impl Place {
     #[must_use]
     pub fn of(name: String, value: Summary) -> Self {
         Self { name, value, oracle: None, free: None }
+    }
+
+    /// What was measured, as a share of the ceiling.
+    fn of_ceiling(&self) -> Option<f64> {
+        self.free.as_ref().map(|free| self.value.mean / free.mean)
     }
 
     /// What was measured, and where.
@@ -117,9 +122,18 @@ impl Aim {
     /// The geometric mean over all places.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        let logarithms: f64 =
-            self.places.iter().map(|place| place.value.mean.max(f64::MIN_POSITIVE).ln()).sum();
-        (logarithms / self.places.len().max(1) as f64).exp()
+        geometric(self.places.iter().map(|place| place.value.mean))
+    }
+
+    /// The same of the ceiling, where it was measured, and what was reached as a share of it.
+    #[must_use]
+    pub fn ceiling(&self) -> Option<(f64, f64)> {
+        let frees = || self.places.iter().filter_map(|place| place.free.as_ref());
+        frees().next()?;
+        Some((
+            geometric(frees().map(|free| free.mean)),
+            geometric(self.places.iter().filter_map(Place::of_ceiling)),
+        ))
     }
 
     /// At how many places it is reached, and at how many the interval leaves it open.
@@ -129,7 +143,8 @@ impl Aim {
         format!("{} of {} places{unsure}", self.reached(), self.places.len())
     }
 
-    /// One line for people; a second one tells how many of the misses are the ceilings', too.
+    /// One line for people; a second one tells the ceiling and what was reached of it, a third one how many of the
+    /// misses are the ceilings', too.
     #[must_use]
     pub fn line(&self) -> String {
         let verdict = if self.holds() { "holds" } else { "MISSED" };
@@ -142,6 +157,11 @@ impl Aim {
             self.count(),
             self.mean(),
         );
+        if let Some((ceiling, share)) = self.ceiling() {
+            line.push_str(&format!(
+                "\n        ceiling, the dynamic program without a promise: mean {ceiling:.3}; reached of it {share:.3}"
+            ));
+        }
         if !self.holds() && self.places.iter().any(|place| place.oracle.is_some()) {
             let (oracle, free) = self.out_of_reach();
             let missed = self.places.len() - self.reached();
@@ -159,10 +179,11 @@ impl Aim {
         let mean = |ceiling: &Option<Summary>| ceiling.as_ref().map_or(f64::NAN, |ceiling| ceiling.mean);
         let row = |place: &Place| {
             let Place { name, value, oracle, free } = place;
-            let values = vec![value.mean, value.low, value.high, mean(oracle), mean(free)];
+            let share = place.of_ceiling().unwrap_or(f64::NAN);
+            let values = vec![value.mean, value.low, value.high, mean(free), share, mean(oracle)];
             (format!("{} {name}", self.at(place).name()), values)
         };
-        let heads = ["learnt", "from", "to", "oracle", "told, no promise"];
+        let heads = ["learnt", "from", "to", "told, no promise", "learnt of that", "oracle"];
         Some(Table {
             title: format!("{}, aim {}", self.what, self.aim),
             heads: heads.map(str::to_owned).to_vec(),
@@ -220,16 +241,21 @@ fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<Place> {
         let over = |results: &Results, policy: &Policy| {
             Some(results.point(device, policy, level)?.ratio(other, &Metric::THROUGHPUT))
         };
-        // Against the one that is told, there is nothing to be reached beyond it.
-        let ceilings = theirs != told;
         Some(Place {
             name: format!("{}, {device}, {level}", results.workload),
             value: point.ratio(other, &Metric::THROUGHPUT),
-            oracle: over(results, &Policy::new("oracle")).filter(|_| ceilings),
-            free: free.and_then(|free| over(free, &told)).filter(|_| ceilings),
+            oracle: over(results, &Policy::new("oracle")),
+            free: free.and_then(|free| over(free, &told)),
         })
     };
     points.filter_map(place).collect()
+}
+
+/// The geometric mean.
+fn geometric(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        values.fold((0.0, 0), |(sum, count), value| (sum + value.max(f64::MIN_POSITIVE).ln(), count + 1));
+    (sum / f64::from(count.max(1))).exp()
 }
 
 #[cfg(test)]
@@ -278,6 +304,9 @@ mod tests {
             aim.line()
         );
         let table = aim.table().expect("ceilings");
-        assert_eq!(table.rows[0], ("MISSED a".to_owned(), vec![1.0, 1.0, 1.0, 1.2, 1.1]));
+        assert_eq!(table.rows[0], ("MISSED a".to_owned(), vec![1.0, 1.0, 1.0, 1.1, 1.0 / 1.1, 1.2]));
+        let (ceiling, share) = aim.ceiling().expect("ceilings");
+        assert!((ceiling * share - 1.0).abs() < 1e-9, "{ceiling}, {share}");
+        assert!(aim.line().contains("without a promise: mean 1.227; reached of it 0.815"), "{}", aim.line());
     }
 }

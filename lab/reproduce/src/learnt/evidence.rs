@@ -10,6 +10,7 @@ use foreseek_readahead::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
 use foreseek_readahead::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_simulate::experiment::Summary;
+use foreseek_theory::search::{FoundWorst, worst};
 use foreseek_theory::{Model, adversary::against_policy};
 use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate};
 use std::sync::Arc;
@@ -68,16 +69,29 @@ fn sources(workloads: &Workloads) -> Sources {
     sources
 }
 
+/// No promise: more than any stream can cost.
+const NO_PROMISE: f64 = 1000.0;
+
+/// Places, what was measured there, and what the dynamic program without a promise reaches.
+type OfSeed = Vec<(String, f64, f64)>;
+
 /// What was measured at each place with each seed, as one value a place.
-fn over_seeds(measured: Vec<Vec<(String, f64)>>) -> Vec<Place> {
-    let mut places: Vec<(String, Vec<f64>)> = Vec::new();
-    for (name, value) in measured.into_iter().flatten() {
-        match places.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => places.push((name, vec![value])),
+fn over_seeds(measured: Vec<OfSeed>) -> Vec<Place> {
+    let mut places: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
+    for (name, value, free) in measured.into_iter().flatten() {
+        match places.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, values, frees)) => {
+                values.push(value);
+                frees.push(free);
+            }
+            None => places.push((name, vec![value], vec![free])),
         }
     }
-    places.into_iter().map(|(name, values)| Place::of(name, Summary::of(values))).collect()
+    let place = |(name, values, frees)| Place {
+        free: Some(Summary::of(frees)),
+        ..Place::of(name, Summary::of(values))
+    };
+    places.into_iter().map(place).collect()
 }
 
 /// The share of the oracle for each policy and source.
@@ -88,7 +102,7 @@ fn policies(sources: &[(String, Vec<Read>)]) -> Table {
             let (slow, competitive) = (device.slow_start(), device.competitive());
             let mut learner = Learner::new(SCHEME, RHO, device);
             let mut told = Learner::told(reads, RHO, device);
-            let mut free = Learner::told(reads, 1000.0, device);
+            let mut free = Learner::told(reads, NO_PROMISE, device);
             let shares = vec![
                 share(reads, device, |read| device.fixed(&slow, read)),
                 share(reads, device, |read| device.fixed(&competitive, read)),
@@ -141,7 +155,7 @@ fn classes(sources: &[(String, Vec<Read>)]) -> Table {
 
 /// The share of the oracle by the bound that is kept.
 fn rhos(sources: &[(String, Vec<Read>)]) -> Table {
-    const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, 1000.0];
+    const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, NO_PROMISE];
     let mut rows = Vec::new();
     for (name, device) in DEVICES {
         for (source, reads) in sources {
@@ -165,9 +179,11 @@ fn over_slow_start(seeds: &[Workloads]) -> Vec<Aim> {
             for (name, device) in DEVICES {
                 for (workload, reads) in workloads.iter().filter(|(workload, _)| names.contains(workload)) {
                     let (slow, mut learner) = (device.slow_start(), Learner::new(SCHEME, RHO, device));
+                    let mut free = Learner::told(reads, NO_PROMISE, device);
                     let ours = share(reads, device, |read| learner.read(read));
+                    let free = share(reads, device, |read| free.read(read));
                     let theirs = share(reads, device, |read| device.fixed(&slow, read));
-                    places.push((format!("{workload}, {name}"), ours / theirs));
+                    places.push((format!("{workload}, {name}"), ours / theirs, free / theirs));
                 }
             }
             places
@@ -192,13 +208,15 @@ fn after_200_streams(seeds: &[Sources]) -> Aim {
             for (source, reads) in sources.iter().filter(|(_, reads)| reads.len() >= 400) {
                 let mut learner = Learner::new(SCHEME, RHO, device);
                 let mut told = Learner::told(reads, RHO, device);
+                let mut free = Learner::told(reads, NO_PROMISE, device);
                 reads.iter().take(200).for_each(|read| {
                     learner.read(read);
                 });
                 let rest = &reads[200..];
                 let ours = share(rest, device, |read| learner.read(read));
+                let free = share(rest, device, |read| free.read(read));
                 let theirs = share(rest, device, |read| told.read(read));
-                places.push((format!("{source}, {name}"), ours / theirs));
+                places.push((format!("{source}, {name}"), ours / theirs, free / theirs));
             }
         }
         places
@@ -222,10 +240,12 @@ fn changes(seeds: &[Workloads]) -> Aim {
                     learner.read(read);
                 });
                 let judged = &second[WITHIN..2 * WITHIN];
+                let mut free = Learner::told(second, NO_PROMISE, device);
                 let competitive = device.competitive();
                 let ours = share(judged, device, |read| learner.read(read));
+                let free = share(judged, device, |read| free.read(read));
                 let theirs = share(judged, device, |read| device.fixed(&competitive, read));
-                places.push((format!("{before} to {after}"), ours / theirs));
+                places.push((format!("{before} to {after}"), ours / theirs, free / theirs));
             }
         }
         places
@@ -332,6 +352,31 @@ fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
         }
     }
     Aim { what: "what an adversary gets, over rho", aim: 1.0, at_most: true, places }
+}
+
+/// What the adversary that searches by itself gets, for several bounds: the aim, the numbers, and for each bound
+/// the worst case that it has found, in words.
+pub(super) fn searched(runs: usize) -> (Aim, Table, Vec<String>) {
+    const RHOS: [f64; 5] = [2.0, 2.5, 3.0, 4.0, 6.0];
+    const SEED: u64 = 1;
+    let (mut places, mut rows, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for rho in RHOS {
+        let settings = Settings { rho, ..Settings::default() };
+        let make = |costs: &Arc<dyn DeviceCosts>| by_name("learnt", &settings, costs).ok();
+        let FoundWorst { case, costly, runs } = worst(&make, &settings, SEED, runs);
+        let name = format!("rho {rho}");
+        rows.push((name.clone(), vec![costly.ratio, costly.but_a_page]));
+        words.push(format!(
+            "worst ratio found for {name}: {:.4} ({:.4} without the transfer of a page) in {runs} cases; a stream of {} \
+             in {} fetches with {case}",
+            costly.ratio, costly.but_a_page, costly.length, costly.fetches,
+        ));
+        places.push(Place::of(name, Summary::of(vec![costly.but_a_page / rho])));
+    }
+    let what = "what an adversary that searches gets, over rho";
+    let heads = owned(&["ratio", "without a page"]);
+    let title = format!("The worst ratio that an adversary found in {runs} cases for each rho");
+    (Aim { what, aim: 1.0, at_most: true, places }, Table { title, heads, rows }, words)
 }
 
 /// A memory that has everything.

@@ -35,7 +35,7 @@ pub struct Trace {
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
 pub struct LearntOptions {
-    /// Only runs whose names match (`*` and `?`), `traces` and `studies` among them; `None` for all.
+    /// Only runs whose names match (`*` and `?`), `traces`, `studies` and `adversary` among them; `None` for all.
     pub only: Option<String>,
     /// A look: one seed and a fifth of the time.
     pub quick: bool,
@@ -65,6 +65,8 @@ pub struct LearntOutcome {
     pub aims: Vec<Aim>,
     /// The studies' and the runs' numbers.
     pub tables: Vec<Table>,
+    /// The worst cases that the adversary has found, in words.
+    pub worst: Vec<String>,
     /// Charts of runs and studies.
     pub figures: Vec<Drawn>,
     /// Traces that were not replayed, and why.
@@ -80,6 +82,8 @@ const TRACE_POLICIES: [&str; 6] =
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
 /// The seeds of the studies' streams: those of runs are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
+/// How many cases the adversary that searches may try for each bound, and in a look.
+const SEARCHED: (usize, usize) = (4000, 200);
 /// Virtual time that a run of jobs takes, about, and that of a study: for the progress only.
 const JOBS_SECONDS: f64 = 200.0;
 
@@ -131,10 +135,18 @@ pub fn learnt(
         tables.extend(evidence.tables);
         figures.push(evidence.drawn);
     }
+    let mut worst = Vec::new();
+    if only.matches("adversary") {
+        progress(run::Progress { run: "adversary", share: before / all });
+        let (aim, table, words) = evidence::searched(if options.quick { SEARCHED.1 } else { SEARCHED.0 });
+        aims.push(aim);
+        tables.push(table);
+        worst = words;
+    }
     // What was not asked for is no miss.
     aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
     tables.extend(aims.iter().filter_map(Aim::table));
-    Ok(LearntOutcome { aims, tables, figures, left_out, quick: options.quick })
+    Ok(LearntOutcome { aims, tables, worst, figures, left_out, quick: options.quick })
 }
 
 /// Whether its processes read in closed loops, so that how many there are can be set; jobs run once.

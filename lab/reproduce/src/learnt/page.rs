@@ -25,6 +25,9 @@ impl LearntOutcome {
         for left_out in &self.left_out {
             let _ = writeln!(text, "not replayed: trace {left_out}");
         }
+        for worst in &self.worst {
+            let _ = writeln!(text, "{worst}");
+        }
         for aim in &self.aims {
             let _ = writeln!(text, "{}", aim.line());
         }
@@ -42,6 +45,7 @@ impl LearntOutcome {
             "tables": self.tables.iter().map(|table| json!({
                 "title": table.title, "heads": table.heads, "rows": table.rows,
             })).collect::<Vec<_>>(),
+            "worst": self.worst,
             "left_out": self.left_out,
         })
     }
@@ -56,13 +60,16 @@ impl LearntOutcome {
              <p>A place is a device and a number of requests at a time; brackets hold the 95 % interval over the seeds. \
              Misses that are the oracle's, too, and those of who knows the distribution and promises nothing, are out \
              of any rule's reach.</p>\n\
-             <table><thead><tr><th>aim</th><th></th><th>wanted</th><th>reached at</th><th>mean</th><th>worst</th>\
-             <th>missed by the oracle, too</th><th>by who is told all, too</th></tr></thead><tbody>\n",
+             <table><thead><tr><th>aim</th><th></th><th>wanted</th><th>reached at</th><th>mean</th>\
+             <th>told all, no promise</th><th>worst</th><th>missed by the oracle, too</th><th>by who is told all, too</th></tr></thead><tbody>\n",
             self.holding(),
             self.aims.len(),
         );
         self.aims.iter().for_each(|aim| aim.write(&mut page));
         page.push_str("</tbody></table>\n");
+        for worst in &self.worst {
+            let _ = writeln!(page, "<p>{}</p>", escape(worst));
+        }
         self.figures.iter().for_each(|figure| figure.write(&mut page));
         page.push_str("<h2>Numbers</h2>\n");
         self.tables.iter().for_each(|table| table.write(&mut page));
@@ -75,6 +82,7 @@ impl Aim {
     fn write(&self, page: &mut String) {
         let class = if self.holds() { "" } else { " class=\"missed\"" };
         let worst = self.worst().map(Place::told).unwrap_or_default();
+        let ceiling = self.ceiling().map_or_else(String::new, |(ceiling, _)| format!("{ceiling:.3}"));
         let (oracle, free) = self.out_of_reach();
         let missed = self.places.len() - self.reached();
         let of_missed = |count: usize, there: bool| match there && missed > 0 {
@@ -83,7 +91,7 @@ impl Aim {
         };
         let _ = writeln!(
             page,
-            "<tr{class}><td class=\"what\">{}</td><td>{}</td><td>{} {}</td><td class=\"what\">{}</td><td>{:.3}</td><td class=\"what\">{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr{class}><td class=\"what\">{}</td><td>{}</td><td>{} {}</td><td class=\"what\">{}</td><td>{:.3}</td><td>{ceiling}</td><td class=\"what\">{}</td><td>{}</td><td>{}</td></tr>",
             escape(self.what),
             if self.holds() { "holds" } else { "missed" },
             if self.at_most { "at most" } else { "at least" },

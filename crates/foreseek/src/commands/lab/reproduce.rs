@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --learnt only the runs:
-    /// learnt-two-*, studies, traces.
+    /// learnt-two-*, studies, traces, adversary (searches for the stream that costs most over its bound).
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
 
@@ -161,7 +161,7 @@ fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
         && outcome.left_out.is_empty()
     {
         anyhow::bail!(
-            "no run matches '{only}'; names are like learnt-two-*, studies, traces (with --traces DIR)"
+            "no run matches '{only}'; names are like learnt-two-*, studies, adversary, traces (with --traces DIR)"
         );
     }
     // What was measured is shown in any case: a report that cannot be written is said after it.

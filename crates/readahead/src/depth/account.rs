@@ -1,0 +1,180 @@
+//! The account of a stream: what its fetches have cost, and how deep the next one may be so that the promise is kept.
+//!
+//! All amounts are seconds of the device, so that the promise holds where the rate differs from place to place and
+//! where the switch cost changes while a stream is read. Let `E` be the switches that were paid, `X` the
+//! transfer of what was fetched, `C` the dearest switch of the stream so far, the next one included, and `Y` the
+//! transfer of what the stream is sure to use. Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a
+//! fetch of `t` whose switch costs `c` keeps the promise
+//!
+//! - now, if `E + c + X + t <= rho (C + Y)`, as the stream may end right there ([`Account::most`]);
+//! - for ever, if `X + t >= a (E + c) + (a^2 - 1) C` ([`Account::least`]): from that line on the next fetch
+//!   leads to the line again, whatever it costs, below it the room can run out.
+//!
+//! docs/learnt-depth.md has the proof. With `rho = 2` and costs that stay as they are both leave `t = C`.
+//!
+//! Limits: costs are those that the caller states when it fetches.
+
+/// What was paid for one stream, in seconds or in any other unit of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Account {
+    rho: f64,
+    /// `E`: switches, and what was transferred for nothing.
+    spent: f64,
+    /// `X`: the transfer of what was fetched.
+    transfer: f64,
+    /// `C` without the next fetch.
+    dearest: f64,
+}
+
+impl Account {
+    /// Of a stream that nothing was fetched for; `rho` is raised to 2 where it is less, as nobody can promise less
+    /// (EuroSys'07 section 4.2).
+    #[must_use]
+    pub fn new(rho: f64) -> Self {
+        Self { rho: rho.max(2.0), spent: 0.0, transfer: 0.0, dearest: 0.0 }
+    }
+
+    /// The same after so many fetches whose switches cost one unit of time each.
+    pub(super) fn after(rho: f64, fetches: usize, transfer: f64) -> Self {
+        Self { spent: fetches as f64, transfer, dearest: 1.0, ..Self::new(rho) }
+    }
+
+    /// The transfer of what was fetched.
+    #[must_use]
+    pub fn transfer(&self) -> f64 {
+        self.transfer
+    }
+
+    /// The dearest switch of a stream whose next one costs this.
+    fn dearest(&self, switch: f64) -> f64 {
+        self.dearest.max(switch)
+    }
+
+    /// The least transfer of the next fetch, so that one after it can keep the promise.
+    #[must_use]
+    pub fn least(&self, switch: f64) -> f64 {
+        let a = 1.0 / (self.rho - 1.0);
+        let line = a * (self.spent + switch) + (a * a - 1.0) * self.dearest(switch);
+        (line - self.transfer).max(0.0)
+    }
+
+    /// The largest transfer of the next fetch for a stream that is sure to use so much; below zero where no
+    /// fetch keeps the promise.
+    #[must_use]
+    pub fn most(&self, switch: f64, used: f64) -> f64 {
+        self.rho * (self.dearest(switch) + used) - self.spent - switch - self.transfer
+    }
+
+    /// How much a stream must be sure to use before a fetch of this transfer keeps the promise.
+    #[must_use]
+    pub fn used(&self, switch: f64, transfer: f64) -> f64 {
+        (self.spent + switch + self.transfer + transfer) / self.rho - self.dearest(switch)
+    }
+
+    /// How much may be transferred for nothing beside the next fetch, where all that was fetched is used: as
+    /// much as leaves its largest transfer at its least one.
+    #[must_use]
+    pub fn spare(&self, switch: f64) -> f64 {
+        let (a, dearest) = (1.0 / (self.rho - 1.0), self.dearest(switch));
+        let spare = (self.rho - 1.0) * (dearest + self.transfer) + (1.0 - a) * dearest;
+        (spare - self.spent - switch).max(0.0)
+    }
+
+    /// A fetch was made.
+    pub fn fetched(&mut self, switch: f64, transfer: f64) {
+        self.dearest = self.dearest(switch);
+        self.spent += switch;
+        self.transfer += transfer;
+    }
+
+    /// So much was transferred that the stream does not lead to.
+    pub fn wasted(&mut self, transfer: f64) {
+        self.spent += transfer;
+    }
+
+    /// So much of what was fetched is gone before it was used: it is not charged.
+    pub fn lost(&mut self, transfer: f64) {
+        self.transfer = (self.transfer - transfer).max(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Slack for rounding.
+    const ROUNDING: f64 = 1e-9;
+
+    #[test]
+    fn with_a_rho_of_two_the_least_and_the_most_are_the_switch() {
+        let mut account = Account::new(2.0);
+        for _ in 0..5 {
+            let used = account.transfer();
+            assert_eq!((account.least(1.0), account.most(1.0, used)), (1.0, 1.0));
+            account.fetched(1.0, 1.0);
+        }
+    }
+
+    #[test]
+    fn what_was_read_for_nothing_leaves_less_for_the_fetch() {
+        let mut account = Account::new(3.0);
+        let spare = account.spare(1.0);
+        account.wasted(spare);
+        assert!((account.least(1.0) - account.most(1.0, 0.0)).abs() < ROUNDING);
+        assert_eq!(Account::new(2.0).spare(1.0), 0.0);
+    }
+
+    #[test]
+    fn where_costs_are_the_same_for_ever_less_than_the_least_ends_without_room() {
+        // The least of the first fetch is none.
+        let mut account = Account::after(3.0, 1, 0.0);
+        account.fetched(1.0, account.least(1.0) - 1e-3);
+        let stuck = (0..40).any(|_| {
+            let most = account.most(1.0, account.transfer());
+            account.fetched(1.0, most.max(0.0));
+            most < 0.0
+        });
+        assert!(stuck);
+    }
+
+    proptest! {
+        /// The theorem: whatever switches cost and whichever depth is taken of those that are left, there is one for
+        /// the next fetch.
+        #[test]
+        fn there_is_always_a_depth_for_the_next_fetch(
+            rho in 2.0..10.0f64,
+            fetches in prop::collection::vec((1e-3..1e3f64, 0.0..=1.0f64, prop::option::of(0.0..=1.0f64)), 1..60),
+        ) {
+            let mut account = Account::new(rho);
+            for (switch, share, early) in fetches {
+                let all = account.transfer();
+                let (least, most) = (account.least(switch), account.most(switch, all));
+                let slack = ROUNDING * (all + account.spent + switch);
+                prop_assert!(least <= most + slack, "{least} of {most}: {account:?}");
+                // Early, where part of it is not used yet, only if the room is there.
+                let used = early.map_or(all, |early| all * early);
+                let most = account.most(switch, used);
+                if least > most {
+                    continue;
+                }
+                let transfer = least + (most - least) * share;
+                account.fetched(switch, transfer);
+                let cost = account.spent + account.transfer;
+                prop_assert!(cost <= rho * (account.dearest + used) + slack, "{cost}: {account:?}");
+            }
+        }
+
+        #[test]
+        fn what_must_be_used_is_what_makes_room(
+            rho in 2.0..10.0f64, first in 1e-3..1e3f64, deep in 0.0..1e3f64,
+            switch in 1e-3..1e3f64, transfer in 0.0..1e3f64,
+        ) {
+            let mut account = Account::new(rho);
+            account.fetched(first, deep);
+            let used = account.used(switch, transfer);
+            let slack = ROUNDING * (first + deep + switch + transfer) * rho;
+            prop_assert!((account.most(switch, used) - transfer).abs() <= slack);
+        }
+    }
+}

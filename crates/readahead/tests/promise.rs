@@ -1,0 +1,163 @@
+//! The bound `rho`, where the papers' model has one rate and one switch cost and devices have more: zones, costs that
+//! change while a stream is read, gaps, page faults. The account is that of [`Trial`], not the policy's own.
+
+use foreseek_device::Profile;
+use foreseek_readahead::stream::{Prefetcher, Settings, by_name};
+use foreseek_seam::Measured;
+use foreseek_theory::trial::{Costly, Trial};
+use foreseek_units::{DeviceCosts, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, Sectors, Span};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// Files that are longer than any stream.
+const FILE: Pages = Pages(1 << 19);
+/// Slack for rounding.
+const ROUNDING: f64 = 1e-6;
+
+fn settings(rho: f64) -> Settings {
+    Settings { rho, ..Settings::default() }
+}
+
+fn trial(device: &str, rho: f64) -> Trial {
+    let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin(device).expect("a built-in profile"));
+    let policy: Box<dyn Prefetcher> = by_name("learnt", &settings(rho), &costs).expect("a policy");
+    Trial::new(policy, &settings(rho), &costs)
+}
+
+/// Requests of others a third of the disk apart, which leave the device idle for this share of its time.
+fn let_it_idle(trial: &mut Trial, share: f64) {
+    let every = trial.switch().scale(1.0 / (1.0 - share));
+    trial.serve(300, Sectors(24_000_000), every);
+}
+
+/// Reads a file at a place for so many pages, in calls of so many that leave out so many in between.
+fn read(trial: &mut Trial, place: Lba, length: u64, call: u64, gap: u64) {
+    trial.open(FILE, place);
+    for page in (0..length).step_by((call + gap) as usize) {
+        trial.call(Span::at(PageIndex(page), Pages(call)));
+    }
+    trial.close();
+}
+
+/// To the transfer of a page, as depths are whole pages.
+fn holds(costly: Costly, rho: f64) -> Result<(), TestCaseError> {
+    prop_assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}");
+    Ok(())
+}
+
+/// Lengths of a mean, as if each page were the last one with the same probability: their quantiles, mixed.
+fn exponential(mean: f64) -> impl Iterator<Item = u64> {
+    let share = |n: u64| (n * 37 % 101) as f64 / 101.0 + 0.5 / 101.0;
+    (0..101).map(move |n| (-mean * (1.0 - share(n)).ln()).ceil() as u64)
+}
+
+/// In the outermost zone pages pass a third faster than on average, and the plan knows the average only.
+#[test]
+fn in_the_outer_zone_of_a_disk_that_idles_the_bound_holds() {
+    for rho in [2.0, 2.5, 3.0, 4.0] {
+        for idle in [0.0, 0.5, 0.9] {
+            for mean in [17.0, 60.0, 300.0] {
+                let mut trial = trial("ibm-36g-51", rho);
+                let_it_idle(&mut trial, idle);
+                exponential(mean).for_each(|length| read(&mut trial, Lba::ZERO, length, 1, 0));
+                trial.forget();
+                read(&mut trial, Lba::ZERO, 8000, 1, 0);
+                let costly = trial.worst();
+                assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}, {idle}, {mean}");
+                assert!(costly.ratio > 1.9, "nobody can promise less than 2: {costly:?}");
+            }
+        }
+    }
+}
+
+/// CR is 25 pages there: what is left out between two pages takes longer than a switch.
+#[test]
+fn who_uses_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
+    for rho in [2.0, 2.5, 3.0] {
+        let mut trial = trial("network-volume", rho);
+        for _ in 0..100 {
+            read(&mut trial, Lba::ZERO, 4000, 1, 32);
+        }
+        let costly = trial.worst();
+        assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}");
+        // All together against a switch and a transfer for each of the pages.
+        let single = trial.switch().as_secs_f64() + PAGE_SIZE as f64 / 125e6;
+        for pages in 1..100 {
+            trial.forget();
+            read(&mut trial, Lba::ZERO, pages * 33, 1, 32);
+            let over = trial.spent() / (single * pages as f64);
+            assert!(over <= rho, "{over} of {rho} for {pages} pages");
+        }
+    }
+}
+
+/// What happens while a stream is read.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The reader reads on for so many pages.
+    Read(u64),
+    /// Others are served, so far apart, as a share of the disk, and the device idles for a share of its time.
+    Load(f64, f64),
+    /// The device is measured to have this switch cost (ms) and rate (MB/s).
+    Measured(f64, f64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1..400u64).prop_map(Event::Read),
+        1 => (1e-6..1.0f64, 0.0..0.95f64).prop_map(|(far, idle)| Event::Load(far, idle)),
+        1 => (0.1..30.0f64, 5.0..300.0f64).prop_map(|(switch, rate)| Event::Measured(switch, rate)),
+    ]
+}
+
+const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2x-seagate", "network-volume"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever was learnt, wherever the file lies, however the load and what is measured change while it is
+    /// read, with gaps and without, by calls and by page faults.
+    #[test]
+    fn no_stream_costs_more_than_rho(
+        device in prop::sample::select(DEVICES.to_vec()),
+        rho in 2.0..6.0f64,
+        place in 0.0..0.98f64,
+        lengths in prop::collection::vec((0.0..11.0f64).prop_map(|power| power.exp2() as u64), 0..30),
+        call in prop::sample::select(vec![1, 4, 16, 64]),
+        gap in prop::sample::select(vec![0, 0, 0, 1, 5, 8, 24, 33]),
+        faults in any::<bool>(),
+        events in prop::collection::vec(event(), 1..16),
+    ) {
+        let mut trial = trial(device, rho);
+        let capacity = Profile::builtin(device).expect("a built-in profile").capacity().sectors_floor().get() as f64;
+        let place = Lba((capacity * place) as u64 / 8 * 8);
+        lengths.into_iter().for_each(|length| read(&mut trial, place, length, call, gap));
+        let mut page = PageIndex::ZERO;
+        trial.open(FILE, place);
+        for event in events {
+            match event {
+                Event::Read(pages) => {
+                    let end = page + Pages(pages);
+                    while page < end {
+                        let pages = Span::at(page, Pages(call));
+                        if faults {
+                            pages.iter().for_each(|page| trial.fault(page));
+                        } else {
+                            trial.call(pages);
+                        }
+                        page = pages.end + Pages(gap);
+                    }
+                }
+                Event::Load(far, idle) => {
+                    let every = trial.switch().scale(1.0 / (1.0 - idle));
+                    trial.serve(40, Sectors((capacity * far) as u64).max(Sectors(1)), every);
+                }
+                Event::Measured(switch, rate) => trial.measure(Some(Measured {
+                    switch: Nanos::from_millis_f64(switch),
+                    rate: Rate::mb_per_second(rate),
+                })),
+            }
+        }
+        holds(trial.worst(), rho)?;
+    }
+}

@@ -1,0 +1,270 @@
+//! A policy on trial: what its streams cost against knowing their lengths, by an account that is not its own.
+//!
+//! The trial plays the device, the memory and the reader. Each fetch costs a switch, as it is estimated at that
+//! moment, and the transfer of its pages at the rates of their places, or the switch and the rate that the device is
+//! [measured](Trial::measure) to have. Knowing the length costs the dearest of the stream's switches once, and the
+//! transfer of what was fetched up to the page that the reader has come to: gaps within it are cheaper to read than
+//! to leave out. A stream ends where a gap costs more than a quarter of a switch, is of more than 32 pages, or goes
+//! back; the reader can also stop after each call, so that [`Trial::worst`] is over all lengths up to those that
+//! were read.
+//!
+//! Memory keeps all that was fetched. The switch estimate is a [`SwitchCost`] of the trial's own that hears the
+//! same requests as the policy.
+
+use foreseek_readahead::depth::SwitchCost;
+use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View};
+use foreseek_seam::{Measured, ObjectId, StreamId, Who};
+use foreseek_units::{
+    DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, SectorSpan, Sectors,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The longest gap of a stream.
+const SKIP: Pages = Pages(32);
+const STREAM: StreamId = StreamId(0);
+
+/// A policy and what it is tried on.
+pub struct Trial {
+    policy: Box<dyn Prefetcher>,
+    costs: Arc<dyn DeviceCosts>,
+    switch: SwitchCost,
+    measured: Option<Measured>,
+    now: Instant,
+    file: File,
+    reader: Reader,
+    worst: Costly,
+    spent: f64,
+}
+
+/// A stream, as long as it was when its last fetch had been made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costly {
+    /// How many pages it had come from its first one.
+    pub length: Pages,
+    /// How many fetches were made for it.
+    pub fetches: usize,
+    /// What they cost over what knowing its length would have cost.
+    pub ratio: f64,
+    /// The same without the transfer of one page: depths are whole pages.
+    pub but_a_page: f64,
+}
+
+/// The file that is open.
+struct File {
+    place: Lba,
+    /// What of it is in memory.
+    held: Vec<PageSpan>,
+    measured: Option<Measured>,
+}
+
+impl View for File {
+    fn cached(&self, page: PageIndex) -> bool {
+        self.held.iter().any(|held| held.contains(page))
+    }
+
+    fn congested(&self) -> bool {
+        false
+    }
+
+    fn place(&self, page: PageIndex) -> Option<Lba> {
+        Some(self.place + Pages(page.get()).sectors())
+    }
+
+    fn measured(&self) -> Option<Measured> {
+        self.measured
+    }
+}
+
+/// The stream that is being read, and what was paid for it in seconds.
+#[derive(Default)]
+struct Reader {
+    start: PageIndex,
+    /// The page after the last one that was touched.
+    reached: PageIndex,
+    /// The longest gap that it may leave out.
+    skip: Pages,
+    fetches: usize,
+    cost: f64,
+    dearest: f64,
+    slowest_page: f64,
+    /// The transfer of what was fetched and passed.
+    used: f64,
+    /// What was fetched and not passed: each page and its transfer.
+    ahead: VecDeque<(PageIndex, f64)>,
+}
+
+impl Trial {
+    /// Of a policy that was made with these settings for this device.
+    #[must_use]
+    pub fn new(policy: Box<dyn Prefetcher>, settings: &Settings, costs: &Arc<dyn DeviceCosts>) -> Self {
+        let switch = SwitchCost::new(Arc::clone(costs), settings.averaging, settings.switch_weight);
+        Self {
+            policy,
+            costs: Arc::clone(costs),
+            switch,
+            measured: None,
+            now: Instant::ZERO,
+            file: File { place: Lba::ZERO, held: Vec::new(), measured: None },
+            reader: Reader::default(),
+            worst: Costly::default(),
+            spent: 0.0,
+        }
+    }
+
+    /// The policy that is on trial.
+    pub fn policy(&mut self) -> &mut dyn Prefetcher {
+        &mut *self.policy
+    }
+
+    /// From now on the device is measured to cost this.
+    pub fn measure(&mut self, measured: Option<Measured>) {
+        self.measured = measured;
+        self.file.measured = measured;
+    }
+
+    /// The device serves others: so many requests of a page, each so far from the one before it, one in such a time.
+    pub fn serve(&mut self, count: usize, distance: Sectors, every: Nanos) {
+        for _ in 0..count {
+            // Towards the first sector: that is a switch, however short.
+            let (from, to) = (Lba::ZERO + distance, Lba::ZERO);
+            let served = Served { from, range: SectorSpan::at(to, Pages(1).sectors()) };
+            self.now += every;
+            self.policy.served(self.now, served);
+            self.switch.served(served);
+        }
+    }
+
+    /// What a switch is taken to cost now.
+    #[must_use]
+    pub fn switch(&self) -> Nanos {
+        self.measured.map_or_else(|| self.switch.estimate(), |measured| measured.switch)
+    }
+
+    /// Opens a file that lies at a place.
+    pub fn open(&mut self, length: Pages, place: Lba) {
+        let (object, who) = (ObjectId(0), Who(0));
+        self.file = File { place, held: Vec::new(), measured: self.measured };
+        self.reader = Reader { skip: SKIP, ..Reader::default() };
+        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, told: None });
+    }
+
+    /// A call that reads these pages.
+    pub fn call(&mut self, pages: PageSpan) {
+        for page in pages.iter() {
+            self.touch(page, pages.end - page, page == pages.start, false);
+        }
+        self.worst = self.worst.or(self.reader.costly());
+    }
+
+    /// A page fault.
+    pub fn fault(&mut self, page: PageIndex) {
+        self.touch(page, Pages(1), true, true);
+        self.worst = self.worst.or(self.reader.costly());
+    }
+
+    /// The reader closes the file.
+    pub fn close(&mut self) {
+        self.policy.closed(self.now, STREAM);
+    }
+
+    /// The stream that has cost most against its length since the trial or [`Trial::forget`].
+    #[must_use]
+    pub fn worst(&self) -> Costly {
+        self.worst
+    }
+
+    /// What all fetches since then have cost, in seconds.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        self.spent
+    }
+
+    /// What was read so far does not count.
+    pub fn forget(&mut self) {
+        (self.worst, self.spent) = (Costly::default(), 0.0);
+    }
+
+    fn touch(&mut self, page: PageIndex, request: Pages, first: bool, mapped: bool) {
+        let Reader { reached, skip, .. } = self.reader;
+        if reached == PageIndex::ZERO || page < reached || page - reached > skip {
+            self.reader = Reader { start: page, skip, ..Reader::default() };
+        }
+        let found = if self.file.cached(page) { Found::Hit } else { Found::Miss };
+        let touch = Touch { stream: STREAM, page, request, first, mapped, found, marker: false };
+        let mut answers = Vec::new();
+        self.policy.touch(self.now, touch, &self.file, &mut answers);
+        let mut end = None;
+        for Ahead { range, .. } in answers {
+            // Ranges that follow one another are one fetch, as a block layer merges them.
+            if end != Some(range.start) {
+                self.pay_switch(range.start);
+            }
+            self.pay_transfer(range);
+            end = Some(range.end);
+        }
+        self.reader.pass(page);
+    }
+
+    fn pay_switch(&mut self, from: PageIndex) {
+        let switch = self.switch();
+        self.spent += switch.as_secs_f64();
+        let reader = &mut self.reader;
+        reader.fetches += 1;
+        reader.cost += switch.as_secs_f64();
+        reader.dearest = reader.dearest.max(switch.as_secs_f64());
+        let rate = self.costs.rate_at(self.file.place + Pages(from.get()).sectors());
+        let costs = self.measured.unwrap_or(Measured { switch, rate });
+        self.reader.skip = costs.gap().pages_floor().min(SKIP);
+    }
+
+    fn pay_transfer(&mut self, range: PageSpan) {
+        for page in range.iter().filter(|page| !self.file.cached(*page)) {
+            let place = self.file.place + Pages(page.get()).sectors();
+            let rate = self.measured.map_or_else(|| self.costs.rate_at(place), |measured| measured.rate);
+            let seconds = PAGE_SIZE as f64 / rate.as_bytes_per_second();
+            self.spent += seconds;
+            self.reader.cost += seconds;
+            self.reader.slowest_page = self.reader.slowest_page.max(seconds);
+            // What lies in front of the stream is used by nobody.
+            if page >= self.reader.start {
+                self.reader.ahead.push_back((page, seconds));
+            }
+        }
+        match self.file.held.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => self.file.held.push(range),
+        }
+    }
+}
+
+impl Reader {
+    /// The reader has touched a page.
+    fn pass(&mut self, page: PageIndex) {
+        self.reached = page.next();
+        while self.ahead.front().is_some_and(|(ahead, _)| *ahead < self.reached) {
+            self.used += self.ahead.pop_front().map_or(0.0, |(_, seconds)| seconds);
+        }
+    }
+
+    fn costly(&self) -> Costly {
+        let optimum = self.dearest + self.used;
+        if self.fetches == 0 {
+            return Costly::default();
+        }
+        Costly {
+            length: self.reached - self.start,
+            fetches: self.fetches,
+            ratio: self.cost / optimum,
+            but_a_page: (self.cost - self.slowest_page) / optimum,
+        }
+    }
+}
+
+impl Costly {
+    /// The one that costs more.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if other.but_a_page > self.but_a_page { other } else { self }
+    }
+}
