@@ -2,9 +2,9 @@
 //!
 //! Streams are followed and their lengths learnt by classes ([`crate::learn`]); a fetch is as deep as the
 //! [`Plan`] says that costs least for those lengths. No stream costs more than `rho` times what knowing
-//! its length would, whatever was learnt: competitive prefetching is `rho = 2`. The plan reckons with the
-//! device's mean rate; each fetch is held to the stream's own [`Account`], by the switch cost of the moment
-//! and the rates of its pages ([`Transfers`]).
+//! its length would, whatever was learnt: competitive prefetching is `rho = 2`. The plan reckons with one
+//! switch cost and one rate, those of the moment and of the place, give or take a tenth; each fetch is held to the
+//! stream's own [`Account`], by the switch cost of the moment and the rates of its pages ([`Transfers`]).
 //!
 //! A fetch is made when a page is missing, as the papers' analysis has it, or *early*, while its reader is
 //! still busy with what it has: when the promise allows that (the reader wants enough already, even if
@@ -230,7 +230,8 @@ impl Learnt {
         answer: &mut Answer<'_>,
     ) {
         let from = run.fetched;
-        let wish = self.wish(run, from - start).max(around.end - from);
+        let place = answer.view.place(from);
+        let wish = self.wish(run, from - start, place).max(around.end - from);
         let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
         let mut account = run.account;
         let spare = Pages((account.spare(switch) / transfers.page(from)) as u64);
@@ -255,7 +256,7 @@ impl Learnt {
             }
             run.fetched = end;
         }
-        run.follower.skips(self.costs(answer.view.place(from)).gap().pages_floor());
+        run.follower.skips(self.costs(place).gap().pages_floor());
         run.early = self.early(run, start, answer);
     }
 
@@ -265,9 +266,9 @@ impl Learnt {
         if left.is_zero() {
             return NEVER;
         }
-        let doubt = self.idle.share();
-        let wish = self.wish(run, fetched).min(left);
-        let certain = self.plan(run).certain(fetched, doubt);
+        let (doubt, place) = (self.idle.share(), answer.view.place(from));
+        let wish = self.wish(run, fetched, place).min(left);
+        let certain = self.plan(run, place).certain(fetched, doubt);
         let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
         let depth = wish.max(transfers.at_least(from, run.account.least(switch)));
         let used = run.account.used(switch, transfers.of(Span::at(from, depth)));
@@ -280,10 +281,10 @@ impl Learnt {
         sure.max(certain)
     }
 
-    /// How much to fetch next for a stream of which so much was fetched.
-    fn wish(&mut self, run: &Run, fetched: Pages) -> Pages {
-        let deepest = Pages((self.promise().unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
-        self.plan(run).wish(run.fetches, fetched).min(deepest)
+    /// How much to fetch next, at a place, for a stream of which so much was fetched.
+    fn wish(&mut self, run: &Run, fetched: Pages, place: Option<Lba>) -> Pages {
+        let deepest = Pages((self.promise(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        self.plan(run, place).wish(run.fetches, fetched).min(deepest)
     }
 
     /// What the device costs at a place, or on average where none is known.
@@ -305,14 +306,15 @@ impl Learnt {
         Transfers::new(answer.view, self.switch.costs(), self.measured, answer.end())
     }
 
-    /// The promise at the device's mean rate.
-    fn promise(&self) -> Promise {
-        Promise::new(self.rho, unit(self.costs(None)))
+    /// The promise at the rate of a place.
+    fn promise(&self, place: Option<Lba>) -> Promise {
+        Promise::new(self.rho, unit(self.costs(place)))
     }
 
-    /// The plan for streams like this one, made anew where it has grown old.
-    fn plan(&mut self, run: &Run) -> &Plan {
-        let (promise, length) = (self.promise(), run.follower.length());
+    /// The plan for streams like this one at a place, made anew where it has grown old or was made for another
+    /// zone: who plans for less than passes during a switch there has no freedom left after some fetches.
+    fn plan(&mut self, run: &Run, place: Option<Lba>) -> &Plan {
+        let (promise, length) = (self.promise(place), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);
@@ -378,7 +380,7 @@ impl Learning for Learnt {
     }
 
     fn explain(&self, limit: usize) -> Vec<Explained> {
-        self.classes.explain(self.promise(), EXPLAINED, CONTINUING, limit)
+        self.classes.explain(self.promise(None), EXPLAINED, CONTINUING, limit)
     }
 
     fn classes(&self) -> usize {

@@ -167,7 +167,7 @@ impl Aim {
             let missed = self.places.len() - self.reached();
             line.push_str(&format!("\n        of these {missed} misses the oracle itself misses {oracle}"));
             if self.places.iter().any(|place| place.free.is_some()) {
-                line.push_str(&format!(", and who knows the distribution and promises nothing {free}"));
+                line.push_str(&format!(", and that ceiling {free}"));
             }
         }
         line
@@ -299,7 +299,7 @@ mod tests {
         let aim = Aim { what: "x", aim: 1.3, at_most: false, places };
         assert_eq!(aim.out_of_reach(), (1, 2));
         assert!(
-            aim.line().contains("of these 3 misses the oracle itself misses 1, and who knows the distribution and promises nothing 2"),
+            aim.line().contains("of these 3 misses the oracle itself misses 1, and that ceiling 2"),
             "{}",
             aim.line()
         );

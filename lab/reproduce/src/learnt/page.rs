@@ -58,10 +58,10 @@ impl LearntOutcome {
         let mut page = format!(
             "<h1>Learnt depth</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
              <p>A place is a device and a number of requests at a time; brackets hold the 95 % interval over the seeds. \
-             Misses that are the oracle's, too, and those of who knows the distribution and promises nothing, are out \
-             of any rule's reach.</p>\n\
+             The ceiling is the dynamic program that knows the distribution and keeps no bound. Misses of the oracle, which \
+             knows each length, and of the ceiling are out of any rule's reach in the model of one switch for each fetch.</p>\n\
              <table><thead><tr><th>aim</th><th></th><th>wanted</th><th>reached at</th><th>mean</th>\
-             <th>told all, no promise</th><th>worst</th><th>missed by the oracle, too</th><th>by who is told all, too</th></tr></thead><tbody>\n",
+             <th>ceiling</th><th>worst</th><th>missed by the oracle, too</th><th>by the ceiling, too</th></tr></thead><tbody>\n",
             self.holding(),
             self.aims.len(),
         );
