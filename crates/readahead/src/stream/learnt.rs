@@ -24,11 +24,11 @@
 //! `learnt-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
 //! learning is measured against.
 //!
-//! Limits: what lies in memory already counts as transferred where a fetch reads over it; what memory lost is not
-//! charged, and what a reader passed over and comes back for is not counted; after either, and where memory cuts a
-//! fetch below the least that keeps the promise, the competitive depth is taken if none does; where a queue sends a
-//! fetch as several requests, one after the other, it is counted as one switch all the same. Read-ahead is not
-//! cancelled by congestion where a reader waits for it: it is one request with what he needs.
+//! Limits: pages in memory count as transferred where a fetch reads over them. Pages that were evicted before their use
+//! are not charged, nor pages that a reader has passed over and comes back for. After either, or where memory cuts a
+//! fetch below the least that keeps the promise, there may be no depth that keeps it: then the competitive one is
+//! taken. A fetch counts as one switch, even if the queue sends it as several requests. Read-ahead is not
+//! cancelled by congestion where a reader waits for it: it is one request with the pages that are needed.
 
 use super::machine::{Answer, Machine, Streams};
 use super::mapped;
