@@ -119,6 +119,12 @@ impl TwoLists {
         }
     }
 
+    /// Puts a frame to the young end of the inactive list, as if it had just come.
+    pub fn renew(&mut self, frame: u32) {
+        self.unlink(frame);
+        self.link(frame, false);
+    }
+
     /// Takes a frame out.
     pub fn remove(&mut self, frame: u32) {
         self.unlink(frame);
@@ -242,7 +248,7 @@ mod tests {
         #[test]
         fn the_lists_are_two_queues(
             proportional: bool,
-            ops in proptest::collection::vec((0..7u8, 0..12u32), 0..200),
+            ops in proptest::collection::vec((0..8u8, 0..12u32), 0..200),
         ) {
             let balance = if proportional { Balance::Proportional } else { Balance::Equal };
             let mut lists = TwoLists::new(balance);
@@ -293,6 +299,18 @@ mod tests {
                         };
                         let expected = oldest(&mut inactive).or_else(|| oldest(&mut active));
                         prop_assert_eq!(lists.victim(), expected);
+                    }
+                    7 if there => {
+                        lists.renew(frame);
+                        let at = inactive.iter().position(|one| one.0 == frame);
+                        let moved = match at {
+                            Some(at) => inactive.remove(at),
+                            None => {
+                                let at = active.iter().position(|one| one.0 == frame).expect("it is there");
+                                active.remove(at)
+                            }
+                        };
+                        inactive.push(moved);
                     }
                     5 | 6 if there => {
                         lists.hold(frame, op == 5);

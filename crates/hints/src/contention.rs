@@ -47,13 +47,21 @@ pub struct Contention {
     unproven: bool,
     maximum: Option<Pages>,
     buffer: Pages,
+    /// Whether contention changes nothing.
+    fixed: bool,
 }
 
 impl Contention {
     /// A controller that knows of no memory yet: its buffer is empty.
     #[must_use]
     pub fn new(share: Share) -> Self {
-        Self { share, unproven: true, maximum: None, buffer: Pages::ZERO }
+        Self { share, unproven: true, maximum: None, buffer: Pages::ZERO, fixed: false }
+    }
+
+    /// The same, which keeps its buffer whatever is lost.
+    #[must_use]
+    pub fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
     }
 
     /// There may be this much page cache in all.
@@ -87,6 +95,9 @@ impl Contention {
 
     /// Pages of a round were evicted before they were read. To be told once a round.
     pub fn evicted(&mut self) {
+        if self.fixed {
+            return;
+        }
         self.unproven = false;
         self.buffer = (self.buffer / 2).max(self.floor());
     }

@@ -6,6 +6,10 @@ use foreseek_seam::record::fields::{Fields, Reason, number, optional};
 use foreseek_units::Pages;
 use std::fmt::Write;
 
+/// Choices that stand at the end of the line where they differ from the usual.
+const EVICTION_ORDER: &str = " eviction_order";
+const UNCONTROLLED: &str = " uncontrolled";
+
 impl Header for Settings {
     fn write(&self, line: &mut String) {
         let or_none = |pages: Option<Pages>| pages.map_or("-".to_owned(), |pages| pages.0.to_string());
@@ -26,6 +30,12 @@ impl Header for Settings {
             self.growth,
             self.list_limit,
         );
+        if self.eviction_order {
+            line.push_str(EVICTION_ORDER);
+        }
+        if !self.controlled {
+            line.push_str(UNCONTROLLED);
+        }
     }
 
     fn read(fields: &mut Fields<'_>) -> Result<Self, Reason> {
@@ -45,7 +55,28 @@ impl Header for Settings {
         let first_round = optional(fields.value("first_round")?)?;
         let growth = number(fields.value("growth")?)?;
         let list_limit = number(fields.value("list_limit")?)?;
-        Ok(Self { share, memory, infill, order, mode, first_round, growth, list_limit })
+        let mut choices = Vec::new();
+        fields.rest(&mut choices, |word| Ok(format!(" {word}")))?;
+        let chosen = |word: &str| choices.iter().any(|choice| choice == word);
+        let (eviction_order, controlled) = (chosen(EVICTION_ORDER), !chosen(UNCONTROLLED));
+        if let Some(other) =
+            choices.iter().find(|word| ![EVICTION_ORDER, UNCONTROLLED].contains(&word.as_str()))
+        {
+            return Err(format!("'{}' is no choice", other.trim()));
+        }
+        let settings = Self {
+            share,
+            memory,
+            infill,
+            order,
+            mode,
+            first_round,
+            growth,
+            list_limit,
+            eviction_order,
+            controlled,
+        };
+        Ok(settings)
     }
 }
 
@@ -80,6 +111,7 @@ mod tests {
             Settings::default(),
             Settings { first_round: Some(Pages(64)), memory: Some(Pages(9)), ..Settings::paper() },
             Settings { share: Share::Percent(75), ..Settings::default() },
+            Settings { controlled: false, ..Settings::default() },
             Settings { share: Share::Probing, ..Settings::default() },
         ] {
             let sink = Sink::default();

@@ -3,6 +3,7 @@
 use crate::entry::Place;
 use crate::held::Account;
 use crate::objects::PageKey;
+use crate::order::Spot;
 use crate::plan::{self, Manner, Run, Walk};
 use crate::state::{AccessListEngine, Asked, Look, Round, Work};
 use crate::trust::Verdict;
@@ -113,7 +114,10 @@ impl AccessListEngine {
         let forget = self.held.release(self.contention.buffer());
         self.round = Some(Round { end: plan.end, abandoned: false });
         self.stats.rounds += 1;
-        self.work = Some(Work { forget: forget.into(), fetch: plan.runs.into(), request: look.request });
+        let last_first = walk.pages[..plan.wanted].iter().rev().map(|(page, _)| *page);
+        let again = last_first.filter(|_| self.settings.eviction_order).collect();
+        self.work =
+            Some(Work { forget: forget.into(), fetch: plan.runs.into(), again, request: look.request });
         self.work_on(out);
     }
 
@@ -127,6 +131,8 @@ impl AccessListEngine {
                 out.push(Command::Hint(HintCommand::Forget { object: self.objects.id(slot), range }));
             } else if let Some(run) = work.fetch.pop_front() {
                 self.fetch(run, out);
+            } else if let Some(page) = work.again.pop_front() {
+                self.advise_again(page, out);
             } else {
                 out.push(Command::Pass { request: work.request });
                 return;
@@ -135,12 +141,30 @@ impl AccessListEngine {
         self.work = Some(work);
     }
 
+    /// Advises a page that is there or on its way, so that the kernel puts it to the young end of its list.
+    fn advise_again(&mut self, page: PageKey, out: &mut Commands) {
+        let span = Span::at(page.page(), Pages(1));
+        let end = self.head.unwrap_or_else(|| Spot::of(&self.objects, self.settings.order, page));
+        self.command(Run { slot: page.slot(), span, wanted: Pages(1), end }, out);
+    }
+
     pub(crate) fn fetch(&mut self, run: Run, out: &mut Commands) {
+        if !self.command(run, out) {
+            return;
+        }
+        self.stats.fetches += 1;
+        self.stats.fetched += run.span.len();
+        self.stats.infill += run.span.len() - run.wanted;
+        self.head = Some(run.end);
+    }
+
+    /// Asks for a run, where its object can be fetched.
+    fn command(&mut self, run: Run, out: &mut Commands) -> bool {
         let object = self.objects.get(run.slot);
         if object.unfetchable {
             // Refused while this round was being given out.
             self.disown(run.slot, run.span);
-            return;
+            return false;
         }
         let fetch = FetchId(self.next_fetch);
         self.next_fetch += 1;
@@ -153,10 +177,7 @@ impl AccessListEngine {
             urgency: Urgency::Prefetch,
             apart: false,
         });
-        self.stats.fetches += 1;
-        self.stats.fetched += run.span.len();
-        self.stats.infill += run.span.len() - run.wanted;
-        self.head = Some(run.end);
         self.under_way.push_back((fetch, run));
+        true
     }
 }

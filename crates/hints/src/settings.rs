@@ -176,6 +176,12 @@ pub struct Settings {
     pub growth: u32,
     /// How many entries the access list holds; at least [`LIST_FLOOR`].
     pub list_limit: usize,
+    /// Whether the pages of a round are advised once more after it was asked for, those needed last first (ATC'09 section
+    /// 4.5). A kernel whose advice moves pages to the young end of its list then evicts those first; with a
+    /// stock kernel it is a call for each page and nothing else.
+    pub eviction_order: bool,
+    /// Whether contention makes the buffer smaller. Without it only to show what it is good for (ATC'09 section 5.6).
+    pub controlled: bool,
 }
 
 impl Default for Settings {
@@ -189,15 +195,19 @@ impl Default for Settings {
             first_round: None,
             growth: GROWTH,
             list_limit: LIST_LIMIT,
+            eviction_order: false,
+            controlled: true,
         }
     }
 }
 
 impl Settings {
-    /// The paper's own way: 90 % of the memory, file order, the application waiting for each round.
+    /// The paper's own way: 90 % of the memory, file order, the application waiting for each round, and an order in which
+    /// its pages are to be evicted. Its infill is the kernel's, not the library's.
     #[must_use]
     pub fn paper() -> Self {
-        Self { share: Share::Paper, order: Order::File, mode: Mode::Blocking, ..Self::default() }
+        let (share, order, mode) = (Share::Paper, Order::File, Mode::Blocking);
+        Self { share, order, mode, infill: Pages::ZERO, eviction_order: true, ..Self::default() }
     }
 
     /// The same with every value within its bounds.

@@ -60,13 +60,17 @@ pub(crate) struct Round {
 pub(crate) struct Work {
     pub(crate) forget: VecDeque<(Slot, PageSpan)>,
     pub(crate) fetch: VecDeque<Run>,
+    /// Wanted pages that are to be advised once more, in this order.
+    pub(crate) again: VecDeque<PageKey>,
     /// The read that waits for them.
     pub(crate) request: RequestId,
 }
 
 impl Work {
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.forget.iter().map(|(slot, _)| *slot).chain(self.fetch.iter().map(|run| run.slot))
+        let fetch = self.fetch.iter().map(|run| run.slot);
+        let again = self.again.iter().map(|page| page.slot());
+        self.forget.iter().map(|(slot, _)| *slot).chain(fetch).chain(again)
     }
 }
 
@@ -183,6 +187,11 @@ pub struct AccessListEngine {
     pub(crate) now: Instant,
 }
 
+fn contention(settings: &Settings) -> Contention {
+    let contention = Contention::new(settings.share);
+    if settings.controlled { contention } else { contention.fixed() }
+}
+
 impl AccessListEngine {
     /// An engine with an empty list.
     #[must_use]
@@ -193,7 +202,7 @@ impl AccessListEngine {
             checks: Checks::default(),
             objects: Objects::new(),
             list: AccessList::new(settings.list_limit),
-            contention: Contention::new(settings.share),
+            contention: contention(&settings),
             trust: Trust::new(settings.first_round, settings.growth),
             patience: Patience::default(),
             held: Held::default(),

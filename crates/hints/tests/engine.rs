@@ -90,6 +90,30 @@ fn pages_evicted_early_halve_the_buffer_and_what_is_needed_last_is_given_back() 
 }
 
 #[test]
+fn with_an_eviction_order_a_round_is_advised_once_more_from_its_last_page_on() {
+    let mut world = World::new(Settings { eviction_order: true, ..settings() }, LARGE, 500);
+    let list = scattered(600);
+    world.hint(HintMode::Set, &list, true);
+    let said = pages(&fetched(&world.read_page(list[0])));
+    let (once, again) = said.split_at(300);
+    assert!(once.is_sorted());
+    assert_eq!(again, list[..300].iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!((world.engine.stats().fetches, world.engine.stats().fetched), (300, Pages(300)));
+}
+
+#[test]
+fn without_control_the_buffer_stays_whatever_is_lost() {
+    let mut world = World::new(Settings { controlled: false, ..settings() }, LARGE, 1000);
+    let list = scattered(1200);
+    world.hint(HintMode::Set, &list, true);
+    world.read_page(list[0]);
+    world.evict(&list[1..100]);
+    list[1..50].iter().for_each(|at| drop(world.read_page(*at)));
+    assert!(world.engine.stats().evicted > Pages::ZERO);
+    assert_eq!(world.engine.stats().buffer, Pages(600));
+}
+
+#[test]
 fn the_buffer_grows_only_when_the_round_was_consumed() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(2000);

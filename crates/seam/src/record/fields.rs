@@ -64,7 +64,10 @@ impl<'a> Fields<'a> {
     }
 
     /// All words that are left.
-    pub(super) fn rest<T>(
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn rest<T>(
         &mut self,
         into: &mut Vec<T>,
         mut read: impl FnMut(&str) -> Result<T, Reason>,
