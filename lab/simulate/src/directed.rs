@@ -8,8 +8,8 @@
 //!
 //! The processor time of the engine itself is not counted; calls are.
 
-use crate::program::{Answer, Handle, Program, Question, Step};
-use foreseek_hints::{self as hints, Need, Next, Pump, Stats, Want};
+use crate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Question, Step, Workload};
+use foreseek_hints::{self as hints, Need, Next, Pump, Settings, Stats, Want};
 use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PageSpan, Pages, Span};
 use rand_core::Rng;
@@ -180,6 +180,12 @@ pub trait Application: Send {
     fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>);
 }
 
+impl Application for Box<dyn Application> {
+    fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>) {
+        (**self).asked(reads, want, hint);
+    }
+}
+
 impl<F: FnMut(&mut Hint<'_>, usize, Want) + Send> Application for F {
     fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>) {
         self(hint, reads, want);
@@ -258,6 +264,45 @@ impl<P: Program, A: Application> Hinted<P, A> {
         let Self { application, directed, reads, .. } = self;
         application.asked(*reads, want, &mut |mode, accesses, done| directed.hint(now, mode, accesses, done));
         directed.told(want);
+    }
+}
+
+/// A program and what answers for it.
+pub type Pair = (Box<dyn Program>, Box<dyn Application>);
+
+/// A workload whose programs use libprefetch, as far as they can say what they will read ([`Workload::directed`]).
+pub struct WithLibprefetch {
+    workload: Box<dyn Workload>,
+    settings: Settings,
+}
+
+impl WithLibprefetch {
+    /// A workload, and how its programs' clients are set.
+    #[must_use]
+    pub fn new(workload: Box<dyn Workload>, settings: Settings) -> Self {
+        Self { workload, settings }
+    }
+}
+
+impl Workload for WithLibprefetch {
+    fn files(&self) -> Vec<FileSpec> {
+        self.workload.files()
+    }
+
+    fn drive(&self) -> Drive {
+        self.workload.drive()
+    }
+
+    fn tree(&self) -> Option<Arc<Vec<Vec<FileNumber>>>> {
+        self.workload.tree()
+    }
+
+    fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
+        let Some((program, application)) = self.workload.directed(number, random) else {
+            return self.workload.program(number, random);
+        };
+        let lengths = self.workload.files().iter().map(|file| file.length).collect();
+        Box::new(Hinted::new(program, application, Pump::new(self.settings.clone()), lengths))
     }
 }
 

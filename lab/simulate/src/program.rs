@@ -5,6 +5,7 @@
 //! server's clients, or one a process of a batch of jobs. Random numbers come from the generator
 //! that the caller hands over, so that a seed fixes a run.
 
+use crate::directed::Pair;
 use foreseek_seam::Extent;
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
 use rand_core::{Rng, SeedableRng};
@@ -50,6 +51,13 @@ pub enum Step {
         handle: Handle,
         /// Which.
         range: ByteSpan,
+    },
+    /// Reads pages past the page cache (`O_DIRECT`); over when all of them have come.
+    Direct {
+        /// From what.
+        handle: Handle,
+        /// Which.
+        pages: PageSpan,
     },
     /// Touches a page of a mapped file; over when it is in memory.
     Touch {
@@ -157,6 +165,20 @@ pub trait Program: Send {
     fn memory(&self) -> Bytes;
 }
 
+impl Program for Box<dyn Program> {
+    fn next(&mut self, now: Instant, random: &mut dyn Rng) -> Step {
+        (**self).next(now, random)
+    }
+
+    fn answered(&mut self, answer: Answer<'_>) {
+        (**self).answered(answer);
+    }
+
+    fn memory(&self) -> Bytes {
+        (**self).memory()
+    }
+}
+
 /// How a workload is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive {
@@ -179,6 +201,11 @@ pub trait Workload: Send {
     }
     /// The program of the request (or job) with this number.
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
+    /// The same program with what answers for it when libprefetch asks what it will read; none where it does not
+    /// use libprefetch. The programs of one number make the same steps.
+    fn directed(&mut self, _number: u64, _random: &mut dyn Rng) -> Option<Pair> {
+        None
+    }
 }
 
 /// Parts the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds

@@ -61,6 +61,32 @@ fn long_advice_is_cut_where_the_file_is_and_where_a_request_ends() {
 }
 
 #[test]
+fn advice_moves_pages_in_memory_where_the_kernel_is_the_papers() {
+    let pause = Step::Sleep(Nanos::from_millis(100));
+    // Of a hundred pages of memory, the oldest ten are advised again; then twenty others come.
+    let steps = vec![advise(0, 100), pause, advise(0, 10), advise(2000, 2020), pause, resident(0, 100)];
+    for (advice_moves, left) in [(false, pages(20, 100)), (true, pages(0, 10))] {
+        let setup = Setup { advice_moves, ..Setup::new(FILE_SIZE, Pages(100)) };
+        let (_, answers) = run_in(&setup, steps.clone());
+        let (_, said) = answers.last().expect("an answer");
+        assert!(said.starts_with(&format!("Resident([{left:?}")), "{said}");
+    }
+}
+
+#[test]
+fn direct_reads_pass_the_page_cache_by() {
+    let direct = |start, end| Step::Direct { handle: HANDLE, pages: pages(start, end) };
+    // The last goes over the end of an extent: two requests.
+    let (report, answers) =
+        run(PLENTY, vec![direct(500, 501), direct(500, 501), direct(2040, 2056), resident(0, 3000)]);
+    assert_eq!((report.device.requests, report.counters.demanded), (4, Pages::ZERO));
+    assert_eq!(report.counters.read, Pages(18).bytes());
+    assert_eq!(answers[0].1, "Resident([])");
+    // Two reads, one after the other: none is answered at once.
+    assert!(answers[0].0 > Instant::ZERO + Nanos::from_millis(3), "{answers:?}");
+}
+
+#[test]
 fn a_caller_waits_once_the_queue_is_full() {
     let steps: Vec<Step> =
         random_pages(1, 148, FILE_SIZE).iter().map(|at| advise(at.get(), at.get() + 1)).collect();

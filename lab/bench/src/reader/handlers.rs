@@ -115,7 +115,8 @@ impl Server<'_> {
                 Step::Begun => begun = Instant::now(),
                 Step::Finished => hold(&self.responses).push(begun.elapsed()),
                 Step::Exit => break,
-                other @ (Step::Touch { .. }
+                other @ (Step::Direct { .. }
+                | Step::Touch { .. }
                 | Step::Write { .. }
                 | Step::Compute(_)
                 | Step::Advise { .. }

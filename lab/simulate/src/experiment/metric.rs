@@ -87,6 +87,12 @@ impl Metric {
         meaning: "misses whose strip an array's driver did not prefetch because of the virtual costs",
         of: |report| report.array.map_or(0.0, |stats| stats.refused_by_cost as f64),
     };
+    /// Mean distance of a seek, MB.
+    pub const SEEK_DISTANCE: Self = Self {
+        name: "seek_distance_mb",
+        meaning: "mean distance of those on the device, in MB of 10^6",
+        of: |report| report.block.mean_seek().bytes().get() as f64 / 1e6,
+    };
     /// Processor use, %.
     pub const PROCESSOR: Self = Self {
         name: "processor_use_percent",
@@ -120,9 +126,7 @@ pub const METRICS: &[Metric] = &[
     metric("seeks_per_s", "requests that did not begin where the one before had ended", |report| {
         per_second(report.block.seeks, report.time)
     }),
-    metric("seek_distance_mb", "mean distance of those on the device, in MB of 10^6", |report| {
-        report.block.mean_seek().bytes().get() as f64 / 1e6
-    }),
+    Metric::SEEK_DISTANCE,
     metric("request_pages", "mean length of a request to the device", |report| {
         let sectors = report.block.read + report.block.written;
         ratio(sectors.bytes().get() as f64 / 4096.0, report.block.requests as f64)

@@ -23,7 +23,7 @@ pub use error::ExperimentError;
 pub use metric::{METRICS, Metric};
 pub use output::SIZE_BUCKET;
 pub use point::{Point, Results, Run};
-pub use policy::Policy;
+pub use policy::{CLIENTS, Policy};
 pub use run::{Progress, WORKERS_LIMIT, run};
 pub use set_up::{SET_UPS, SetUp};
 pub use statistics::{Summary, student_t_975};

@@ -10,7 +10,7 @@ use super::set_up::{SET_UPS, SetUp};
 use super::{DURATION, Experiment, ExperimentError, FETCH_LIMIT, SEEDS, WARM_UP};
 use crate::array;
 use crate::machine::{Costs, Memory, WriteBack};
-use crate::workload::{Aging, FileSystem, Parameters, ReadingOrder, Walk};
+use crate::workload::{Aging, DirectReads, FileSystem, Parameters, ReadingOrder, Walk};
 use foreseek_device::{Profile, Queue};
 use foreseek_kernels as kernels;
 use foreseek_readahead::depth::{Averaging, PageMeasure};
@@ -95,9 +95,31 @@ struct WrittenWorkload {
     scattered: Option<bool>,
     processes: Option<u32>,
     stride: Option<u32>,
+    distance: Option<Size>,
+    backward: Option<bool>,
+    reorder: Option<Size>,
+    infill: Option<Size>,
+    request: Option<Size>,
+    offset: Option<Size>,
 }
 
 impl WrittenWorkload {
+    /// What is read past the page cache, where a key says something of it.
+    fn direct(&self) -> Option<DirectReads> {
+        let Self { distance, backward, reorder, infill, request, offset, .. } = self;
+        let sizes = [distance, reorder, infill, request, offset];
+        let default = DirectReads::default();
+        let size = |given: &Option<Size>, default| given.map_or(default, |size| size.0);
+        (backward.is_some() || sizes.iter().any(|size| size.is_some())).then(|| DirectReads {
+            distance: size(distance, default.distance),
+            backward: backward.unwrap_or(default.backward),
+            reorder: size(reorder, default.reorder),
+            infill: size(infill, default.infill),
+            request: size(request, default.request),
+            offset: size(offset, default.offset),
+        })
+    }
+
     /// How a tree is walked, where a key says something of it.
     fn walk(&self, think: Nanos) -> Option<Walk> {
         let Self { order, reversed, threads, opened, read, think_ms, scattered, .. } = self;
@@ -134,6 +156,8 @@ struct WrittenMachine {
     processors: Option<u32>,
     time_slice_ms: Option<f64>,
     client_delay_ms: Option<f64>,
+    advice_moves: Option<bool>,
+    ends_jobs: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -210,6 +234,7 @@ struct WrittenLayout {
     aged_used: Option<f64>,
     aged_free_run_pages: Option<u64>,
     metadata: Option<String>,
+    raw: Option<bool>,
 }
 
 impl Experiment {
@@ -335,6 +360,7 @@ impl Reader<'_> {
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,
+            direct: written.workload.direct(),
         };
         self.machine(&mut experiment, &written.machine)?;
         self.costs(&mut experiment.machine.costs, &written.costs)?;
@@ -407,6 +433,8 @@ impl Reader<'_> {
         }
         machine.memory.reused = given.reused.unwrap_or(machine.memory.reused);
         machine.memory.paged = given.paged.unwrap_or(machine.memory.paged);
+        machine.memory.advice_moves = given.advice_moves.unwrap_or(machine.memory.advice_moves);
+        machine.ends_jobs = given.ends_jobs.unwrap_or(machine.ends_jobs);
         self.share("machine.private_share", given.private_share, &mut machine.memory.private_share)?;
         machine.processors = given.processors.unwrap_or(machine.processors);
         let slice = machine.time_slice;
@@ -499,6 +527,7 @@ impl Reader<'_> {
         layout.seed = given.seed.unwrap_or(layout.seed);
         layout.colour = given.colour.unwrap_or(layout.colour);
         layout.journal = given.journal.unwrap_or(layout.journal);
+        layout.raw = given.raw.unwrap_or(layout.raw);
         layout.metadata = match given.metadata.as_deref() {
             None | Some("in-memory") => None,
             Some("ext3") => Some(FileSystem::Ext3),

@@ -1,6 +1,8 @@
 //! A policy of an experiment and its name.
 
-use foreseek_units::Bytes;
+use foreseek_device::Profile;
+use foreseek_hints::Settings;
+use foreseek_units::{Bytes, Pages};
 use std::fmt;
 
 /// Read-ahead and page replacement together: what the papers compare.
@@ -8,7 +10,8 @@ use std::fmt;
 pub struct Policy {
     /// The name of the prefetcher (`foreseek_kernels::by_name`); after `mount:` that of a mount
     /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads; after `watch:` that of
-    /// a kernel beside which the daemon of [`crate::watch`] works.
+    /// a kernel beside which the daemon of [`crate::watch`] works; after one of [`CLIENTS`] that of a kernel
+    /// whose processes use libprefetch.
     pub prefetcher: String,
     /// The largest window that it reads ahead, where that is not the experiment's (`prefetch.window_pages`).
     pub window: Option<Bytes>,
@@ -37,12 +40,35 @@ impl Policy {
         self.prefetcher.strip_prefix("watch:")
     }
 
+    /// The kernel's prefetcher where processes use libprefetch (`libprefetch:linux-2.6.18`), and how their clients are
+    /// set.
+    #[must_use]
+    pub fn directed(&self) -> Option<(fn(&Profile) -> Settings, &str)> {
+        let (client, kernel) = self.prefetcher.split_once(':')?;
+        CLIENTS.iter().find(|(name, _)| *name == client).map(|(_, settings)| (*settings, kernel))
+    }
+
     /// The prefetcher of the mount, where there is one.
     #[must_use]
     pub fn mounted(&self) -> Option<&str> {
         self.prefetcher.strip_prefix("mount:")
     }
 }
+
+/// The ways in which processes use libprefetch: as ATC'09 did, and as it ships.
+pub const CLIENTS: &[(&str, fn(&Profile) -> Settings)] = &[
+    ("libprefetch", |_| Settings::paper()),
+    // "Infill amounts up to 32KB can help" (section 3.3). Here it is the library that reads gaps, and they take memory.
+    ("libprefetch-infill", |_| Settings { infill: INFILL, ..Settings::paper() }),
+    ("libprefetch-uncontrolled", |_| Settings { controlled: false, ..Settings::paper() }),
+    ("libprefetch-shipped", |device| Settings {
+        infill: device.infill().pages_floor(),
+        ..Settings::default()
+    }),
+];
+
+/// The longest gap that the paper reads.
+const INFILL: Pages = Bytes::kib(32).pages_floor();
 
 /// The page replacement of a policy that names none.
 const DEFAULT_RECLAIM: &str = "linux-2.6";
@@ -97,6 +123,13 @@ mod tests {
             assert_eq!((policy.array.as_deref(), &*policy.reclaim), (Some(array), "linux-2.6"));
             assert_eq!(policy.to_string(), text);
         }
+        let directed = Policy::from("libprefetch-uncontrolled:linux-2.6.18");
+        let (_, kernel) = directed.directed().expect("a client");
+        assert_eq!(
+            (kernel, directed.to_string().as_str()),
+            ("linux-2.6.18", "libprefetch-uncontrolled:linux-2.6.18")
+        );
+        assert!(Policy::from("mount:competitive").directed().is_none());
         assert_eq!(Policy::from("linux-2.6.18@much").prefetcher, "linux-2.6.18@much");
     }
 }

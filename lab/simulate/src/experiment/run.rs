@@ -3,6 +3,7 @@
 use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, Run, SWEEP_LIMIT};
 use crate::array::{Member, Seen, StripDevice};
 use crate::block::{self, BlockLayer, scheduler};
+use crate::directed::WithLibprefetch;
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Report, reclaim};
 use crate::program::{Drive, FileNumber, Workload};
 use crate::truth::truth;
@@ -282,6 +283,15 @@ impl Experiment {
             .map_err(|cause| ExperimentError::Workload { experiment: self.name.clone(), cause })
     }
 
+    /// The workload, whose programs use libprefetch where the policy says so.
+    fn workload_of(&self, policy: &Policy, profile: &Profile) -> Result<Box<dyn Workload>, ExperimentError> {
+        let workload = self.workload()?;
+        Ok(match policy.directed() {
+            Some((settings, _)) => Box::new(WithLibprefetch::new(workload, settings(profile))),
+            None => workload,
+        })
+    }
+
     fn scheduler(&self) -> Result<Box<dyn block::Scheduler>, ExperimentError> {
         let known = || scheduler::NAMES.iter().map(|(name, _)| *name);
         scheduler::by_name(&self.scheduler)
@@ -291,7 +301,8 @@ impl Experiment {
     fn prefetcher(&self, policy: &Policy, device: &Profile) -> Result<Box<dyn Prefetcher>, ExperimentError> {
         let costs: Arc<dyn DeviceCosts> = Arc::new(device.clone());
         self.mount(policy, device)?;
-        let own = policy.watched().unwrap_or(&policy.prefetcher);
+        let directed = policy.directed().map(|(_, kernel)| kernel);
+        let own = directed.or_else(|| policy.watched()).unwrap_or(&policy.prefetcher);
         let name = if policy.mounted().is_some() { IN_FRONT } else { own };
         let mut prefetch = self.prefetch.clone();
         if let Some(window) = policy.window {
@@ -388,7 +399,7 @@ impl Experiment {
             block: BlockLayer::new(self.block, self.scheduler()?, device),
             prefetcher,
             reclaim: self.reclaim(place.policy)?,
-            workload: self.workload()?,
+            workload: self.workload_of(place.policy, profile)?,
             extents: made.placed[place.device].extents.clone(),
             concurrency: place.concurrency,
             seed: place.seed,

@@ -21,6 +21,9 @@ const LARGEST_REQUEST: Sectors = Sectors(320);
 /// default, `aacraid`, behind which the array is, 128. So it is 31 in all set-ups.
 const IN_DEVICE: usize = 31;
 
+/// What ATC'09's machine of 512 MB has for processes and their pages: "500MB of memory available after bootup" (section 5.6).
+const LEFT_AFTER_BOOT: Bytes = Bytes::mib(500);
+
 /// A paper's machine, kernel and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetUp {
@@ -36,14 +39,18 @@ pub enum SetUp {
     /// ATC'08 section 3.1: two 3 GHz Xeons, 512 MiB for the host (section 3.3), Linux 2.6.18, RAID-5 of five disks of
     /// 15,000 rpm. Its driver has no elevator above it; the members have (`array_cache`).
     Atc08,
+    /// ATC'09 section 5.1: a 3.2 GHz Pentium 4, 512 MB of which 500 MB are left after boot (section 5.6), Linux 2.6.20 (the rules of
+    /// 2.6.18) with CFQ (section 4.7) and advice that moves pages (section 4.5), a SATA disk of 7,200 rpm.
+    Atc09,
 }
 
 /// Their names in experiment files.
-pub const SET_UPS: [(&str, SetUp); 4] = [
+pub const SET_UPS: [(&str, SetUp); 5] = [
     ("tr840", SetUp::Tr840),
     ("eurosys", SetUp::EuroSys),
     ("eurosys-xen", SetUp::EuroSysXen),
     ("atc08", SetUp::Atc08),
+    ("atc09", SetUp::Atc09),
 ];
 
 impl SetUp {
@@ -51,13 +58,19 @@ impl SetUp {
     #[must_use]
     pub fn machine(self) -> Settings {
         let mut machine = Settings::xeons(match self {
-            Self::Tr840 | Self::Atc08 => Bytes::mib(512),
+            Self::Tr840 | Self::Atc08 | Self::Atc09 => Bytes::mib(512),
             Self::EuroSys | Self::EuroSysXen => Bytes::gib(2),
         });
         // The rules of memory are those of 2.6.3 to 2.6.10.
-        machine.memory.paged = self != Self::Atc08;
+        machine.memory.paged = !matches!(self, Self::Atc08 | Self::Atc09);
         if self == Self::Atc08 {
             machine.costs = Costs::XEON_3_GHZ;
+        }
+        if self == Self::Atc09 {
+            machine.costs = Costs::PENTIUM_3_2_GHZ;
+            machine.processors = 1;
+            machine.memory.system = machine.memory.total - LEFT_AFTER_BOOT;
+            machine.memory.advice_moves = true;
         }
         machine
     }
@@ -71,6 +84,8 @@ impl SetUp {
             Self::EuroSys => block::Settings { largest, in_device, ..block::Settings::LINUX_2_6_10 },
             Self::EuroSysXen => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
             Self::Atc08 => block::Settings::LINUX_2_6_18_BIO,
+            // Its controller's driver (`sata_sil24`) queues 31 commands in a drive as well (`SIL24_MAX_CMDS`).
+            Self::Atc09 => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
         }
     }
 
@@ -81,6 +96,7 @@ impl SetUp {
             Self::Tr840 | Self::EuroSys => "anticipatory",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
             Self::Atc08 => "noop",
+            Self::Atc09 => "cfq",
         }
     }
 
@@ -91,6 +107,7 @@ impl SetUp {
             Self::Tr840 | Self::EuroSysXen => "ibm-36g-51",
             Self::EuroSys => "ibm-36g-37",
             Self::Atc08 => "raid5-5x-15k",
+            Self::Atc09 => "barracuda-500g",
         }
     }
 
@@ -101,7 +118,7 @@ impl SetUp {
             Self::Tr840 => kernels::Settings::tr840(),
             Self::EuroSys => kernels::Settings::eurosys(),
             Self::EuroSysXen => kernels::Settings::eurosys_guest(),
-            Self::Atc08 => kernels::Settings::of(kernels::Kernel::Linux2_6_18),
+            Self::Atc08 | Self::Atc09 => kernels::Settings::of(kernels::Kernel::Linux2_6_18),
         }
     }
 
@@ -113,6 +130,7 @@ impl SetUp {
             Self::EuroSys => &["linux-2.6.10", "competitive", "aggressive"],
             Self::EuroSysXen => &["linux-2.6.18", "competitive", "aggressive"],
             Self::Atc08 => &["linux-2.6.18@128K/none", "none/asp", "none/asp+msp"],
+            Self::Atc09 => &["linux-2.6.18"],
         };
         names.iter().map(|name| Policy::from(*name)).collect()
     }

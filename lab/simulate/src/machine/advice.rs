@@ -5,8 +5,12 @@
 //! page for which there is no memory ends the call: the kernel does not try hard for read-ahead
 //! (`__GFP_NORETRY`). Pages in memory stay where they are in the lists. Advice to forget drops clean pages that are
 //! neither on their way nor about to be used.
+//!
+//! With [`Memory::advice_moves`](super::Memory::advice_moves) pages in memory go to the young end of the inactive list,
+//! as in the kernel of ATC'09 (section 4.5).
 
 use super::files::Entry;
+use super::names::FileNo;
 use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::reading::Touched;
@@ -29,7 +33,11 @@ impl Machine {
         let Some(file) = self.file_of(stream) else { return Ok(Turn::GoesOn) };
         let table = &self.files[file.0 as usize];
         let within = left.intersection(Span::new(PageIndex::ZERO, table.end()));
-        let Some(start) = within.iter().find(|page| !table.cached(*page)) else {
+        let missing = within.iter().find(|page| !table.cached(*page));
+        if self.settings.memory.advice_moves {
+            self.renew(file, Span::new(within.start, missing.unwrap_or(within.end)));
+        }
+        let Some(start) = missing else {
             return Ok(self.reply(process, Answer::Advised(left.end - first)));
         };
         if !self.takes_reads() {
@@ -63,6 +71,16 @@ impl Machine {
         let left = PageSpan::new(end, left.end);
         self.set_doing(process, Doing::Advise { stream, first, left });
         Ok(Turn::GoesOn)
+    }
+
+    /// Pages in memory go to the young end of their list.
+    fn renew(&mut self, file: FileNo, pages: PageSpan) {
+        for page in pages.iter() {
+            if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
+                self.bill += self.settings.costs.look_up;
+                self.reclaim.renewed(self.now, frame);
+            }
+        }
     }
 
     /// Whether a read would be taken by the block layer now.

@@ -67,7 +67,7 @@ impl Machine {
     /// its way.
     fn audit_conservation(&self) {
         let counters = &self.metrics.counters;
-        let asked = counters.demanded + counters.prefetched + counters.swapped_in;
+        let asked = counters.demanded + counters.prefetched + counters.swapped_in + counters.direct;
         let in_flight: u64 = (0..self.files.len())
             .map(|file| {
                 let file = &self.files[file];
@@ -78,8 +78,10 @@ impl Machine {
                 pages.count() as u64
             })
             .sum();
+        let direct = self.flight.pending.iter().filter(|(_, pending)| pending.reader.is_some());
+        let in_flight = direct.map(|(_, pending)| pending.pages.len()).fold(Pages(in_flight), |a, b| a + b);
         let read = self.block.metrics().read.pages_ceil();
-        assert_eq!(asked, read + Pages(in_flight));
+        assert_eq!(asked, read + in_flight);
         // Each touch was found in one way; what was found missing was demanded, a write's page may be
         // demanded without a touch.
         assert!(counters.thrashed <= counters.misses);

@@ -26,6 +26,8 @@ pub(super) struct Pending {
     pub(super) file: FileNo,
     pub(super) pages: PageSpan,
     lba: Lba,
+    /// Who reads it past the page cache.
+    pub(super) reader: Option<u32>,
 }
 
 /// What is on its way.
@@ -170,7 +172,7 @@ impl Machine {
         synchronous: bool,
     ) -> Option<usize> {
         let (lba, _) = self.files[file.0 as usize].place(pages.start)?;
-        let at = self.flight.pending.insert(Pending { op, file, pages, lba });
+        let at = self.flight.pending.insert(Pending { op, file, pages, lba, reader: None });
         let range = SectorSpan::at(lba, pages.len().sectors());
         self.bill += self.settings.costs.submit;
         let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
@@ -250,6 +252,9 @@ impl Machine {
     fn complete(&mut self, completed: Completed) -> Result<(), MachineError> {
         let Some(pending) = self.flight.pending.try_remove(completed.tag.0 as usize) else { return Ok(()) };
         let failed = completed.outcome == Outcome::Failed;
+        if let Some(reader) = pending.reader {
+            return self.direct_came(reader, pending, failed);
+        }
         if self.mount_completed(completed.tag.0 as usize, failed) {
             return Ok(());
         }

@@ -41,6 +41,8 @@ pub struct Counters {
     pub demanded: Pages,
     /// Pages read ahead.
     pub prefetched: Pages,
+    /// Pages asked for past the page cache.
+    pub direct: Pages,
     /// Pages read ahead and then used.
     pub used: Pages,
     /// Pages read ahead and evicted without having been used.
@@ -84,6 +86,7 @@ impl Counters {
             thrashed: self.thrashed - earlier.thrashed,
             demanded: self.demanded - earlier.demanded,
             prefetched: self.prefetched - earlier.prefetched,
+            direct: self.direct - earlier.direct,
             used: self.used - earlier.used,
             wasted: self.wasted - earlier.wasted,
             dropped: self.dropped - earlier.dropped,

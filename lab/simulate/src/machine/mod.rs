@@ -12,6 +12,7 @@
 
 mod advice;
 mod client;
+mod direct;
 mod error;
 mod events;
 mod fetch;
@@ -268,7 +269,7 @@ impl Machine {
         } else {
             let limit = Instant::ZERO + period.duration;
             self.run_until(limit, progress)?;
-            if !self.jobs_are_over() {
+            if !self.jobs_are_over() && !self.settings.ends_jobs {
                 return Err(MachineError::TooLong { limit: period.duration, left: self.jobs_left() });
             }
         }

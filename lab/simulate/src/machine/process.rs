@@ -34,6 +34,8 @@ pub(super) enum Doing {
     Next,
     /// To read on.
     Read { stream: u32, at: ByteOffset, end: ByteOffset, first: bool },
+    /// To read on past the page cache.
+    Direct { stream: u32, left: PageSpan },
     /// To touch a mapped page.
     Touch { stream: u32, page: PageIndex },
     /// To write on.
@@ -57,6 +59,8 @@ pub(super) enum Wait {
     None,
     /// For a page that is on its way.
     Page(FrameNo),
+    /// For what it reads past the page cache.
+    Direct,
     /// For memory: every page is on its way, dirty or about to be used.
     Memory,
     /// For dirty pages to be written.
@@ -135,6 +139,7 @@ impl Process {
         let what = match self.wait {
             Wait::None => "a processor".to_owned(),
             Wait::Page(frame) => format!("the page in frame {}", frame.0),
+            Wait::Direct => "what it reads past the page cache".to_owned(),
             Wait::Memory => "memory".to_owned(),
             Wait::Dirty => "dirty pages to be written".to_owned(),
             Wait::Work => "something to do".to_owned(),

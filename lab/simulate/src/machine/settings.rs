@@ -21,6 +21,8 @@ pub struct Settings {
     pub write_back: WriteBack,
     /// From the end of a request to the arrival of the client's next one.
     pub client_delay: Nanos,
+    /// Whether jobs that take longer than they may are ended, and have taken so long. Else that is an error.
+    pub ends_jobs: bool,
 }
 
 /// The memory and who has it.
@@ -39,6 +41,9 @@ pub struct Memory {
     /// Where it is pages: whether what a process reads goes into all of its private memory in turn, or the
     /// process touches that only when it begins.
     pub reused: bool,
+    /// Whether advice to fetch puts a page that is in memory to the young end of its list, as that of ATC'09 does
+    /// (section 4.5). A stock kernel leaves it where it is.
+    pub advice_moves: bool,
     /// Reclaim begins when so few pages are free.
     pub low: Pages,
     /// Reclaim ends when so many pages are free.
@@ -66,6 +71,7 @@ impl Memory {
             private_share: 0.8,
             paged: false,
             reused: true,
+            advice_moves: false,
             low: min * 2,
             high: min * 3,
         }
@@ -142,6 +148,20 @@ impl Costs {
         create: Nanos(27_000),
     };
 
+    /// A Pentium 4 of 3.2 GHz (ATC'09 section 5.1): as [`XEON_2_GHZ`](Self::XEON_2_GHZ), whose kind of processor it is, by the clock.
+    pub const PENTIUM_3_2_GHZ: Self = Self {
+        system_call: Nanos(500),
+        look_up: Nanos(190),
+        copy: Nanos(2_500),
+        fault: Nanos(940),
+        allocate: Nanos(440),
+        reclaim: Nanos(440),
+        submit: Nanos(6_250),
+        interrupt: Nanos(9_400),
+        switch: Nanos(3_100),
+        create: Nanos(25_000),
+    };
+
     /// A core of today under Linux 6. Measured: 0.6 us a call of `cachestat`, 4 GB/s where resident data are
     /// read. The others are taken for a third of [`XEON_2_GHZ`](Self::XEON_2_GHZ)'s or less, to a factor of
     /// about 2; they are small beside a disk's milliseconds.
@@ -190,6 +210,7 @@ impl Settings {
             private_share: 0.8,
             paged: false,
             reused: true,
+            advice_moves: false,
             low: Pages::ZERO,
             high: Pages(1),
         };
@@ -210,6 +231,7 @@ impl Settings {
             costs: Costs::XEON_2_GHZ,
             write_back: WriteBack::default(),
             client_delay: Nanos::from_micros(100),
+            ends_jobs: false,
         }
     }
 

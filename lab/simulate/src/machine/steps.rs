@@ -28,6 +28,7 @@ impl Machine {
         match doing {
             Doing::Next => self.ask(process),
             Doing::Read { .. } => self.read_page(process),
+            Doing::Direct { stream, left } => self.read_direct(process, stream, left),
             Doing::Touch { .. } => self.touch_page(process),
             Doing::Write { .. } => self.write_page(process),
             Doing::Advise { stream, first, left } => self.advise(process, stream, first, left),
@@ -74,6 +75,13 @@ impl Machine {
                     self.fill(process, range.pages().len());
                     let doing = Doing::Read { stream, at: range.start, end: range.end, first: true };
                     self.set_doing(process, doing);
+                }
+            }
+            Step::Direct { handle, pages } => {
+                self.bill += costs.system_call;
+                let (stream, range) = self.within(process, handle, pages.bytes())?;
+                if !range.is_empty() {
+                    self.set_doing(process, Doing::Direct { stream, left: range.pages() });
                 }
             }
             Step::Touch { handle, page } => {

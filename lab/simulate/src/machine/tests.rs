@@ -145,6 +145,7 @@ fn parts(
         private_share: 0.5,
         paged,
         reused: true,
+        advice_moves: false,
         low: Pages(4),
         high: Pages(8),
     };

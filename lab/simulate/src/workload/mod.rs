@@ -9,24 +9,27 @@
 
 mod array_reads;
 mod desktop_mix;
+mod direct_reads;
 mod draw;
 mod error;
 mod index_search;
 mod kernel_build;
 pub mod layout;
+mod listed_reads;
 mod media_server;
 mod micro;
 mod parameters;
 pub mod probe;
 mod script;
 mod sequence_search;
+mod tile_blur;
 mod tpch;
 mod utilities;
 pub mod walk;
 
 pub use error::WorkloadError;
 pub use layout::{Aging, FileSystem, Layout, LayoutSettings, Metadata};
-pub use parameters::{Parameters, ReadingOrder, Walk};
+pub use parameters::{DirectReads, Parameters, ReadingOrder, Walk};
 
 use crate::program::Workload;
 use parameters::Checked;
@@ -60,6 +63,14 @@ const REGISTRY: &[(&str, Make)] = &[
     ("iozone-forward", array_reads::forward),
     ("iozone-reverse", array_reads::reverse),
     ("iozone-stride", array_reads::stride),
+    ("direct-seeks", direct_reads::seeks),
+    ("direct-random", direct_reads::random),
+    ("direct-sequential", direct_reads::sequential),
+    ("file-read", listed_reads::file_read),
+    ("table-scan", listed_reads::table_scan),
+    ("tile-blur", tile_blur::tile_blur),
+    ("tile-blur+md5sum", tile_blur::tile_blur),
+    ("tile-blur+mem-walk", tile_blur::tile_blur),
     ("kernel-build", kernel_build::kernel_build),
     ("tpch", tpch::tpch),
     ("2tpch", tpch::tpch),

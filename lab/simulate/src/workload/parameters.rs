@@ -1,7 +1,7 @@
 //! What can be varied in a workload.
 
 use super::WorkloadError;
-use foreseek_units::{Bytes, Nanos};
+use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use serde::Deserialize;
 
 /// Most threads of a program: more than any has.
@@ -24,6 +24,38 @@ pub struct Parameters {
     pub processes: Option<u32>,
     /// Each block so far from the one before, in blocks (stride reads).
     pub stride: Option<u32>,
+    /// Reads past the page cache.
+    pub direct: Option<DirectReads>,
+}
+
+/// What is read past the page cache, and how (ATC'09 section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectReads {
+    /// How far one read lies from the one before.
+    pub distance: Bytes,
+    /// Towards the start of the device.
+    pub backward: bool,
+    /// So much is reordered at a time.
+    pub reorder: Bytes,
+    /// Up to so much between two reads is read with them.
+    pub infill: Bytes,
+    /// What is read at a time.
+    pub request: Bytes,
+    /// Where the first read begins.
+    pub offset: Bytes,
+}
+
+impl Default for DirectReads {
+    fn default() -> Self {
+        Self {
+            distance: Bytes::mib(1),
+            backward: false,
+            reorder: Bytes::mib(16),
+            infill: Bytes::ZERO,
+            request: Bytes::kib(128),
+            offset: Bytes::ZERO,
+        }
+    }
 }
 
 /// The order in which a program uses what a directory lists.
@@ -144,6 +176,19 @@ impl<'a> Checked<'a> {
         self.positive("stride", given, LONGEST)
     }
 
+    /// What is read past the page cache; reads are of whole pages.
+    pub(super) fn direct(&mut self) -> Result<DirectReads, WorkloadError> {
+        let direct = self.left.direct.take().unwrap_or_default();
+        for (parameter, given) in [
+            ("distance", direct.distance),
+            ("reorder buffer", direct.reorder),
+            ("request size", direct.request),
+        ] {
+            self.within(parameter, Some(given), given, Bytes(PAGE_SIZE))?;
+        }
+        Ok(direct)
+    }
+
     fn positive(&self, parameter: &'static str, given: u32, most: u32) -> Result<u32, WorkloadError> {
         if (1..=most).contains(&given) {
             return Ok(given);
@@ -154,7 +199,8 @@ impl<'a> Checked<'a> {
 
     /// Refuses what nobody took.
     pub(super) fn all_taken(self) -> Result<(), WorkloadError> {
-        let Parameters { file_size, data_size, handler_memory, mapped, walk, processes, stride } = self.left;
+        let Parameters { file_size, data_size, handler_memory, mapped, walk, processes, stride, direct } =
+            self.left;
         let left = [
             ("file size", file_size.is_some()),
             ("data size", data_size.is_some()),
@@ -163,6 +209,7 @@ impl<'a> Checked<'a> {
             ("way to walk", walk.is_some()),
             ("number of processes", processes.is_some()),
             ("stride", stride.is_some()),
+            ("way to read past the page cache", direct.is_some()),
         ];
         match left.into_iter().find(|(_, given)| *given) {
             None => Ok(()),

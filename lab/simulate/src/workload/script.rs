@@ -1,7 +1,7 @@
 //! Programs written as batches of steps.
 
 use crate::program::{FileNumber, Handle, Program, Step};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageIndex};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan};
 use rand_core::Rng;
 use std::collections::VecDeque;
 
@@ -56,6 +56,10 @@ impl Steps {
 
     pub(super) fn read(&mut self, handle: Handle, start: ByteOffset, length: Bytes) {
         self.0.push_back(Step::Read { handle, range: ByteSpan::at(start, length) });
+    }
+
+    pub(super) fn direct(&mut self, handle: Handle, pages: PageSpan) {
+        self.0.push_back(Step::Direct { handle, pages });
     }
 
     pub(super) fn touch(&mut self, handle: Handle, page: PageIndex) {

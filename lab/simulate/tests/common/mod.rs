@@ -128,11 +128,13 @@ pub(crate) struct Setup {
     pub(crate) unreadable: Vec<SectorSpan>,
     /// How much of the memory programs may hold.
     pub(crate) private_share: f64,
+    /// Whether advice moves pages in memory.
+    pub(crate) advice_moves: bool,
 }
 
 impl Setup {
     pub(crate) fn new(length: Bytes, memory: Pages) -> Self {
-        Self { length, memory, unreadable: Vec::new(), private_share: 0.0 }
+        Self { length, memory, unreadable: Vec::new(), private_share: 0.0, advice_moves: false }
     }
 
     /// Runs a program to its end.
@@ -144,6 +146,7 @@ impl Setup {
         let workload = Box::new(One { length: self.length, program: Some(Box::new(program)) });
         let mut parts = Parts::stock(self.memory, device, workload, vec![extents(self.length)]);
         parts.settings.memory.private_share = self.private_share;
+        parts.settings.memory.advice_moves = self.advice_moves;
         let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(100_000) };
         Machine::new(parts)?.logging(1 << 20).run(period, &mut |_| {})
     }

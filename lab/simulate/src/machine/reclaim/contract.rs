@@ -56,6 +56,9 @@ pub trait Reclaim: Send {
     /// A page leaves the cache although nobody asked for a victim: its process gave it back, or the device could
     /// not read it. It is not held.
     fn removed(&mut self, frame: FrameNo);
+    /// A page goes to where it would be if it had just been read (ATC'09 section 4.5). Page replacements that do not know
+    /// such advice leave it where it is.
+    fn renewed(&mut self, _now: Instant, _frame: FrameNo) {}
     /// Takes the page that goes first out of the lists; none where every page is held. Pages leave in no
     /// other way but [`removed`](Self::removed).
     fn victim(&mut self, now: Instant) -> Option<FrameNo>;

@@ -221,6 +221,7 @@ mod tests {
             private_share: 0.8,
             paged: false,
             reused: true,
+            advice_moves: false,
             low: Pages(10),
             high: Pages(20),
         }

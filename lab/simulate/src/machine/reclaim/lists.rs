@@ -57,6 +57,12 @@ impl Lists {
         }
     }
 
+    pub(super) fn renew(&mut self, frame: u32) {
+        if let Self::Files(lists) = self {
+            lists.renew(frame);
+        }
+    }
+
     pub(super) fn mapped(&mut self, frame: u32) {
         if let Self::All(zone) = self {
             zone.map(frame);
@@ -140,6 +146,10 @@ impl Reclaim for LinuxLists {
 
     fn removed(&mut self, frame: FrameNo) {
         self.lists.remove(frame.0);
+    }
+
+    fn renewed(&mut self, _now: Instant, frame: FrameNo) {
+        self.lists.renew(frame.0);
     }
 
     fn victim(&mut self, _now: Instant) -> Option<FrameNo> {

@@ -66,6 +66,9 @@ impl Layout {
         settings: &LayoutSettings,
     ) -> Result<Self, WorkloadError> {
         check(settings)?;
+        if settings.raw {
+            return Self::without_file_system(files, capacity);
+        }
         let blocks = capacity.bytes().pages_floor().get().min(BLOCKS_LIMIT);
         let mut random = Pcg64Mcg::seed_from_u64(settings.seed);
         let mut allocator = Allocator::new(blocks, settings, &mut random)
@@ -75,16 +78,27 @@ impl Layout {
         let mut layout = Self { extents: Vec::new(), starts: vec![0], metadata };
         for (number, file) in files.iter().enumerate() {
             let placed = layout.place_one(file, &mut allocator, &mut random);
-            placed.ok_or_else(|| WorkloadError::NoRoom {
-                file: number,
-                files: files.len(),
-                data: files.iter().map(|file| file.length).sum(),
-                capacity: capacity.bytes(),
-            })?;
+            placed.ok_or_else(|| no_room(number, files, capacity))?;
             layout.starts.push(layout.extents.len());
         }
         if let Some(metadata) = &mut layout.metadata {
             metadata.directories(allocator.directories());
+        }
+        Ok(layout)
+    }
+
+    /// Files one behind the other, each in one piece.
+    fn without_file_system(files: &[FileSpec], capacity: Sectors) -> Result<Self, WorkloadError> {
+        let mut layout = Self { extents: Vec::new(), starts: vec![0], metadata: None };
+        let mut lba = Lba::ZERO;
+        for (number, file) in files.iter().enumerate() {
+            let pages = file.length.pages_ceil();
+            if lba.get() + pages.sectors().get() > capacity.get() {
+                return Err(no_room(number, files, capacity));
+            }
+            layout.extents.push(Extent { page: PageIndex::ZERO, pages, lba });
+            layout.starts.push(layout.extents.len());
+            lba += pages.sectors();
         }
         Ok(layout)
     }
@@ -154,6 +168,11 @@ impl Layout {
         }
         self.extents.push(Extent { page: PageIndex(page), pages: Pages(blocks), lba });
     }
+}
+
+fn no_room(file: usize, files: &[FileSpec], capacity: Sectors) -> WorkloadError {
+    let data = files.iter().map(|file| file.length).sum();
+    WorkloadError::NoRoom { file, files: files.len(), data, capacity: capacity.bytes() }
 }
 
 fn check(settings: &LayoutSettings) -> Result<(), WorkloadError> {

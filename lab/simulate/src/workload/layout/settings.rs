@@ -18,12 +18,15 @@ pub struct LayoutSettings {
     /// Whether metadata are read from the device, and by which rules; without it directories, inodes and indirect
     /// blocks are in memory.
     pub metadata: Option<FileSystem>,
+    /// No file system: files lie one behind the other from the start of the device, as for a program that reads the
+    /// device itself.
+    pub raw: bool,
 }
 
 impl Default for LayoutSettings {
     /// Freshly made ext3, colour 0.
     fn default() -> Self {
-        Self { seed: 0, colour: 0, journal: true, aging: None, metadata: None }
+        Self { seed: 0, colour: 0, journal: true, aging: None, metadata: None, raw: false }
     }
 }
 

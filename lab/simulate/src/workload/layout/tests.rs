@@ -106,7 +106,7 @@ proptest! {
             .collect();
         let aging = aged.then_some(Aging { used: 0.4, free_run: Pages(run) });
         let capacity = Bytes::gib(1).sectors_floor();
-        let settings = LayoutSettings { seed, colour, journal: aged, aging, metadata: None };
+        let settings = LayoutSettings { seed, colour, journal: aged, aging, metadata: None, raw: false };
         let layout = Layout::place(&files, capacity, &settings).expect("a quarter of it is needed");
         let mut taken = BTreeSet::new();
         for (number, file) in files.iter().enumerate() {
@@ -126,4 +126,17 @@ proptest! {
             prop_assert_eq!(page.get(), file.length.pages_ceil().get());
         }
     }
+}
+
+#[test]
+fn without_a_file_system_files_lie_one_behind_the_other() {
+    let files = [Bytes::kib(8), Bytes::mib(300)].map(|length| FileSpec { length, directory: 0 });
+    let settings = LayoutSettings { raw: true, ..LayoutSettings::default() };
+    let layout = Layout::place(&files, Bytes::gib(1).sectors_floor(), &settings).expect("room");
+    let places: Vec<(u64, u64)> = (0..2)
+        .flat_map(|file| layout.extents(FileNumber(file)).iter().map(|one| (one.lba.get(), one.pages.get())))
+        .collect();
+    assert_eq!(places, [(0, 2), (16, 76_800)]);
+    let error = Layout::place(&files, Bytes::mib(300).sectors_floor(), &settings).expect_err("no room");
+    assert!(matches!(error, WorkloadError::NoRoom { file: 1, .. }), "{error}");
 }
