@@ -6,7 +6,7 @@ use crate::pick::Runs;
 use foreseek_chart::{Across, Bars, Group, Lines, Mark, Point, Series};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Metric, Policy, Results, Summary};
-use foreseek_units::{Lba, Sectors};
+use foreseek_units::{Bytes, Lba, Sectors};
 
 /// Pages in a bucket of the histogram of sizes (TR-840 figure 11).
 const BUCKET: usize = 8;
@@ -48,6 +48,7 @@ impl Chart {
         let results = results?;
         match self.kind {
             Kind::Lines => self.lines(results.first()?),
+            Kind::Sweep => self.sweep(&results),
             Kind::Bars => self.bars(&results),
             Kind::Sizes => self.sizes(results.first()?),
             Kind::Use => self.processor_use(results.first()?),
@@ -113,6 +114,59 @@ impl Chart {
         }
         let series = of_policies(series);
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
+    }
+
+    /// The metric over the swept sizes; normalized, how many times as fast as that policy.
+    fn sweep(&self, results: &[&Results]) -> Option<String> {
+        let metric = Metric::by_name(&self.metric)?;
+        let mut series: Vec<Series> = Vec::new();
+        let several = |what: &dyn Fn(&experiment::Point) -> String| {
+            let mut all: Vec<String> =
+                results.iter().flat_map(|one| &one.points).filter(|one| self.has(one)).map(what).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len() > 1
+        };
+        let devices = several(&|point| point.device.clone());
+        let policies = several(&|point| point.policy.to_string());
+        for (number, run) in results.iter().enumerate() {
+            for point in run.points.iter().filter(|point| self.has(point)) {
+                let own = self.names.get(number).cloned().unwrap_or_else(|| run.experiment.clone());
+                let named = (results.len() > 1).then_some(own);
+                let device = devices.then(|| point.device.clone());
+                let policy = policies.then(|| point.policy.to_string());
+                let parts: Vec<String> = named.into_iter().chain(device).chain(policy).collect();
+                let name = if parts.is_empty() { run.workload.clone() } else { parts.join(", ") };
+                let value = match &self.normalized_to {
+                    None => point.summary(metric),
+                    Some(other) => {
+                        let other = Policy::from(other.as_str());
+                        let same = |one: &&experiment::Point| {
+                            one.value == point.value && one.device == point.device && one.policy == other
+                        };
+                        run.points.iter().find(same)?.ratio(point, metric)
+                    }
+                };
+                let size = point.value.as_ref()?.parse::<Bytes>().ok()?.get() as f64;
+                let x = if self.linear { size / 1e9 } else { size };
+                let at = Point { x, y: value.mean, low: value.low, high: value.high };
+                match series.iter_mut().find(|series| series.name == name) {
+                    Some(series) => series.points.push(at),
+                    None => series.push(Series { name, points: vec![at], mark: Mark::Line }),
+                }
+            }
+        }
+        series.extend(self.read.then(|| transfer(results.first()?, &series)).flatten());
+        let upright = self.normalized_to.as_ref().map(|other| format!("times as fast as {other}"));
+        let (title, across) = (self.title.clone(), self.across.clone());
+        let upright = upright.unwrap_or_else(|| unit(metric));
+        let scale = if self.linear { Across::Linear } else { Across::Doubling };
+        Some(Lines { title, across, scale, upright, series }.to_svg())
+    }
+
+    /// Whether a point is shown.
+    fn has(&self, point: &experiment::Point) -> bool {
+        self.shows(&point.policy) && self.device.as_ref().is_none_or(|only| point.device == *only)
     }
 
     fn bars(&self, results: &[&Results]) -> Option<String> {
@@ -220,6 +274,21 @@ impl Chart {
         let (across, upright) = (across.to_owned(), upright.to_owned());
         Some(Lines { title: self.title.clone(), across, scale: Across::Linear, upright, series }.to_svg())
     }
+}
+
+/// How long the device of a run transfers each size that is shown, as far as others reach.
+fn transfer(results: &Results, shown: &[Series]) -> Option<Series> {
+    let device = Profile::builtin(&results.points.first()?.device)?;
+    let points = || shown.iter().flat_map(|series| &series.points);
+    let most = points().map(|point| point.y).fold(0.0, f64::max);
+    let rate = device.rate_at(Lba::ZERO).as_mb_per_second();
+    let time = |x: f64| x / rate / 1e3;
+    let points = shown.first()?.points.iter().map(|point| {
+        let y = time(point.x);
+        Point { x: point.x, y, low: y, high: y }
+    });
+    let points = points.filter(|point| point.y <= most).collect();
+    Some(Series { name: "read as much".to_owned(), points, mark: Mark::Line })
 }
 
 /// A bar that is not there.

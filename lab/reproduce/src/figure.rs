@@ -42,6 +42,17 @@ const FILES: &[(&str, &str)] = figures![
     "atc08-look-ahead.toml",
     "atc08-figure-10.toml",
     "atc08-figures-11-12.toml",
+    "atc09-figure-01.toml",
+    "atc09-figure-02.toml",
+    "atc09-figure-03.toml",
+    "atc09-figure-04.toml",
+    "atc09-figure-05.toml",
+    "atc09-figure-08.toml",
+    "atc09-figure-09.toml",
+    "atc09-figure-10.toml",
+    "atc09-figure-11.toml",
+    "atc09-figure-12.toml",
+    "atc09-figure-13.toml",
 ];
 
 /// The files of the learnt depth.
@@ -95,6 +106,18 @@ pub(crate) struct Chart {
     /// Only these policies; all where none is named.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
+    /// Of a sweep: what is swept, with its unit.
+    #[serde(default)]
+    pub(crate) across: String,
+    /// Of a sweep: what its runs are called in the legend, where not by their names.
+    #[serde(default)]
+    pub(crate) names: Vec<String>,
+    /// Of a sweep: sizes in proportion, in GB, in place of their logarithms.
+    #[serde(default)]
+    pub(crate) linear: bool,
+    /// Of a sweep over sizes: beside it the time in which the device transfers as much.
+    #[serde(default)]
+    pub(crate) read: bool,
 }
 
 /// How a chart is drawn.
@@ -103,6 +126,8 @@ pub(crate) struct Chart {
 pub(crate) enum Kind {
     /// The metric against concurrency, a curve a policy; one run.
     Lines,
+    /// The metric against the sizes of the key that the runs sweep, a curve a run, device and policy.
+    Sweep,
     /// A group of bars a run and device, a bar a policy.
     Bars,
     /// How many fetches had how many pages; one run at one concurrency level.
@@ -196,8 +221,9 @@ mod tests {
                 let known = |device: &String| Profile::builtin(device).is_some();
                 let named = chart.devices.iter().chain(&chart.device);
                 assert!(named.clone().all(known), "{}: {:?}", figure.file, named.collect::<Vec<_>>());
-                assert!(chart.device.is_none() || chart.kind == Kind::Lines, "{}", chart.title);
-                let shown = matches!(chart.kind, Kind::Lines | Kind::Bars);
+                let one = matches!(chart.kind, Kind::Lines | Kind::Sweep);
+                assert!(chart.device.is_none() || one, "{}", chart.title);
+                let shown = matches!(chart.kind, Kind::Lines | Kind::Sweep | Kind::Bars);
                 assert!(
                     !shown || Metric::by_name(&chart.metric).is_some(),
                     "{}: {}",

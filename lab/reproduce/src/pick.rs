@@ -39,8 +39,62 @@ impl Runs {
     ) -> Sweep {
         let (ours, theirs) = (Policy::from(ours), Policy::from(theirs));
         self.places(run, &ours, within, |results, point| {
-            let other = results.point(&point.device, &theirs, point.concurrency)?;
-            Some(point.ratio(other, metric))
+            Some(point.ratio(same_place(results, point, &theirs)?, metric))
+        })
+    }
+
+    /// The same for a run that sweeps a key: only where its value is one of these.
+    pub(crate) fn ratios_at(
+        &self,
+        run: &str,
+        policies: (&str, &str),
+        metric: &Metric,
+        values: &[&str],
+    ) -> Sweep {
+        let all = self.ratios(run, policies, metric, &(0..=u32::MAX));
+        all.of_values(values)
+    }
+
+    /// One metric of a policy, at these values of the key that a run sweeps.
+    pub(crate) fn values_at(&self, run: &str, policy: &str, metric: &Metric, values: &[&str]) -> Sweep {
+        self.values(run, policy, metric, &(0..=u32::MAX)).of_values(values)
+    }
+
+    /// One metric at each value of the swept key over that at one value, on each device.
+    pub(crate) fn growth(&self, run: &str, policy: &str, metric: &Metric, from: &str) -> Sweep {
+        let policy = Policy::from(policy);
+        self.places(run, &policy, &(0..=u32::MAX), |results, point| {
+            let mut points = results.points.iter();
+            let first = points.find(|other| {
+                other.value.as_deref() == Some(from) && other.device == point.device && other.policy == policy
+            });
+            Some(point.ratio(first?, metric))
+        })
+    }
+
+    /// One metric on one device over that on another, at each value of the swept key.
+    pub(crate) fn over_devices(
+        &self,
+        run: &str,
+        policy: &str,
+        metric: &Metric,
+        (ours, theirs): (&str, &str),
+    ) -> Sweep {
+        let policy = Policy::from(policy);
+        let all = self.places(run, &policy, &(0..=u32::MAX), |results, point| {
+            let mut points = results.points.iter();
+            let other = points
+                .find(|other| other.value == point.value && other.device == theirs && other.policy == policy);
+            Some(point.ratio(other?, metric))
+        });
+        all.on(ours)
+    }
+
+    /// One metric of one run over that of another which sweeps the same values, at each of them.
+    pub(crate) fn over(&self, (ours, theirs): (&str, &str), policy: &str, metric: &Metric) -> Sweep {
+        let policy = Policy::from(policy);
+        self.places(ours, &policy, &(0..=u32::MAX), |_, point| {
+            Some(point.ratio(same_place(self.get(theirs)?, point, &policy)?, metric))
         })
     }
 
@@ -65,9 +119,22 @@ impl Runs {
         let Some(results) = self.get(run) else { return Sweep(Vec::new()) };
         let points = results.points.iter();
         let points = points.filter(|point| point.policy == *policy && within.contains(&point.concurrency));
-        let place = |point: &Point| format!("{run}, {}, {policy}, at {}", point.device, point.concurrency);
+        let place = |point: &Point| match &point.value {
+            Some(value) => format!("{run}, {}, {policy}, at {value}", point.device),
+            None => format!("{run}, {}, {policy}, at {}", point.device, point.concurrency),
+        };
         Sweep(points.filter_map(|point| Some((place(point), take(results, point)?))).collect())
     }
+}
+
+/// Another policy's point at the same place.
+fn same_place<'a>(results: &'a Results, point: &Point, policy: &Policy) -> Option<&'a Point> {
+    results.points.iter().find(|other| {
+        other.value == point.value
+            && other.device == point.device
+            && other.concurrency == point.concurrency
+            && other.policy == *policy
+    })
 }
 
 /// Values at the places of a sweep.
@@ -97,9 +164,25 @@ impl Sweep {
         Some(self)
     }
 
+    /// Each over the other's at the same position, seed by seed, under the other's name.
+    pub(crate) fn over(self, other: Self) -> Self {
+        let ratio = |(ours, (place, theirs)): ((String, Summary), (String, Summary))| {
+            let values = ours.1.values.iter().zip(&theirs.values).map(|(ours, theirs)| ours / theirs);
+            (place, Summary::of(values.collect()))
+        };
+        Self(self.0.into_iter().zip(other.0).map(ratio).collect())
+    }
+
     /// The places on one device only.
     pub(crate) fn on(mut self, device: &str) -> Self {
         self.0.retain(|(place, _)| place.split(", ").nth(1) == Some(device));
+        self
+    }
+
+    /// The places at some values of the swept key.
+    pub(crate) fn of_values(mut self, values: &[&str]) -> Self {
+        let at = |place: &str| place.rsplit_once(", at ").is_some_and(|(_, value)| values.contains(&value));
+        self.0.retain(|(place, _)| at(place));
         self
     }
 

@@ -53,7 +53,7 @@ fn block(claims: &[Value]) -> String {
     }
     let not_run = not_run(claims);
     if !not_run.is_empty() {
-        block += &format!("\nNot run, as no workload is there for it: {}.\n", not_run.join(", "));
+        block += &format!("\nNot run: {}.\n", not_run.join(", "));
     }
     block
 }

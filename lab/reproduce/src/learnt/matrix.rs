@@ -43,6 +43,10 @@ fn curve(run: &Experiment, device: &str) -> Chart {
         normalized_to: None,
         concurrency: None,
         levels: None,
+        across: String::new(),
+        names: Vec::new(),
+        linear: false,
+        read: false,
         policies: SHOWN.map(str::to_owned).to_vec(),
     }
 }

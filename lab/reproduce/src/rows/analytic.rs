@@ -3,15 +3,16 @@
 use super::Row;
 use crate::Measured;
 use foreseek_device::{Op, Profile};
+use foreseek_hints::{self as hints, Need, Next, Pump, Share};
 use foreseek_kernels::{self as kernels, Settings};
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::stream::{Ahead, Found, Opened, Touch, View};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{Access, HintMode, ObjectId, StreamId, Who};
 use foreseek_simulate::block::{Request, RequestId, scheduler};
 use foreseek_theory::{Model, adversary, seek_law};
 use foreseek_units::{
-    Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Position, Rate, SectorSpan, Sectors,
-    Span,
+    ByteOffset, Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Position, Rate,
+    SectorSpan, Sectors, Span,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -39,6 +40,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::new("EU-lower-bound", &[], |c| lower_bound(c.seeds)),
     Row::new("EU-seek-dist", &[], |c| Some(seek_distances(c.seeds))),
+    Row::new("LP-seek-formula", &[], |c| round_distances(c.seeds)),
 ];
 
 /// Streams tried against each bound, a seed: a second's work.
@@ -209,4 +211,82 @@ fn nearest(n: u32, random: &mut Pcg64Mcg) -> Option<f64> {
     (1..=n).for_each(|id| scheduler.add(Instant::ZERO, request(id, random.random_range(0..DISK))));
     let chosen = scheduler.dispatch(Instant::ZERO)?;
     Some(((chosen.range.start.get() + DISK - head) % DISK) as f64 / DISK as f64)
+}
+
+/// How far apart the fetches of libprefetch's rounds lie, K pages drawn from N: whether the mean is that of ATC'09 section 3.5 at
+/// 1 %, for several K and seeds.
+fn round_distances(seeds: &[u64]) -> Option<Measured> {
+    const PAGES: u64 = 1 << 24;
+    const BUFFERS: [u64; 4] = [5, 20, 100, 1000];
+    const ROUNDS: usize = 400;
+    let tests = (BUFFERS.len() * seeds.len()) as f64;
+    let (mut least, mut ratio) = (1.0f64, 1.0f64);
+    for seed in seeds {
+        let mut random = Pcg64Mcg::seed_from_u64(*seed);
+        for k in BUFFERS {
+            let stated = 2.0 * PAGES as f64 * (k - 1) as f64 / (k * (k + 1)) as f64;
+            let mut back = None;
+            let means: Vec<f64> = (0..ROUNDS)
+                .map(|_| {
+                    let fetched = round(k, PAGES, &mut random);
+                    let from = back.replace(*fetched.last()?).into_iter().chain(fetched.iter().copied());
+                    let way: u64 = from.zip(fetched.iter().copied()).map(|(a, b)| a.abs_diff(b)).sum();
+                    Some(way as f64 / k as f64)
+                })
+                .collect::<Option<_>>()?;
+            // The first round has no way back before it.
+            let probability = two_sided(&means[1..], stated);
+            let mean = means[1..].iter().sum::<f64>() / (ROUNDS - 1) as f64;
+            if probability < least {
+                (least, ratio) = (probability, mean / stated);
+            }
+        }
+    }
+    let shown = format!("p = {:.3}", (least * tests).min(1.0));
+    Some(Measured::exact(ratio, shown, least >= 0.01 / tests))
+}
+
+/// The pages that libprefetch fetches in one round of `k` pages of `n`, in its order.
+fn round(k: u64, n: u64, random: &mut Pcg64Mcg) -> Vec<u64> {
+    let (stream, object) = (StreamId(0), ObjectId(0));
+    let length = Pages(n).bytes();
+    let now = Instant::ZERO;
+    let settings =
+        hints::Settings { share: Share::Percent(100), eviction_order: false, ..hints::Settings::paper() };
+    let mut pump = Pump::new(settings);
+    pump.open(now, (stream, object, Who(1)), length, &[]);
+    pump.watch(now, object, Span::at(ByteOffset::ZERO, length));
+    let mut fetched = Vec::new();
+    // No pages but those of the round: the floor of the buffer is more than the least K.
+    let accesses: Vec<Access> =
+        (0..k).map(|_| Access { object, page: PageIndex(random.random_range(0..n)), mark: false }).collect();
+    pump.hint(now, HintMode::Set, &accesses, true);
+    pump.budget(now, Pages(k));
+    let first = accesses.first().map_or(PageIndex::ZERO, |access| access.page);
+    pump.read(now, stream, Span::at(first.offset(), Pages(1).bytes()));
+    while let Next::Do(need) = pump.advance() {
+        match need {
+            Need::Fetch(_, pages) => {
+                fetched.extend(pages.iter().map(PageIndex::get));
+                pump.fetched(now, Ok(pages.len()));
+            }
+            Need::Forget(..) => pump.forgotten(now),
+            Need::Resident(..) => pump.resident(now, Some(&[])),
+        }
+    }
+    fetched
+}
+
+/// How likely a mean is that is as far from the stated one, by the normal distribution: there are hundreds of values.
+fn two_sided(values: &[f64], stated: f64) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let z = (mean - stated).abs() / (variance / count).sqrt();
+    // Abramowitz and Stegun 26.2.17, to 1e-7.
+    let t = 1.0 / (1.0 + 0.231_641_9 * z);
+    let polynomial = t
+        * (0.319_381_530
+            + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    2.0 * (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
