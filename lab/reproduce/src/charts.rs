@@ -346,6 +346,7 @@ fn unit(metric: &Metric) -> String {
         "requests_per_s" => "requests/s",
         "thrashed_pages_per_s" => "pages/s",
         "processor_use_percent" => "%",
+        "seek_distance_mb" => "MB",
         "time_s" => "s",
         other => other,
     }
