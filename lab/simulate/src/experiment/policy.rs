@@ -43,7 +43,7 @@ impl Policy {
     /// The kernel's prefetcher where processes use libprefetch (`libprefetch:linux-2.6.18`), and how their clients are
     /// set.
     #[must_use]
-    pub fn directed(&self) -> Option<(fn(&Profile) -> Settings, &str)> {
+    pub fn directed(&self) -> Option<(MakeSettings, &str)> {
         let (client, kernel) = self.prefetcher.split_once(':')?;
         CLIENTS.iter().find(|(name, _)| *name == client).map(|(_, settings)| (*settings, kernel))
     }
@@ -55,8 +55,11 @@ impl Policy {
     }
 }
 
+/// How clients are set on a device.
+pub(crate) type MakeSettings = fn(&Profile) -> Settings;
+
 /// The ways in which processes use libprefetch: as ATC'09 did, and as it ships.
-pub const CLIENTS: &[(&str, fn(&Profile) -> Settings)] = &[
+pub const CLIENTS: &[(&str, MakeSettings)] = &[
     ("libprefetch", |_| Settings::paper()),
     // "Infill amounts up to 32KB can help" (section 3.3). Here it is the library that reads gaps, and they take memory.
     ("libprefetch-infill", |_| Settings { infill: INFILL, ..Settings::paper() }),

@@ -392,7 +392,7 @@ impl Source for MemWalk {
         }
         let turn = TURN.min(self.left);
         steps.compute(turn);
-        self.left = self.left - turn;
+        self.left -= turn;
         if self.left.is_zero() {
             steps.finished();
         }
