@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Measured {
     /// How long it took from cold, in seconds.
     pub(crate) seconds: f64,
-    /// How long it took right after that, with everything in memory as far as there is room.
+    /// How long it took right after that, with everything in memory as far as there is room, without the disk's delays.
     pub(crate) again_seconds: f64,
     /// Requests that the disk served in the cold run.
     pub(crate) reads: u64,

@@ -271,6 +271,10 @@ impl<'a> Bench<'a> {
             let _ = fs::remove_dir_all(&scratch);
             create(&scratch)?;
         }
+        // What earlier runs wrote is not to be written back during this one.
+        let written = fs::File::open(self.folder.path());
+        let synced = written.and_then(|folder| Ok(rustix::fs::syncfs(&folder)?));
+        synced.map_err(|error| Error::io("cannot write back", self.folder.path().display(), error))?;
         self.cool()?;
         self.queue.set_read_ahead(if way == Way::Stock4M { LARGE } else { DEFAULT_READ_AHEAD })?;
         let made = self.measure_cold(cell, way);
@@ -308,7 +312,7 @@ impl<'a> Bench<'a> {
         self.disk.set_delays(true)?;
         self.disk.count_anew()?;
         let timed = |way: Way| {
-            let mut command = command(ground.shell(way, program.0.line(), &given, &scratch));
+            let mut command = command(ground.shell(way, program.0, &given, &scratch));
             let (mut running, took) = self.wait(program, &mut command)?;
             let status = finished(&mut running)?;
             if !program.0.ended_well(status) {
@@ -319,8 +323,9 @@ impl<'a> Bench<'a> {
         };
         let seconds = timed(way)?;
         let stats = self.disk.stats()?;
-        let again_seconds = timed(if way == Way::Warm { Way::Stock } else { way })?;
+        // A memory monitor (DAMON) may have taken some of it meanwhile: that is brought again without a wait.
         self.disk.set_delays(false)?;
+        let again_seconds = timed(if way == Way::Warm { Way::Stock } else { way })?;
         standing.end()?;
         Ok(Measured {
             seconds,

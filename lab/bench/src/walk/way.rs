@@ -3,11 +3,13 @@
 //! What is started for a run (a watcher, a mount) is this program itself, with a folder of its own for its state, so that a watcher of the machine's is not
 //! met. It is started before the clock and ended after it; `warm --then` is timed with the program.
 
+use super::program::Program;
 use crate::stand::is_mounted;
 use crate::{Error, Result};
 use foreseek_rig::Running;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -150,20 +152,16 @@ impl Ground<'_> {
         status.is_ok_and(|status| status.success())
     }
 
-    /// The command of a way for a line of `sh`.
-    pub(crate) fn shell(&self, way: Way, line: &str, tree: &Path, scratch: &Path) -> Vec<std::ffi::OsString> {
-        let mut all: Vec<std::ffi::OsString> = Vec::new();
+    /// The command of a way for a program. Where it reads no contents, none are brought for it.
+    pub(crate) fn shell(&self, way: Way, program: &Program, tree: &Path, scratch: &Path) -> Vec<OsString> {
+        let mut all: Vec<OsString> = Vec::new();
         if way == Way::Warm {
-            all.extend([
-                self.foreseek.into(),
-                "warm".into(),
-                "--quiet".into(),
-                tree.into(),
-                "--then".into(),
-                "--".into(),
-            ]);
+            all.extend([self.foreseek.into(), "warm".into(), "--quiet".into()]);
+            all.extend((!program.contents).then(|| "--metadata".into()));
+            all.extend([tree.into(), "--then".into(), "--".into()]);
         }
-        all.extend(["sh".into(), "-c".into(), line.into(), "sh".into(), tree.into(), scratch.into()]);
+        all.extend(["sh", "-c", program.line(), "sh"].map(OsString::from));
+        all.extend([tree.into(), scratch.into()]);
         all
     }
 }
