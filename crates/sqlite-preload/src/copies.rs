@@ -5,12 +5,11 @@
 #![allow(unsafe_code)]
 
 use crate::meant::object_of;
+use foreseek_sqlite::header::MAGIC;
 use libc::{c_int, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 
-/// How a database begins.
-const MAGIC: &[u8] = b"SQLite format 3\0";
 /// So much of a part of an object is looked through, at most: it takes a tenth of a second.
 const LOOKED_THROUGH: usize = 256 << 20;
 

@@ -9,7 +9,8 @@ pub const HEADER_LEN: usize = 100;
 /// Where in the file the 16 bytes lie that SQLite reads at the start of each transaction to learn
 /// whether another process has changed the file: the change counter is their first field.
 pub const CHANGE_COUNTER_AT: u64 = 24;
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// How a database begins.
+pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// SQLite never uses a page that has fewer bytes than this left after the reserved ones.
 const USABLE_LEAST: u32 = 480;
 

@@ -153,19 +153,22 @@ fn best_static(runs: &[Run], cell: Cell, policies: &[Policy]) -> Option<Policy> 
 
 /// The ratio of pairs that both have.
 pub(crate) fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
-    let values: Vec<f64> =
-        both(ours, theirs).filter(|(_, theirs)| *theirs > 0.0).map(|(ours, theirs)| ours / theirs).collect();
-    (!values.is_empty()).then(|| Summary::of_ratios(values))
+    let ratios = ratios(ours, theirs);
+    (!ratios.is_empty()).then(|| Summary::of_ratios(ratios.into_values().collect()))
+}
+
+/// The same pair by pair.
+pub(crate) fn ratios(ours: &Values, theirs: &Values) -> Values {
+    let over =
+        |(pair, ours): (&u32, &f64)| Some((*pair, ours / theirs.get(pair).filter(|value| **value > 0.0)?));
+    ours.iter().filter_map(over).collect()
 }
 
 /// The difference of pairs that both have.
 fn difference(ours: &Values, theirs: &Values) -> Option<Summary> {
-    let values: Vec<f64> = both(ours, theirs).map(|(ours, theirs)| ours - theirs).collect();
+    let less = |(pair, ours): (&u32, &f64)| Some(ours - theirs.get(pair)?);
+    let values: Vec<f64> = ours.iter().filter_map(less).collect();
     (!values.is_empty()).then(|| Summary::of(values))
-}
-
-fn both(ours: &Values, theirs: &Values) -> impl Iterator<Item = (f64, f64)> {
-    ours.iter().filter_map(|(pair, ours)| Some((*ours, *theirs.get(pair)?)))
 }
 
 /// Pairs below which nothing is decided: two that happen to be alike have an interval of no width.
@@ -260,28 +263,28 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
 /// The geometric mean over all points of the ratio to the best static setting, pair by pair; of pairs
 /// in which every point was measured.
 fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Summary> {
-    let mut sums: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
-    let mut points = 0;
-    for cell in cells.iter().filter(|cell| cell.cell.point().is_some()) {
-        let Some(best) = &cell.best_static else { continue };
-        points += 1;
-        let (ours, theirs) = (throughput(runs, cell.cell, policy), throughput(runs, cell.cell, best));
-        for (pair, ours) in ours {
-            let ratio = theirs.get(&pair).map_or(0.0, |theirs| ours / theirs);
-            if ratio > 0.0 && ratio.is_finite() {
-                let sum = sums.entry(pair).or_default();
-                *sum = (sum.0 + ratio.ln(), sum.1 + 1);
-            }
-        }
-    }
-    let whole = sums.into_values().filter(|(_, count)| *count == points);
-    let means: Vec<f64> = whole.map(|(sum, count)| (sum / count as f64).exp()).collect();
+    let points = cells.iter().filter(|cell| cell.cell.point().is_some());
+    let points = points.filter_map(|cell| Some((cell.cell, cell.best_static.as_ref()?)));
+    let over = |(cell, best)| ratios(&throughput(runs, cell, policy), &throughput(runs, cell, best));
+    mean_of_pairs(&points.map(over).collect::<Vec<Values>>())
+}
+
+/// The geometric mean over several ratios, pair by pair; of pairs that all of them have.
+pub(crate) fn mean_of_pairs(all: &[Values]) -> Option<Summary> {
+    let logarithm = |values: &Values, pair| {
+        values.get(pair).filter(|ratio| **ratio > 0.0 && ratio.is_finite()).map(|ratio| ratio.ln())
+    };
+    let mean = |pair| {
+        let sum: Option<f64> = all.iter().map(|values| logarithm(values, pair)).sum();
+        Some((sum? / all.len() as f64).exp())
+    };
+    let means: Vec<f64> = all.first()?.keys().filter_map(mean).collect();
     (!means.is_empty()).then(|| Summary::of_ratios(means))
 }
 
 /// Which side of a number is good.
 #[derive(Clone, Copy)]
-enum Bound {
+pub(crate) enum Bound {
     Least(f64),
     Most(f64),
     /// At most so far from 1, on either side.
@@ -289,7 +292,7 @@ enum Bound {
 }
 
 impl Bound {
-    fn judge(self, value: &Summary) -> Verdict {
+    pub(crate) fn judge(self, value: &Summary) -> Verdict {
         let (holds, fails) = match self {
             Self::Least(bound) => (value.low >= bound, value.high < bound),
             Self::Most(bound) => (value.high <= bound, value.low > bound),
@@ -306,7 +309,7 @@ impl Bound {
     }
 
     /// How far on the good side: the smallest is the worst.
-    fn margin(self, value: &Summary) -> f64 {
+    pub(crate) fn margin(self, value: &Summary) -> f64 {
         match self {
             Self::Least(bound) => value.mean - bound,
             Self::Most(bound) => bound - value.mean,

@@ -31,6 +31,7 @@ pub mod reader;
 pub mod record;
 pub mod report;
 mod run;
+mod server;
 mod stand;
 pub mod walk;
 

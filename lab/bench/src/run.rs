@@ -47,9 +47,9 @@ pub struct Ahead {
 }
 
 /// Who is told what of a measurement.
-pub struct Told<'a> {
+pub struct Told<'a, A = Ahead> {
     /// What is to come; once, when nothing has been made yet.
-    pub ahead: &'a dyn Fn(&Ahead),
+    pub ahead: &'a dyn Fn(&A),
     /// The share that is done and what is under way.
     pub progress: &'a dyn Fn(f64, &str),
 }

@@ -6,25 +6,17 @@
 //! of their own groups, which are limited to the same.
 
 use crate::policy::Policy;
+use crate::server::{END_LIMIT, Server};
 use crate::{Error, Result};
 use foreseek_rig::{
-    Disk, Interrupt, MemoryGroup, Mounted, POLL, Place, Program, Running, memory_peak, mount_ext4,
-    processor_time,
+    Disk, Interrupt, MemoryGroup, Mounted, Place, Program, memory_peak, mount_ext4, processor_time,
 };
 use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
 use foreseek_units::{Bytes, Nanos};
-use rustix::mount::{MountFlags, UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::mount::MountFlags;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long a server may take to show its file system.
-const START_LIMIT: Duration = Duration::from_secs(20);
-
-/// How long a server may take to end when told to, and a loop device to become free.
-const END_LIMIT: Duration = Duration::from_secs(20);
+use std::process::Command;
 
 /// What is needed to make any of them.
 #[derive(Debug)]
@@ -55,13 +47,6 @@ pub(crate) struct Stand {
     bottom: Option<Mounted>,
     /// The servers' group, where one is limited from outside; after them, which are in it.
     _group: Option<MemoryGroup>,
-}
-
-/// A server, and where it shows a file system.
-#[derive(Debug)]
-struct Server {
-    running: Running,
-    shown: Option<PathBuf>,
 }
 
 /// A loop device that is freed when dropped.
@@ -119,7 +104,7 @@ impl Ground<'_> {
         command.arg(format!("{}", self.server_memory.get())).args([source, view]);
         // Each begins cold: what one run learns is not another's.
         command.env("FORESEEK_STATE", "");
-        self.start(policy, "foreseek", command, Some(view))
+        Server::showing(&policy.to_string(), "foreseek", command, view, self.interrupt)
     }
 
     /// nbdkit reads the disk itself; nbdfuse shows it as a file; a loop device makes a disk of that.
@@ -127,7 +112,7 @@ impl Ground<'_> {
         let Some((nbdkit, nbdfuse)) = self.nbd else {
             return Err(Error::Option { what: "nbdkit and nbdfuse are not installed".to_owned() });
         };
-        let policy = Policy::Nbdkit;
+        let policy = Policy::Nbdkit.to_string();
         let group = MemoryGroup::create(self.place, "bench-server", self.server_memory)?;
         let socket = self.folder.join("nbd.sock");
         let _ = fs::remove_file(&socket);
@@ -136,56 +121,21 @@ impl Ground<'_> {
         command.args(["--filter=readahead", "file"]).arg(self.disk.device());
         let mut fuse = group.command(nbdfuse.path());
         stand._group = Some(group);
-        stand.servers.push(self.start(&policy, nbdkit.name(), command, None)?);
-        self.wait(&policy, &mut stand.servers, || socket.exists())?;
+        let there = || socket.exists();
+        let nbdkit = Server::start(&policy, nbdkit.name(), command, None, self.interrupt, there)?;
+        stand.servers.push(nbdkit);
         let folder = self.folder.join("file");
         fuse.arg("--readonly").arg(folder.join("disk")).arg("--unix").arg(&socket);
-        stand.servers.push(self.start(&policy, nbdfuse.name(), fuse, Some(&folder))?);
+        stand.servers.push(Server::showing(&policy, nbdfuse.name(), fuse, &folder, self.interrupt)?);
         let path = folder.join("disk");
         let file = File::open(&path).map_err(|error| Error::io("cannot open", path.display(), error))?;
         let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
         let device = LoopDevice::attach(&file, Path::new("foreseek-bench"), options)
-            .map_err(|error| Error::Server { policy: policy.to_string(), what: error.to_string() })?;
+            .map_err(|error| Error::Server { policy: policy.clone(), what: error.to_string() })?;
         let path = device.path();
         stand.loop_device = Some(Looped(device));
         let flags = MountFlags::NOATIME | MountFlags::RDONLY;
         stand.top = Some(mount_ext4(&path, &stand.view, flags)?);
-        Ok(())
-    }
-
-    /// Starts a server and waits until it shows what it should.
-    fn start(
-        &self,
-        policy: &Policy,
-        name: &'static str,
-        mut command: Command,
-        shown: Option<&Path>,
-    ) -> Result<Server> {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let running = Running::start(name, &mut command)?;
-        let mut servers = vec![Server { running, shown: shown.map(Path::to_owned) }];
-        if let Some(shown) = shown {
-            self.wait(policy, &mut servers, || is_mounted(shown))?;
-        }
-        servers.pop().ok_or_else(|| Error::Server { policy: policy.to_string(), what: "is gone".to_owned() })
-    }
-
-    /// Waits for something that the last server is to do.
-    fn wait(&self, policy: &Policy, servers: &mut [Server], done: impl Fn() -> bool) -> Result<()> {
-        let start = Instant::now();
-        while !done() {
-            self.interrupt.check()?;
-            let Some(server) = servers.last_mut() else { return Ok(()) };
-            if let Some(status) = server.running.poll()? {
-                server.running.judge(&format!("serving {policy}"), status)?;
-                return Err(Error::Server { policy: policy.to_string(), what: "ended at once".to_owned() });
-            }
-            if start.elapsed() > START_LIMIT {
-                let what = format!("showed nothing within {} s", START_LIMIT.as_secs());
-                return Err(Error::Server { policy: policy.to_string(), what });
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
         Ok(())
     }
 }
@@ -203,14 +153,8 @@ impl Stand {
 
     /// A server that is no more; nobody is to wait for its answers.
     pub(crate) fn check(&mut self, policy: &Policy) -> Result<()> {
-        for server in &mut self.servers {
-            if let Some(status) = server.running.poll()? {
-                server.running.judge(&format!("serving {policy}"), status)?;
-                let what = "ended in the middle of a run".to_owned();
-                return Err(Error::Server { policy: policy.to_string(), what });
-            }
-        }
-        Ok(())
+        let policy = policy.to_string();
+        self.servers.iter_mut().try_for_each(|server| server.check(&policy, "ended in the middle of a run"))
     }
 
     /// Takes it down, from above.
@@ -229,46 +173,6 @@ impl Stand {
     }
 }
 
-impl Server {
-    /// Asks it to end and waits for that.
-    fn end(mut self) -> Result<()> {
-        self.ask();
-        self.wait()
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        let start = Instant::now();
-        while self.running.poll()?.is_none() {
-            if start.elapsed() > END_LIMIT {
-                let seconds = END_LIMIT.as_secs();
-                return Err(foreseek_rig::Error::TooSlow { what: "a server".to_owned(), seconds }.into());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-
-    /// Unmounts what it shows, which is how nbdfuse ends, and sends it the signal by which others do.
-    fn ask(&mut self) {
-        if let Some(shown) = &self.shown
-            && is_mounted(shown)
-        {
-            let start = Instant::now();
-            // Whoever looked at it is done soon; then it goes out of sight, and really when it is free.
-            while unmount(shown, UnmountFlags::empty()).is_err() {
-                if start.elapsed() > END_LIMIT / 4 {
-                    let _ = unmount(shown, UnmountFlags::DETACH);
-                    break;
-                }
-                std::thread::sleep(POLL);
-            }
-        }
-        if let Ok(None) = self.running.poll() {
-            let _ = kill_process(Pid::from_child(&self.running.child), Signal::TERM);
-        }
-    }
-}
-
 impl Drop for Stand {
     fn drop(&mut self) {
         // From above, as in `end`; the fields that follow would go in another order.
@@ -281,34 +185,8 @@ impl Drop for Stand {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Also of one that was still starting when the user interrupted: killed, it would leave its
-        // mount and its record. What does not listen is ended by force after this.
-        self.ask();
-        let _ = self.wait();
-    }
-}
-
 impl Drop for Looped {
     fn drop(&mut self) {
         let _ = self.0.clear(END_LIMIT);
-    }
-}
-
-/// Whether something is mounted there. The path is one of ours and has nothing that would be escaped.
-pub(crate) fn is_mounted(point: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    mounts.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == point))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_point_is_known_by_the_kernel() {
-        assert!(is_mounted(Path::new("/")) && is_mounted(Path::new("/proc")));
-        assert!(!is_mounted(Path::new("/nowhere")));
     }
 }

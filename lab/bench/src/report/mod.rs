@@ -5,6 +5,7 @@ mod table;
 
 use crate::outcome::Outcome;
 use crate::{Error, Result};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Writes the charts, the table and the JSON beside the raw runs. Answers the JSON's path.
@@ -12,24 +13,35 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Where the folder cannot be written.
 pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
-    let put = |name: &str, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
-        Ok::<_, Error>(path)
-    };
     for (name, svg) in outcome.charts() {
-        put(&format!("{name}.svg"), svg)?;
+        put(folder, &format!("{name}.svg"), &svg)?;
     }
-    put("report.txt", format!("{}\n", outcome.to_table()))?;
-    put("report.json", outcome.to_json())
+    write_both(folder, &outcome.to_table(), &outcome.to_json())
+}
+
+/// Writes a table and the same as JSON; answers the JSON's path.
+pub(crate) fn write_both(folder: &Path, table: &str, json: &str) -> Result<PathBuf> {
+    put(folder, "report.txt", &format!("{table}\n"))?;
+    put(folder, "report.json", json)
+}
+
+fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
+    Ok(path)
+}
+
+/// Plain data with names for keys, as JSON.
+pub(crate) fn json(data: &impl Serialize) -> String {
+    // This cannot fail.
+    serde_json::to_string_pretty(data).unwrap_or_default() + "\n"
 }
 
 impl Outcome {
     /// All of it as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // It is plain data with names for keys: this cannot fail.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        json(self)
     }
 }
 

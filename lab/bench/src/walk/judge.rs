@@ -5,10 +5,9 @@ use super::program::Named;
 use super::record::{Measured, Run, measured};
 use super::tree::Tree;
 use super::way::Way;
-use crate::judge::{PAIRS_LEAST, Values, Verdict, ratio};
+use crate::judge::{Bound, Values, Verdict, mean_of_pairs, ratio, ratios};
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// A program on a tree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,27 +109,6 @@ fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
     Cell { tree: at.0, program: at.1, pass_seconds: pass, cached_seconds: cached, entries: entries.collect() }
 }
 
-/// Which side of a number is good.
-#[derive(Clone, Copy)]
-enum Bound {
-    Least(f64),
-    Most(f64),
-}
-
-impl Bound {
-    fn verdict(self, value: &Summary) -> Verdict {
-        let (holds, fails) = match self {
-            Self::Least(bound) => (value.low >= bound, value.high < bound),
-            Self::Most(bound) => (value.high <= bound, value.low > bound),
-        };
-        match (value.values.len() >= PAIRS_LEAST, holds, fails) {
-            (true, true, _) => Verdict::Holds,
-            (true, _, true) => Verdict::Fails,
-            _ => Verdict::Inconclusive,
-        }
-    }
-}
-
 /// Judges what is aimed at.
 #[must_use]
 pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
@@ -142,7 +120,7 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
     ];
     let gains = gains.into_iter().map(|(way, tree, least)| Aim {
         aim: format!("{way}: at least {least} times stock over {} trees, geometric mean of programs that read contents", tree.name()),
-        ..judged(Bound::Least(least), geometric_mean(cells, tree, way))
+        ..judged(Bound::Least(least), geometric_mean(runs, cells, tree, way))
     });
     let oracle = [(Way::Warm, 1.5), (Way::Watch, 2.0)].into_iter().map(|(way, most)| {
         let values = entries(cells, way)
@@ -166,7 +144,7 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
 }
 
 fn judged(bound: Bound, value: Option<Summary>) -> Aim {
-    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.verdict(value));
+    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.judge(value));
     Aim { aim: String::new(), value, verdict }
 }
 
@@ -176,8 +154,7 @@ fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
 
 /// The cell in which a bound on ratios comes out worst.
 fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, Summary)>) -> Aim {
-    let sign = if matches!(bound, Bound::Least(_)) { 1.0 } else { -1.0 };
-    let worst = values.min_by(|(_, a), (_, b)| (sign * a.mean).total_cmp(&(sign * b.mean)));
+    let worst = values.min_by(|(_, a), (_, b)| bound.margin(a).total_cmp(&bound.margin(b)));
     let place = worst
         .as_ref()
         .map_or(String::new(), |(cell, _)| format!("; worst: {} over {}", cell.program, cell.tree.name()));
@@ -185,20 +162,12 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
 }
 
 /// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
-fn geometric_mean(cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
-    let mut sums: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
-    let mut count = 0;
-    for (_, entry) in entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.contents) {
-        let Some(gain) = &entry.gain else { continue };
-        count += 1;
-        for (pair, value) in gain.values.iter().enumerate() {
-            let sum = sums.entry(pair).or_default();
-            *sum = (sum.0 + value.ln(), sum.1 + 1);
-        }
-    }
-    let whole = sums.into_values().filter(|(_, of)| *of == count);
-    let means: Vec<f64> = whole.map(|(sum, count)| (sum / count as f64).exp()).collect();
-    (!means.is_empty()).then(|| Summary::of_ratios(means))
+fn geometric_mean(runs: &[Run], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
+    let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.contents);
+    let seconds = |program, way| by_pair(runs, (tree, program), Some(way), SECONDS);
+    let gains =
+        programs.map(|(cell, _)| ratios(&seconds(cell.program, Way::Stock), &seconds(cell.program, way)));
+    mean_of_pairs(&gains.filter(|gains| !gains.is_empty()).collect::<Vec<Values>>())
 }
 
 /// jdupes after `warm` against fclones, which reads in an order of its own.

@@ -17,4 +17,4 @@ pub mod way;
 
 pub use options::{FileSystem, Options, PAIRS, PROFILE};
 pub use report::{Report, write};
-pub use run::{Ahead, Told, run};
+pub use run::{Ahead, run};

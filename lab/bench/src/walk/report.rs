@@ -3,8 +3,9 @@
 use super::judge::{Aim, Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::Run;
+use crate::Result;
 use crate::judge::Verdict;
-use crate::{Error, Result};
+use crate::report::{json, write_both};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use foreseek_simulate::experiment::Summary;
@@ -36,8 +37,7 @@ impl Report {
     /// All of it as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // It is plain data with names for keys: this cannot fail.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        json(self)
     }
 
     /// A table for people.
@@ -109,11 +109,5 @@ fn range(value: &Summary) -> String {
 /// # Errors
 /// Where the folder cannot be written.
 pub fn write(report: &Report, folder: &Path) -> Result<PathBuf> {
-    let put = |name: &str, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
-        Ok::<_, Error>(path)
-    };
-    put("report.txt", format!("{}\n", report.to_table()))?;
-    put("report.json", report.to_json())
+    write_both(folder, &report.to_table(), &report.to_json())
 }

@@ -9,6 +9,7 @@ use super::tree::{Tree, bytes_below};
 use super::way::{Ground, Way};
 use crate::measure::load;
 use crate::record::Records;
+use crate::run::Told;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
 use foreseek_rig::{Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Place, Program, Running, missing};
@@ -47,14 +48,6 @@ pub struct Ahead {
     pub left_out: Vec<String>,
 }
 
-/// Who is told what.
-pub struct Told<'a> {
-    /// What is to come, before anything is made.
-    pub ahead: &'a dyn Fn(&Ahead),
-    /// The share that is done and what is under way.
-    pub progress: &'a dyn Fn(f64, &str),
-}
-
 /// What is to be run: in which pair, which program over which tree, in which way.
 type Todo = (u32, (Tree, Named), Way);
 
@@ -62,7 +55,7 @@ type Todo = (u32, (Tree, Named), Way);
 ///
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
-pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<Report> {
+pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
     let mut options = options.clone();
@@ -296,6 +289,7 @@ impl<'a> Bench<'a> {
             view: &view,
             state: &state,
             memory,
+            interrupt: self.interrupt,
         };
         let standing = ground.stand(way)?;
         let (given, scratch, load) = (standing.root.join(below), self.scratch(cell), load());

@@ -4,9 +4,9 @@
 //! met. It is started before the clock and ended after it; `warm --then` is timed with the program.
 
 use super::program::Program;
-use crate::stand::is_mounted;
+use crate::server::Server;
 use crate::{Error, Result};
-use foreseek_rig::Running;
+use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -14,10 +14,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
-
-/// How long a server may take to start or to end.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,6 +78,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) state: &'a Path,
     /// All of the memory, where it is limited: programs and what is started beside them share it by halves.
     pub(crate) memory: Option<Bytes>,
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 /// What was started for a run; ended when dropped.
@@ -90,12 +87,6 @@ pub(crate) struct Standing {
     /// The directory in which programs find what lies on the disk.
     pub(crate) root: PathBuf,
     server: Option<Server>,
-}
-
-#[derive(Debug)]
-struct Server {
-    running: Running,
-    shown: Option<PathBuf>,
 }
 
 impl Ground<'_> {
@@ -128,19 +119,14 @@ impl Ground<'_> {
                 command.args(["watch", "--foreground", "--profile", self.profile]);
                 self.limit(&mut command);
                 command.arg(self.disk);
-                let running = Running::start("foreseek watch", &mut command)?;
-                let mut server = Server { running, shown: None };
-                server.wait_until(|| self.watches())?;
-                (Some(server), self.disk)
+                let answers = || self.watches();
+                (Some(Server::start("watch", "foreseek", command, None, self.interrupt, answers)?), self.disk)
             }
             Way::Mount => {
                 command.args(["mount", "--foreground"]);
                 self.limit(&mut command);
                 command.args([self.disk, self.view]);
-                let running = Running::start("foreseek mount", &mut command)?;
-                let mut server = Server { running, shown: Some(self.view.to_owned()) };
-                server.wait_until(|| is_mounted(self.view))?;
-                (Some(server), self.view)
+                (Some(Server::showing("mount", "foreseek", command, self.view, self.interrupt)?), self.view)
             }
         };
         Ok(Standing { root: root.to_owned(), server })
@@ -168,56 +154,8 @@ impl Ground<'_> {
 
 impl Standing {
     /// Ends what was started.
-    pub(crate) fn end(mut self) -> Result<()> {
-        self.server.take().map_or(Ok(()), |mut server| server.end())
-    }
-}
-
-impl Server {
-    fn wait_until(&mut self, done: impl Fn() -> bool) -> Result<()> {
-        let start = Instant::now();
-        while !done() {
-            if let Some(status) = self.running.poll()? {
-                self.running.judge("serving", status)?;
-                return Err(self.failed("ended at once"));
-            }
-            if start.elapsed() > LIMIT {
-                return Err(self.failed("was not ready within 20 s"));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
-    fn failed(&self, what: &str) -> Error {
-        let policy = if self.shown.is_some() { "mount" } else { "watch" };
-        Error::Server { policy: policy.to_owned(), what: what.to_owned() }
-    }
-
-    /// Asks it to end, as a user does, and waits for that.
-    fn end(&mut self) -> Result<()> {
-        if let Ok(None) = self.running.poll() {
-            let pid = rustix::process::Pid::from_child(&self.running.child);
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        let start = Instant::now();
-        while self.running.poll()?.is_none() {
-            if start.elapsed() > LIMIT {
-                return Err(self.failed("did not end within 20 s"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // What does not listen is ended by force when it goes.
-        let _ = self.end();
-        if let Some(shown) = self.shown.as_deref().filter(|shown| is_mounted(shown)) {
-            let _ = rustix::mount::unmount(shown, rustix::mount::UnmountFlags::DETACH);
-        }
+    pub(crate) fn end(self) -> Result<()> {
+        self.server.map_or(Ok(()), Server::end)
     }
 }
 

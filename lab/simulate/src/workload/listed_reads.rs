@@ -4,10 +4,13 @@
 //! `file-read`: "reads a file from beginning to end. It is similar to `cat file > /dev/null`."
 //!
 //! `table-scan`: SQLite's `SELECT * FROM customer ORDER BY c_zip` over TPC-C's customer table with an index by zip code, in
-//! pages of 4 KiB. Each process has a database of its own. What the paper says: 7 to 218 warehouses make 132 to 4110 MB, and by
-//! TPC-C a warehouse has 30,000 customers; rows lie in the order of loading, "each resulting row will be in a random file
-//! location relative to the previous row"; a process takes about 20 MB (section 5.6); with libprefetch the callback "iterates
-//! the index and tells libprefetch about the table data that the index points to", marking index pages.
+//! pages of 4 KiB. Each process has a database of its own. What the paper says:
+//!
+//! - 7 to 218 warehouses make 132 to 4110 MB. By TPC-C a warehouse has 30,000 customers.
+//! - Rows lie in the order of loading: "each resulting row will be in a random file location relative to the previous row".
+//! - A process takes about 20 MB (section 5.6).
+//! - With libprefetch the callback "iterates the index and tells libprefetch about the table data that the index points to",
+//!   marking index pages.
 //!
 //! What it leaves open, and what is taken instead:
 //!

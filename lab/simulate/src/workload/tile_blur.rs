@@ -16,8 +16,9 @@
 //! - With libprefetch the callback lists what is left of the pass, as the paper's figure 7, as far as tiles have been swapped.
 //! - A pass costs the processor 1.14 ms a tile: 28 s for 128 MB that nothing is read for (figure 9), in three passes.
 //! - A program beside it begins when the image has been made. It alone is timed then.
-//! - md5sum reads 32 KiB at a time and computes for 10 us a page: 400 MB/s, remembered of such processors. mem-walk looks at its
-//!   pages for as long as the blur of 512 MB takes alone under a stock kernel ([`WALK`], measured here); a page that stays in memory takes only processor time.
+//! - md5sum reads 32 KiB at a time and computes for 10 us a page: 400 MB/s, remembered of such processors.
+//! - mem-walk looks at its pages for as long as the blur of 512 MB takes alone under a stock kernel ([`WALK`], measured here). A page
+//!   that stays in memory takes only processor time.
 
 use super::WorkloadError;
 use super::parameters::Checked;

@@ -3,10 +3,11 @@
 use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print, remark};
 use clap::ValueHint;
+use foreseek_bench::Told;
 use foreseek_bench::walk::program::Named;
 use foreseek_bench::walk::tree::Tree;
 use foreseek_bench::walk::way::Way;
-use foreseek_bench::walk::{self, Ahead, FileSystem, Options, PAIRS, PROFILE, Told};
+use foreseek_bench::walk::{self, Ahead, FileSystem, Options, PAIRS, PROFILE};
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
