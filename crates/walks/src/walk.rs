@@ -324,8 +324,13 @@ impl Walk {
             }
             if wanted && item.kind == Kind::Directory {
                 let node = Node { device: directory.node.device, inode: item.inode };
-                // A directory is met once, whatever listings say.
-                let below = tree.key(node).filter(|below| stack.len() < DEPTH_LIMIT && met.insert(*below));
+                // A directory is met once, whatever listings say, and its files are another walk's where it belongs to one: that
+                // walk's books say what is held of them.
+                let below = tree.key(node).filter(|below| {
+                    tree.get(*below).is_some_and(|below| below.walk == directory.walk)
+                        && stack.len() < DEPTH_LIMIT
+                        && met.insert(*below)
+                });
                 stack.extend(below.and_then(|below| self.frame(tree, below)));
             }
         }

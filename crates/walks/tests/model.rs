@@ -306,6 +306,47 @@ proptest! {
     }
 }
 
+/// A directory that two walks name: one walk has it as its top, a listing of the other names it. What is held of its files is in the
+/// books of one of them alone.
+#[test]
+fn a_directory_of_another_walk_is_left_to_that_walk() {
+    use Told::{Answer, Directory, File, Look, Run};
+    let told = [
+        Directory(6, None),
+        File(1, 0),
+        Directory(7, Some(6)),
+        File(1, 0),
+        File(1, 0),
+        Directory(5, None),
+        Directory(5, Some(11)),
+        Look(1, 0),
+        Directory(10, None),
+        File(5, 0),
+        Directory(9, Some(8)),
+        Run(7, 0, 17),
+        Directory(4, None),
+        Directory(11, None),
+        File(4, 3),
+        Directory(8, Some(10)),
+        Directory(4, None),
+        Answer,
+        Run(1, 0, 3),
+        Answer,
+        File(4, 6),
+        File(7, 0),
+        Answer,
+        File(1, 0),
+        Run(5, 22, 58),
+        Run(4, 63, 82),
+        File(1, 0),
+    ];
+    let settings = Settings { budget: Bytes::mib(2), ..Settings::default() };
+    let mut driver = Driver::new(settings, 18_286_666_821_320_032_901);
+    for told in &told {
+        driver.make(told).expect("kept");
+    }
+}
+
 /// Two engines that are told the same say the same.
 #[test]
 fn it_is_deterministic() {
