@@ -5,7 +5,8 @@
 //! member: other members stay free for other readers. [`StripCache`] keeps what was read in units of strips and *culls* what was
 //! prefetched and not requested, by feedback from hits; it stops prefetching strips where that costs more than it
 //! saves. Few sequential readers would leave members idle that way; for these whole stripes are prefetched. [`StripEngine`] is both as
-//! a state machine, [`registry`] has its policies by name.
+//! a state machine, [`driver`] serves a block device
+//! with it, [`registry`] has its policies by name.
 //!
 //! No clock, file, thread or random source, and no `unsafe`.
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod blocks;
 mod cache;
 mod command;
 mod costs;
+pub mod driver;
 mod engine;
 mod error;
 mod event;

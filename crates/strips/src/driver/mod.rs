@@ -1,0 +1,259 @@
+//! A block device above an array, without its I/O: requests in, what is to be done below out.
+//!
+//! [`StripDriver`] carries out what the [engine](crate::StripEngine) commands. It knows which frame holds which page, and in which order requests may
+//! go below; whoever drives it moves the bytes.
+//!
+//! *Reads* are answered out of frames, or below, cut at strips so that each part touches one member. *Changes* (writes and discards) go below whole:
+//! cut, an array with parity would read for it. They are acknowledged when the device has made them (write-through).
+//!
+//! *The rules of changes:*
+//!
+//! - Overlapping changes reach the device in the order told.
+//! - A read that overlaps an earlier change waits until that has ended.
+//! - A change that has ended, well or not, empties its pages before it is answered, and what was being fetched of them counts as
+//!   failed. An error is that request's alone.
+//! - What is acknowledged is with the device. A flush therefore goes below at once, past this driver, and covers all that was
+//!   acknowledged before it; FUA is a write and a flush behind it.
+//!
+//! It follows that a read is answered with what the device held at each of its sectors at some time between the read's
+//! arrival and its answer. The tests hold that against a naive device, over all interleavings of small cases.
+//!
+//! *Frames.* A page has a frame from its fetch until it is dropped. A fetch with holes reads these into spare frames, so that it is one access
+//! and overwrites nothing. Where no frames are left the fetch fails, and its readers read past the cache. Frames are used first in, first
+//! out: one that a slow reply still reads is not filled again soon.
+//!
+//! *Bounds.* As many frames as given; as many requests as its caller has under way.
+
+#[cfg(test)]
+mod model;
+mod order;
+
+use crate::command::{Command, Commands};
+use crate::engine::StripEngine;
+use crate::event::{Event, Outcome};
+use crate::geometry::{Geometry, StripNo};
+use crate::{Blocks, StripCache};
+use foreseek_seam::{FetchId, FrameId, RequestId, Urgency};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, PageIndex, PageSpan, Pages};
+use order::Order;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Read these pages, which lie on one member, into these frames; tell how it ended by [`StripDriver::fetched`].
+    Fetch {
+        /// Names it.
+        fetch: FetchId,
+        /// Which pages.
+        pages: PageSpan,
+        /// A frame for each.
+        frames: Vec<FrameId>,
+        /// Whether a reader waits.
+        urgency: Urgency,
+    },
+    /// Answer a read out of frames. The right to read them is taken before the next act is begun.
+    Serve {
+        /// Which read.
+        request: RequestId,
+        /// What it asked for.
+        range: ByteSpan,
+        /// The frames of its pages.
+        frames: Vec<FrameId>,
+    },
+    /// Answer a read with what the device holds now, read in the parts of [`StripDriver::parts`].
+    Pass {
+        /// Which read.
+        request: RequestId,
+        /// What it asked for.
+        range: ByteSpan,
+    },
+    /// Make a change below, whole; tell that it has ended by [`StripDriver::changed`].
+    Change {
+        /// Which.
+        request: RequestId,
+    },
+    /// These frames hold nothing any more.
+    Empty {
+        /// Which.
+        frames: Vec<FrameId>,
+    },
+}
+
+/// A fetch under way.
+#[derive(Debug)]
+struct Fetch {
+    strip: StripNo,
+    blocks: Blocks,
+    /// Frames of the holes.
+    spare: Vec<FrameId>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct StripDriver {
+    engine: StripEngine,
+    geometry: Geometry,
+    order: Order,
+    /// Reads that are not answered yet.
+    reads: FxHashMap<RequestId, ByteSpan>,
+    /// Where each page is that is there or on its way.
+    places: FxHashMap<PageIndex, FrameId>,
+    fetches: FxHashMap<FetchId, Fetch>,
+    free: VecDeque<FrameId>,
+    commands: Commands,
+}
+
+impl StripDriver {
+    /// A driver of an engine for this geometry, with `frames` frames: those that its cache holds, and spare ones for holes.
+    #[must_use]
+    pub fn new(engine: StripEngine, geometry: Geometry, frames: u32) -> Self {
+        let mut places = FxHashMap::default();
+        // No growth later, when memory may be short.
+        places.reserve(frames as usize);
+        Self {
+            engine,
+            geometry,
+            order: Order::default(),
+            reads: FxHashMap::default(),
+            places,
+            fetches: FxHashMap::default(),
+            free: (0..frames).map(FrameId).collect(),
+            commands: Commands::default(),
+        }
+    }
+
+    /// The cache, to look at.
+    #[must_use]
+    pub fn cache(&self) -> &StripCache {
+        self.engine.cache()
+    }
+
+    /// A read arrives.
+    pub fn read(&mut self, request: RequestId, range: ByteSpan, acts: &mut Vec<Act>) {
+        self.reads.insert(request, range);
+        if self.order.read(request, range) {
+            self.tell(Event::Read { request, pages: range.pages() }, acts);
+        }
+    }
+
+    /// A write or discard arrives.
+    pub fn change(&mut self, request: RequestId, range: ByteSpan, acts: &mut Vec<Act>) {
+        if self.order.change(request, range) {
+            acts.push(Act::Change { request });
+        }
+    }
+
+    /// A change has ended below, well or not. It is answered after this.
+    pub fn changed(&mut self, request: RequestId, acts: &mut Vec<Act>) {
+        let Some((range, free)) = self.order.end(request) else { return };
+        self.tell(Event::Changed { pages: range.pages() }, acts);
+        for request in free {
+            if self.order.range(request).is_some() {
+                acts.push(Act::Change { request });
+            } else if let Some(range) = self.reads.get(&request) {
+                self.tell(Event::Read { request, pages: range.pages() }, acts);
+            }
+        }
+    }
+
+    /// A fetch has ended.
+    pub fn fetched(&mut self, fetch: FetchId, outcome: Outcome, acts: &mut Vec<Act>) {
+        let Some(Fetch { strip, blocks, spare }) = self.fetches.remove(&fetch) else { return };
+        self.free.extend(&spare);
+        if !spare.is_empty() {
+            acts.push(Act::Empty { frames: spare });
+        }
+        if outcome == Outcome::Failed {
+            self.empty(strip, blocks, acts);
+        }
+        self.tell(Event::Done { fetch, outcome }, acts);
+    }
+
+    /// A range cut at strips: each part lies on one member.
+    pub fn parts(&self, range: ByteSpan) -> impl Iterator<Item = ByteSpan> + use<> {
+        let (geometry, mut at) = (self.geometry, range.start);
+        std::iter::from_fn(move || {
+            let page = at.page();
+            let left = geometry.strip_pages() - Pages(geometry.block_of(page));
+            let end = ByteOffset((page + left).offset().get().min(range.end.get()));
+            let part = ByteSpan::new(at, end);
+            at = end;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+
+    fn tell(&mut self, event: Event, acts: &mut Vec<Act>) {
+        let mut commands = std::mem::take(&mut self.commands);
+        let mut refused = VecDeque::new();
+        let mut next = Some(event);
+        while let Some(event) = next {
+            self.engine.on(event, &mut commands);
+            for command in commands.drain() {
+                refused.extend(self.carry_out(command, acts));
+            }
+            let fail = |fetch| Event::Done { fetch, outcome: Outcome::Failed };
+            next = if self.engine.has_more() { Some(Event::Tick) } else { refused.pop_front().map(fail) };
+        }
+        self.commands = commands;
+    }
+
+    /// Carries a command out; a fetch for which there are no frames comes back.
+    fn carry_out(&mut self, command: Command, acts: &mut Vec<Act>) -> Option<FetchId> {
+        match command {
+            Command::Fetch { fetch, strip, blocks, pages, urgency } => {
+                if (self.free.len() as u64) < pages.len().get() {
+                    return Some(fetch);
+                }
+                let frames: Vec<FrameId> = self.free.drain(..pages.len().get() as usize).collect();
+                let mut spare = Vec::new();
+                for (page, frame) in pages.iter().zip(&frames) {
+                    if blocks.has(self.geometry.block_of(page)) {
+                        self.places.insert(page, *frame);
+                    } else {
+                        spare.push(*frame);
+                    }
+                }
+                self.fetches.insert(fetch, Fetch { strip, blocks, spare });
+                acts.push(Act::Fetch { fetch, pages, frames, urgency });
+            }
+            Command::Serve { request } => self.serve(request, acts),
+            Command::Pass { request } => {
+                if let Some(range) = self.reads.remove(&request) {
+                    acts.push(Act::Pass { request, range });
+                }
+            }
+            Command::Drop { strip, blocks } => self.empty(strip, blocks, acts),
+        }
+        None
+    }
+
+    fn serve(&mut self, request: RequestId, acts: &mut Vec<Act>) {
+        let Some(range) = self.reads.remove(&request) else { return };
+        let frames: Option<Vec<FrameId>> =
+            range.pages().iter().map(|page| self.places.get(&page).copied()).collect();
+        // The engine serves only what is there: the other case would cost time and no byte.
+        acts.push(match frames {
+            Some(frames) => Act::Serve { request, range, frames },
+            None => Act::Pass { request, range },
+        });
+    }
+
+    /// Frees the frames of these blocks.
+    fn empty(&mut self, strip: StripNo, blocks: Blocks, acts: &mut Vec<Act>) {
+        let pages = blocks.runs().flat_map(|(start, end)| start..end);
+        let frames: Vec<FrameId> =
+            pages.filter_map(|block| self.places.remove(&self.geometry.page_of(strip, block))).collect();
+        self.free.extend(&frames);
+        if !frames.is_empty() {
+            acts.push(Act::Empty { frames });
+        }
+    }
+}
+
+/// Where in its first page a range begins.
+#[must_use]
+pub fn skip(range: ByteSpan) -> Bytes {
+    Bytes(range.start.get() % PAGE_SIZE)
+}
