@@ -173,7 +173,8 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     {
         tracing::warn!("{error}");
     }
-    if users().is_empty() && Client::of(&folder).end().is_ok() && wait_for_end(&record, DETACH_LIMIT) {
+    if users().is_empty() && Client::of(&folder).end().is_ok() && wait_for_end(&folder, &record, DETACH_LIMIT)
+    {
         return if folder.path().exists() { wreck(&folder, &users()) } else { Ok(()) };
     }
     refuse_if_used()?;

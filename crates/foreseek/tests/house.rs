@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 23] = [
+const PRODUCT: [&str; 24] = [
     "units",
     "chart",
     "device",
@@ -30,6 +30,7 @@ const PRODUCT: [&str; 23] = [
     "sqlite",
     "sqlite-preload",
     "mount",
+    "array",
     "foreseek",
 ];
 /// The laboratory, from the ground up: each uses crates of the product below the command line, and

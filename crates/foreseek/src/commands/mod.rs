@@ -1,5 +1,6 @@
 //! The commands, one a module, and what they share: the answer, the format, how they complain.
 
+mod array;
 mod demo;
 mod disk;
 mod help;
@@ -36,6 +37,9 @@ enum Command {
     Profile(profile::Args),
     /// Compare SQLite with and without Foreseek on an emulated disk.
     Demo(demo::Args),
+    /// Serve a disk array as a block device that prefetches by strips.
+    #[command(subcommand)]
+    Array(array::Command),
     /// Emulate a hard disk, an array or a network volume as a block device.
     #[command(subcommand)]
     Disk(disk::Command),
@@ -123,6 +127,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mount(args) => mount::run(*args),
         Command::Profile(args) => profile::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Array(command) => array::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Lab(command) => lab::run(command),
     };

@@ -1,0 +1,138 @@
+//! The device below: opened for this server alone, for direct I/O.
+
+use crate::Error;
+use foreseek_export::Failure;
+use foreseek_server::{Context, Users};
+use foreseek_storage::loop_device::LoopDevice;
+use foreseek_storage::reads::{Access, ReadFile};
+use foreseek_units::{ByteSpan, Bytes, Lba, SECTOR_SIZE};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// See the module's documentation.
+pub(crate) struct Below {
+    path: PathBuf,
+    file: File,
+    reads: Arc<ReadFile>,
+    length: Bytes,
+    origin: Lba,
+}
+
+impl Below {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let kind = fs::metadata(path).context("look at", path)?.file_type();
+        if !kind.is_block_device() && !kind.is_file() {
+            return Err(refused(path, "it is neither a block device nor a file"));
+        }
+        let path = &fs::canonicalize(path).context("look at", path)?;
+        let origin = if kind.is_block_device() { origin_of(path)? } else { Lba::ZERO };
+        let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
+        let flags = libc::O_CLOEXEC | libc::O_DIRECT | exclusive;
+        let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+            Ok(file) => file,
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(busy(path)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Err(no_direct(path)),
+            Err(error) => Err(error).context("open", path)?,
+        };
+        if kind.is_file() {
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                return Err(refused(path, "another process has it locked: detach it there first"));
+            }
+            if let Some(device) = LoopDevice::find(|device| device.file().as_deref() == Some(path)).first() {
+                let device = device.path();
+                return Err(refused(
+                    path,
+                    &format!("{0} lies over it: free that by 'losetup -d {0}'", device.display()),
+                ));
+            }
+        }
+        let length = Bytes(file.seek(SeekFrom::End(0)).context("look at", path)?);
+        if length.is_zero() || length.get() % SECTOR_SIZE != 0 {
+            return Err(refused(path, &format!("it holds {} bytes: it must be whole sectors", length.get())));
+        }
+        let reads = Arc::new(ReadFile::reopen(file.as_fd()).map_err(io::Error::from).context("open", path)?);
+        if reads.access() != Access::Direct {
+            return Err(no_direct(path));
+        }
+        if reads.alignment() > Bytes(SECTOR_SIZE) {
+            return Err(refused(path, "its blocks are larger than 512 bytes: such devices are not served"));
+        }
+        Ok(Self { path: path.to_owned(), file, reads, length, origin })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn length(&self) -> Bytes {
+        self.length
+    }
+
+    /// Where on its array it begins: of a partition not at its start.
+    pub(crate) fn origin(&self) -> Lba {
+        self.origin
+    }
+
+    pub(crate) fn reads(&self) -> Arc<ReadFile> {
+        Arc::clone(&self.reads)
+    }
+
+    pub(crate) fn write(&self, range: ByteSpan, data: &[u8]) -> Result<(), Failure> {
+        self.file.write_all_at(data, range.start.get()).map_err(|error| self.failure("write", &error))
+    }
+
+    /// Gives up these bytes: they read as zero.
+    pub(crate) fn discard(&self, range: ByteSpan) -> Result<(), Failure> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let done = fallocate(&self.file, flags, range.start.get(), range.len().get());
+        done.map_err(|error| self.failure("discard", &error.into()))
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        fdatasync(&self.file).map_err(|error| self.failure("flush", &error.into()))
+    }
+
+    fn failure(&self, operation: &str, error: &io::Error) -> Failure {
+        match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => return Failure::Unsupported,
+            Some(libc::ENOSPC | libc::EDQUOT) => return Failure::NoSpace,
+            _ => {}
+        }
+        tracing::error!("cannot {operation} {}: {error}", self.path.display());
+        Failure::Io
+    }
+}
+
+/// Where a partition begins; other devices begin at the start of their array.
+fn origin_of(path: &Path) -> Result<Lba, Error> {
+    let sysfs = Path::new("/sys/class/block").join(path.file_name().unwrap_or_default());
+    if sysfs.join("dm").exists() {
+        let why = "where device-mapper's volumes lie on an array is not looked up: attach the array itself";
+        return Err(refused(path, why));
+    }
+    if !sysfs.join("partition").exists() {
+        return Ok(Lba::ZERO);
+    }
+    let start = fs::read_to_string(sysfs.join("start")).context("read", &sysfs)?;
+    start.trim().parse().map(Lba).map_err(|_| refused(path, "the kernel does not say where it begins"))
+}
+
+fn busy(path: &Path) -> Error {
+    let users = Users::of(path, Some(std::process::id())).describe();
+    let users =
+        if users.is_empty() { "the kernel or another program has it for itself".to_owned() } else { users };
+    Error::Busy { device: path.to_owned(), users, remedy: "unmount it or end that first" }
+}
+
+fn no_direct(path: &Path) -> Error {
+    refused(path, "it does no direct I/O: put it on another file system")
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::Refused(format!("cannot attach {}: {why}", path.display()))
+}

@@ -1,0 +1,138 @@
+//! Attaching arrays and talking to their servers. Every call is bounded in time. A target is an array's name or its `/dev/loopN`.
+
+use crate::state::{self, Ask, Attached, Lay};
+use crate::{AttachOptions, Error, Shape, Status};
+use foreseek_export::{attach_loop, loop_device_over};
+use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
+use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf, absolute};
+use std::time::Duration;
+
+/// Longest wait for a server to end.
+const DETACH_LIMIT: Duration = Duration::from_secs(60);
+/// What `losetup` shows for its file.
+const SHOWN_NAME: &str = "foreseek-array";
+
+/// An array in the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The block device, where it has come so far.
+    pub device: Option<PathBuf>,
+    /// How its server is.
+    pub health: Health,
+    /// The server's process.
+    pub pid: Option<u32>,
+    /// The device below.
+    pub below: PathBuf,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Where it is mounted.
+    pub mount_points: Vec<PathBuf>,
+}
+
+/// Attaches an array: starts its server, which outlives the caller.
+///
+/// # Errors
+/// Whatever kept it from being attached; nothing is left behind then, unless the server crashed.
+pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
+    let mut options = options.clone();
+    options.device = absolute(&options.device).context("find", &options.device)?;
+    let (Shape::Profile(profile) | Shape::Told { member: profile, .. }) = &mut options.shape;
+    // It means the same in the server's working directory.
+    if Path::new(&*profile).exists()
+        && let Some(path) = absolute(&*profile).ok().as_deref().and_then(Path::to_str)
+    {
+        *profile = path.to_owned();
+    }
+    let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };
+    let lay = |asked: Lay| -> Result<PathBuf, String> {
+        let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
+        let laid = attach_loop(&asked.file, SHOWN_NAME, options).map_err(|error| error.to_string())?;
+        Ok(laid.path())
+    };
+    Ok(launch.start_with(&options, lay)?)
+}
+
+/// All arrays, dead ones included.
+///
+/// # Errors
+/// Their folder cannot be read.
+pub fn list() -> Result<Vec<Listed>, Error> {
+    Ok(state::all()?.iter().map(listed).collect())
+}
+
+/// What an array has done.
+///
+/// # Errors
+/// There is none, or its server is dead or silent.
+pub fn status(target: &str) -> Result<Status, Error> {
+    let folder = state::find(target)?;
+    Client::of(&folder).ask(&Ask::Status).map_err(|error| match error {
+        foreseek_server::Error::Dead => Error::Dead(folder.name()),
+        error => error.into(),
+    })
+}
+
+/// Detaches an array; whether its server lived. A dead or silent server is cleaned up after. `force` takes the device away from its
+/// users, after what they have written was written back as far as possible.
+///
+/// # Errors
+/// [`Error::Busy`] while someone uses it and `force` is not set; nothing is changed then.
+pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
+    let folder = state::find(target)?;
+    let device = device_of(&folder);
+    let record = state::record(&folder);
+    let server = record.as_ref().map(|record| record.server);
+    let users =
+        || device.as_ref().map(|it| Users::of(&it.path(), server.map(|it| it.pid))).unwrap_or_default();
+    let wreck = || -> Result<(), Error> {
+        state::wreck(&folder, record.as_ref()).free(&users())?;
+        Ok(folder.remove()?)
+    };
+    let Some(server) = server.filter(|server| server.is_alive()) else { return wreck().map(|()| false) };
+    let refuse_if_used = || match users() {
+        users if force || users.is_empty() => Ok(()),
+        users => Err(Error::Busy {
+            device: device.as_ref().map(LoopDevice::path).unwrap_or_default(),
+            users: users.describe(),
+            remedy: "end that first, or give --force (what is unwritten is lost)",
+        }),
+    };
+    refuse_if_used()?;
+    if Client::of(&folder).ping().is_err() {
+        return wreck().map(|()| true);
+    }
+    if force {
+        users().write_back(DETACH_LIMIT);
+    }
+    if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
+        state::wreck(&folder, record.as_ref()).remove_cgroup();
+        return if folder.path().exists() { wreck().map(|()| true) } else { Ok(true) };
+    }
+    refuse_if_used()?;
+    wreck().map(|()| true)
+}
+
+fn listed(folder: &ServerFolder) -> Listed {
+    let record = state::record(folder);
+    let device = device_of(folder);
+    let users = device.as_ref().map(|device| Users::of(&device.path(), None)).unwrap_or_default();
+    let starting = record.as_ref().is_some_and(|record| !record.ready && record.server.is_alive());
+    Listed {
+        name: folder.name(),
+        device: device.map(|device| device.path()),
+        health: if starting { Health::Starting } else { Client::of(folder).health() },
+        pid: record.as_ref().map(|record| record.server.pid),
+        below: record.as_ref().map(|record| record.below.clone()).unwrap_or_default(),
+        size_bytes: record.map_or(0, |record| record.size_bytes),
+        mount_points: users.mount_points,
+    }
+}
+
+fn device_of(folder: &ServerFolder) -> Option<LoopDevice> {
+    let connection = state::record(folder).and_then(|record| record.connection);
+    loop_device_over(&folder.mount_point(), connection)
+}

@@ -1,0 +1,52 @@
+//! What can go wrong with an array.
+
+use std::path::PathBuf;
+
+/// Why something could not be done to an array.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option's value makes no sense, or is not served.
+    #[error("{option} {value}: {reason}")]
+    Invalid {
+        /// The option, as on the command line.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it and what to give instead.
+        reason: String,
+    },
+    /// No array has this name or device.
+    #[error("no array is named or attached as '{0}': see 'foreseek array list'")]
+    Unknown(String),
+    /// Someone uses the device.
+    #[error("{device} is busy: {users}; {remedy}")]
+    Busy {
+        /// The device.
+        device: PathBuf,
+        /// Who uses it.
+        users: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// It cannot be done, and why.
+    #[error("{0}")]
+    Refused(String),
+    /// The server is dead.
+    #[error(
+        "the server of {0} is dead, and what is mounted on it gets errors: 'foreseek array detach {0}' frees what it left; \
+         then attach the array anew and mount it again"
+    )]
+    Dead(String),
+    /// An operating-system call failed.
+    #[error(transparent)]
+    Call(#[from] foreseek_server::CallError),
+}
+
+impl From<foreseek_server::Error> for Error {
+    fn from(error: foreseek_server::Error) -> Self {
+        match error {
+            foreseek_server::Error::Call(error) => Self::Call(error),
+            error => Self::Refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! A block device that reads an array by strips and stripes.
+//!
+//! [`client::attach`] starts a server process that opens the array's device for itself alone and serves it anew as `/dev/loopN`, through
+//! the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out what the driver says, `below` is the
+//! device, `changes` are the threads that write to it.
+//!
+//! Limits: root and `/dev/fuse` are needed; RAID-0 and RAID-5 (left-symmetric) alone; the geometry is told, not found; writes go through;
+//! a device that grows keeps its size here until it is attached anew.
+#![forbid(unsafe_code)]
+
+mod below;
+mod changes;
+pub mod client;
+mod error;
+mod options;
+pub mod serve;
+mod served;
+mod state;
+
+pub use error::Error;
+pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
+pub use served::Status;
+pub use state::Attached;

@@ -1,0 +1,139 @@
+//! How to attach an array, and what follows from that for its engine.
+
+use crate::Error;
+use foreseek_device::Profile;
+use foreseek_storage::read_text;
+use foreseek_strips::{Following, Geometry, Lru, StripEngine, registry};
+use foreseek_units::{Bytes, Lba, Level, PAGE_SIZE, Pages, Stripes};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The profile of a member where none is given: the cost test compares costs, and most disks' seeks cost about as much
+/// relative to their transfers.
+pub const DEFAULT_MEMBER: &str = "barracuda-500g";
+/// Memory for data on their way, once for reads and once for changes: 24 of the largest requests.
+pub(crate) const DATA_MEMORY: Bytes = Bytes::mib(32);
+/// Frames for holes of fetches: 128 fetches of strips of 128 KiB.
+const SPARE: Pages = Pages(4096);
+/// What a page takes beside its contents at most: its frame's state, its place in two tables that have just grown, and a strip cache
+/// of its own in tables that have just grown.
+const BOOKS: u64 = 96 + 2 * foreseek_strips::BYTES_PER_STRIP as u64;
+
+/// Where strips lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// As of an array's profile: a built-in name or a file.
+    Profile(String),
+    /// As told.
+    Told {
+        /// Bytes of a strip (md's "chunk").
+        strip_bytes: u64,
+        /// Disks, those of parity included.
+        members: u64,
+        /// `raid0` or `raid5`.
+        level: String,
+        /// The profile of a member.
+        member: String,
+    },
+}
+
+/// How to attach an array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachOptions {
+    /// The array: a block device or a file.
+    pub device: PathBuf,
+    /// Where strips lie.
+    pub shape: Shape,
+    /// All memory of the server's data and their books.
+    pub memory_bytes: u64,
+    /// What it does: a name of [`foreseek_strips::registry`].
+    pub policy: String,
+    /// The array's name; the first free `arrayN` where none is given.
+    pub name: Option<String>,
+}
+
+/// What an array is made of.
+pub(crate) struct Parts {
+    pub(crate) engine: StripEngine,
+    pub(crate) geometry: Geometry,
+    /// Frames of the cache and spare ones.
+    pub(crate) frames: Pages,
+}
+
+impl AttachOptions {
+    /// The engine for a device of this length that begins at this sector of its array.
+    pub(crate) fn parts(&self, length: Bytes, origin: Lba) -> Result<Parts, Error> {
+        let refused = |error: foreseek_strips::StripsError| Error::Refused(error.to_string());
+        let policy = registry::by_name(&self.policy).map_err(refused)?;
+        if policy.host_window.is_some() {
+            let reason =
+                "the host's own read-ahead is that of its block device: set it by 'blockdev --setra'";
+            return Err(invalid("--policy", &self.policy, reason));
+        }
+        let (stripes, member) = self.shape.resolve()?;
+        let following = if member.looks_ahead() { Following::Streams } else { Following::MissesTurn };
+        let geometry = Geometry::new(stripes, origin, length.pages_floor()).map_err(refused)?;
+        let (cache, frames) = self.share()?;
+        let settings = foreseek_strips::Settings { cache, following };
+        let engine = StripEngine::new(geometry, settings, policy.rules, Arc::new(member), Box::new(Lru));
+        Ok(Parts { engine: engine.map_err(refused)?, geometry, frames })
+    }
+
+    /// What of the memory the cache holds, and how many frames that needs.
+    fn share(&self) -> Result<(Pages, Pages), Error> {
+        let fixed = DATA_MEMORY * 2 + (SPARE * 2).bytes();
+        let given = Bytes(self.memory_bytes);
+        if given < fixed {
+            let reason = format!("give at least {fixed}, 64 MiB of which are for data on their way");
+            return Err(invalid("--memory", &given.to_string(), &reason));
+        }
+        let frames = Pages((given - DATA_MEMORY * 2).get() / (PAGE_SIZE + BOOKS)).min(Pages(u32::MAX.into()));
+        Ok((frames - SPARE, frames))
+    }
+}
+
+impl Shape {
+    fn resolve(&self) -> Result<(Stripes, Profile), Error> {
+        let load =
+            |name: &str| Profile::load(name, read_text).map_err(|error| Error::Refused(error.to_string()));
+        match self {
+            Self::Profile(name) => {
+                let profile = load(name)?;
+                let shape = profile.stripes().zip(profile.member());
+                shape.ok_or_else(|| {
+                    invalid("--profile", name, "it is no array's: give --strip, --members and --level")
+                })
+            }
+            Self::Told { strip_bytes, members, level, member } => {
+                let level = match level.as_str() {
+                    "raid0" => Level::Raid0,
+                    "raid5" => Level::Raid5,
+                    _ => {
+                        return Err(invalid(
+                            "--level",
+                            level,
+                            "raid0 and raid5 (left-symmetric) are served, no others",
+                        ));
+                    }
+                };
+                if !strip_bytes.is_multiple_of(PAGE_SIZE) {
+                    return Err(invalid(
+                        "--strip",
+                        &Bytes(*strip_bytes).to_string(),
+                        "give a multiple of 4 KiB",
+                    ));
+                }
+                let strip = Bytes(*strip_bytes).sectors_floor();
+                let member = load(member)?;
+                // Of an array's profile one member.
+                let member = member.member().unwrap_or(member);
+                Ok((Stripes { level, members: *members, strip }, member))
+            }
+        }
+    }
+}
+
+fn invalid(option: &'static str, value: &str, reason: &str) -> Error {
+    Error::Invalid { option, value: value.to_owned(), reason: reason.to_owned() }
+}

@@ -1,0 +1,131 @@
+//! The server's process. `attach` runs `PROGRAM array serve`. It ends when asked to detach or on SIGTERM, SIGINT or SIGHUP: it asks the
+//! kernel for the device back, goes on serving until the last user has closed it, frees everything and exits.
+
+use crate::below::Below;
+use crate::served::Served;
+use crate::state::{self, Ask, Attached, GuardedFolder, Lay, Record};
+use crate::{AttachOptions, Error};
+use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_server::{
+    Answer, Context, Control, Daemon, Ending, ServerProcess, Starter, leave_limited, precautions,
+    run_detached,
+};
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Threads that take requests: each holds up one while it copies a hit's answer.
+const THREADS: usize = 4;
+
+struct Running {
+    // In the order in which they are to be dropped.
+    export: Option<Export>,
+    served: Arc<Served>,
+    folder: GuardedFolder,
+    device: PathBuf,
+    remarks: Vec<String>,
+}
+
+/// Runs the server.
+#[must_use]
+pub fn run() -> ExitCode {
+    match run_detached(start) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Control), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::Refused("an array can be attached by root alone: run this as root".to_owned()));
+    }
+    let folder = GuardedFolder(state::make(options.name.as_deref())?);
+    folder.0.log_here()?;
+    let control = Control::open(&folder.0)?;
+    let left = leave_limited("array")?;
+    let mut remarks = Vec::from_iter(left.remark);
+    let below = Below::open(&options.device)?;
+    let size = below.length();
+    let mut record = Record {
+        server: ServerProcess::own(),
+        ready: false,
+        below: below.path().to_owned(),
+        size_bytes: size.get(),
+        connection: None,
+        device: None,
+        cgroup: left.made,
+    };
+    folder.0.set_record(&record)?;
+    for missing in [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()] {
+        missing.into_iter().for_each(|missing| tracing::warn!("{missing}"));
+    }
+    remarks.extend(precautions::favour());
+    let (served, remark) = Served::start(&options, below)?;
+    remarks.extend(remark);
+    let mount_point = folder.0.mount_point();
+    fs::create_dir(&mount_point).context("make", &mount_point)?;
+    let name = format!("foreseek:{}", folder.0.name());
+    let export = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout: None };
+    let server: Arc<Served> = Arc::clone(&served);
+    let export = Export::mount(server, export).map_err(export_error)?;
+    remarks.extend_from_slice(export.remarks());
+    record.connection = export.connection();
+    folder.0.set_record(&record)?;
+    let laid: Result<PathBuf, String> = starter.ask(&Lay { file: export.file() })?;
+    let device = laid.map_err(Error::Refused)?;
+    record.device = Some(device.clone());
+    record.ready = true;
+    folder.0.set_record(&record)?;
+    Ok((Running { export: Some(export), served, folder, device, remarks }, control))
+}
+
+impl Daemon for Running {
+    type Ask = Ask;
+    type Ready = Attached;
+    type Error = Error;
+
+    fn ready(&self) -> Attached {
+        Attached { name: self.folder.0.name(), device: self.device.clone(), remarks: self.remarks.clone() }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
+        match ask {
+            Ask::Status => Ok(Answer::Reply(self.served.status(), Vec::new())),
+        }
+    }
+
+    fn is_serving(&self) -> bool {
+        self.export.as_ref().is_some_and(Export::is_serving)
+    }
+
+    fn begin_end(&mut self) -> Result<(), Error> {
+        self.export.as_ref().map_or(Ok(()), Export::begin_detach).map_err(export_error)
+    }
+
+    fn may_end(&self, _: Instant) -> bool {
+        self.export.as_ref().is_none_or(|export| export.device().is_none())
+    }
+
+    fn end(mut self, why: Ending) -> Result<(), Error> {
+        match why {
+            Ending::InOrder => {
+                let unmounted = self.export.take().map_or(Ok(()), |export| export.end(Duration::ZERO));
+                return self.folder.0.remove().map_err(Error::from).and(unmounted.map_err(export_error));
+            }
+            // Dropping it frees what can be freed.
+            Ending::Unheard => return Ok(()),
+            Ending::Urged => tracing::error!("asked to end a second time while in use: leaving it behind"),
+            Ending::Lost => tracing::error!("the FUSE mount was taken away or aborted: the array is dead"),
+        }
+        std::process::exit(1)
+    }
+}
+
+fn export_error(error: ExportError) -> Error {
+    Error::Refused(error.to_string())
+}

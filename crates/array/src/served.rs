@@ -1,0 +1,398 @@
+//! A device that is being served: carries out what the driver says.
+//!
+//! The driver stands behind one lock, held while it decides and while frames are claimed; I/O is started and answers are copied after it.
+//! A hit is answered in the thread that took the request, the rest by those that complete I/O.
+
+use crate::below::Below;
+use crate::changes::Changes;
+use crate::options::{DATA_MEMORY, Parts};
+use crate::{AttachOptions, Error};
+use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
+use foreseek_seam::{FetchId, RequestId, Urgency};
+use foreseek_storage::reads::{Ended, Read, Reads, Target};
+use foreseek_storage::{Arena, Buffer, Frames, Reading};
+use foreseek_strips::Outcome;
+use foreseek_strips::driver::{Act, StripDriver, skip};
+use foreseek_units::{ByteSpan, Bytes};
+use serde::{Deserialize, Serialize};
+use slab::Slab;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What an array has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its policy.
+    pub policy: String,
+    /// Blocks of 4 KiB that were read and had been requested before.
+    pub cache_hits: u64,
+    /// Blocks that were read and had been prefetched.
+    pub prefetch_hits: u64,
+    /// Blocks that were read from the array for a request.
+    pub misses: u64,
+    /// Blocks that were read past the cache.
+    pub uncached: u64,
+    /// The share of the blocks read that were hits of either kind; `None` before the first.
+    pub hit_rate: Option<f64>,
+    /// Blocks that strip prefetching has read beside those requested.
+    pub strip_blocks: u64,
+    /// Blocks that massive stripe prefetching has read.
+    pub massive_blocks: u64,
+    /// Prefetched blocks that were dropped unused.
+    pub culled: u64,
+    /// Strips that were evicted.
+    pub evicted: u64,
+    /// Strips of the upstream and its limit.
+    pub upstream: (u64, u64),
+    /// Strips of the downstream.
+    pub downstream: u64,
+    /// Bytes in the cache.
+    pub cached_bytes: u64,
+    /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
+    pub costs_ns: Option<(u64, u64)>,
+}
+
+/// A request that is not answered.
+enum Pending {
+    Read(DataReply),
+    Write(ByteSpan, Buffer, DoneReply),
+    Discard(ByteSpan, DoneReply),
+}
+
+/// What a read below is for.
+enum Under {
+    Fetch(FetchId),
+    Part(RequestId, usize),
+}
+
+/// A read past the cache.
+struct Pass {
+    reply: DataReply,
+    parts: Vec<Option<Buffer>>,
+    left: usize,
+    failed: bool,
+}
+
+struct State {
+    driver: StripDriver,
+    pending: HashMap<RequestId, Pending>,
+    requests: u64,
+    under: Slab<Under>,
+    passes: HashMap<RequestId, Pass>,
+    /// Reads past the cache for which there is no memory yet.
+    short: VecDeque<(RequestId, ByteSpan, DataReply)>,
+}
+
+/// What is to be done once the lock is free.
+#[derive(Default)]
+struct Todo {
+    reads: Vec<Read>,
+    served: Vec<(DataReply, ByteSpan, Reading)>,
+    passed: Vec<Pass>,
+    changes: Vec<(RequestId, Pending)>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Served {
+    this: Weak<Self>,
+    state: Mutex<State>,
+    below: Arc<Below>,
+    frames: Arc<Frames>,
+    reads: Arc<dyn Reads>,
+    changes: Changes,
+    read_memory: Arc<Arena>,
+    change_memory: Arc<Arena>,
+    policy: String,
+}
+
+impl Served {
+    pub(crate) fn start(options: &AttachOptions, below: Below) -> Result<(Arc<Self>, Option<String>), Error> {
+        let Parts { engine, geometry, frames } = options.parts(below.length(), below.origin())?;
+        let memory =
+            || Error::Refused(format!("there is no memory of {} for it", Bytes(options.memory_bytes)));
+        let driver = StripDriver::new(engine, geometry, frames.get() as u32);
+        let frames = Frames::new(frames).ok_or_else(memory)?;
+        let read_memory = Arena::new(DATA_MEMORY).ok_or_else(memory)?;
+        let change_memory = Arena::new(DATA_MEMORY).ok_or_else(memory)?;
+        let threads = |error| Error::Refused(format!("cannot start its threads: {error}"));
+        let changes = Changes::start().map_err(threads)?;
+        let state = State {
+            driver,
+            pending: HashMap::new(),
+            requests: 0,
+            under: Slab::new(),
+            passes: HashMap::new(),
+            short: VecDeque::new(),
+        };
+        let mut started = Err(std::io::Error::other("not yet"));
+        let served = Arc::new_cyclic(|this: &Weak<Self>| {
+            let to = this.clone();
+            let sink = move |ended| {
+                if let Some(to) = to.upgrade() {
+                    to.ended(ended);
+                }
+            };
+            started = foreseek_storage::reads::start(Box::new(sink));
+            let reads: Arc<dyn Reads> = match &started {
+                Ok((reads, _)) => Arc::clone(reads),
+                Err(_) => Arc::new(Nothing),
+            };
+            Self {
+                this: this.clone(),
+                state: Mutex::new(state),
+                below: Arc::new(below),
+                frames,
+                reads,
+                changes,
+                read_memory,
+                change_memory,
+                policy: options.policy.clone(),
+            }
+        });
+        let (_, remark) = started.map_err(threads)?;
+        Ok((served, remark))
+    }
+
+    /// What it has done.
+    pub(crate) fn status(&self) -> Status {
+        let state = self.lock();
+        let cache = state.driver.cache();
+        let (stats, (up, down, _)) = (cache.stats(), cache.strips());
+        let hits = stats.cache_hits + stats.prefetch_hits;
+        let blocks = hits + stats.misses + stats.uncached;
+        Status {
+            policy: self.policy.clone(),
+            cache_hits: stats.cache_hits,
+            prefetch_hits: stats.prefetch_hits,
+            misses: stats.misses,
+            uncached: stats.uncached,
+            hit_rate: (blocks > 0).then(|| hits as f64 / blocks as f64),
+            strip_blocks: stats.strip_blocks,
+            massive_blocks: stats.massive_blocks,
+            culled: stats.culled,
+            evicted: stats.evicted,
+            upstream: (up, cache.upstream_limit()),
+            downstream: down,
+            cached_bytes: cache.used().bytes().get(),
+            costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the driver decide, claims what that needs, and carries it out.
+    fn step(&self, decide: impl FnOnce(&mut State, &mut Vec<Act>)) {
+        let mut todo = Todo::default();
+        {
+            let mut state = self.lock();
+            let mut acts = Vec::new();
+            decide(&mut state, &mut acts);
+            self.claim(&mut state, acts, &mut todo);
+            self.begin_passes(&mut state, &mut todo);
+        }
+        self.carry_out(todo);
+    }
+
+    fn claim(&self, state: &mut State, acts: Vec<Act>, todo: &mut Todo) {
+        let mut acts = VecDeque::from(acts);
+        while let Some(act) = acts.pop_front() {
+            match act {
+                Act::Fetch { fetch, pages, frames, urgency } => match self.frames.fill(&frames) {
+                    Some(filling) => {
+                        let (into, range) = (Target::Frames(filling), pages.bytes());
+                        let under = Under::Fetch(fetch);
+                        todo.reads.push(self.read(state, under, range, into, urgency == Urgency::Demand));
+                    }
+                    // A slow reply still reads one of them.
+                    None => {
+                        let mut more = Vec::new();
+                        state.driver.fetched(fetch, Outcome::Failed, &mut more);
+                        acts.extend(more);
+                    }
+                },
+                Act::Serve { request, range, frames } => {
+                    let Some(Pending::Read(reply)) = state.pending.remove(&request) else { continue };
+                    match self.frames.read(&frames) {
+                        Some(reading) => todo.served.push((reply, range, reading)),
+                        None => state.short.push_back((request, range, reply)),
+                    }
+                }
+                Act::Pass { request, range } => {
+                    let Some(Pending::Read(reply)) = state.pending.remove(&request) else { continue };
+                    state.short.push_back((request, range, reply));
+                }
+                Act::Change { request } => {
+                    todo.changes.extend(state.pending.remove(&request).map(|change| (request, change)));
+                }
+                Act::Empty { frames } => self.frames.empty(&frames),
+            }
+        }
+    }
+
+    /// Begins the reads past the cache for which there is memory, in their order.
+    fn begin_passes(&self, state: &mut State, todo: &mut Todo) {
+        while let Some((request, range, reply)) = state.short.pop_front() {
+            let parts: Vec<ByteSpan> = state.driver.parts(range).collect();
+            let take = |part: &ByteSpan| self.read_memory.try_take(part.len().get() as usize);
+            let Some(buffers) = parts.iter().map(take).collect::<Option<Vec<_>>>() else {
+                state.short.push_front((request, range, reply));
+                return;
+            };
+            let left = parts.len();
+            let pass = Pass { reply, parts: (0..left).map(|_| None).collect(), left, failed: false };
+            state.passes.insert(request, pass);
+            for (at, (part, buffer)) in parts.into_iter().zip(buffers).enumerate() {
+                let under = Under::Part(request, at);
+                todo.reads.push(self.read(state, under, part, Target::Buffer(buffer), true));
+            }
+        }
+    }
+
+    fn read(&self, state: &mut State, under: Under, range: ByteSpan, into: Target, urgent: bool) -> Read {
+        let token = state.under.insert(under) as u64;
+        Read { token, file: self.below.reads(), offset: range.start, into, urgent, apart: false }
+    }
+
+    fn carry_out(&self, todo: Todo) {
+        if !todo.reads.is_empty() {
+            let refused = self.reads.start(todo.reads);
+            self.over(refused.into_iter().map(|read| (read, false)).collect());
+        }
+        for (request, change) in todo.changes {
+            let Some(this) = self.this.upgrade() else { return };
+            self.changes.add(Box::new(move || this.change(request, change)));
+        }
+        for (reply, range, reading) in todo.served {
+            let slices = reading.slices(skip(range).get() as usize, range.len().get() as usize);
+            answer(reply, &slices);
+        }
+        let passed = !todo.passed.is_empty();
+        for Pass { reply, parts, failed, .. } in todo.passed {
+            if failed {
+                reply.fail(Failure::Io);
+            } else {
+                let parts: Vec<&[u8]> = parts.iter().flatten().map(|part| &**part).collect();
+                answer(reply, &parts);
+            }
+        }
+        if passed {
+            // Their memory is free.
+            self.step(|_, _| {});
+        }
+    }
+
+    /// Makes a change below, and says so.
+    fn change(&self, request: RequestId, change: Pending) {
+        let (result, reply) = match change {
+            Pending::Write(range, data, reply) => (self.below.write(range, &data), reply),
+            Pending::Discard(range, reply) => (self.below.discard(range), reply),
+            Pending::Read(_) => return,
+        };
+        // Answered after the cache has forgotten what it held there, and before those that waited go on.
+        self.step(|state, acts| state.driver.changed(request, acts));
+        reply.end(result);
+    }
+
+    /// Reads below are over.
+    fn ended(&self, ended: Vec<Ended>) {
+        let well = |ended: Ended| {
+            // What comes short was cut off by someone.
+            let all = ended.error.is_none() && ended.got == Bytes(ended.read.into.len() as u64);
+            (ended.read, all)
+        };
+        self.over(ended.into_iter().map(well).collect());
+    }
+
+    fn over(&self, reads: Vec<(Read, bool)>) {
+        if reads.is_empty() {
+            return;
+        }
+        let mut todo = Todo::default();
+        {
+            let mut state = self.lock();
+            for (read, well) in reads {
+                let Some(under) = state.under.try_remove(read.token as usize) else { continue };
+                match (under, read.into) {
+                    (Under::Fetch(fetch), Target::Frames(filling)) => {
+                        let length = Bytes(filling.len() as u64);
+                        filling.finish(if well { length } else { Bytes::ZERO });
+                        let outcome = if well { Outcome::Arrived } else { Outcome::Failed };
+                        let mut acts = Vec::new();
+                        state.driver.fetched(fetch, outcome, &mut acts);
+                        self.claim(&mut state, acts, &mut todo);
+                    }
+                    (Under::Part(request, at), Target::Buffer(buffer)) => {
+                        let Some(pass) = state.passes.get_mut(&request) else { continue };
+                        pass.parts[at] = Some(buffer);
+                        pass.failed |= !well;
+                        pass.left -= 1;
+                        if pass.left == 0 {
+                            todo.passed.extend(state.passes.remove(&request));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            self.begin_passes(&mut state, &mut todo);
+        }
+        self.carry_out(todo);
+    }
+
+    fn take_on(&self, range: ByteSpan, pending: Pending) {
+        self.step(|state, acts| {
+            let request = RequestId(state.requests);
+            state.requests += 1;
+            let is_read = matches!(pending, Pending::Read(_));
+            state.pending.insert(request, pending);
+            if is_read {
+                state.driver.read(request, range, acts);
+            } else {
+                state.driver.change(request, range, acts);
+            }
+        });
+    }
+}
+
+impl Server for Served {
+    fn serve(&self, request: Request<'_>) {
+        match request {
+            Request::Read { range, reply } => self.take_on(range, Pending::Read(reply)),
+            Request::Write { range, data, reply } => {
+                // Waits for memory, which changes under way give back without needing any.
+                let Some(mut buffer) = self.change_memory.take(data.len()) else {
+                    return reply.end(Err(Failure::Io));
+                };
+                buffer.copy_from_slice(data);
+                self.take_on(range, Pending::Write(range, buffer, reply));
+            }
+            Request::Discard { range, reply } => self.take_on(range, Pending::Discard(range, reply)),
+            Request::Flush { reply } => {
+                let below = Arc::clone(&self.below);
+                self.changes.add(Box::new(move || reply.end(below.flush())));
+            }
+        }
+    }
+}
+
+/// Answers with these bytes; copied together only where they lie apart.
+fn answer(reply: DataReply, slices: &[&[u8]]) {
+    match slices {
+        [one] => reply.data(one),
+        several => reply.data(&several.concat()),
+    }
+}
+
+/// Takes no reads: what stands in where no threads could be started, until that is reported.
+struct Nothing;
+
+impl Reads for Nothing {
+    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+        reads
+    }
+
+    fn stop(&self, _: std::time::Duration) -> bool {
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! What is known of an array outside its server, and what is said to and by it.
+
+use crate::{Error, Status};
+use foreseek_export::Wreck;
+use foreseek_server::{ServerFolder, ServerProcess};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const KIND: &str = "arrays";
+/// Arrays at a time; a name is looked for among so many.
+const ARRAYS: usize = 64;
+const NAME_LIMIT: usize = 32;
+
+/// What a server says of itself and its array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    #[serde(flatten)]
+    pub(crate) server: ServerProcess,
+    pub(crate) ready: bool,
+    pub(crate) below: PathBuf,
+    pub(crate) size_bytes: u64,
+    pub(crate) connection: Option<u32>,
+    pub(crate) device: Option<PathBuf>,
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// An attached array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its name.
+    pub name: String,
+    /// The block device, `/dev/loopN`.
+    pub device: PathBuf,
+    /// What could not be had, one line each.
+    pub remarks: Vec<String>,
+}
+
+/// What a server is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Status,
+}
+
+impl foreseek_server::Ask for Ask {
+    type Reply = Status;
+    type Line = ();
+}
+
+/// Lay a loop device over this file: a server that did so itself would wait for its own answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lay {
+    pub(crate) file: PathBuf,
+}
+
+/// A folder that is removed when dropped.
+pub(crate) struct GuardedFolder(pub(crate) ServerFolder);
+
+impl Drop for GuardedFolder {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.remove() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// Makes the folder of an array of this name, or of the first free `arrayN`.
+pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
+    let names: Vec<String> = match name {
+        Some(name) => {
+            check_name(name)?;
+            vec![name.to_owned()]
+        }
+        None => (0..ARRAYS).map(|number| format!("array{number}")).collect(),
+    };
+    for name in &names {
+        let folder = ServerFolder::of(KIND, name);
+        match folder.make() {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Refused(format!(
+        "an array named '{}' exists: choose another --name, or detach it first",
+        names[0]
+    )))
+}
+
+/// Every array's folder, in order of name.
+pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
+    Ok(ServerFolder::all(KIND)?)
+}
+
+/// The folder of the array of this name or block device.
+pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
+    let device = |folder: &ServerFolder| record(folder).and_then(|record| record.device);
+    let is_it = |folder: &ServerFolder| {
+        folder.name() == target || device(folder).is_some_and(|device| device == Path::new(target))
+    };
+    all()?.into_iter().find(is_it).ok_or_else(|| Error::Unknown(target.to_owned()))
+}
+
+pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {
+    folder.record().ok().flatten()
+}
+
+/// What is to be freed of it.
+pub(crate) fn wreck(folder: &ServerFolder, record: Option<&Record>) -> Wreck {
+    Wreck {
+        mount_point: folder.mount_point(),
+        connection: record.and_then(|record| record.connection),
+        server: record.map(|record| record.server),
+        cgroup: record.and_then(|record| record.cgroup.clone()),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let fits = (1..=NAME_LIMIT).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if fits {
+        return Ok(());
+    }
+    let reason = format!("give 1 to {NAME_LIMIT} letters, digits, '-' and '_', a letter or digit first");
+    Err(Error::Invalid { option: "--name", value: format!("'{name}'"), reason })
+}

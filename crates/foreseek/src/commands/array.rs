@@ -1,0 +1,192 @@
+//! `foreseek array`.
+
+use super::report::{new_table, report, text_of};
+use super::{Answer, Format};
+use foreseek_array::client::{self, Listed};
+use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, Shape, Status};
+use foreseek_units::{Bytes, Nanos};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+Examples:
+  foreseek array attach /dev/md0 --strip 512K --members 5 --level raid5
+  foreseek array status array0          hit rates, sizes of the cache's lists
+  foreseek array detach array0
+
+Mount the device that 'attach' prints, not the array's own. docs/array.md says what is served.";
+
+/// The verbs of `foreseek array`.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) enum Command {
+    /// Serve an array as a new block device that reads by strips and stripes.
+    Attach(Attach),
+    /// Show what an array's cache has done.
+    Status {
+        /// The array: its name or /dev/loopN.
+        target: String,
+        /// How to report.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// List attached arrays, dead ones included.
+    List {
+        /// How to report.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Detach an array; the device below stays as it is.
+    Detach {
+        /// The array: its name or /dev/loopN.
+        target: String,
+        /// Take the device away from its users; what they have not written is lost.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Serve an array; run by `attach`.
+    #[command(hide = true)]
+    Serve,
+}
+
+/// Options of `foreseek array attach`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("shape").required(true).args(["profile", "strip"]))]
+pub(crate) struct Attach {
+    /// The array: a block device, or a file.
+    device: PathBuf,
+    /// Strips and costs are those of this array's profile: a built-in name or a file.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["members", "level", "member"])]
+    profile: Option<String>,
+    /// Bytes of a strip on one member (md: chunk), such as 128K.
+    #[arg(long, requires = "members", requires = "level")]
+    strip: Option<Bytes>,
+    /// Members, those of parity included.
+    #[arg(long, requires = "strip")]
+    members: Option<u64>,
+    /// The level: raid0 or raid5 (left-symmetric).
+    #[arg(long, requires = "strip")]
+    level: Option<String>,
+    /// What a member costs: a profile.
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MEMBER)]
+    member: String,
+    /// All memory for data.
+    #[arg(long, default_value = "500M")]
+    memory: Bytes,
+    /// What is prefetched: none, sp, asp, msp or asp+msp.
+    #[arg(long, default_value = "asp+msp")]
+    policy: String,
+    /// The array's name [default: the first free arrayN].
+    #[arg(long)]
+    name: Option<String>,
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
+    match command {
+        Command::Attach(args) => attach(args),
+        Command::Status { target, format } => report(format, &client::status(&target)?, status_table),
+        Command::List { format } => list(format),
+        Command::Detach { target, force } => {
+            if !client::detach(&target, force)? {
+                super::remark(
+                    "its server was dead: what it left behind is freed; attach the array anew, then mount it again",
+                );
+            }
+            Ok(Answer::Done)
+        }
+        Command::Serve => serve(),
+    }
+}
+
+fn attach(args: Attach) -> anyhow::Result<Answer> {
+    let shape = match (args.profile, args.strip, args.members, args.level) {
+        (Some(profile), ..) => Shape::Profile(profile),
+        (None, Some(strip), Some(members), Some(level)) => {
+            Shape::Told { strip_bytes: strip.get(), members, level, member: args.member }
+        }
+        _ => anyhow::bail!("give --profile, or --strip with --members and --level"),
+    };
+    let attached = client::attach(&AttachOptions {
+        device: args.device,
+        shape,
+        memory_bytes: args.memory.get(),
+        policy: args.policy,
+        name: args.name,
+    })?;
+    for remark in &attached.remarks {
+        super::remark(remark);
+    }
+    let told = text_of(args.format, &attached, |attached: &Attached| {
+        format!("{} {}", attached.device.display(), attached.name)
+    });
+    match told.and_then(|told| Ok(super::write_out(&told)?)) {
+        Ok(()) => Ok(Answer::Done),
+        Err(why) => {
+            client::detach(&attached.name, false)?;
+            Err(why.context(
+                "cannot write to standard output which array was attached, so it was detached again",
+            ))
+        }
+    }
+}
+
+fn list(format: Format) -> anyhow::Result<Answer> {
+    report(format, &client::list()?, |arrays: &Vec<Listed>| {
+        let mut table = new_table();
+        table.set_header(["device", "name", "state", "array", "size", "mounted on"]);
+        for array in arrays {
+            let mounted: Vec<_> =
+                array.mount_points.iter().map(|point| point.display().to_string()).collect();
+            table.add_row([
+                array.device.as_ref().map_or("-".to_owned(), |device| device.display().to_string()),
+                array.name.clone(),
+                array.health.to_string(),
+                array.below.display().to_string(),
+                Bytes(array.size_bytes).to_string(),
+                mounted.join(", "),
+            ]);
+        }
+        table.to_string()
+    })
+}
+
+fn status_table(status: &Status) -> String {
+    let mut table = new_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    row("policy", status.policy.clone());
+    let rate = status.hit_rate.map_or("no reads yet".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
+    row("hit rate", rate);
+    row(
+        "blocks of reads",
+        format!(
+            "{} requested before, {} prefetched, {} missed, {} past the cache",
+            status.cache_hits, status.prefetch_hits, status.misses, status.uncached
+        ),
+    );
+    row(
+        "prefetched blocks",
+        format!("{} by strips, {} by stripes", status.strip_blocks, status.massive_blocks),
+    );
+    row("dropped", format!("{} blocks culled, {} strips evicted", status.culled, status.evicted));
+    row("cached", Bytes(status.cached_bytes).to_string());
+    let (upstream, limit) = status.upstream;
+    row("upstream", format!("{upstream} strips of at most {limit}"));
+    row("downstream", format!("{} strips", status.downstream));
+    if let Some((with, without)) = status.costs_ns {
+        let verdict = if with <= without { "strips are prefetched" } else { "strips are not prefetched" };
+        row("costs", format!("{} with strips, {} without: {verdict}", Nanos(with), Nanos(without)));
+    }
+    table.to_string()
+}
+
+/// The server says to whoever attached the array how it went; this only passes its status on.
+fn serve() -> anyhow::Result<Answer> {
+    if foreseek_array::serve::run() == std::process::ExitCode::SUCCESS {
+        return Ok(Answer::Done);
+    }
+    std::process::exit(2)
+}
