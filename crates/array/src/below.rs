@@ -1,6 +1,6 @@
 //! The device below: opened for this server alone, for direct I/O.
 
-use crate::Error;
+use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
 use foreseek_storage::loop_device::LoopDevice;
@@ -123,6 +123,14 @@ fn origin_of(path: &Path) -> Result<Lba, Error> {
 }
 
 fn busy(path: &Path) -> Error {
+    if let Some(array) = state::over(path) {
+        let remedy = "detach that first, or use the device that it has made";
+        return Error::Busy {
+            device: path.to_owned(),
+            users: format!("attached as array '{array}'"),
+            remedy,
+        };
+    }
     let users = Users::of(path, Some(std::process::id())).describe();
     let users =
         if users.is_empty() { "the kernel or another program has it for itself".to_owned() } else { users };

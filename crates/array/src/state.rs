@@ -102,6 +102,14 @@ pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
     all()?.into_iter().find(is_it).ok_or_else(|| Error::Unknown(target.to_owned()))
 }
 
+/// The name of the array that serves this device.
+pub(crate) fn over(below: &Path) -> Option<String> {
+    let serves = |folder: &&ServerFolder| {
+        record(folder).is_some_and(|record| record.below == below && record.server.is_alive())
+    };
+    all().ok()?.iter().find(serves).map(ServerFolder::name)
+}
+
 pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {
     folder.record().ok().flatten()
 }

@@ -1,0 +1,318 @@
+//! System tests of `foreseek array`: real FUSE, loop devices, file systems, failing sectors and crashes.
+//!
+//! They need root and skip loudly without it.
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
+#[allow(dead_code, reason = "it is shared with the tests of emulated disks")]
+#[path = "../disk/lab.rs"]
+mod lab;
+
+use lab::{Ended, LIMIT, Lab, read_direct, until};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const GEOMETRY: [&str; 6] = ["--strip", "64K", "--members", "4", "--level", "raid5"];
+
+/// Arrays of a lab; what is left of them goes before the disks below them.
+struct Arrays<'a>(&'a Lab);
+
+impl Arrays<'_> {
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.arg("array").args(arguments).env("FORESEEK_RUN", self.0.path("run"));
+        self.0.run(command.current_dir(&self.0.directory))
+    }
+
+    fn must(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(ended.status, Some(0), "{arguments:?}: {ended:?}");
+        ended.out
+    }
+
+    /// Why it is refused; nothing is left then.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(ended.status, Some(2), "{arguments:?}: {ended:?}");
+        assert_eq!(ended.err.trim_end().lines().count(), 1, "{ended:?}");
+        ended.err
+    }
+
+    fn attach(&self, device: &Path, options: &[&str]) -> PathBuf {
+        let mut arguments = vec!["attach", text(device), "--memory", "112M", "--format", "json"];
+        arguments.extend(options);
+        let attached: Value = serde_json::from_str(&self.must(&arguments)).expect("JSON");
+        attached["device"].as_str().expect("a device").into()
+    }
+
+    fn list(&self) -> Vec<Value> {
+        serde_json::from_str(&self.must(&["list", "--format", "json"])).expect("JSON")
+    }
+
+    fn status(&self, target: &Path) -> Value {
+        serde_json::from_str(&self.must(&["status", text(target), "--format", "json"])).expect("JSON")
+    }
+
+    fn assert_clean(&self) {
+        assert!(self.list().is_empty());
+        self.0.assert_clean();
+    }
+}
+
+impl Drop for Arrays<'_> {
+    fn drop(&mut self) {
+        let left = fs::read_dir(self.0.path("run/arrays")).into_iter().flatten().flatten();
+        for folder in left {
+            let _ = self.run(&["detach", "--force", &folder.file_name().to_string_lossy()]);
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain")
+}
+
+fn direct(path: &Path) -> File {
+    let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    File::options().read(true).write(true).custom_flags(flags).open(path).expect("it opens")
+}
+
+/// Memory for direct I/O of up to 256 KiB.
+#[repr(align(4096))]
+struct Aligned([u8; 256 << 10]);
+
+fn aligned() -> Box<Aligned> {
+    Box::new(Aligned([0; 256 << 10]))
+}
+
+/// A small generator: tests repeat.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn a_file_system_on_an_array_is_on_the_disk_below() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "raid5-5x-15k", "--size", "128M", "--no-delays", "--name", "below"]);
+    let device = arrays.attach(&disk, &["--profile", "raid5-5x-15k", "--name", "fs"]);
+    let mount_point = lab.mount_point();
+    lab.tool("mkfs.ext4", &["-q", text(&device)]);
+    lab.tool("mount", &[text(&device), text(&mount_point)]);
+    let content: Vec<u8> =
+        (0..20_000_000u32).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(mount_point.join("file"), &content).expect("written");
+    lab.tool("sync", &[]);
+
+    let held = arrays.refused(&["detach", "fs"]);
+    assert!(held.contains("busy") && held.contains(text(&mount_point)), "{held}");
+    let twice = arrays.refused(&["attach", text(&disk), "--profile", "raid5-5x-15k"]);
+    assert!(twice.contains("attached as array 'fs'"), "{twice}");
+    let raw = lab.run(Command::new("mount").args([text(&disk), "/mnt"]));
+    assert_ne!(raw.status, Some(0), "the device below cannot be mounted meanwhile");
+
+    lab.unmount(&mount_point);
+    lab.tool("mount", &["-o", "ro", text(&device), text(&mount_point)]);
+    assert!(fs::read(mount_point.join("file")).expect("read") == content);
+    let status = arrays.status(&device);
+    assert!(status["prefetch_hits"].as_u64() > Some(0), "{status}");
+    assert!(status["hit_rate"].as_f64() > Some(0.0), "{status}");
+    assert!(arrays.must(&["status", "fs"]).contains("upstream"));
+    assert_eq!(arrays.list()[0]["health"], "ready");
+    lab.unmount(&mount_point);
+
+    let sum = |path: &Path| lab.tool("sha256sum", &[text(path)]).split(' ').next().map(str::to_owned);
+    let above = sum(&device);
+    arrays.must(&["detach", "fs"]);
+    assert_eq!(sum(&disk), above);
+    lab.tool("e2fsck", &["-fn", text(&disk)]);
+    lab.must(&["detach", "below"]);
+    arrays.assert_clean();
+}
+
+#[test]
+fn random_requests_of_several_threads_are_as_on_a_shadow() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    // It ends within a page and within a strip.
+    const THREADS: u64 = 4;
+    const SECTORS: u64 = 10_000;
+    let file = lab.path("array.img");
+    let size = THREADS * SECTORS * 512 + 1536;
+    File::create(&file).and_then(|file| file.set_len(size)).expect("room");
+    let mut options = GEOMETRY.to_vec();
+    options.extend(["--policy", "asp+msp"]);
+    let device = arrays.attach(&file, &options);
+    let work = |thread: u64| {
+        let (open, mut memory, mut random) = (direct(&device), aligned(), Random(thread + 1));
+        let base = thread * SECTORS * 512;
+        let mut shadow = vec![0u8; (SECTORS * 512) as usize];
+        for round in 0..1500 {
+            let start = random.below(SECTORS);
+            let sectors = (1 + random.below(if round % 8 == 0 { 512 } else { 24 })).min(SECTORS - start);
+            let (from, length) = ((start * 512) as usize, (sectors * 512) as usize);
+            let memory = &mut memory.0[..length];
+            if random.below(3) == 0 {
+                memory.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
+                open.write_all_at(memory, base + from as u64).expect("it writes");
+                shadow[from..from + length].copy_from_slice(memory);
+            } else {
+                open.read_exact_at(memory, base + from as u64).expect("it reads");
+                assert!(
+                    memory == &shadow[from..from + length],
+                    "thread {thread}, round {round}: {start}+{sectors}"
+                );
+            }
+        }
+        shadow
+    };
+    let shadows: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("as on its shadow")).collect()
+    });
+    // The last page has three sectors.
+    let (open, mut memory) = (direct(&device), aligned());
+    memory.0[..1536].fill(7);
+    open.write_all_at(&memory.0[..1536], size - 1536).expect("it writes");
+    open.read_exact_at(&mut memory.0[..512], size - 512).expect("it reads");
+    assert!(memory.0[..1536].iter().all(|byte| *byte == 7));
+    drop(open);
+    lab.tool("blkdiscard", &["-o", "0", "-l", "1048576", text(&device)]);
+    let found = read_direct(&device, 65_536).expect("it reads");
+    assert!(found.iter().all(|byte| *byte == 0), "it reads as zero");
+
+    let status = arrays.status(&device);
+    assert!(status["prefetch_hits"].as_u64() > Some(100), "{status}");
+    arrays.must(&["detach", text(&device)]);
+    let mut expected = shadows.concat();
+    expected[..1 << 20].fill(0);
+    expected.extend([7; 1536]);
+    assert!(fs::read(&file).expect("it is there") == expected, "the file below is what was written");
+    arrays.assert_clean();
+}
+
+#[test]
+fn a_failing_sector_fails_its_page_alone() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "bad"]);
+    let marks = |page: u64| page as u8 ^ 0x5a;
+    let (open, mut memory) = (direct(&disk), aligned());
+    for page in 0..64 {
+        memory.0[page as usize * 4096..][..4096].fill(marks(page));
+    }
+    open.write_all_at(&memory.0, 0).expect("it writes");
+    drop(open);
+    let device = arrays.attach(&disk, &GEOMETRY);
+    lab.must(&["set", "bad", "--fail-lba", "163..164"]);
+    for round in 0..2 {
+        for page in (0..64).rev() {
+            match read_direct(&device, page * 4096) {
+                Ok(data) => {
+                    assert_ne!(page, 20, "round {round}");
+                    assert!(data.iter().all(|byte| *byte == marks(page)), "page {page}");
+                }
+                Err(error) => {
+                    assert_eq!((page, error.raw_os_error()), (20, Some(5)), "round {round}: {error}");
+                }
+            }
+        }
+    }
+    lab.must(&["set", "bad", "--fail-none"]);
+    let data = read_direct(&device, 20 * 4096).expect("it can be read again");
+    assert!(data.iter().all(|byte| *byte == marks(20)));
+    arrays.must(&["detach", text(&device)]);
+    lab.must(&["detach", "bad"]);
+    arrays.assert_clean();
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_killed_server() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let file = lab.path("array.img");
+    File::create(&file).and_then(|file| file.set_len(32 << 20)).expect("room");
+    let mut options = GEOMETRY.to_vec();
+    options.extend(["--name", "killed"]);
+    let device = arrays.attach(&file, &options);
+    let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
+    const PAGES: u64 = 2048;
+    let acknowledged = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (open, mut memory) = (direct(&device), aligned());
+            for number in 0.. {
+                memory.0[..4096].fill((number / PAGES + number) as u8 | 1);
+                if open.write_all_at(&memory.0[..4096], number % PAGES * 4096).is_err() {
+                    return;
+                }
+                acknowledged.store(number + 1, Ordering::SeqCst);
+            }
+        });
+        let some = until(LIMIT, || acknowledged.load(Ordering::SeqCst) > 3000);
+        lab.tool("kill", &["-9", &pid]);
+        assert!(some, "it writes");
+        writer.join().expect("it ended with an error");
+    });
+    let dead = arrays.refused(&["status", "killed"]);
+    assert!(dead.contains("is dead") && dead.contains("attach the array anew"), "{dead}");
+    let freed = arrays.run(&["detach", "killed"]);
+    assert_eq!(freed.status, Some(0), "{freed:?}");
+    assert!(freed.err.contains("attach the array anew"), "{freed:?}");
+    arrays.assert_clean();
+    let acknowledged = acknowledged.into_inner();
+    let content = fs::read(&file).expect("it is there");
+    // The write after the last acknowledged one may or may not have been made.
+    for number in (0..acknowledged).rev().take(PAGES as usize - 1) {
+        let page = &content[(number % PAGES * 4096) as usize..][..4096];
+        let mark = (number / PAGES + number) as u8 | 1;
+        assert!(page.iter().all(|byte| *byte == mark), "write {number} of {acknowledged}");
+    }
+    // It can be attached again.
+    let device = arrays.attach(&file, &options);
+    read_direct(&device, 0).expect("it reads");
+    arrays.must(&["detach", "killed"]);
+    arrays.assert_clean();
+}
+
+#[test]
+fn what_is_not_served_is_refused_in_a_line() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let file = lab.path("array.img");
+    File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
+    let path = text(&file);
+    let told = |level: &'static str, members: &'static str, more: &[&'static str]| {
+        let mut arguments = vec!["attach", path, "--strip", "64K", "--members", members, "--level", level];
+        arguments.extend(more);
+        arrays.refused(&arguments)
+    };
+    assert!(told("raid6", "6", &[]).contains("raid0 and raid5"));
+    assert!(told("raid5", "2", &[]).contains("an array of 2 members"));
+    assert!(told("raid5", "5", &["--memory", "10M"]).contains("--memory 10 MiB"));
+    assert!(told("raid5", "5", &["--policy", "best"]).contains("no array policy is called 'best'"));
+    assert!(told("raid5", "5", &["--policy", "asp+seqp128"]).contains("blockdev --setra"));
+    assert!(told("raid5", "5", &["--name", "x/"]).contains("--name"));
+    let refused = |device: &str| arrays.refused(&["attach", device, "--profile", "raid5-5x-15k"]);
+    assert!(refused("/no/such").contains("/no/such"));
+    assert!(refused("/dev/null").contains("neither a block device nor a file"));
+    let disk = arrays.refused(&["attach", path, "--profile", "barracuda-500g"]);
+    assert!(disk.contains("no array's"), "{disk}");
+
+    let mounted = lab.attach(&["--profile", "none", "--size", "64M", "--name", "mounted"]);
+    lab.tool("mkfs.ext4", &["-q", text(&mounted)]);
+    lab.tool("mount", &[text(&mounted), text(&lab.mount_point())]);
+    let busy = refused(text(&mounted));
+    assert!(busy.contains("busy: mounted on") && busy.contains("unmount it"), "{busy}");
+    lab.unmount(&lab.mount_point());
+    lab.must(&["detach", "mounted"]);
+    arrays.assert_clean();
+}
