@@ -52,7 +52,7 @@ impl Below {
             }
         }
         let length = Bytes(file.seek(SeekFrom::End(0)).context("look at", path)?);
-        if length.is_zero() || length.get() % SECTOR_SIZE != 0 {
+        if length.is_zero() || !length.get().is_multiple_of(SECTOR_SIZE) {
             return Err(refused(path, &format!("it holds {} bytes: it must be whole sectors", length.get())));
         }
         let reads = Arc::new(ReadFile::reopen(file.as_fd()).map_err(io::Error::from).context("open", path)?);

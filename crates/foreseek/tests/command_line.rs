@@ -3,7 +3,8 @@
 use std::process::{Command, Output};
 
 /// What a user sees who asks for help, in this order.
-const COMMANDS: [&str; 9] = ["mount", "order", "warm", "watch", "sqlite", "profile", "demo", "disk", "lab"];
+const COMMANDS: [&str; 10] =
+    ["mount", "order", "warm", "watch", "sqlite", "array", "profile", "demo", "disk", "lab"];
 /// The laboratory.
 const LAB: [&str; 5] = ["reproduce", "simulate", "trace", "device", "bench"];
 /// The widest terminal that everybody has.

@@ -10,10 +10,12 @@ use std::path::PathBuf;
 const AFTER_HELP: &str = "\
 Examples:
   foreseek array attach /dev/md0 --strip 512K --members 5 --level raid5
+                                        prints its device
   foreseek array status array0          hit rates, sizes of the cache's lists
   foreseek array detach array0
 
-Mount the device that 'attach' prints, not the array's own. docs/array.md says what is served.";
+Mount the device that 'attach' prints, not the array's own. docs/array.md
+says what is served.";
 
 /// The verbs of `foreseek array`.
 #[derive(Debug, clap::Subcommand)]
