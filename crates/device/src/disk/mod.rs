@@ -16,7 +16,7 @@
 //! Writes go through to the media before they finish, unless the drive caches writes (see
 //! [`cache`]); a flush waits for the writes before it.
 //! Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it succeed and do not
-//! cure it.
+//! cure it. While the buffer holds what was written to it, a read is answered out of that.
 
 mod access;
 mod cache;
