@@ -158,7 +158,8 @@ impl Machine {
         let at = self.hand_over(op, file, pages, who, synchronous);
         if let Some(at) = at.filter(|_| op == Op::Read) {
             let lba = self.flight.pending[at].lba;
-            self.flight.reads.insert(lba, (lba + pages.len().sectors(), at));
+            let other = self.flight.reads.insert(lba, (lba + pages.len().sectors(), at));
+            debug_assert!(other.is_none(), "two files have pages at {}", lba.get());
         }
     }
 

@@ -4,7 +4,7 @@ use super::reclaim::{self, Inserted, LinuxLists};
 use super::*;
 use crate::block::scheduler;
 use crate::program::{FileNumber, FileSpec, Handle, Program, Question, Step};
-use crate::workload::{FileSystem, Layout, LayoutSettings, Metadata};
+use crate::workload::{FileSystem, Layout, LayoutSettings};
 use foreseek_device::{Build, Profile};
 use foreseek_readahead::stream::{Found, Opened, Served, Touch, View};
 use foreseek_seam::StreamId;
@@ -111,46 +111,47 @@ impl Prefetcher for Window {
     fn served(&mut self, _now: Instant, _served: Served) {}
 }
 
-/// Metadata of the files, on a device as large as that of [`parts`].
-fn metadata(system: FileSystem) -> Metadata {
-    let files = Jobs { jobs: 1, steps: 1 }.files();
-    let settings = LayoutSettings { metadata: Some(system), ..LayoutSettings::default() };
-    let layout = Layout::place(&files, Bytes::mib(192).sectors_floor(), &settings).expect("room");
-    layout.metadata().expect("it was asked for").clone()
+/// How a machine's kernel is set.
+#[derive(Default)]
+struct Kernel<'a> {
+    scheduler: &'a str,
+    paged: bool,
+    /// Whose metadata is read before contents.
+    system: Option<FileSystem>,
 }
 
 /// A machine with so many pages for its cache.
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
-    parts(cache, window, jobs, scheduler, seed, false, &|memory| Box::new(LinuxLists::linux_2_6(memory)))
+    let kernel = Kernel { scheduler, ..Kernel::default() };
+    parts(cache, window, jobs, &kernel, seed, &|memory| Box::new(LinuxLists::linux_2_6(memory)))
 }
 
 fn parts(
     cache: u64,
     window: u64,
     jobs: Jobs,
-    scheduler: &str,
+    kernel: &Kernel<'_>,
     seed: u64,
-    paged: bool,
     reclaim: &dyn Fn(&Memory) -> Box<dyn Reclaim>,
 ) -> Machine {
     let profile = Profile::builtin("ibm-36g-51").expect("a profile");
     let size = Some(Bytes::mib(256));
     let device = profile.build(&Build { seed, size, ..Build::default() }).expect("a device");
     let files = jobs.files();
-    let layout =
-        Layout::place(&files, Bytes::mib(192).sectors_floor(), &LayoutSettings::default()).expect("room");
+    let placing = LayoutSettings { metadata: kernel.system, ..LayoutSettings::default() };
+    let layout = Layout::place(&files, Bytes::mib(192).sectors_floor(), &placing).expect("room");
     let memory = Memory {
         total: Pages(cache).bytes(),
         system: Bytes::ZERO,
         private_share: 0.5,
-        paged,
+        paged: kernel.paged,
         reused: true,
         advice_moves: false,
         low: Pages(4),
         high: Pages(8),
     };
-    let scheduler = scheduler::by_name(scheduler).expect("a scheduler");
-    Machine::new(Parts {
+    let scheduler = scheduler::by_name(kernel.scheduler).expect("a scheduler");
+    let machine = Machine::new(Parts {
         settings: Settings { memory, ..Settings::xeons(Bytes::mib(512)) },
         block: BlockLayer::new(crate::block::Settings::LINUX_2_6_3, scheduler, device),
         prefetcher: Box::new(Window(window)),
@@ -160,7 +161,11 @@ fn parts(
         concurrency: 1,
         seed,
     })
-    .unwrap_or_else(|error| panic!("{error}"))
+    .unwrap_or_else(|error| panic!("{error}"));
+    match layout.metadata() {
+        Some(metadata) => machine.with_metadata(metadata.clone()),
+        None => machine,
+    }
 }
 
 proptest! {
@@ -180,10 +185,8 @@ proptest! {
         seed: u64,
     ) {
         let named = |memory: &Memory| reclaim::by_name(reclaim.0, memory).expect("a name of its own list");
-        let mut machine = parts(cache, window, Jobs { jobs, steps }, scheduler, seed, paged, &named);
-        if let Some(system) = system {
-            machine = machine.with_metadata(metadata(system));
-        }
+        let kernel = Kernel { scheduler, paged, system };
+        let mut machine = parts(cache, window, Jobs { jobs, steps }, &kernel, seed, &named);
         prop_assert!(machine.start().is_ok());
         for look in 1..2000u64 {
             let run = machine.run_until(Instant::ZERO + Nanos::from_millis(50 * look), &mut |_| {});
@@ -238,7 +241,8 @@ impl Reclaim for Miser {
 #[test]
 fn a_machine_that_is_stuck_says_what_waits_for_what() {
     let jobs = Jobs { jobs: 3, steps: 60 };
-    let machine = parts(40, 8, jobs, "noop", 1, false, &|_| Box::<Miser>::default());
+    let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
+    let machine = parts(40, 8, jobs, &kernel, 1, &|_| Box::<Miser>::default());
     let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
     let error = machine.run(period, &mut |_| {}).expect_err("no page is ever free").to_string();
     assert!(error.contains("stuck") && error.contains("waits for memory"), "{error}");
