@@ -70,7 +70,8 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let mount_point = folder.0.mount_point();
     fs::create_dir(&mount_point).context("make", &mount_point)?;
     let name = format!("foreseek:{}", folder.0.name());
-    let export = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout: None };
+    let request_timeout = foreseek_export::request_timeout().map_err(export_error)?;
+    let export = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout };
     let server: Arc<Served> = Arc::clone(&served);
     let export = Export::mount(server, export).map_err(export_error)?;
     remarks.extend_from_slice(export.remarks());
@@ -127,5 +128,10 @@ impl Daemon for Running {
 }
 
 fn export_error(error: ExportError) -> Error {
-    Error::Refused(error.to_string())
+    match error {
+        ExportError::Variable { name, value, remedy } => {
+            Error::Invalid { option: name, value, reason: remedy.to_owned() }
+        }
+        error => Error::Refused(error.to_string()),
+    }
 }

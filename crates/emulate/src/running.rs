@@ -18,7 +18,6 @@ use foreseek_export::{Export, ExportError, ExportOptions};
 use foreseek_server::{Context, ServerFolder, ServerProcess, leave_limited, precautions};
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +29,6 @@ const DATA_MEMORY: Bytes = Bytes::mib(32);
 /// Threads that take requests and move their data: with fewer, a slow backing file holds up the
 /// arrival of requests; more only compete for the processors.
 const THREADS: usize = 4;
-/// Seconds after which the kernel gives up a disk that does not answer; for tests.
-const TIMEOUT_VARIABLE: &str = "FORESEEK_FUSE_TIMEOUT";
 /// Failing ranges at a time: the list is searched at each request.
 const FAILING_MOST: usize = 4096;
 
@@ -294,22 +291,9 @@ fn mount(folder: &ServerFolder, disk: Arc<Disk>, size: Bytes) -> Result<Export, 
         size,
         threads: THREADS,
         name: format!("foreseek:{}", folder.name()),
-        request_timeout: request_timeout(std::env::var_os(TIMEOUT_VARIABLE))?,
+        request_timeout: foreseek_export::request_timeout().map_err(export_error)?,
     };
     Export::mount(disk, options).map_err(export_error)
-}
-
-/// Off unless asked for: a slow modelled device with a full queue may take long and be well.
-fn request_timeout(given: Option<OsString>) -> Result<Option<Duration>, Error> {
-    let Some(given) = given else { return Ok(None) };
-    match given.to_str().and_then(|seconds| seconds.parse().ok()) {
-        Some(seconds @ 1..) => Ok(Some(Duration::from_secs(seconds))),
-        _ => Err(Error::Invalid {
-            option: TIMEOUT_VARIABLE,
-            value: given.display().to_string(),
-            reason: "give whole seconds from 1, or unset it".to_owned(),
-        }),
-    }
 }
 
 fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {
@@ -325,5 +309,10 @@ fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {
 }
 
 fn export_error(error: ExportError) -> Error {
-    Error::Refused(error.to_string())
+    match error {
+        ExportError::Variable { name, value, remedy } => {
+            Error::Invalid { option: name, value, reason: remedy.to_owned() }
+        }
+        error => Error::Refused(error.to_string()),
+    }
 }

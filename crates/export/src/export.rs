@@ -41,9 +41,40 @@ pub struct ExportOptions {
     pub request_timeout: Option<Duration>,
 }
 
+/// Seconds in which each request is answered, or the kernel gives the mount up.
+const TIMEOUT_VARIABLE: &str = "FORESEEK_FUSE_TIMEOUT";
+
+/// What the environment says of [`ExportOptions::request_timeout`]: off unless it is set, since a slow device with a full queue may take
+/// long and be well.
+///
+/// # Errors
+///
+/// A value that is not a number of seconds from 1.
+pub fn request_timeout() -> Result<Option<Duration>, ExportError> {
+    let Some(given) = std::env::var_os(TIMEOUT_VARIABLE) else { return Ok(None) };
+    match given.to_str().and_then(|seconds| seconds.parse().ok()) {
+        Some(seconds @ 1..) => Ok(Some(Duration::from_secs(seconds))),
+        _ => Err(ExportError::Variable {
+            name: TIMEOUT_VARIABLE,
+            value: given.display().to_string(),
+            remedy: "give whole seconds from 1, or unset it",
+        }),
+    }
+}
+
 /// Why a server could not be exported, or its export not be ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
+    /// A variable of the environment makes no sense.
+    #[error("{name} {value}: {remedy}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What it says.
+        value: String,
+        /// What to give instead.
+        remedy: &'static str,
+    },
     /// FUSE could not be mounted.
     #[error("cannot mount a FUSE file system on {mount_point}: {cause}; it needs root and /dev/fuse")]
     Mount {

@@ -14,7 +14,7 @@ mod fuse_file;
 mod server;
 mod teardown;
 
-pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over};
+pub use export::{Export, ExportError, ExportOptions, attach_loop, loop_device_over, request_timeout};
 pub use fuse_file::REQUEST_LIMIT;
 pub use server::{DataReply, DoneReply, Errno, Failure, Request, Server};
 pub use teardown::Wreck;

@@ -23,7 +23,11 @@ struct Arrays<'a>(&'a Lab);
 impl Arrays<'_> {
     fn run(&self, arguments: &[&str]) -> Ended {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.arg("array").args(arguments).env("FORESEEK_RUN", self.0.path("run"));
+        command
+            .arg("array")
+            .args(arguments)
+            .env("FORESEEK_RUN", self.0.path("run"))
+            .env("FORESEEK_FUSE_TIMEOUT", "120");
         self.0.run(command.current_dir(&self.0.directory))
     }
 
