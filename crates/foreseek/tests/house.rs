@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates that users run, from the ground up: each uses only crates above it in this list. The last
 /// is the command line, which offers the laboratory's commands, too.
-const PRODUCT: [&str; 24] = [
+const PRODUCT: [&str; 25] = [
     "units",
     "chart",
     "device",
@@ -17,6 +17,7 @@ const PRODUCT: [&str; 24] = [
     "readahead",
     "walks",
     "strips",
+    "nbd",
     "storage",
     "profiler",
     "server",
@@ -39,7 +40,7 @@ const LAB: [&str; 8] = ["drives", "kernels", "theory", "simulate", "rig", "demo"
 /// The product's crate that may use the laboratory.
 const COMMAND_LINE: &str = "foreseek";
 /// The crates that decide: no I/O, clock, thread, random source or `unsafe`.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "units",
     "chart",
     "device",
@@ -49,6 +50,7 @@ const PURE: [&str; 13] = [
     "readahead",
     "walks",
     "strips",
+    "nbd",
     "drives",
     "kernels",
     "theory",

@@ -1,0 +1,37 @@
+//! What a server offers.
+
+use crate::wire::{
+    CAN_MULTI_CONN, HAS_FLAGS, ROTATIONAL, SEND_CACHE, SEND_DF, SEND_FLUSH, SEND_FUA, SEND_TRIM,
+    SEND_WRITE_ZEROES,
+};
+use foreseek_units::Bytes;
+
+/// Requests begin and end at multiples of this: the device's own sectors.
+pub const BLOCK: Bytes = Bytes(foreseek_units::SECTOR_SIZE);
+
+/// The one export of a server. The empty name stands for it, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its name, at most 4096 bytes.
+    pub name: String,
+    /// What it is, for people; at most 4096 bytes.
+    pub description: String,
+    /// Its size, a multiple of [`BLOCK`].
+    pub size: Bytes,
+    /// Whether random access costs more than sequential.
+    pub rotational: bool,
+}
+
+impl Offer {
+    pub(crate) fn is_named(&self, name: &[u8]) -> bool {
+        name.is_empty() || name == self.name.as_bytes()
+    }
+
+    pub(crate) fn flags(&self, structured: bool) -> u16 {
+        // A flush covers what was answered on any connection, so that a client may use several.
+        let always =
+            HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_CACHE | CAN_MULTI_CONN;
+        let some = |holds: bool, flag| if holds { flag } else { 0 };
+        always | some(self.rotational, ROTATIONAL) | some(structured, SEND_DF)
+    }
+}
