@@ -2,7 +2,7 @@
 
 use crate::state::{self, Ask, Attached, Lay};
 use crate::{AttachOptions, Error, Shape, Status};
-use foreseek_export::{attach_loop, loop_device_over};
+use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
 use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
 use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ pub struct Listed {
     pub device: Option<PathBuf>,
     /// How its server is.
     pub health: Health,
+    /// The URI of its NBD export.
+    pub nbd: Option<String>,
     /// The server's process.
     pub pid: Option<u32>,
     /// The device below.
@@ -40,6 +42,8 @@ pub struct Listed {
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let mut options = options.clone();
     options.device = absolute(&options.device).context("find", &options.device)?;
+    options.nbd =
+        options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
     let (Shape::Profile(profile) | Shape::Told { member: profile, .. }) = &mut options.shape;
     // It means the same in the server's working directory.
     if Path::new(&*profile).exists()
@@ -86,8 +90,14 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let device = device_of(&folder);
     let record = state::record(&folder);
     let server = record.as_ref().map(|record| record.server);
-    let users =
-        || device.as_ref().map(|it| Users::of(&it.path(), server.map(|it| it.pid))).unwrap_or_default();
+    let users = || {
+        let mut users =
+            device.as_ref().map(|it| Users::of(&it.path(), server.map(|it| it.pid))).unwrap_or_default();
+        // A server that says nothing has none.
+        let clients = Client::of(&folder).ask(&Ask::Status).map(|status| status.clients).unwrap_or_default();
+        users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));
+        users
+    };
     let wreck = || -> Result<(), Error> {
         state::wreck(&folder, record.as_ref()).free(&users())?;
         Ok(folder.remove()?)
@@ -96,7 +106,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let refuse_if_used = || match users() {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
-            device: device.as_ref().map(LoopDevice::path).unwrap_or_default(),
+            device: device.as_ref().map_or_else(|| folder.name().into(), LoopDevice::path),
             users: users.describe(),
             remedy: "end that first, or give --force (what is unwritten is lost)",
         }),
@@ -107,6 +117,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
+        Client::of(&folder).tell(&Ask::Dismiss)?;
     }
     if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::wreck(&folder, record.as_ref()).remove_cgroup();
@@ -125,6 +136,7 @@ fn listed(folder: &ServerFolder) -> Listed {
         name: folder.name(),
         device: device.map(|device| device.path()),
         health: if starting { Health::Starting } else { Client::of(folder).health() },
+        nbd: record.as_ref().and_then(|record| record.nbd.as_ref()).map(|nbd| nbd.uri(&folder.name())),
         pid: record.as_ref().map(|record| record.server.pid),
         below: record.as_ref().map(|record| record.below.clone()).unwrap_or_default(),
         size_bytes: record.map_or(0, |record| record.size_bytes),

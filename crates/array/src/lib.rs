@@ -18,6 +18,7 @@ mod served;
 mod state;
 
 pub use error::Error;
+pub use foreseek_export::NbdAddress;
 pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
 pub use served::Status;
 pub use state::Attached;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use foreseek_device::Profile;
+use foreseek_export::NbdAddress;
 use foreseek_storage::read_text;
 use foreseek_strips::{Following, Geometry, Lru, StripEngine, registry};
 use foreseek_units::{Bytes, Lba, Level, PAGE_SIZE, Pages, Stripes};
@@ -51,6 +52,10 @@ pub struct AttachOptions {
     pub policy: String,
     /// The array's name; the first free `arrayN` where none is given.
     pub name: Option<String>,
+    /// Whether there is a `/dev/loopN`.
+    pub loop_device: bool,
+    /// Where it is heard over NBD.
+    pub nbd: Option<NbdAddress>,
 }
 
 /// What an array is made of.

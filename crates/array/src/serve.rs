@@ -4,12 +4,14 @@
 use crate::below::Below;
 use crate::served::Served;
 use crate::state::{self, Ask, Attached, GuardedFolder, Lay, Record};
-use crate::{AttachOptions, Error};
-use foreseek_export::{Export, ExportError, ExportOptions};
+use crate::{AttachOptions, Error, Status};
+use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
+use foreseek_nbd::Offer;
 use foreseek_server::{
     Answer, Context, Control, Daemon, Ending, ServerProcess, Starter, leave_limited, precautions,
     run_detached,
 };
+use foreseek_units::Bytes;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,10 +23,11 @@ const THREADS: usize = 4;
 
 struct Running {
     // In the order in which they are to be dropped.
+    nbd: Option<NbdExport>,
     export: Option<Export>,
     served: Arc<Served>,
     folder: GuardedFolder,
-    device: PathBuf,
+    device: Option<PathBuf>,
     remarks: Vec<String>,
 }
 
@@ -59,6 +62,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         connection: None,
         device: None,
         cgroup: left.made,
+        nbd: None,
     };
     folder.0.set_record(&record)?;
     for missing in [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()] {
@@ -67,22 +71,42 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     remarks.extend(precautions::favour());
     let (served, remark) = Served::start(&options, below)?;
     remarks.extend(remark);
-    let mount_point = folder.0.mount_point();
-    fs::create_dir(&mount_point).context("make", &mount_point)?;
-    let name = format!("foreseek:{}", folder.0.name());
-    let request_timeout = foreseek_export::request_timeout().map_err(export_error)?;
-    let export = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout };
-    let server: Arc<Served> = Arc::clone(&served);
-    let export = Export::mount(server, export).map_err(export_error)?;
-    remarks.extend_from_slice(export.remarks());
-    record.connection = export.connection();
-    folder.0.set_record(&record)?;
-    let laid: Result<PathBuf, String> = starter.ask(&Lay { file: export.file() })?;
-    let device = laid.map_err(Error::Refused)?;
-    record.device = Some(device.clone());
+    let mut running = Running { nbd: None, export: None, served, folder, device: None, remarks };
+    if options.loop_device {
+        running.lay(size, &mut record, starter)?;
+    }
+    if let Some(address) = &options.nbd {
+        let (name, below) = (running.folder.0.name(), record.below.display());
+        let offer = Offer { name, description: format!("the array {below}"), size, rotational: true };
+        let server: Arc<Served> = Arc::clone(&running.served);
+        let nbd = NbdExport::start(server, offer, address).map_err(export_error)?;
+        record.nbd = Some(nbd.address().clone());
+        running.nbd = Some(nbd);
+    }
     record.ready = true;
-    folder.0.set_record(&record)?;
-    Ok((Running { export: Some(export), served, folder, device, remarks }, control))
+    running.folder.0.set_record(&record)?;
+    Ok((running, control))
+}
+
+impl Running {
+    /// Makes the loop device.
+    fn lay(&mut self, size: Bytes, record: &mut Record, starter: &mut Starter) -> Result<(), Error> {
+        let folder = &self.folder.0;
+        let mount_point = folder.mount_point();
+        fs::create_dir(&mount_point).context("make", &mount_point)?;
+        let name = format!("foreseek:{}", folder.name());
+        let request_timeout = foreseek_export::request_timeout().map_err(export_error)?;
+        let options = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout };
+        let server: Arc<Served> = Arc::clone(&self.served);
+        let export = self.export.insert(Export::mount(server, options).map_err(export_error)?);
+        self.remarks.extend_from_slice(export.remarks());
+        record.connection = export.connection();
+        folder.set_record(record)?;
+        let laid: Result<PathBuf, String> = starter.ask(&Lay { file: export.file() })?;
+        self.device = Some(laid.map_err(Error::Refused)?);
+        record.device.clone_from(&self.device);
+        Ok(folder.set_record(record)?)
+    }
 }
 
 impl Daemon for Running {
@@ -91,30 +115,43 @@ impl Daemon for Running {
     type Error = Error;
 
     fn ready(&self) -> Attached {
-        Attached { name: self.folder.0.name(), device: self.device.clone(), remarks: self.remarks.clone() }
+        let name = self.folder.0.name();
+        let nbd = self.nbd.as_ref().map(|nbd| nbd.address().uri(&name));
+        Attached { name, device: self.device.clone(), nbd, remarks: self.remarks.clone() }
     }
 
     fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
         match ask {
-            Ask::Status => Ok(Answer::Reply(self.served.status(), Vec::new())),
+            Ask::Status => {
+                let clients = self.nbd.as_ref().map(NbdExport::clients).unwrap_or_default();
+                Ok(Answer::Reply(Status { clients, ..self.served.status() }, Vec::new()))
+            }
+            Ask::Dismiss => {
+                self.nbd.iter().for_each(NbdExport::dismiss);
+                Ok(Answer::Done)
+            }
         }
     }
 
     fn is_serving(&self) -> bool {
-        self.export.as_ref().is_some_and(Export::is_serving)
+        self.export.as_ref().is_none_or(Export::is_serving)
+            && self.nbd.as_ref().is_none_or(NbdExport::is_serving)
     }
 
     fn begin_end(&mut self) -> Result<(), Error> {
+        self.nbd.iter().for_each(NbdExport::stop_listening);
         self.export.as_ref().map_or(Ok(()), Export::begin_detach).map_err(export_error)
     }
 
     fn may_end(&self, _: Instant) -> bool {
         self.export.as_ref().is_none_or(|export| export.device().is_none())
+            && self.nbd.as_ref().is_none_or(|nbd| nbd.clients().is_empty())
     }
 
     fn end(mut self, why: Ending) -> Result<(), Error> {
         match why {
             Ending::InOrder => {
+                drop(self.nbd.take());
                 let unmounted = self.export.take().map_or(Ok(()), |export| export.end(Duration::ZERO));
                 return self.folder.0.remove().map_err(Error::from).and(unmounted.map_err(export_error));
             }

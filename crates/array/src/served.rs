@@ -50,6 +50,8 @@ pub struct Status {
     pub cached_bytes: u64,
     /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
     pub costs_ns: Option<(u64, u64)>,
+    /// Who is connected over NBD.
+    pub clients: Vec<String>,
 }
 
 /// A request that is not answered.
@@ -174,6 +176,7 @@ impl Served {
             upstream: (up, cache.upstream_limit()),
             downstream: down,
             cached_bytes: cache.used().bytes().get(),
+            clients: Vec::new(),
             costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
         }
     }

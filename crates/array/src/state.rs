@@ -1,7 +1,7 @@
 //! What is known of an array outside its server, and what is said to and by it.
 
 use crate::{Error, Status};
-use foreseek_export::Wreck;
+use foreseek_export::{NbdAddress, Wreck};
 use foreseek_server::{ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -23,6 +23,7 @@ pub(crate) struct Record {
     pub(crate) connection: Option<u32>,
     pub(crate) device: Option<PathBuf>,
     pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) nbd: Option<NbdAddress>,
 }
 
 /// An attached array.
@@ -30,8 +31,10 @@ pub(crate) struct Record {
 pub struct Attached {
     /// Its name.
     pub name: String,
-    /// The block device, `/dev/loopN`.
-    pub device: PathBuf,
+    /// The block device, `/dev/loopN`, where one was asked for.
+    pub device: Option<PathBuf>,
+    /// The URI of the NBD export, where one was asked for.
+    pub nbd: Option<String>,
     /// What could not be had, one line each.
     pub remarks: Vec<String>,
 }
@@ -41,6 +44,8 @@ pub struct Attached {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
     Status,
+    /// Take no clients over NBD any more, and close the connections of all.
+    Dismiss,
 }
 
 impl foreseek_server::Ask for Ask {
@@ -121,6 +126,7 @@ pub(crate) fn wreck(folder: &ServerFolder, record: Option<&Record>) -> Wreck {
         connection: record.and_then(|record| record.connection),
         server: record.map(|record| record.server),
         cgroup: record.and_then(|record| record.cgroup.clone()),
+        nbd: record.and_then(|record| record.nbd.clone()),
     }
 }
 

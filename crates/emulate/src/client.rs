@@ -9,7 +9,7 @@ use crate::state::{self, Record};
 use crate::teardown::{wait_for_end, wreck};
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
-use foreseek_export::{attach_loop, loop_device_over};
+use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
 use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
 use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
@@ -98,6 +98,7 @@ fn lay(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
 /// The same with paths that mean the same in the server's working directory.
 fn with_absolute_paths(options: &AttachOptions) -> io::Result<AttachOptions> {
     let mut options = options.clone();
+    options.nbd = options.nbd.map(NbdAddress::made_absolute).transpose()?;
     match &mut options.backing {
         Backing::File(path) => *path = absolute(&path)?,
         Backing::Sparse { directory } => *directory = directory.as_deref().map(absolute).transpose()?,
@@ -143,7 +144,13 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     let device = device_of(&folder);
     let record = state::record(&folder);
     let server = record.as_ref().map(|record| record.server.pid);
-    let users = || device.as_ref().map(|device| Users::of(&device.path(), server)).unwrap_or_default();
+    let users = || {
+        let mut users = device.as_ref().map(|device| Users::of(&device.path(), server)).unwrap_or_default();
+        // A server that says nothing has none.
+        let clients = stats(target, false).map(|stats| stats.clients).unwrap_or_default();
+        users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));
+        users
+    };
     let Some(record) = record.filter(|record| record.server.is_alive()) else {
         // Nothing can be lost by taking a dead disk away from its users.
         return wreck(&folder, &users());
@@ -165,6 +172,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
+        tell(target, &Ask::Dismiss)?;
     }
     // What is written back when the device is closed is better waited for here than in the server.
     if let Some(device) = &device

@@ -36,6 +36,7 @@ mod teardown;
 mod timer;
 
 pub use error::Error;
+pub use foreseek_export::NbdAddress;
 pub use foreseek_server::Health;
 pub use options::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, NO_PROFILE, Queue, Set};
 pub use protocol::{LogEntry, LoggedOp};

@@ -1,5 +1,6 @@
 //! What a caller asks for: how to attach a disk and what to change while it runs.
 
+use foreseek_export::NbdAddress;
 use foreseek_units::{Bytes, Lba, SectorSpan, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,6 +44,9 @@ pub struct AttachOptions {
     pub delays: bool,
     /// Sectors whose every request fails with EIO (can be changed later).
     pub fail_lba: Vec<LbaRange>,
+    /// Where it is heard over NBD, beside its block device.
+    #[serde(default)]
+    pub nbd: Option<NbdAddress>,
     /// The disk's name; the first free `diskN` where not given.
     pub name: Option<String>,
     /// The program to run as server, with the arguments `disk serve`; this very program where not
@@ -66,6 +70,7 @@ impl AttachOptions {
             time_scale: 1.0,
             delays: true,
             fail_lba: Vec::new(),
+            nbd: None,
             name: None,
             server: None,
         }

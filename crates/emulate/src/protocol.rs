@@ -22,6 +22,8 @@ pub(crate) enum Ask {
     },
     /// Stop logging and hand the log over.
     LogStop,
+    /// Take no clients over NBD any more, and close the connections of all.
+    Dismiss,
 }
 
 impl foreseek_server::Ask for Ask {
@@ -49,6 +51,8 @@ pub struct Attached {
     pub name: String,
     /// The block device, `/dev/loopN`.
     pub device: PathBuf,
+    /// The URI of the NBD export, where one was asked for.
+    pub nbd: Option<String>,
     /// What could not be had on this machine and shows in how the disk behaves, one line each.
     pub remarks: Vec<String>,
     /// Precautions against emergencies that could not be taken, one line each; the disk works as

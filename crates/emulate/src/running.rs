@@ -14,7 +14,8 @@ use crate::state::{GuardedFolder, Record};
 use crate::teardown::remove_files;
 use crate::timer::{Tell, Timer, ToTimer, now};
 use crate::{AttachOptions, Error, LbaRange, Set, Stats};
-use foreseek_export::{Export, ExportError, ExportOptions};
+use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
+use foreseek_nbd::Offer;
 use foreseek_server::{Context, ServerFolder, ServerProcess, leave_limited, precautions};
 use foreseek_storage::Arena;
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
@@ -35,6 +36,7 @@ const FAILING_MOST: usize = 4096;
 /// See the module's documentation. Dropping it frees what can be freed without waiting long.
 pub(crate) struct Running {
     // In the order in which they are to be dropped.
+    nbd: Option<NbdExport>,
     export: Option<Export>,
     disk: Arc<Disk>,
     folder: GuardedFolder,
@@ -91,12 +93,25 @@ impl Running {
         remarks.extend(bounded);
         let schedule = model.map(|model| Schedule::new(model, ModelClock::new(now(), scale), path));
         begin(&disk, options, schedule, path);
+        let nbd = serve_nbd(options, &folder.0.name(), &disk, size)?;
+        record.nbd = nbd.as_ref().map(|nbd| nbd.address().clone());
         record.ready = true;
         folder.0.set_record(&record)?;
         disk.backing().keep();
         let (export, counting_since) = (Some(export), now());
         let precautions = missing;
-        Ok(Self { export, disk, folder, record, device, has_model, remarks, precautions, counting_since })
+        Ok(Self {
+            nbd,
+            export,
+            disk,
+            folder,
+            record,
+            device,
+            has_model,
+            remarks,
+            precautions,
+            counting_since,
+        })
     }
 
     /// What whoever attached it is told.
@@ -104,6 +119,7 @@ impl Running {
         Attached {
             name: self.folder.0.name(),
             device: self.device.clone(),
+            nbd: self.nbd.as_ref().map(|nbd| nbd.address().uri(&self.folder.0.name())),
             remarks: self.remarks.clone(),
             precautions: self.precautions.clone(),
         }
@@ -142,6 +158,7 @@ impl Running {
             busy_seconds: counters.busy.as_secs_f64(),
             in_flight,
             in_flight_most,
+            clients: self.nbd.as_ref().map(NbdExport::clients).unwrap_or_default(),
             spin_share: share(report.spun, time),
             spins_refused: report.spins_refused,
             path: report.path.into(),
@@ -199,24 +216,33 @@ impl Running {
         self.disk.logbook().stop().ok_or_else(|| Error::Refused("no log was started".to_owned()))
     }
 
+    /// Takes the disk away from those who use it over NBD.
+    pub(crate) fn dismiss(&self) {
+        self.nbd.iter().for_each(NbdExport::dismiss);
+    }
+
     /// Asks for the device back; returns at once. What is still to be written goes at full speed.
     pub(crate) fn begin_detach(&self) -> Result<(), Error> {
         self.disk.set_delays(false);
+        self.nbd.iter().for_each(NbdExport::stop_listening);
         self.export.as_ref().map_or(Ok(()), Export::begin_detach).map_err(export_error)
     }
 
     /// Whether nobody uses the device any more.
     pub(crate) fn is_detached(&self) -> bool {
         self.export.as_ref().is_none_or(|export| export.device().is_none())
+            && self.nbd.as_ref().is_none_or(|nbd| nbd.clients().is_empty())
     }
 
     /// Whether the kernel still asks it: not after the mount was taken away or aborted by others.
     pub(crate) fn is_exported(&self) -> bool {
         self.export.as_ref().is_some_and(Export::is_serving)
+            && self.nbd.as_ref().is_none_or(NbdExport::is_serving)
     }
 
     /// Frees everything, once the device is detached.
     pub(crate) fn detach(mut self) -> Result<(), Error> {
+        drop(self.nbd.take());
         let export = self.export.take();
         let unmounted = export.map_or(Ok(()), |export| export.end(Duration::ZERO)).map_err(export_error);
         remove_files(&self.folder.0, Some(&self.record)).and(unmounted)
@@ -235,6 +261,7 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
         connection: None,
         device: None,
         cgroup: None,
+        nbd: None,
     }
 }
 
@@ -294,6 +321,19 @@ fn mount(folder: &ServerFolder, disk: Arc<Disk>, size: Bytes) -> Result<Export, 
         request_timeout: foreseek_export::request_timeout().map_err(export_error)?,
     };
     Export::mount(disk, options).map_err(export_error)
+}
+
+fn serve_nbd(
+    options: &AttachOptions,
+    name: &str,
+    disk: &Arc<Disk>,
+    size: Bytes,
+) -> Result<Option<NbdExport>, Error> {
+    let Some(address) = &options.nbd else { return Ok(None) };
+    let description = format!("an emulated disk: {}", options.profile);
+    let offer = Offer { name: name.to_owned(), description, size, rotational: true };
+    let server: Arc<Disk> = Arc::clone(disk);
+    NbdExport::start(server, offer, address).map(Some).map_err(export_error)
 }
 
 fn check_failing(ranges: &[LbaRange], size: Bytes) -> Result<(), Error> {

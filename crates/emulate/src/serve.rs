@@ -67,6 +67,10 @@ impl Daemon for Running {
             Ask::Stats { reset } => Ok(Answer::Reply(Reply::Stats(Box::new(self.stats(reset)?)), Vec::new())),
             Ask::Set(set) => self.set(&set).map(|()| Answer::Done),
             Ask::LogStart { capacity } => self.log_start(capacity).map(|()| Answer::Done),
+            Ask::Dismiss => {
+                self.dismiss();
+                Ok(Answer::Done)
+            }
             Ask::LogStop => {
                 let log = self.log_stop()?;
                 Ok(Answer::Reply(Reply::Log { missed: log.missed }, log.entries))

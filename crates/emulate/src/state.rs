@@ -2,6 +2,7 @@
 //! ([`ServerFolder`]), whose `mount/disk` is the file under the loop device.
 
 use crate::Error;
+use foreseek_export::NbdAddress;
 use foreseek_server::{ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -33,6 +34,9 @@ pub(crate) struct Record {
     pub(crate) device: Option<PathBuf>,
     /// A memory cgroup that was made for the server.
     pub(crate) cgroup: Option<PathBuf>,
+    /// Where the server is heard over NBD.
+    #[serde(default)]
+    pub(crate) nbd: Option<NbdAddress>,
 }
 
 /// A folder that is removed when dropped.

@@ -59,6 +59,9 @@ pub struct Stats {
     pub in_flight: u64,
     /// The most that were in it at a time.
     pub in_flight_most: u64,
+    /// Who is connected over NBD.
+    #[serde(default)]
+    pub clients: Vec<String>,
     /// Their mean number, over time.
     pub in_flight_mean: f64,
 

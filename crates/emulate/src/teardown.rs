@@ -21,6 +21,7 @@ fn wreck_of(folder: &ServerFolder, record: Option<&Record>) -> Wreck {
         connection: record.and_then(|record| record.connection),
         server: record.map(|record| record.server),
         cgroup: record.and_then(|record| record.cgroup.clone()),
+        nbd: record.and_then(|record| record.nbd.clone()),
     }
 }
 

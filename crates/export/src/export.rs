@@ -99,6 +99,14 @@ pub enum ExportError {
         /// Why not; part of the message, and so no `source`.
         cause: io::Error,
     },
+    /// Nobody can be heard there.
+    #[error("cannot listen at {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why not.
+        cause: String,
+    },
     /// The loop device could not be had or freed.
     #[error(transparent)]
     Loop(#[from] LoopError),

@@ -5,7 +5,7 @@
 //! the loop device, take the FUSE mount away. Each step is fine with
 //! finding its work done, so a teardown that was itself interrupted can be repeated.
 
-use crate::loop_device_over;
+use crate::{NbdAddress, loop_device_over};
 use foreseek_server::mount_table::{abort_connection, connection_of, take_away};
 use foreseek_server::{Context, Error, ServerProcess, Users};
 use foreseek_storage::loop_device::LoopError;
@@ -27,6 +27,8 @@ pub struct Wreck {
     pub server: Option<ServerProcess>,
     /// A memory cgroup that was made for it.
     pub cgroup: Option<PathBuf>,
+    /// Where it was heard over NBD.
+    pub nbd: Option<NbdAddress>,
 }
 
 impl Wreck {
@@ -42,6 +44,7 @@ impl Wreck {
             server.kill()?;
         }
         self.remove_cgroup();
+        self.nbd.iter().for_each(NbdAddress::remove);
         users.unmount_lazily()?;
         let refused = |error: LoopError| Error::Refused(error.to_string());
         let device = loop_device_over(&self.mount_point, self.connection);

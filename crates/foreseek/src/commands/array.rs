@@ -3,14 +3,17 @@
 use super::report::{new_table, report, text_of};
 use super::{Answer, Format};
 use foreseek_array::client::{self, Listed};
-use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, Shape, Status};
+use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, NbdAddress, Shape, Status};
 use foreseek_units::{Bytes, Nanos};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 const AFTER_HELP: &str = "\
 Examples:
   foreseek array attach /dev/md0 --strip 512K --members 5 --level raid5
                                         prints its device
+  foreseek array attach array.img --profile raid5-5x-15k --export nbd:unix:/run/array.socket
+                                        for virtual machines and NBD clients
   foreseek array status array0          hit rates, sizes of the cache's lists
   foreseek array detach array0
 
@@ -77,12 +80,30 @@ pub(crate) struct Attach {
     /// What is prefetched: none, sp, asp, msp or asp+msp.
     #[arg(long, default_value = "asp+msp")]
     policy: String,
+    /// Where it is served: loop, nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); can be given twice.
+    #[arg(long, value_name = "loop|nbd:...", default_value = "loop")]
+    export: Vec<ExportTo>,
     /// The array's name [default: the first free arrayN].
     #[arg(long)]
     name: Option<String>,
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// Where an array is served.
+#[derive(Clone, Debug)]
+enum ExportTo {
+    Loop,
+    Nbd(NbdAddress),
+}
+
+impl FromStr for ExportTo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "loop" { Ok(Self::Loop) } else { text.parse().map(Self::Nbd) }
+    }
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
@@ -110,18 +131,32 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         }
         _ => anyhow::bail!("give --profile, or --strip with --members and --level"),
     };
+    let nbd: Vec<NbdAddress> = args
+        .export
+        .iter()
+        .filter_map(|export| match export {
+            ExportTo::Loop => None,
+            ExportTo::Nbd(address) => Some(address.clone()),
+        })
+        .collect();
+    anyhow::ensure!(nbd.len() <= 1, "--export: one NBD address is served: give one");
     let attached = client::attach(&AttachOptions {
         device: args.device,
         shape,
         memory_bytes: args.memory.get(),
         policy: args.policy,
         name: args.name,
+        loop_device: args.export.iter().any(|export| matches!(export, ExportTo::Loop)),
+        nbd: nbd.into_iter().next(),
     })?;
     for remark in &attached.remarks {
         super::remark(remark);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
-        format!("{} {}", attached.device.display(), attached.name)
+        let device = attached.device.iter().map(|device| device.display().to_string());
+        let places: Vec<_> =
+            device.chain(attached.nbd.clone()).map(|place| format!("{place} {}", attached.name)).collect();
+        places.join("\n")
     });
     match told.and_then(|told| Ok(super::write_out(&told)?)) {
         Ok(()) => Ok(Answer::Done),
@@ -142,7 +177,12 @@ fn list(format: Format) -> anyhow::Result<Answer> {
             let mounted: Vec<_> =
                 array.mount_points.iter().map(|point| point.display().to_string()).collect();
             table.add_row([
-                array.device.as_ref().map_or("-".to_owned(), |device| device.display().to_string()),
+                array
+                    .device
+                    .as_ref()
+                    .map(|device| device.display().to_string())
+                    .or_else(|| array.nbd.clone())
+                    .unwrap_or_else(|| "-".to_owned()),
                 array.name.clone(),
                 array.health.to_string(),
                 array.below.display().to_string(),
@@ -178,6 +218,9 @@ fn status_table(status: &Status) -> String {
     let (upstream, limit) = status.upstream;
     row("upstream", format!("{upstream} strips of at most {limit}"));
     row("downstream", format!("{} strips", status.downstream));
+    if !status.clients.is_empty() {
+        row("NBD clients", status.clients.join(", "));
+    }
     if let Some((with, without)) = status.costs_ns {
         let verdict = if with <= without { "strips are prefetched" } else { "strips are not prefetched" };
         row("costs", format!("{} with strips, {} without: {verdict}", Nanos(with), Nanos(without)));

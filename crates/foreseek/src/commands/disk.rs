@@ -5,7 +5,7 @@ use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_emulate::client::{self, Attached, DEFAULT_LOG_CAPACITY, Listed};
 use foreseek_emulate::{
-    AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, Queue, Set, Stats,
+    AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, NbdAddress, Queue, Set, Stats,
 };
 use foreseek_units::Bytes;
 use std::fs::File;
@@ -100,6 +100,9 @@ pub(crate) struct Attach {
     /// Let every request that touches these sectors fail with EIO; can be given several times.
     #[arg(long, value_name = "A..B")]
     fail_lba: Vec<LbaRange>,
+    /// Serve it over NBD, too: nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine).
+    #[arg(long, value_name = "nbd:...")]
+    export: Option<NbdAddress>,
     /// The disk's name [default: the first free diskN].
     #[arg(long)]
     name: Option<String>,
@@ -225,6 +228,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         time_scale: args.time_scale,
         delays: !args.no_delays,
         fail_lba: args.fail_lba,
+        nbd: args.export,
         name: args.name,
         server: None,
     })?;
@@ -233,7 +237,9 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         super::remark(remark);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
-        format!("{} {}", attached.device.display(), attached.name)
+        let device = format!("{} {}", attached.device.display(), attached.name);
+        let nbd = attached.nbd.as_ref().map(|uri| format!("\n{uri} {}", attached.name));
+        device + &nbd.unwrap_or_default()
     });
     match told.and_then(|told| Ok(super::write_out(&told)?)) {
         Ok(()) => Ok(Answer::Done),
@@ -343,6 +349,9 @@ fn stats_table(stats: &Stats) -> String {
     );
     row("path", format!("{:.0} us and {:.0} us a MiB", stats.path.base_us, stats.path.per_mib_us));
     row("path's share", format!("{:.2} % of the requests' time", stats.path_share * 100.0));
+    if !stats.clients.is_empty() {
+        row("NBD clients", stats.clients.join(", "));
+    }
     for remark in &stats.remarks {
         row("note", remark.clone());
     }

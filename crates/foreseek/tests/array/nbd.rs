@@ -1,0 +1,254 @@
+//! The same over NBD, with clients of others (libnbd, QEMU, fio) and with one that does not behave.
+
+use super::{Arrays, GEOMETRY, Lab, text, until};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Whether these programs are here; said loudly where not.
+fn has(programs: &[&str]) -> bool {
+    let missing = |program: &&&str| {
+        let places = ["/usr/bin", "/bin", "/usr/local/bin"];
+        !places.iter().any(|place| Path::new(place).join(program).exists())
+    };
+    match programs.iter().find(missing) {
+        Some(missing) => println!("SKIPPED: {missing} is not installed (scripts/setup)"),
+        None => return true,
+    }
+    false
+}
+
+/// Bytes that repeat nowhere near.
+fn content(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// An array in a file, heard at a socket alone; its file, socket and URI.
+fn export(lab: &Lab, arrays: &Arrays<'_>, size: u64, name: &str) -> (String, String, String) {
+    let (file, socket) = (lab.path("array.img"), lab.path("array.socket"));
+    File::create(&file).and_then(|file| file.set_len(size)).expect("room");
+    let (file, socket) = (text(&file).to_owned(), text(&socket).to_owned());
+    let address = format!("nbd:unix:{socket}");
+    let mut arguments = vec!["attach", &file, "--memory", "112M", "--name", name, "--export", &address];
+    arguments.extend(GEOMETRY);
+    let told = arrays.must(&arguments);
+    let uri = format!("nbd+unix:///{name}?socket={socket}");
+    assert_eq!(told, format!("{uri} {name}\n"));
+    (file, socket, uri)
+}
+
+#[test]
+fn clients_of_others_read_what_they_wrote() {
+    let Some(lab) = Lab::new() else { return };
+    if !has(&["nbdinfo", "nbdcopy", "qemu-img"]) {
+        return;
+    }
+    let arrays = Arrays(&lab);
+    // It ends within a page and within a strip.
+    let size = (48 << 20) + 1536;
+    let (file, _, uri) = export(&lab, &arrays, size as u64, "others");
+    let told = lab.tool("nbdinfo", &[&uri]);
+    for line in
+        ["using structured packets", "is_rotational: true", "can_fua: true", "block_size_minimum: 512"]
+    {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert_eq!(lab.tool("nbdinfo", &["--size", &uri]).trim(), size.to_string());
+    assert!(lab.tool("nbdinfo", &["--list", &uri]).contains("export=\"others\""));
+    let other = lab.run(Command::new("nbdinfo").arg(uri.replace("///others", "///wrong")));
+    assert_ne!(other.status, Some(0), "there is no such export");
+
+    let (from, back) = (lab.path("from.img"), lab.path("back.img"));
+    let mut bytes = content(size);
+    // A hole, which is written as zeroes or trimmed.
+    bytes[8 << 20..20 << 20].fill(0);
+    fs::write(&from, &bytes).expect("room");
+    fs::write(&file, vec![0xff; size]).expect("room");
+    lab.tool("nbdcopy", &["--connections=4", text(&from), &uri]);
+    assert!(fs::read(&file).expect("it is there") == bytes, "the array is what was written");
+    lab.tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", text(&from), &uri]);
+    // Through the cache, which has changed bytes to forget.
+    lab.tool("qemu-io", &["-f", "raw", "-c", "write -P 7 1M 3M", "-c", "write -z -u 5M 64k", &uri]);
+    bytes[1 << 20..4 << 20].fill(7);
+    bytes[5 << 20..(5 << 20) + 65_536].fill(0);
+    lab.tool("nbdcopy", &[&uri, text(&back)]);
+    assert!(fs::read(&back).expect("it is there") == bytes, "and so it is read back");
+    arrays.must(&["detach", "others"]);
+    assert!(fs::read(&file).expect("it is there") == bytes);
+    arrays.assert_clean();
+}
+
+#[test]
+fn checksums_hold_with_many_requests_under_way() {
+    let Some(lab) = Lab::new() else { return };
+    if !has(&["fio"]) {
+        return;
+    }
+    let arrays = Arrays(&lab);
+    let (_, _, uri) = export(&lab, &arrays, 32 << 20, "fio");
+    let uri = format!("--uri={uri}");
+    let mut arguments = vec!["--name=verify", "--ioengine=nbd", &uri, "--size=32M", "--rw=randrw"];
+    arguments.extend(["--bsrange=4k-64k", "--blockalign=4k", "--iodepth=32"]);
+    arguments.extend(["--verify=crc32c", "--verify_fatal=1", "--randseed=7", "--output-format=terse"]);
+    let ended = lab.run(Command::new("fio").args(&arguments).current_dir(&lab.directory));
+    if ended.err.contains("engine nbd not loadable") || ended.out.contains("engine nbd not loadable") {
+        println!("SKIPPED: this fio has no engine for NBD");
+    } else {
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+    }
+    arrays.must(&["detach", "fio"]);
+    arrays.assert_clean();
+}
+
+/// A connection whose handshake is over.
+fn connect(socket: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a limit");
+    stream.read_exact(&mut [0; 18]).expect("a greeting");
+    stream.write_all(&3u32.to_be_bytes()).expect("it listens");
+    // EXPORT_NAME of the only one.
+    stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat()).expect("heard");
+    stream.read_exact(&mut [0; 10]).expect("size and flags");
+    stream
+}
+
+fn request(command: u16, offset: u64, length: u32) -> Vec<u8> {
+    let magic = 0x2560_9513_u32.to_be_bytes();
+    let (command, cookie) = (command.to_be_bytes(), 5u64.to_be_bytes());
+    [&magic[..], &[0, 0], &command, &cookie, &offset.to_be_bytes(), &length.to_be_bytes()].concat()
+}
+
+/// The first page of the device, read over this connection.
+fn read_page(stream: &mut UnixStream) -> Vec<u8> {
+    stream.write_all(&request(0, 0, 4096)).expect("it listens");
+    let mut reply = [0; 16 + 4096];
+    stream.read_exact(&mut reply).expect("a reply");
+    assert_eq!(reply[4..8], [0; 4], "no error");
+    reply[16..].to_vec()
+}
+
+#[test]
+fn clients_that_stop_anywhere_hold_up_nobody() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let (file, socket, _) = export(&lab, &arrays, 16 << 20, "crowd");
+    let clients = || arrays.status(Path::new("crowd"))["clients"].as_array().expect("a list").len();
+    // Some have said nothing, some half an option, half a request, half a write; some take no replies.
+    let half_write = [request(1, 0, 2 << 20), vec![1; 1_500_000]].concat();
+    let greedy = request(0, 0, 8 << 20).repeat(40);
+    let mut crowd = Vec::new();
+    for number in 0..1000 {
+        let stream = match number % 5 {
+            0 => UnixStream::connect(&socket).expect("it listens"),
+            1 => {
+                let mut stream = UnixStream::connect(&socket).expect("it listens");
+                stream.write_all(b"\0\0\0\x03IHAVE").expect("heard");
+                stream
+            }
+            2 => {
+                let mut stream = connect(&socket);
+                stream.write_all(&request(0, 0, 512)[..20]).expect("heard");
+                stream
+            }
+            3 if number < 100 => {
+                let mut stream = connect(&socket);
+                stream.write_all(&half_write).expect("heard");
+                stream
+            }
+            4 if number < 100 => {
+                let mut stream = connect(&socket);
+                stream.write_all(&greedy).expect("heard");
+                stream
+            }
+            _ => connect(&socket),
+        };
+        crowd.push(stream);
+    }
+    assert!(until(super::LIMIT, || clients() == 1000));
+    let mut one = connect(&socket);
+    let first = read_page(&mut one);
+    assert!(first.iter().all(|byte| *byte == first[0]));
+    // There is a limit.
+    let more: Vec<_> = (0..100).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+    assert!(until(super::LIMIT, || clients() == 1024));
+    drop((more, crowd));
+    assert!(until(super::LIMIT, || clients() == 1), "they are gone");
+    assert_eq!(read_page(&mut one), fs::read(&file).expect("it is there")[..4096]);
+
+    let held = arrays.refused(&["detach", "crowd"]);
+    assert!(held.contains("busy") && held.contains("over NBD") && held.contains("process"), "{held}");
+    assert!(!read_page(&mut one).is_empty(), "nothing is changed by that");
+    arrays.must(&["detach", "crowd", "--force"]);
+    assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "it is told");
+    assert!(!Path::new(&socket).exists());
+    arrays.assert_clean();
+}
+
+#[test]
+fn a_socket_that_a_dead_server_left_is_taken_over_and_one_in_use_is_not() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let (file, socket, _) = export(&lab, &arrays, 16 << 20, "dead");
+    let mut one = connect(&socket);
+    one.write_all(&[request(1, 0, 4096), vec![9; 4096]].concat()).expect("it listens");
+    one.read_exact(&mut [0; 16]).expect("acknowledged");
+    let address = format!("nbd:unix:{socket}");
+    let other = lab.path("other.img");
+    File::create(&other).and_then(|file| file.set_len(16 << 20)).expect("room");
+    let mut arguments = vec!["attach", text(&other), "--memory", "112M", "--export", &address];
+    arguments.extend(GEOMETRY);
+    let taken = arrays.refused(&arguments);
+    assert!(taken.contains("another program listens there"), "{taken}");
+    fs::write(lab.path("file"), "mine").expect("room");
+    let a_file = format!("nbd:unix:{}", text(&lab.path("file")));
+    let last = arguments.iter().position(|it| **it == address).expect("it is there");
+    arguments[last] = &a_file;
+    assert!(arrays.refused(&arguments).contains("something else has this path"));
+    let wrong = arrays.run(&["attach", &file, "--profile", "raid5-5x-15k", "--export", "nbd:"]);
+    assert!(wrong.status == Some(2) && wrong.err.contains("nbd:unix:PATH"), "{wrong:?}");
+
+    let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
+    lab.tool("kill", &["-9", &pid]);
+    assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "the connection is closed");
+    // Another array takes the socket that is left.
+    arguments[last] = &address;
+    arguments.extend(["--name", "next"]);
+    arrays.must(&arguments);
+    assert!(read_page(&mut connect(&socket)).iter().all(|byte| *byte == 0));
+    arrays.must(&["detach", "next", "--force"]);
+    assert_eq!(arrays.run(&["detach", "dead"]).status, Some(0));
+    assert_eq!(fs::read(&file).expect("it is there")[..4096], [9; 4096], "what was acknowledged is there");
+    arrays.assert_clean();
+}
+
+#[test]
+fn an_emulated_disk_is_served_to_virtual_machines_too() {
+    let Some(lab) = Lab::new() else { return };
+    if !has(&["nbdcopy", "qemu-io"]) {
+        return;
+    }
+    let options = ["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "vm"];
+    let told = {
+        let mut arguments = vec!["attach", "--thin", "--dir", text(&lab.directory), "--format", "json"];
+        arguments.extend(options);
+        arguments.extend(["--export", "nbd::0"]);
+        lab.must(&arguments)
+    };
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let (device, uri) = (told["device"].as_str().expect("a device"), told["nbd"].as_str().expect("a URI"));
+    assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/vm"), "{uri}");
+    let image = lab.path("image");
+    fs::write(&image, content(64 << 20)).expect("room");
+    lab.tool("nbdcopy", &[text(&image), uri]);
+    assert!(fs::read(device).expect("it reads") == fs::read(&image).expect("it reads"), "it is one disk");
+    lab.must(&["set", "vm", "--fail-lba", "16..17"]);
+    let read = |command: &str| lab.run(Command::new("qemu-io").args(["-f", "raw", "-c", command, uri])).out;
+    assert!(read("read 8k 512").contains("Input/output error"));
+    assert!(read("read 4k 4k").contains("read 4096/4096"));
+    lab.must(&["set", "vm", "--fail-none"]);
+    lab.must(&["detach", "vm"]);
+    lab.assert_clean();
+}
