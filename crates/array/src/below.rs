@@ -1,11 +1,12 @@
 //! The device below: opened for this server alone, for direct I/O.
 
+use crate::found::{self, Found};
 use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
 use foreseek_storage::loop_device::LoopDevice;
 use foreseek_storage::reads::{Access, ReadFile};
-use foreseek_units::{ByteSpan, Bytes, Lba, SECTOR_SIZE};
+use foreseek_units::{ByteSpan, Bytes, Lba, Level, SECTOR_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -19,6 +20,7 @@ pub(crate) struct Below {
     path: PathBuf,
     file: File,
     reads: Arc<ReadFile>,
+    is_block_device: bool,
     length: Bytes,
     origin: Lba,
 }
@@ -62,7 +64,8 @@ impl Below {
         if reads.alignment() > Bytes(SECTOR_SIZE) {
             return Err(refused(path, "its blocks are larger than 512 bytes: such devices are not served"));
         }
-        Ok(Self { path: path.to_owned(), file, reads, length, origin })
+        let is_block_device = kind.is_block_device();
+        Ok(Self { path: path.to_owned(), file, reads, is_block_device, length, origin })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -76,6 +79,19 @@ impl Below {
     /// Where on its array it begins: of a partition not at its start.
     pub(crate) fn origin(&self) -> Lba {
         self.origin
+    }
+
+    /// Its array's shape, as the kernel says; `told` is its level where the user has said it.
+    pub(crate) fn geometry(&self, told: Option<Level>) -> Result<Found, Error> {
+        if !self.is_block_device {
+            return Err(refused(
+                &self.path,
+                "a file has no strips: give --strip, --members and --level, or --profile",
+            ));
+        }
+        let sysfs = sysfs_of(&self.path);
+        let sysfs = fs::canonicalize(&sysfs).context("look at", &sysfs)?;
+        found::geometry(&sysfs, told).map_err(|why| refused(&self.path, &why))
     }
 
     pub(crate) fn reads(&self) -> Arc<ReadFile> {
@@ -108,9 +124,13 @@ impl Below {
     }
 }
 
+fn sysfs_of(path: &Path) -> PathBuf {
+    Path::new("/sys/class/block").join(path.file_name().unwrap_or_default())
+}
+
 /// Where a partition begins; other devices begin at the start of their array.
 fn origin_of(path: &Path) -> Result<Lba, Error> {
-    let sysfs = Path::new("/sys/class/block").join(path.file_name().unwrap_or_default());
+    let sysfs = sysfs_of(path);
     if sysfs.join("dm").exists() {
         let why = "where device-mapper's volumes lie on an array is not looked up: attach the array itself";
         return Err(refused(path, why));

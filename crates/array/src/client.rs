@@ -44,7 +44,9 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     options.device = absolute(&options.device).context("find", &options.device)?;
     options.nbd =
         options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
-    let (Shape::Profile(profile) | Shape::Told { member: profile, .. }) = &mut options.shape;
+    let (Shape::Profile(profile)
+    | Shape::Found { member: profile, .. }
+    | Shape::Told { member: profile, .. }) = &mut options.shape;
     // It means the same in the server's working directory.
     if Path::new(&*profile).exists()
         && let Some(path) = absolute(&*profile).ok().as_deref().and_then(Path::to_str)

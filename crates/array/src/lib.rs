@@ -4,7 +4,7 @@
 //! the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out what the driver says, `below` is the
 //! device, `changes` are the threads that write to it.
 //!
-//! Limits: root and `/dev/fuse` are needed; RAID-0 and RAID-5 (left-symmetric) alone; the geometry is told, not found; writes go through;
+//! Limits: root and `/dev/fuse` are needed; RAID-0 and RAID-5 (left-symmetric) alone; writes go through;
 //! a device that grows keeps its size here until it is attached anew.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod below;
 mod changes;
 pub mod client;
 mod error;
+mod found;
 mod options;
 pub mod serve;
 mod served;

@@ -1,11 +1,12 @@
 //! How to attach an array, and what follows from that for its engine.
 
 use crate::Error;
+use crate::below::Below;
 use foreseek_device::Profile;
 use foreseek_export::NbdAddress;
 use foreseek_storage::read_text;
 use foreseek_strips::{Following, Geometry, Lru, StripEngine, registry};
-use foreseek_units::{Bytes, Lba, Level, PAGE_SIZE, Pages, Stripes};
+use foreseek_units::{Bytes, Level, PAGE_SIZE, Pages, Stripes};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,13 @@ const BOOKS: u64 = 96 + 2 * foreseek_strips::BYTES_PER_STRIP as u64;
 pub enum Shape {
     /// As of an array's profile: a built-in name or a file.
     Profile(String),
+    /// As the kernel says.
+    Found {
+        /// `raid0` or `raid5`, where the kernel does not say that.
+        level: Option<String>,
+        /// The profile of a member.
+        member: String,
+    },
     /// As told.
     Told {
         /// Bytes of a strip (md's "chunk").
@@ -62,13 +70,14 @@ pub struct AttachOptions {
 pub(crate) struct Parts {
     pub(crate) engine: StripEngine,
     pub(crate) geometry: Geometry,
+    pub(crate) stripes: Stripes,
     /// Frames of the cache and spare ones.
     pub(crate) frames: Pages,
 }
 
 impl AttachOptions {
-    /// The engine for a device of this length that begins at this sector of its array.
-    pub(crate) fn parts(&self, length: Bytes, origin: Lba) -> Result<Parts, Error> {
+    /// The engine for this device.
+    pub(crate) fn parts(&self, below: &Below) -> Result<Parts, Error> {
         let refused = |error: foreseek_strips::StripsError| Error::Refused(error.to_string());
         let policy = registry::by_name(&self.policy).map_err(refused)?;
         if policy.host_window.is_some() {
@@ -76,13 +85,14 @@ impl AttachOptions {
                 "the host's own read-ahead is that of its block device: set it by 'blockdev --setra'";
             return Err(invalid("--policy", &self.policy, reason));
         }
-        let (stripes, member) = self.shape.resolve()?;
+        let (stripes, member) = self.shape.resolve(below)?;
         let following = if member.looks_ahead() { Following::Streams } else { Following::MissesTurn };
-        let geometry = Geometry::new(stripes, origin, length.pages_floor()).map_err(refused)?;
+        let geometry =
+            Geometry::new(stripes, below.origin(), below.length().pages_floor()).map_err(refused)?;
         let (cache, frames) = self.share()?;
         let settings = foreseek_strips::Settings { cache, following };
         let engine = StripEngine::new(geometry, settings, policy.rules, Arc::new(member), Box::new(Lru));
-        Ok(Parts { engine: engine.map_err(refused)?, geometry, frames })
+        Ok(Parts { engine: engine.map_err(refused)?, geometry, stripes, frames })
     }
 
     /// What of the memory the cache holds, and how many frames that needs.
@@ -99,7 +109,7 @@ impl AttachOptions {
 }
 
 impl Shape {
-    fn resolve(&self) -> Result<(Stripes, Profile), Error> {
+    fn resolve(&self, below: &Below) -> Result<(Stripes, Profile), Error> {
         let load =
             |name: &str| Profile::load(name, read_text).map_err(|error| Error::Refused(error.to_string()));
         match self {
@@ -110,18 +120,16 @@ impl Shape {
                     invalid("--profile", name, "it is no array's: give --strip, --members and --level")
                 })
             }
+            Self::Found { level, member } => {
+                let told = level.as_deref().map(level_of).transpose()?;
+                let found = below.geometry(told)?;
+                let strip = found.strip.sectors_floor();
+                let member = load(member)?;
+                let member = member.member().unwrap_or(member);
+                Ok((Stripes { level: found.level, members: found.members, strip }, member))
+            }
             Self::Told { strip_bytes, members, level, member } => {
-                let level = match level.as_str() {
-                    "raid0" => Level::Raid0,
-                    "raid5" => Level::Raid5,
-                    _ => {
-                        return Err(invalid(
-                            "--level",
-                            level,
-                            "raid0 and raid5 (left-symmetric) are served, no others",
-                        ));
-                    }
-                };
+                let level = level_of(level)?;
                 if !strip_bytes.is_multiple_of(PAGE_SIZE) {
                     return Err(invalid(
                         "--strip",
@@ -137,6 +145,11 @@ impl Shape {
             }
         }
     }
+}
+
+fn level_of(name: &str) -> Result<Level, Error> {
+    let refused = || invalid("--level", name, "raid0 and raid5 (left-symmetric) are served, no others");
+    Level::named(name).ok_or_else(refused)
 }
 
 fn invalid(option: &'static str, value: &str, reason: &str) -> Error {

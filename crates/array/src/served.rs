@@ -13,7 +13,7 @@ use foreseek_storage::reads::{Ended, Read, Reads, Target};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Act, StripDriver, skip};
-use foreseek_units::{ByteSpan, Bytes};
+use foreseek_units::{ByteSpan, Bytes, Stripes};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
@@ -24,6 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Status {
     /// Its policy.
     pub policy: String,
+    /// Bytes of a strip.
+    pub strip_bytes: u64,
+    /// Its members, those of parity included.
+    pub members: u64,
+    /// `raid0` or `raid5`.
+    pub level: String,
     /// Blocks of 4 KiB that were read and had been requested before.
     pub cache_hits: u64,
     /// Blocks that were read and had been prefetched.
@@ -105,11 +111,12 @@ pub(crate) struct Served {
     read_memory: Arc<Arena>,
     change_memory: Arc<Arena>,
     policy: String,
+    stripes: Stripes,
 }
 
 impl Served {
     pub(crate) fn start(options: &AttachOptions, below: Below) -> Result<(Arc<Self>, Option<String>), Error> {
-        let Parts { engine, geometry, frames } = options.parts(below.length(), below.origin())?;
+        let Parts { engine, geometry, stripes, frames } = options.parts(&below)?;
         let memory =
             || Error::Refused(format!("there is no memory of {} for it", Bytes(options.memory_bytes)));
         let driver = StripDriver::new(engine, geometry, frames.get() as u32);
@@ -149,6 +156,7 @@ impl Served {
                 read_memory,
                 change_memory,
                 policy: options.policy.clone(),
+                stripes,
             }
         });
         let (_, remark) = started.map_err(threads)?;
@@ -164,6 +172,9 @@ impl Served {
         let blocks = hits + stats.misses + stats.uncached;
         Status {
             policy: self.policy.clone(),
+            strip_bytes: self.stripes.strip.bytes().get(),
+            members: self.stripes.members,
+            level: self.stripes.level.name().to_owned(),
             cache_hits: stats.cache_hits,
             prefetch_hits: stats.prefetch_hits,
             misses: stats.misses,

@@ -17,6 +17,23 @@ pub enum Level {
     Raid5,
 }
 
+impl Level {
+    /// What md and users call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raid0 => "raid0",
+            Self::Raid5 => "raid5",
+        }
+    }
+
+    /// The level of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Raid0, Self::Raid5].into_iter().find(|level| level.name() == name)
+    }
+}
+
 /// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stripes {

@@ -10,8 +10,9 @@ use std::str::FromStr;
 
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek array attach /dev/md0 --strip 512K --members 5 --level raid5
-                                        prints its device
+  foreseek array attach /dev/md0        prints its device
+  foreseek array attach /dev/sdb --strip 256K --members 5 --level raid5
+                                        where the kernel knows no strips
   foreseek array attach array.img --profile raid5-5x-15k --export nbd:unix:/run/array.socket
                                         for virtual machines and NBD clients
   foreseek array status array0          hit rates, sizes of the cache's lists
@@ -55,21 +56,20 @@ pub(crate) enum Command {
 
 /// Options of `foreseek array attach`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("shape").required(true).args(["profile", "strip"]))]
 pub(crate) struct Attach {
     /// The array: a block device, or a file.
     device: PathBuf,
     /// Strips and costs are those of this array's profile: a built-in name or a file.
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["members", "level", "member"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["strip", "members", "level", "member"])]
     profile: Option<String>,
-    /// Bytes of a strip on one member (md: chunk), such as 128K.
+    /// Bytes of a strip on one member (md: chunk), such as 128K [default: as the kernel says].
     #[arg(long, requires = "members", requires = "level")]
     strip: Option<Bytes>,
     /// Members, those of parity included.
     #[arg(long, requires = "strip")]
     members: Option<u64>,
     /// The level: raid0 or raid5 (left-symmetric).
-    #[arg(long, requires = "strip")]
+    #[arg(long)]
     level: Option<String>,
     /// What a member costs: a profile.
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MEMBER)]
@@ -126,6 +126,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
 fn attach(args: Attach) -> anyhow::Result<Answer> {
     let shape = match (args.profile, args.strip, args.members, args.level) {
         (Some(profile), ..) => Shape::Profile(profile),
+        (None, None, None, level) => Shape::Found { level, member: args.member },
         (None, Some(strip), Some(members), Some(level)) => {
             Shape::Told { strip_bytes: strip.get(), members, level, member: args.member }
         }
@@ -200,6 +201,8 @@ fn status_table(status: &Status) -> String {
         table.add_row([name.to_owned(), value]);
     };
     row("policy", status.policy.clone());
+    let strip = Bytes(status.strip_bytes);
+    row("array", format!("{} of {} members, strips of {strip}", status.level, status.members));
     let rate = status.hit_rate.map_or("no reads yet".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
     row("hit rate", rate);
     row(
