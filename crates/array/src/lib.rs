@@ -23,3 +23,9 @@ pub use foreseek_export::NbdAddress;
 pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
 pub use served::Status;
 pub use state::Attached;
+
+/// Whether an array can be attached with a policy of this name.
+#[must_use]
+pub fn is_policy(name: &str) -> bool {
+    foreseek_strips::registry::by_name(name).is_ok_and(|policy| policy.host_window.is_none())
+}

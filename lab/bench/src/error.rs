@@ -10,6 +10,9 @@ pub enum Error {
     /// What it is set up with does not stand.
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
+    /// An array cannot be served.
+    #[error(transparent)]
+    Array(#[from] foreseek_array::Error),
     /// This machine lacks what is needed.
     #[error("this cannot be measured here; missing: {}", what.join(", "))]
     Missing {

@@ -1,5 +1,5 @@
 //! Foreseek measured against stock Linux and its peers, real against real, in one run: the mount on the papers'
-//! microbenchmarks (all but [`walk`]), and programs that read trees of files ([`walk`]).
+//! microbenchmarks (all but [`walk`] and [`array`]), programs that read trees of files ([`walk`]), and arrays of disks ([`array`]).
 //!
 //! The mount: on an emulated disk with ext4 the four microbenchmarks of TR-840 run in turn over each policy:
 //! the kernel's own read-ahead at several settings, nbdkit's read-ahead filter, a plain FUSE
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
+pub mod array;
 pub mod cell;
 mod data;
 mod error;

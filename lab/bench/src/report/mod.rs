@@ -5,6 +5,7 @@ mod table;
 
 use crate::outcome::Outcome;
 use crate::{Error, Result};
+use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,15 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let path = folder.join(name);
     std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
     Ok(path)
+}
+
+/// The interval of a ratio.
+pub(crate) fn range(value: &Summary) -> String {
+    if value.values.len() < 2 {
+        "one pair".to_owned()
+    } else {
+        format!("{:.2}..{:.2}", value.low, value.high)
+    }
 }
 
 /// Plain data with names for keys, as JSON.

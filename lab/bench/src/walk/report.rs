@@ -5,10 +5,9 @@ use super::options::{Options, Plan};
 use super::record::Run;
 use crate::Result;
 use crate::judge::Verdict;
-use crate::report::{json, write_both};
+use crate::report::{json, range, write_both};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -93,14 +92,6 @@ impl Report {
             let _ = write!(text, "\n- {note}");
         }
         text
-    }
-}
-
-fn range(value: &Summary) -> String {
-    if value.values.len() < 2 {
-        "one pair".to_owned()
-    } else {
-        format!("{:.2}..{:.2}", value.low, value.high)
     }
 }
 

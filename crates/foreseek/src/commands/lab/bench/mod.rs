@@ -1,5 +1,6 @@
 //! `foreseek lab bench`: measured comparisons.
 
+mod array;
 mod mount;
 mod walk;
 
@@ -11,6 +12,8 @@ pub(crate) enum Command {
     Mount(Box<mount::MountArgs>),
     /// Measure `warm`, `watch` and the mount for programs that read trees of files, on an emulated disk.
     Walk(Box<walk::WalkArgs>),
+    /// Measure `array` against the raw array, on an emulated one.
+    Array(Box<array::ArrayArgs>),
     /// Read, as told on standard input; run by `lab bench mount`.
     #[command(hide = true)]
     Reader,
@@ -20,6 +23,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
     match command {
         Command::Mount(args) => mount::run(*args),
         Command::Walk(args) => walk::run(*args),
+        Command::Array(args) => array::run(*args),
         Command::Reader => {
             foreseek_bench::reader::serve()?;
             Ok(Answer::Done)

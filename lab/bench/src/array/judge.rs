@@ -1,0 +1,120 @@
+//! What the runs say: ratios pair by pair with their 95 % intervals, and what was aimed at.
+
+use super::load::Load;
+use super::options::Options;
+use super::record::{Measured, Run, measured};
+use super::way::Way;
+use crate::judge::{Bound, Values, Verdict, ratio};
+use foreseek_simulate::experiment::Summary;
+use serde::Serialize;
+
+/// A load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) load: Load,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A way in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) way: Way,
+    pub(crate) mb_per_s: Summary,
+    /// Over the raw device as it comes.
+    pub(crate) gain: Option<Summary>,
+    /// Bytes that the members read for each that was read.
+    pub(crate) disk_per_read: f64,
+    /// Processor milliseconds of the array's server for each MB.
+    pub(crate) server_ms_per_mb: f64,
+}
+
+/// Something that was aimed at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Aim {
+    pub(crate) aim: String,
+    pub(crate) value: Option<Summary>,
+    pub(crate) verdict: Verdict,
+}
+
+fn throughput(runs: &[Run], load: Load, way: &Way) -> Values {
+    measured(runs, load, way)
+        .map(|(pair, run)| (pair, run.mb_per_s()))
+        .filter(|(_, value)| *value > 0.0)
+        .collect()
+}
+
+/// Puts numbers to every cell of which something was measured.
+#[must_use]
+pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
+    let cell = |load: &Load| {
+        let load = *load;
+        let entries = options.ways.iter().filter_map(|way| {
+            let rates = throughput(runs, load, way);
+            if rates.is_empty() {
+                return None;
+            }
+            let sum =
+                |of: fn(&Measured) -> f64| measured(runs, load, way).map(|(_, run)| of(&run)).sum::<f64>();
+            let read = sum(|run| run.read_bytes as f64);
+            Some(Entry {
+                way: way.clone(),
+                gain: ratio(&rates, &throughput(runs, load, &Way::stock())),
+                mb_per_s: Summary::of(rates.into_values().collect()),
+                disk_per_read: sum(|run| run.disk_bytes as f64) / read,
+                server_ms_per_mb: sum(|run| run.server_seconds) * 1e3 / (read / 1e6),
+            })
+        });
+        Cell { load, entries: entries.collect() }
+    };
+    options.loads.iter().map(cell).filter(|cell| !cell.entries.is_empty()).collect()
+}
+
+/// Judges what is aimed at, of the shipped policy as it comes.
+#[must_use]
+pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
+    let shipped: Result<Way, _> = "asp+msp".parse();
+    let gain = |load: Load| {
+        let cell = cells.iter().find(|cell| cell.load == load)?;
+        cell.entries.iter().find(|entry| Some(&entry.way) == shipped.as_ref().ok())?.gain.clone()
+    };
+    let least = [("reverse-16", 10.0), ("stride-1", 4.0)].into_iter().filter_map(|(load, least)| {
+        let value = gain(load.parse().ok()?);
+        let aim = format!("asp+msp: {load} at least {least} times the raw array");
+        Some(judged(aim, least, value))
+    });
+    let random = cells.iter().filter(|cell| cell.load.is_random()).map(|cell| {
+        judged(format!("asp+msp: {} at least 0.98 of the raw array", cell.load), 0.98, gain(cell.load))
+    });
+    least.chain(random).collect()
+}
+
+fn judged(aim: String, least: f64, value: Option<Summary>) -> Aim {
+    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| Bound::Least(least).judge(value));
+    Aim { aim, value, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Outcome;
+    use super::*;
+
+    #[test]
+    fn gains_are_of_pairs_and_few_decide_nothing() {
+        let load: Load = "reverse-16".parse().expect("a load");
+        let run = |way: &str, pair, megabytes: u64| {
+            let measured =
+                Measured { read_bytes: megabytes * 1_000_000, seconds: 1.0, ..Measured::default() };
+            let way = way.parse().expect("a way");
+            Run { load, way, pair, outcome: Outcome::Measured(measured) }
+        };
+        let pairs = |count: u32| -> Vec<Run> {
+            (0..count)
+                .flat_map(|pair| [run("raw", pair, 10), run("asp+msp", pair, 200 + u64::from(pair))])
+                .collect()
+        };
+        let judge = |count| aims(&cells(&pairs(count), &Options::default())).remove(0);
+        assert_eq!(judge(5).verdict, Verdict::Holds);
+        assert!((judge(5).value.expect("measured").mean - 20.2).abs() < 0.01);
+        assert_eq!(judge(2).verdict, Verdict::Inconclusive);
+    }
+}

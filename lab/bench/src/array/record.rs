@@ -1,0 +1,54 @@
+//! One run, as it is written down.
+
+use super::load::Load;
+use super::way::Way;
+use serde::{Deserialize, Serialize};
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) load: Load,
+    pub(crate) way: Way,
+    /// Which pair, from 0.
+    pub(crate) pair: u32,
+    pub(crate) outcome: Outcome,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// It was measured.
+    Measured(Measured),
+    /// It failed; it is made again when the measurement is gone on with.
+    Failed(String),
+}
+
+/// What came out of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) read_bytes: u64,
+    pub(crate) seconds: f64,
+    /// Requests that the members served, bytes of them, and the time for which they were at work, all members together.
+    pub(crate) disk_reads: u64,
+    pub(crate) disk_bytes: u64,
+    pub(crate) disk_seconds: f64,
+    /// Processor time of the array's server; none of the raw device.
+    pub(crate) server_seconds: f64,
+    /// The machine's load average before it.
+    pub(crate) load: f64,
+}
+
+impl Measured {
+    pub(crate) fn mb_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.read_bytes as f64 / 1e6 / self.seconds } else { 0.0 }
+    }
+}
+
+/// What was measured, by pair.
+pub(crate) fn measured(runs: &[Run], load: Load, way: &Way) -> impl Iterator<Item = (u32, Measured)> {
+    runs.iter().filter(move |run| run.load == load && run.way == *way).filter_map(|run| match run.outcome {
+        Outcome::Measured(measured) => Some((run.pair, measured)),
+        Outcome::Failed(_) => None,
+    })
+}

@@ -1,0 +1,85 @@
+//! What is shown at the end: a table and JSON.
+
+use super::judge::{Aim, Cell, aims, cells};
+use super::options::{Options, Plan};
+use super::record::Run;
+use crate::Result;
+use crate::judge::Verdict;
+use crate::report::{json, range, write_both};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    plan: Plan,
+    cells: Vec<Cell>,
+    aims: Vec<Aim>,
+    notes: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn of(plan: Plan, runs: &[Run], options: &Options, notes: Vec<String>) -> Self {
+        let cells = cells(runs, options);
+        Self { aims: aims(&cells), plan, cells, notes }
+    }
+
+    /// Whether everything that was aimed at was reached, for certain.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
+    }
+
+    /// All of it as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// A table for people.
+    #[must_use]
+    pub fn to_table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_header(["load", "way", "MB/s", "x raw", "95 %", "disk / read", "server ms / MB"]);
+        for cell in &self.cells {
+            for (number, entry) in cell.entries.iter().enumerate() {
+                table.add_row([
+                    if number == 0 { cell.load.to_string() } else { String::new() },
+                    entry.way.to_string(),
+                    format!("{:.1}", entry.mb_per_s.mean),
+                    entry.gain.as_ref().map_or(String::new(), |gain| format!("{:.2}", gain.mean)),
+                    entry.gain.as_ref().map_or(String::new(), range),
+                    format!("{:.2}", entry.disk_per_read),
+                    format!("{:.2}", entry.server_ms_per_mb),
+                ]);
+            }
+        }
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let mut text = format!("{table}\n\n");
+        for aim in &self.aims {
+            let value = aim
+                .value
+                .as_ref()
+                .map_or("not measured".to_owned(), |value| format!("{:.2} ({})", value.mean, range(value)));
+            let _ = writeln!(text, "{:12} {}\n             {value}", aim.verdict, aim.aim);
+        }
+        for note in &self.notes {
+            let _ = write!(text, "\n- {note}");
+        }
+        text
+    }
+}
+
+/// Writes table and JSON beside the raw runs. Answers the JSON's path.
+///
+/// # Errors
+/// Where the folder cannot be written.
+pub fn write(report: &Report, folder: &Path) -> Result<PathBuf> {
+    write_both(folder, &report.to_table(), &report.to_json())
+}
