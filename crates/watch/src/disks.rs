@@ -31,7 +31,8 @@ pub(crate) struct Disk {
 pub(crate) struct Disks {
     pub(crate) list: Vec<Disk>,
     shared: Arc<Shared>,
-    marker: Arc<Marker>,
+    /// By which opens of files are reported; none where whoever tells of opens tells of all.
+    marker: Option<Arc<Marker>>,
     make: Box<MakeEngine>,
     profile: Option<String>,
     /// Whether opens of files may be reported.
@@ -39,8 +40,8 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn new(shared: Arc<Shared>, marker: Marker, make: Box<MakeEngine>, options: &Options) -> Self {
-        let (list, marker, profile) = (Vec::new(), Arc::new(marker), options.profile.clone());
+    pub(crate) fn new(shared: Arc<Shared>, marker: Option<Marker>, make: Box<MakeEngine>, options: &Options) -> Self {
+        let (list, marker, profile) = (Vec::new(), marker.map(Arc::new), options.profile.clone());
         Self { list, shared, marker, make, profile, attends: false }
     }
 
@@ -59,7 +60,7 @@ impl Disks {
         }
         let costs = costs_of(self.profile.as_deref(), backing.length)?;
         let engine = (self.make)(Settings { budget: window, ..Settings::default() }, costs);
-        let workers = Workers::start(&self.shared, &self.marker).map_err(|error| Error::System {
+        let workers = Workers::start(&self.shared, self.marker.as_ref()).map_err(|error| Error::System {
             operation: "cannot start a thread",
             cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
         })?;
@@ -87,14 +88,14 @@ impl Disks {
     pub(crate) fn tell(&mut self, number: DeviceNo, now: Instant, event: Event<'_>) {
         let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
         if let Some(disk) = found {
-            disk.tell(now, event, &self.shared, &self.marker);
+            disk.tell(now, event, &self.shared, self.marker.as_deref());
         }
     }
 
     /// Something happened that concerns every disk.
     pub(crate) fn tell_all(&mut self, now: Instant, event: Event<'_>) {
         for disk in &mut self.list {
-            disk.tell(now, event, &self.shared, &self.marker);
+            disk.tell(now, event, &self.shared, self.marker.as_deref());
         }
     }
 
@@ -104,7 +105,7 @@ impl Disks {
         for disk in &mut self.list {
             let mut taken = 0;
             while let Some(answer) = disk.workers.answer() {
-                disk.hand_on(now, answer, &self.shared, &self.marker);
+                disk.hand_on(now, answer, &self.shared, self.marker.as_deref());
                 taken += 1;
                 if taken >= most {
                     more = true;
@@ -112,7 +113,7 @@ impl Disks {
                 }
             }
             if disk.engine.deadline().is_some_and(|deadline| deadline <= now) {
-                disk.tell(now, Event::Tick, &self.shared, &self.marker);
+                disk.tell(now, Event::Tick, &self.shared, self.marker.as_deref());
             }
         }
         more
@@ -121,8 +122,8 @@ impl Disks {
     /// Where no walk is left, no open of a file is reported.
     pub(crate) fn rest(&mut self) {
         let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
-        if self.attends && !walks {
-            self.marker.leave_all();
+        if self.attends && !walks && let Some(marker) = &self.marker {
+            marker.leave_all();
         }
         self.attends = walks;
     }
@@ -134,7 +135,7 @@ impl Disks {
 }
 
 impl Disk {
-    fn tell(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: &Marker) {
+    fn tell(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: Option<&Marker>) {
         let mut forgotten = Vec::new();
         for command in self.engine.on(now, event) {
             match command {
@@ -147,7 +148,7 @@ impl Disk {
         }
     }
 
-    fn hand_on(&mut self, now: Instant, answer: Answer, shared: &Shared, marker: &Marker) {
+    fn hand_on(&mut self, now: Instant, answer: Answer, shared: &Shared, marker: Option<&Marker>) {
         match answer {
             Answer::Listed(directory, listing, places) => {
                 let node = |inode| foreseek_walks::Node { device: directory.device, inode };
@@ -179,7 +180,7 @@ impl Disk {
         }
     }
 
-    fn carry_out(&self, command: Command, shared: &Shared, marker: &Marker) {
+    fn carry_out(&self, command: Command, shared: &Shared, marker: Option<&Marker>) {
         match command {
             Command::List { directory } => self.workers.list(directory),
             Command::FetchMetadata { fetch, nodes } => self.workers.fetch_metadata(fetch, nodes),
@@ -194,7 +195,8 @@ impl Disk {
 
 /// Has opens of files in a directory reported, or no longer. The directory was opened by a program or
 /// listed, so that its handle is known and its inode in memory.
-fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: &Marker) {
+fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: Option<&Marker>) {
+    let Some(marker) = marker else { return };
     let mark = || -> Result<(), Errno> {
         let known = shared.directories.get(directory).ok_or(Errno::STALE)?;
         let file_system = shared.file_system(directory.device).ok_or(Errno::STALE)?;

@@ -14,6 +14,7 @@
 //! | `mounts`, `watched`, `file_system` | which file systems, and the way to their files |
 //! | `reach`, `leases` | opening what a walker could open itself, and nothing else |
 //! | `work`, `disks` | the threads of a disk |
+//! | `told` | the same for a server in this process that says by itself what programs open |
 //! | `unused`, `budget` | what may be read for nothing, and held |
 //! | [`daemon`] | a process of its own |
 //!
@@ -37,6 +38,7 @@ mod options;
 mod processes;
 mod reach;
 mod status;
+mod told;
 mod unused;
 mod wake;
 mod watched;
@@ -48,5 +50,6 @@ pub use counters::{Counted, Counters};
 pub use engine::{Engine, MakeEngine};
 pub use error::{Error, Result};
 pub use options::{MEMORY_LEAST, Options, SHARE};
+pub use told::Told;
 pub use status::{Disk, LeftAlone, Walk, WatchStatus, Watched};
 pub use watcher::Watcher;

@@ -67,6 +67,15 @@ impl Default for Processes {
 impl Processes {
     /// Who opened a directory; nothing for one of ours, and for one that is gone or cannot be looked at.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
+        self.opener_if(process, now, || fd.is_some_and(|fd| is_alive(&fd)))
+    }
+
+    /// The same of a process that waits for an answer of this one, and so is there.
+    pub(crate) fn waiting(&mut self, process: u32, now: Instant) -> Option<Opener> {
+        self.opener_if(process, now, || true)
+    }
+
+    fn opener_if(&mut self, process: u32, now: Instant, is_there: impl FnOnce() -> bool) -> Option<Opener> {
         if process == self.own {
             return None;
         }
@@ -80,7 +89,7 @@ impl Processes {
         let credentials = Credentials::of(process)?;
         let ours = self.is_ours(process);
         let name = std::fs::read(format!("/proc/{process}/comm")).ok();
-        if !is_alive(&fd?) {
+        if !is_there() {
             return None;
         }
         if self.known.len() >= PROCESSES {

@@ -65,7 +65,7 @@ impl Watcher {
             cause: Errno::from_io_error(&error).unwrap_or(Errno::IO),
         })?;
         let mut driver = Driver {
-            disks: Disks::new(shared.clone(), marker, make, options),
+            disks: Disks::new(shared.clone(), Some(marker), make, options),
             window: budget.window(),
             shared: shared.clone(),
             directories,

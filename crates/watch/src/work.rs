@@ -126,7 +126,7 @@ impl Workers {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(shared: &Arc<Shared>, marker: &Arc<Marker>) -> std::io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<Shared>, marker: Option<&Arc<Marker>>) -> std::io::Result<Self> {
         let (looks, looks_in) = sync_channel(QUEUE);
         let (metadata, metadata_in) = sync_channel(QUEUE);
         let (contents, contents_in) = sync_channel(QUEUE);
@@ -151,8 +151,8 @@ impl Workers {
         let mut started = Vec::new();
         for _ in 0..LISTERS {
             let (worker, looks, tables, marker) =
-                (worker(), looks_in.clone(), tables.clone(), marker.clone());
-            started.push(spawn("watch-list", move || worker.look(&looks, &tables, &marker))?);
+                (worker(), looks_in.clone(), tables.clone(), marker.cloned());
+            started.push(spawn("watch-list", move || worker.look(&looks, &tables, marker.as_deref()))?);
         }
         let worker_of_metadata = worker();
         started.push(spawn("watch-inodes", move || worker_of_metadata.bring_metadata(&metadata_in))?);
@@ -257,7 +257,7 @@ impl Worker {
         self.shared.wake.wake();
     }
 
-    fn look(&self, jobs: &Looks, tables: &Mutex<Metadata>, marker: &Marker) {
+    fn look(&self, jobs: &Looks, tables: &Mutex<Metadata>, marker: Option<&Marker>) {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
             match job {
@@ -274,9 +274,10 @@ impl Worker {
 
     /// Ends reports of directories that a walk is through with, and forgets what they list. The marks vanish by
     /// themselves with their inodes.
-    fn leave(&self, directories: &[Node], marker: &Marker) {
+    fn leave(&self, directories: &[Node], marker: Option<&Marker>) {
         for node in directories {
             self.shared.directories.forget(*node);
+            let Some(marker) = marker else { continue };
             let open = || {
                 let known = self.shared.directories.get(*node).ok_or(Errno::STALE)?;
                 let file_system = self.shared.file_system(node.device).ok_or(Errno::STALE)?;

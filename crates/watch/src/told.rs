@@ -1,0 +1,305 @@
+//! A watcher of one file system that hears of opens from a server in this process, through which programs make them:
+//! `foreseek mount`.
+//!
+//! It asks the kernel for no notifications, and knows of every open and look-up that reaches the server. Engine, threads, rights and
+//! bounds are those of the daemon. A server tells of a directory while the program still waits for the answer, so that
+//! the process is the one that opened it.
+//!
+//! What is told is put down and looked at every [`PAUSE`] while a walk goes on: the server's threads wait for nothing here.
+
+use crate::budget::{Budget, window_of};
+use crate::disks::Disks;
+use crate::error::{Error, Result};
+use crate::file_system::FileSystem;
+use crate::mounts::left_alone;
+use crate::processes::{Opener, Processes};
+use crate::work::Shared;
+use crate::{Counted, Engine, Options};
+use foreseek_seam::Who;
+use foreseek_storage::{DeviceNumber, FileHandle};
+use foreseek_units::{Bytes, Instant};
+use foreseek_walks::{DeviceNo, Event, Node, Walks};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Clock};
+
+/// The number of the one file system.
+const NUMBER: DeviceNo = DeviceNo(0);
+/// Things told that wait to be looked at: what a program does in [`PAUSE`], hundreds of times over. What is one too many is an overflow.
+const HEARD: usize = 65_536;
+/// From one look to the next: a walk that waits for its disk opens few files in this time.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Longest wait while nothing is told: as often the window is measured anew and what is not in use is given up.
+const TURN: Duration = Duration::from_secs(1);
+/// Answers that are handed on before what is told gets its turn.
+const ANSWERS: usize = 64;
+
+/// Something that a program did.
+#[derive(Debug)]
+enum Heard {
+    Program { who: Who, name: Vec<u8> },
+    Directory { who: Who, directory: Node, parent: Option<Node> },
+    File { who: Who, directory: Node, file: Node },
+    LookedUp { who: Who, directory: Node, nodes: Vec<Node> },
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    heard: VecDeque<Heard>,
+    lost: bool,
+    /// Nobody looks until woken.
+    asleep: bool,
+}
+
+/// What the server's threads and the one of the engine share.
+#[derive(Debug)]
+struct Between {
+    queue: Mutex<Queue>,
+    shared: Arc<Shared>,
+    stop: AtomicBool,
+}
+
+impl Between {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self, heard: impl IntoIterator<Item = Heard>) {
+        let mut queue = self.queue();
+        for heard in heard {
+            if queue.heard.len() < HEARD {
+                queue.heard.push_back(heard);
+            } else {
+                queue.lost = true;
+            }
+        }
+        if std::mem::take(&mut queue.asleep) {
+            drop(queue);
+            self.shared.wake.wake();
+        }
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Told {
+    between: Arc<Between>,
+    file_system: Arc<FileSystem>,
+    root: u64,
+    processes: Mutex<Processes>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Told {
+    /// Begins, for the file system of a directory that is and stays open here. Of the options the paths are not used.
+    ///
+    /// # Errors
+    /// [`Error::Nothing`] where its file system is not worth it; there is no profile or no thread.
+    pub fn start(root: BorrowedFd<'_>, options: &Options) -> Result<Self> {
+        let failed = |operation| move |cause| Error::System { operation, cause };
+        // By the descriptor: what is mounted on the path later is something else.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+        let file_system = FileSystem::at(&path, NUMBER).map_err(failed("cannot look at the file system"))?;
+        let file_system = Arc::new(file_system);
+        if let Some(reason) = left_alone(&file_system.volume) {
+            return Err(Error::Nothing(reason));
+        }
+        let root = rustix::fs::statat(root, "", AtFlags::EMPTY_PATH).map_err(failed("cannot look at the source"))?;
+        let shared = Arc::new(Shared::default());
+        shared
+            .file_systems
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(NUMBER, Arc::clone(&file_system));
+        let budget = Budget::new(options);
+        let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
+        let mut disks = Disks::new(Arc::clone(&shared), None, Box::new(make), options);
+        disks.add(&file_system, budget.window())?;
+        let queue = Mutex::new(Queue::default());
+        let between = Arc::new(Between { queue, shared, stop: AtomicBool::new(false) });
+        let listener = Listener { between: Arc::clone(&between), disks, budget, begun: Clock::now() };
+        listener.set_allowance();
+        let file_system_of_thread = Arc::clone(&file_system);
+        let thread = std::thread::Builder::new()
+            .name("walks".to_owned())
+            .spawn(move || listener.run(&file_system_of_thread))
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+            .map_err(failed("cannot start a thread"))?;
+        let processes = Mutex::new(Processes::default());
+        Ok(Self { between, file_system, root: root.st_ino, processes, thread: Some(thread) })
+    }
+
+    /// A process opens this directory, and waits for the answer.
+    pub fn directory_opened(&self, process: u32, directory: BorrowedFd<'_>) {
+        let at = |path: &str, flags| rustix::fs::statat(directory, path, flags);
+        let Ok(stat) = at("", AtFlags::EMPTY_PATH) else { return };
+        let Some(node) = self.node(&stat) else { return };
+        let Ok(handle) = FileHandle::of(directory) else { return };
+        // What lies above the source is not shown.
+        let above = if node.inode == self.root { None } else { at("..", AtFlags::SYMLINK_NOFOLLOW).ok() };
+        let parent = above.and_then(|above| self.node(&above));
+        let opener = {
+            let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            processes.waiting(process, Clock::now())
+        };
+        let Some(Opener { credentials, name }) = opener else { return };
+        let shared = &self.between.shared;
+        shared.counters.directories_opened.add(1);
+        shared.directories.opened(node, handle, parent, credentials, Clock::now());
+        let who = Who(process);
+        let program = name.map(|name| Heard::Program { who, name });
+        self.between.hear(program.into_iter().chain([Heard::Directory { who, directory: node, parent }]));
+    }
+
+    /// A process opens a file, in the directory of this inode, to read it. How much of it was read ahead.
+    pub fn file_opened(&self, process: u32, directory: u64, file: &Stat) -> Bytes {
+        let Some(file) = self.node(file) else { return Bytes::ZERO };
+        let shared = &self.between.shared;
+        shared.counters.files_opened.add(1);
+        let used = shared.unused().used(file).unwrap_or_default();
+        if !used.is_zero() {
+            shared.counters.files_found_read.add(1);
+            shared.counters.used_bytes.add(used.get());
+        }
+        let directory = self.file_system.node(directory);
+        self.between.hear([Heard::File { who: Who(process), directory, file }]);
+        used
+    }
+
+    /// A process is told of the attributes of these, in the directory of this inode.
+    pub fn looked_up(&self, process: u32, directory: u64, found: &[Stat]) {
+        let nodes: Vec<Node> = found.iter().filter_map(|stat| self.node(stat)).collect();
+        let directory = self.file_system.node(directory);
+        self.between.hear([Heard::LookedUp { who: Who(process), directory, nodes }]);
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.between.shared.counters.now()
+    }
+
+    /// What lies on the file system, by the name that the engine has for it.
+    fn node(&self, stat: &Stat) -> Option<Node> {
+        let device = DeviceNumber::from_raw(stat.st_dev);
+        (device == self.file_system.volume.device).then(|| self.file_system.node(stat.st_ino))
+    }
+
+    /// Begins to end: nothing more is begun.
+    pub fn stop(&self) {
+        self.between.stop.store(true, Ordering::Release);
+        self.file_system.leave();
+        self.between.shared.wake.wake();
+    }
+}
+
+impl Drop for Told {
+    /// Ends it: waits for what its threads have in hand.
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread of the engine.
+struct Listener {
+    between: Arc<Between>,
+    disks: Disks,
+    budget: Budget,
+    begun: Clock,
+}
+
+impl Listener {
+    fn now(&self) -> Instant {
+        Instant(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn run(mut self, file_system: &FileSystem) {
+        let _ = foreseek_storage::batch_scheduling();
+        let mut turned = Clock::now();
+        let mut busy = false;
+        while !self.between.stop.load(Ordering::Acquire) {
+            self.wait(busy);
+            self.between.shared.wake.take();
+            self.tell_what_was_heard();
+            let now = self.now();
+            busy = self.disks.answer(now, ANSWERS);
+            if turned.elapsed() >= TURN {
+                turned = Clock::now();
+                file_system.rest(turned);
+                if self.budget.is_due(turned) {
+                    let window = window_of(&mut self.budget);
+                    self.set_allowance();
+                    self.disks.tell_all(now, Event::Budget { bytes: window });
+                }
+            }
+        }
+    }
+
+    fn set_allowance(&self) {
+        let shared = &self.between.shared;
+        *shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = self.budget.window();
+    }
+
+    /// Waits for answers, for the next look, for what the engine waits for.
+    fn wait(&self, busy: bool) {
+        if busy {
+            return;
+        }
+        let until = self.disks.deadline().map(|deadline| Duration::from_nanos(deadline.get().saturating_sub(self.now().get())));
+        let wait = until.unwrap_or(TURN).min(TURN);
+        let woken = self.between.shared.wake.fd();
+        let poll = |wait: Duration| {
+            let wait = Timespec::try_from(wait).ok();
+            let mut ready: Vec<PollFd<'_>> = woken.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+            // An interrupted wait is a short one.
+            let _ = poll(&mut ready, wait.as_ref());
+        };
+        poll(wait.min(PAUSE));
+        let mut queue = self.between.queue();
+        if queue.heard.is_empty() {
+            queue.asleep = true;
+            drop(queue);
+            poll(wait.saturating_sub(PAUSE));
+            self.between.queue().asleep = false;
+        }
+    }
+
+    fn tell_what_was_heard(&mut self) {
+        let (heard, lost) = {
+            let mut queue = self.between.queue();
+            (std::mem::take(&mut queue.heard), std::mem::take(&mut queue.lost))
+        };
+        let now = self.now();
+        if lost {
+            self.between.shared.counters.overflows.add(1);
+            self.disks.tell_all(now, Event::Overflow);
+        }
+        for heard in heard {
+            match heard {
+                Heard::Program { who, name } => self.disks.tell(NUMBER, now, Event::Program { who, name: &name }),
+                Heard::Directory { who, directory, parent } => {
+                    self.disks.tell(NUMBER, now, Event::DirectoryOpened { who, directory, parent });
+                }
+                Heard::File { who, directory, file } => {
+                    self.disks.tell(NUMBER, now, Event::FileOpened { who, directory, file });
+                }
+                Heard::LookedUp { who, directory, nodes } => {
+                    for node in nodes {
+                        self.disks.tell(NUMBER, now, Event::LookedUp { who, directory, node });
+                    }
+                }
+            }
+        }
+    }
+}
