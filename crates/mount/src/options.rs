@@ -18,8 +18,19 @@ pub struct MountOptions {
     /// Remember files by handles where the file system gives them. False only to test what happens
     /// where it does not.
     pub use_handles: bool,
+    /// Read ahead of programs that walk trees, where the source's disk seeks. `None` not to.
+    pub walks: Option<WalkOptions>,
     /// Descriptors that the server may have. `None` for as many as the system lets it.
     pub descriptors: Option<u64>,
+}
+
+/// How to read ahead of programs that walk trees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalkOptions {
+    /// At most so much is held that was read ahead and not used yet, in the source's page cache.
+    pub memory_bytes: u64,
+    /// The device that the source lies on; without one, a disk like it is taken.
+    pub profile: Option<String>,
 }
 
 impl MountOptions {
@@ -32,6 +43,7 @@ impl MountOptions {
             read_only: false,
             request_timeout: None,
             use_handles: true,
+            walks: None,
             descriptors: None,
         }
     }

@@ -24,10 +24,26 @@ pub struct MountStatus {
     pub files_known: u64,
     /// Changes of files by others than users of the mount that were noticed.
     pub foreign_changes: u64,
+    /// What is done for programs that walk trees; `None` where nothing is.
+    #[serde(default)]
+    pub walks: Option<WalkStatus>,
     /// What answers reads.
     pub reads: ReadStatus,
     /// Where what is learnt is kept, if anywhere.
     pub kept: Option<Kept>,
+}
+
+/// What was done for programs that walk trees. Counts are since the mount began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalkStatus {
+    /// Bytes of inodes and directories that were read ahead.
+    pub metadata_bytes: u64,
+    /// Bytes of contents that were read ahead.
+    pub content_bytes: u64,
+    /// Those of them whose files were opened since.
+    pub used_bytes: u64,
+    /// Reads that were answered out of the source's page cache.
+    pub reads: u64,
 }
 
 /// Where what is learnt outlives the mount, and how that goes.

@@ -40,7 +40,12 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn new(shared: Arc<Shared>, marker: Option<Marker>, make: Box<MakeEngine>, options: &Options) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        marker: Option<Marker>,
+        make: Box<MakeEngine>,
+        options: &Options,
+    ) -> Self {
         let (list, marker, profile) = (Vec::new(), marker.map(Arc::new), options.profile.clone());
         Self { list, shared, marker, make, profile, attends: false }
     }
@@ -122,7 +127,10 @@ impl Disks {
     /// Where no walk is left, no open of a file is reported.
     pub(crate) fn rest(&mut self) {
         let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
-        if self.attends && !walks && let Some(marker) = &self.marker {
+        if self.attends
+            && !walks
+            && let Some(marker) = &self.marker
+        {
             marker.leave_all();
         }
         self.attends = walks;

@@ -50,6 +50,6 @@ pub use counters::{Counted, Counters};
 pub use engine::{Engine, MakeEngine};
 pub use error::{Error, Result};
 pub use options::{MEMORY_LEAST, Options, SHARE};
-pub use told::Told;
 pub use status::{Disk, LeftAlone, Walk, WatchStatus, Watched};
+pub use told::Told;
 pub use watcher::Watcher;

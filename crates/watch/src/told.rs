@@ -111,7 +111,8 @@ impl Told {
         if let Some(reason) = left_alone(&file_system.volume) {
             return Err(Error::Nothing(reason));
         }
-        let root = rustix::fs::statat(root, "", AtFlags::EMPTY_PATH).map_err(failed("cannot look at the source"))?;
+        let root =
+            rustix::fs::statat(root, "", AtFlags::EMPTY_PATH).map_err(failed("cannot look at the source"))?;
         let shared = Arc::new(Shared::default());
         shared
             .file_systems
@@ -256,7 +257,10 @@ impl Listener {
         if busy {
             return;
         }
-        let until = self.disks.deadline().map(|deadline| Duration::from_nanos(deadline.get().saturating_sub(self.now().get())));
+        let until = self
+            .disks
+            .deadline()
+            .map(|deadline| Duration::from_nanos(deadline.get().saturating_sub(self.now().get())));
         let wait = until.unwrap_or(TURN).min(TURN);
         let woken = self.between.shared.wake.fd();
         let poll = |wait: Duration| {
@@ -287,7 +291,9 @@ impl Listener {
         }
         for heard in heard {
             match heard {
-                Heard::Program { who, name } => self.disks.tell(NUMBER, now, Event::Program { who, name: &name }),
+                Heard::Program { who, name } => {
+                    self.disks.tell(NUMBER, now, Event::Program { who, name: &name })
+                }
                 Heard::Directory { who, directory, parent } => {
                     self.disks.tell(NUMBER, now, Event::DirectoryOpened { who, directory, parent });
                 }

@@ -115,10 +115,10 @@ impl Volume {
     }
 
     /// An anchor for the file that is open here, which must be with `O_PATH`.
-    pub(crate) fn anchor(&self, fd: OwnedFd) -> Anchor {
-        match self.root.as_ref().and_then(|_| Handle::of(&fd)) {
+    pub(crate) fn anchor(&self, fd: &Arc<OwnedFd>) -> Anchor {
+        match self.root.as_ref().and_then(|_| Handle::of(&**fd)) {
             Some(handle) => Anchor::Handle(handle),
-            None => Anchor::Fd(Arc::new(fd)),
+            None => Anchor::Fd(Arc::clone(fd)),
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             }
             let fd = path_fd(&place.path().join("a"));
             let stat = stat_of(&fd).expect("attributes");
-            let anchor = volume.anchor(fd);
+            let anchor = volume.anchor(&Arc::new(fd));
             assert_eq!(matches!(anchor, Anchor::Handle(_)), use_handles);
             let reached = volume.reach(&anchor).expect("reached");
             assert_eq!(stat_of(&reached).expect("attributes").st_ino, stat.st_ino);
@@ -219,7 +219,7 @@ mod tests {
         }
         let path = place.path().join("a");
         std::fs::write(&path, "one").expect("written");
-        let anchor = volume.anchor(path_fd(&path));
+        let anchor = volume.anchor(&Arc::new(path_fd(&path)));
         std::fs::remove_file(&path).expect("removed");
         std::fs::write(&path, "two").expect("written");
         assert_eq!(volume.open(&anchor, OFlags::RDONLY).err(), Some(Errno::STALE));
@@ -249,7 +249,7 @@ mod tests {
             }
             for _ in 0..500 {
                 std::fs::write(&path, "one").expect("written");
-                let anchor = volume.anchor(path_fd(&path));
+                let anchor = volume.anchor(&Arc::new(path_fd(&path)));
                 std::fs::remove_file(&path).expect("removed");
                 for _ in 0..20 {
                     let error = volume.open(&anchor, OFlags::RDONLY).err();

@@ -6,6 +6,8 @@
 use crate::fs::handles::OpenDirectory;
 use crate::fs::nodes::Node;
 use crate::fs::source::Source;
+use foreseek_seam::Who;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -22,6 +24,8 @@ const BUFFER: usize = 8 << 10;
 pub(crate) struct Entry<'a> {
     /// The directory.
     pub(crate) node: &'a Node,
+    /// The same, open.
+    pub(crate) directory: BorrowedFd<'a>,
     pub(crate) name: &'a OsStr,
     /// The inode number as its file system has it.
     pub(crate) number: u64,
@@ -31,9 +35,12 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Opens a directory for reading.
-pub(crate) fn open(source: &Source, id: u64) -> Result<u64, Errno> {
+pub(crate) fn open(source: &Source, id: u64, who: Who) -> Result<u64, Errno> {
     let node = source.nodes.get(id)?;
     let fd = source.while_there_are_more(node.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
+    if let Some(walks) = &source.walks {
+        walks.directory_opened(who.0, fd.as_fd());
+    }
     Ok(source.directories.add(OpenDirectory { node, fd: Mutex::new(fd) }))
 }
 
@@ -54,7 +61,7 @@ pub(crate) fn read(
         let full = entry.and_then(|entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let (number, kind, next) = (entry.ino(), entry.file_type(), entry.next_entry_cookie());
-            take(Entry { node: &opened.node, name, number, kind, next })
+            take(Entry { node: &opened.node, directory: fd.as_fd(), name, number, kind, next })
         });
         match full {
             Ok(false) => taken = true,

@@ -10,7 +10,7 @@ use crate::fs::caller::Caller;
 use crate::fs::directory::{self, Entry};
 use crate::fs::nodes::ROOT;
 use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
-use crate::read_path::{Answer, Read};
+use crate::read_path::Answer;
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::{
@@ -134,8 +134,12 @@ impl Filesystem for FileSystem {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_entry(self.source.look_up(parent.0, name), reply);
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = self.source.look_up(parent.0, name);
+        if let Ok(found) = &found {
+            self.source.looked_up(Who(request.pid()), found.node.directory(), &[found.stat]);
+        }
+        self.reply_entry(found, reply);
     }
 
     fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
@@ -281,17 +285,8 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let opened = match self.source.files.get(handle.0) {
-            Ok(opened) => opened,
-            Err(errno) => return reply.error(fuse(errno)),
-        };
-        let Some(stream) = opened.stream else { return reply.error(Errno::EBADF) };
-        if size == 0 {
-            return reply.data(&[]);
-        }
         let range = ByteSpan::at(ByteOffset(offset), Bytes(size.into()));
-        let read = Read { stream, range, who: Who(request.pid()) };
-        self.source.reads.read(read, Answer::from(reply));
+        self.source.read(handle.0, range, Who(request.pid()), Answer::from(reply));
     }
 
     fn write(
@@ -341,8 +336,8 @@ impl Filesystem for FileSystem {
         self.source.errands.run(move || reply_empty(source.sync(handle.0, data_only), reply));
     }
 
-    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match directory::open(&self.source, node.0) {
+    fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match directory::open(&self.source, node.0, Who(request.pid())) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -350,7 +345,7 @@ impl Filesystem for FileSystem {
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let read = directory::read(&self.source, handle.0, offset, |entry| {
-            let Entry { node, name, number, kind, next } = entry;
+            let Entry { node, name, number, kind, next, .. } = entry;
             Ok(reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name))
         });
         match read {
@@ -361,20 +356,21 @@ impl Filesystem for FileSystem {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         let source = &self.source;
+        let (mut looked_up, mut inode) = (Vec::new(), None);
         let read = directory::read(source, handle.0, offset, |entry| {
-            let Entry { node, name, number, kind, next } = entry;
+            let Entry { node, directory, name, number, kind, next } = entry;
             if name == "." || name == ".." {
                 let unknown = bare_attributes(node.number_of(number), kind);
                 return Ok(reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION));
             }
-            let found = match source.look_up(node.id, name) {
+            let found = match source.look_up_in(&directory, node.id, name) {
                 // It has gone since its name was read.
                 Err(rustix::io::Errno::NOENT) => return Ok(false),
                 found => found?,
@@ -386,9 +382,13 @@ impl Filesystem for FileSystem {
             let full = reply.add(INodeNo(id), next, name, &KEEP, &attributes, GENERATION);
             if full {
                 source.nodes.forget(id, 1);
+            } else {
+                inode = Some(node.inode());
+                looked_up.push(found.stat);
             }
             Ok(full)
         });
+        source.looked_up(Who(request.pid()), inode, &looked_up);
         match read {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(fuse(errno)),

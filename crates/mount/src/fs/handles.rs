@@ -4,11 +4,12 @@
 use crate::fs::caller::Caller;
 use crate::fs::nodes::Node;
 use foreseek_seam::StreamId;
+use foreseek_units::Bytes;
 use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 use slab::Slab;
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// An open file.
 #[derive(Debug)]
@@ -18,11 +19,22 @@ pub(crate) struct OpenFile {
     /// The backing file, opened with the same access.
     pub(crate) file: Arc<File>,
     /// Its reads, where it may read.
-    pub(crate) stream: Option<StreamId>,
+    pub(crate) reads: Option<OpenReads>,
     /// Whether it may write.
     pub(crate) writes: bool,
     /// Who opened it.
     pub(crate) by: Caller,
+}
+
+/// The reads of an open file.
+#[derive(Debug)]
+pub(crate) struct OpenReads {
+    /// Their name on the read path, once that is to answer one of them.
+    pub(crate) stream: OnceLock<StreamId>,
+    /// So much from its start may be in memory.
+    pub(crate) in_memory: Bytes,
+    /// So much of it was asked for ahead of the program.
+    pub(crate) brought: Bytes,
 }
 
 /// An open directory.

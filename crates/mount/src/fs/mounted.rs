@@ -2,18 +2,20 @@
 
 use crate::fs::errands::Errands;
 use crate::fs::file_system::{FileSystem, KEEP};
+use crate::fs::from_memory::FromMemory;
 use crate::fs::handles::Handles;
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
 use crate::fs::source::Source;
 use crate::read_path::ReadPath;
-use crate::status::MountStatus;
-use crate::{Error, MountOptions};
+use crate::status::{MountStatus, WalkStatus};
+use crate::{Error, MountOptions, WalkOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};
 use foreseek_server::{Context, MountSettings};
+use foreseek_watch::Told;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -59,9 +61,10 @@ impl Mounted {
         let options = mount_point::check(options)?;
         let root = open_source(&options.source)?;
         let descriptors = set_descriptor_limit(options.descriptors);
+        let mut remarks = Vec::new();
+        let walks = options.walks.as_ref().and_then(|walks| read_ahead_of_walks(&root, walks, &mut remarks));
         let nodes = Nodes::new(root, options.use_handles, (descriptors / DESCRIPTORS_SHARE) as usize)
             .context("look at", &options.source)?;
-        let mut remarks = Vec::new();
         if !nodes.has_handles() {
             remarks.push(format!(
                 "the file system of {} gives no file handles: each file that the kernel knows takes a \
@@ -77,6 +80,9 @@ impl Mounted {
             kernel: KernelCache::default(),
             errands: Errands::start().context("start", "threads")?,
             foreign_changes: AtomicU64::new(0),
+            walks,
+            from_memory: FromMemory::default(),
+            read_from_memory: AtomicU64::new(0),
             descriptors,
         });
         let session = open_session(&options, &source, &mut remarks)?;
@@ -160,8 +166,19 @@ impl Mounted {
             files_open: self.source.files.len() as u64,
             files_known: self.source.nodes.len() as u64,
             foreign_changes: self.source.foreign_changes.load(Relaxed),
+            walks: self.source.walks.as_ref().map(|walks| self.walk_status(walks)),
             reads,
             kept: None,
+        }
+    }
+
+    fn walk_status(&self, walks: &Told) -> WalkStatus {
+        let counted = walks.counted();
+        WalkStatus {
+            metadata_bytes: counted.metadata_bytes,
+            content_bytes: counted.content_bytes,
+            used_bytes: counted.used_bytes,
+            reads: self.source.read_from_memory.load(Relaxed),
         }
     }
 
@@ -213,6 +230,7 @@ impl Mounted {
         {
             tracing::warn!("the FUSE session ended with an error: {error}");
         }
+        self.source.walks.iter().for_each(Told::stop);
         self.source.errands.stop();
         self.source.kernel.stop();
         self.ending.store(true, Relaxed);
@@ -258,6 +276,23 @@ pub(crate) fn check_rights() -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// What reads ahead of walks over the source; why nothing does becomes a remark, unless there is nothing to gain.
+fn read_ahead_of_walks(root: &OwnedFd, wanted: &WalkOptions, remarks: &mut Vec<String>) -> Option<Told> {
+    let WalkOptions { memory_bytes, profile } = wanted.clone();
+    let options = foreseek_watch::Options { memory_bytes: Some(memory_bytes), profile, ..Default::default() };
+    match Told::start(root.as_fd(), &options) {
+        Ok(told) => Some(told),
+        Err(foreseek_watch::Error::Nothing(reason)) => {
+            tracing::info!("programs that walk trees are not read ahead of: {reason}");
+            None
+        }
+        Err(error) => {
+            remarks.push(format!("programs that walk trees are not read ahead of: {error}"));
+            None
+        }
+    }
 }
 
 fn open_source(path: &Path) -> Result<OwnedFd, Error> {

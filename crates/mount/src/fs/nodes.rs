@@ -13,6 +13,7 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 /// The number of the root, given by FUSE.
@@ -35,6 +36,8 @@ pub(crate) struct Node {
     volume: Arc<Volume>,
     anchor: RwLock<Anchor>,
     known: Mutex<Known>,
+    /// The inode of the directory through which it was found last; 0 for none.
+    directory: AtomicU64,
 }
 
 /// The state of a file's contents that the kernel and the read path were told last.
@@ -86,6 +89,16 @@ impl Node {
         *self.anchor.write().unwrap_or_else(PoisonError::into_inner) = Anchor::Fd(fd);
     }
 
+    /// Its own inode number.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode.1
+    }
+
+    /// The inode number of the directory through which it was found last.
+    pub(crate) fn directory(&self) -> Option<u64> {
+        Some(self.directory.load(Relaxed)).filter(|inode| *inode > 0)
+    }
+
     /// What is known of its contents; held while they are changed.
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,6 +124,8 @@ impl Node {
 pub(crate) struct Learned {
     /// The file.
     pub(crate) node: Arc<Node>,
+    /// It was not known.
+    pub(crate) is_new: bool,
     /// Its number was another file's, which is gone: what the kernel has of that is void.
     pub(crate) replaced: bool,
     /// A name that the kernel is to forget, so that its descriptor can be closed.
@@ -155,6 +170,7 @@ impl Nodes {
             volume: Arc::clone(&volume),
             anchor: RwLock::new(Anchor::Fd(Arc::new(root))),
             known: Mutex::default(),
+            directory: AtomicU64::new(0),
         });
         let table = Table { volumes: vec![volume], ..Table::default() };
         Ok(Self { use_handles, descriptors_limit, root, table: Mutex::new(table) })
@@ -196,12 +212,12 @@ impl Nodes {
     /// `name` in `parent`: counts one lookup of it.
     pub(crate) fn learn(
         &self,
-        fd: OwnedFd,
+        fd: &Arc<OwnedFd>,
         stat: &Stat,
         parent: u64,
         name: &OsStr,
     ) -> Result<Learned, Errno> {
-        let volume = self.volume(&fd, stat)?;
+        let volume = self.volume(&**fd, stat)?;
         let anchor = volume.anchor(fd);
         let is_held = matches!(anchor, Anchor::Fd(_));
         let inode = (stat.st_dev, stat.st_ino);
@@ -213,18 +229,25 @@ impl Nodes {
             Some((node, lookups)) if same => (node, lookups + 1),
             other => {
                 let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-                let node =
-                    Node { id, is_file, inode, volume, anchor: RwLock::new(anchor), known: Mutex::default() };
+                let (anchor, known, directory) = (RwLock::new(anchor), Mutex::default(), AtomicU64::new(0));
+                let node = Node { id, is_file, inode, volume, anchor, known, directory };
                 (Arc::new(node), other.map_or(0, |(_, lookups)| lookups) + 1)
             }
         };
         let replaced = !same && lookups > 1;
+        let above = if parent == ROOT {
+            Some(&self.root)
+        } else {
+            table.entries.get(&parent).map(|entry| &entry.node)
+        };
+        let above = above.filter(|above| above.inode.0 == inode.0).map_or(0, |above| above.inode());
+        node.directory.store(above, Relaxed);
         table.entries.insert(id, Entry { node: Arc::clone(&node), lookups });
         if is_held && !same {
             table.held.push_back((parent, name.to_owned(), id));
         }
         let expire = table.expire(self.descriptors_limit);
-        Ok(Learned { node, replaced, expire })
+        Ok(Learned { node, is_new: !same, replaced, expire })
     }
 
     /// The kernel forgets so many lookups of a file.
@@ -332,7 +355,7 @@ mod tests {
     fn learn(nodes: &Nodes, path: &Path) -> Learned {
         let fd = open(path);
         let stat = stat_of(&fd).expect("attributes");
-        nodes.learn(fd, &stat, ROOT, path.file_name().expect("a name")).expect("learned")
+        nodes.learn(&Arc::new(fd), &stat, ROOT, path.file_name().expect("a name")).expect("learned")
     }
 
     #[test]

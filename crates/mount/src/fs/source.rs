@@ -13,12 +13,14 @@
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
 use crate::fs::errands::Errands;
-use crate::fs::handles::{Handles, OpenDirectory, OpenFile};
+use crate::fs::from_memory::{FromMemory, SMALL};
+use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads};
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::nodes::{Node, Nodes};
-use crate::read_path::{Change, OpenedFile, ReadPath, Version};
-use foreseek_seam::Who;
-use foreseek_units::{ByteOffset, ByteSpan};
+use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
+use foreseek_seam::{StreamId, Who};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use foreseek_watch::Told;
 use fuser::Errno as FuseErrno;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -30,8 +32,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The most that one `copy_file_range` copies before it answers: a caller asks for the rest, and
 /// one that was interrupted does not wait for gigabytes.
@@ -64,6 +66,11 @@ pub(crate) struct Source {
     pub(crate) kernel: KernelCache,
     pub(crate) errands: Errands,
     pub(crate) foreign_changes: AtomicU64,
+    /// What reads ahead of programs that walk the source's trees, where that is worth it.
+    pub(crate) walks: Option<Told>,
+    pub(crate) from_memory: FromMemory,
+    /// Reads that were answered out of what the source has in memory.
+    pub(crate) read_from_memory: AtomicU64,
     /// As many as this process may have.
     pub(crate) descriptors: u64,
 }
@@ -118,19 +125,41 @@ impl Source {
     /// Looks a name up and counts the look-up.
     pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<Found, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
-        self.learn(open_path(&directory, name)?, parent, name)
+        self.look_up_in(&*directory, parent, name)
+    }
+
+    /// The same in a directory that is open here.
+    pub(crate) fn look_up_in(
+        &self,
+        directory: &impl AsFd,
+        parent: u64,
+        name: &OsStr,
+    ) -> Result<Found, Errno> {
+        self.learn(open_path(directory, name)?, parent, name)
+    }
+
+    /// Somebody was told of attributes, in the directory of this inode.
+    pub(crate) fn looked_up(&self, who: Who, directory: Option<u64>, found: &[Stat]) {
+        if let (Some(walks), Some(directory)) = (&self.walks, directory) {
+            walks.looked_up(who.0, directory, found);
+        }
     }
 
     /// The kernel is told of the file that is open here with `O_PATH`.
     fn learn(&self, fd: OwnedFd, parent: u64, name: &OsStr) -> Result<Found, Errno> {
-        let looked_at = fd.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NFILE));
-        let stat = stat_of(&fd)?;
-        let learned = self.nodes.learn(fd, &stat, parent, name)?;
+        let fd = Arc::new(fd);
+        let stat = stat_of(&*fd)?;
+        let learned = self.nodes.learn(&fd, &stat, parent, name)?;
         if let Some((parent, name)) = learned.expire {
             self.kernel.forget_name(parent, name);
         }
         let node = learned.node;
-        let (stat, mut changed) = if node.is_file { self.look(&node, &looked_at?)? } else { (stat, false) };
+        let (stat, mut changed) = match node.is_file {
+            // Nothing can have changed that nobody knew.
+            true if learned.is_new && !learned.replaced => (stat, node.known().observe(&stat)),
+            true => self.look(&node, &*fd)?,
+            false => (stat, false),
+        };
         if learned.replaced && !changed {
             changed = true;
             self.all_changed(&node, Version::of(&stat));
@@ -408,22 +437,76 @@ impl Source {
     fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: u32, stat: &Stat, by: Caller) -> u64 {
         let access = flags & libc::O_ACCMODE as u32;
         let file = Arc::new(File::from(fd));
-        let stream = (access != libc::O_WRONLY as u32).then(|| {
-            self.reads.opened(OpenedFile {
-                object: node.object(),
-                version: Version::of(stat),
-                file: Arc::clone(&file),
-                who: Who(by.pid),
-            })
-        });
-        self.files.add(OpenFile { node, file, stream, writes: access != libc::O_RDONLY as u32, by })
+        let who = Who(by.pid);
+        let reads = (access != libc::O_WRONLY as u32).then(|| self.open_reads(&node, &file, stat, who));
+        self.files.add(OpenFile { node, file, reads, writes: access != libc::O_RDONLY as u32, by })
+    }
+
+    /// The reads of a file that is opened. One that may be in memory is made known to the read path when it turns out not to be.
+    fn open_reads(&self, node: &Node, file: &Arc<File>, stat: &Stat, who: Who) -> OpenReads {
+        let version = Version::of(stat);
+        let walks = self.walks.as_ref();
+        let told = walks.zip(node.directory()).filter(|_| node.is_file);
+        let brought =
+            told.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(who.0, directory, stat));
+        let small = walks.is_some() && version.length <= SMALL;
+        let in_memory = if small { SMALL } else { brought };
+        let stream = OnceLock::new();
+        if in_memory.is_zero() {
+            stream.get_or_init(|| self.open_stream(node, file, version, who));
+        }
+        OpenReads { stream, in_memory, brought }
+    }
+
+    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, who: Who) -> StreamId {
+        self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), who })
+    }
+
+    /// Reads of an open file.
+    pub(crate) fn read(&self, handle: u64, range: ByteSpan, who: Who, answer: Answer) {
+        let opened = match self.files.get(handle) {
+            Ok(opened) => opened,
+            Err(errno) => return answer.fail(errno),
+        };
+        let Some(reads) = &opened.reads else { return answer.fail(Errno::BADF) };
+        if range.is_empty() {
+            return answer.data(&[]);
+        }
+        let mut answer = Some(answer);
+        if range.end <= ByteOffset::ZERO + reads.in_memory {
+            let comes = range.end <= ByteOffset::ZERO + reads.brought;
+            let take = |bytes: &[u8]| answer.take().into_iter().for_each(|answer| answer.data(bytes));
+            if self.from_memory.read(&opened.file, range, comes, take).is_some() {
+                self.read_from_memory.fetch_add(1, Relaxed);
+                return;
+            }
+        }
+        let Some(answer) = answer else { return };
+        match self.stream(&opened, reads, who) {
+            Ok(stream) => self.reads.read(Read { stream, range, who }, answer),
+            Err(errno) => answer.fail(errno),
+        }
+    }
+
+    /// The stream of an open file's reads.
+    fn stream(&self, opened: &OpenFile, reads: &OpenReads, who: Who) -> Result<StreamId, Errno> {
+        if let Some(stream) = reads.stream.get() {
+            return Ok(*stream);
+        }
+        // It may have changed since it was opened.
+        let (stat, changed) = self.look(&opened.node, &*opened.file)?;
+        if changed {
+            self.kernel.forget_pages(opened.node.id, None);
+        }
+        let open = || self.open_stream(&opened.node, &opened.file, Version::of(&stat), who);
+        Ok(*reads.stream.get_or_init(open))
     }
 
     pub(crate) fn release(&self, handle: u64) {
         if let Some(opened) = self.files.remove(handle)
-            && let Some(stream) = opened.stream
+            && let Some(stream) = opened.reads.as_ref().and_then(|reads| reads.stream.get())
         {
-            self.reads.closed(stream);
+            self.reads.closed(*stream);
         }
     }
 

@@ -1,0 +1,114 @@
+//! Reads answered out of what the source's page cache holds.
+//!
+//! What walks bring, a small file that was just written or that others read lies there: it costs a copy and no fetch. Where
+//! a read does not find all of its bytes there, the read path answers it, and nothing was lost but a system call.
+//!
+//! A file that was read ahead may still be on its way: then a read waits for it, as it would wait for a fetch of its own. At most
+//! [`WAITING`] wait at a time, so that there are threads left for what is in memory.
+
+use foreseek_units::{ByteSpan, Bytes};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Files of this length or less are looked for whole: what the kernel asks of a FUSE server at a time.
+pub(crate) const SMALL: Bytes = Bytes::kib(128);
+/// The longest read that is looked for here: as the requests of the kernel's read-ahead.
+const LONGEST: Bytes = Bytes::kib(256);
+/// Threads that wait for what is on its way: half of those that take requests.
+const WAITING: usize = 8;
+
+thread_local! {
+    /// What was read; it grows to [`LONGEST`] in each thread.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct FromMemory {
+    waiting: AtomicUsize,
+}
+
+impl FromMemory {
+    /// Gives `take` the bytes of a range, fewer only where the file ends, and answers what it does. None where they are not
+    /// all in memory, nor on their way: `comes` says that they may be that.
+    pub(crate) fn read<T>(
+        &self,
+        file: &File,
+        range: ByteSpan,
+        comes: bool,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        if range.len() > LONGEST {
+            return None;
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            let length = range.len().get() as usize;
+            if buffer.len() < length {
+                buffer.resize(length, 0);
+            }
+            let buffer = &mut buffer[..length];
+            let read = |buffer: &mut [u8], flags| fill(file, buffer, range.start.get(), flags).ok();
+            let got = read(buffer, ReadWriteFlags::NOWAIT)
+                .or_else(|| self.in_turn(comes, || read(buffer, ReadWriteFlags::empty())))?;
+            Some(take(&buffer[..got]))
+        })
+    }
+
+    /// Waits, if that makes sense and not too many do.
+    fn in_turn<T>(&self, comes: bool, wait: impl FnOnce() -> Option<T>) -> Option<T> {
+        if !comes {
+            return None;
+        }
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let got = if before < WAITING { wait() } else { None };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        got
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &File, buffer: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
+    let mut got = 0;
+    while got < buffer.len() {
+        let into = &mut [IoSliceMut::new(&mut buffer[got..])];
+        match rustix::io::preadv2(file, into, offset + got as u64, flags) {
+            Ok(0) => break,
+            Ok(read) => got += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::ByteOffset;
+    use rustix::fs::Advice;
+    use std::io::Write;
+
+    #[test]
+    fn what_is_in_memory_is_read_and_nothing_else() {
+        let mut file = tempfile::tempfile_in("/var/tmp").expect("a file");
+        file.write_all(&[7; 10_000]).expect("written");
+        file.sync_all().expect("written back");
+        let memory = FromMemory::default();
+        let read = |start, length, comes| {
+            let range = ByteSpan::at(ByteOffset(start), Bytes(length));
+            memory.read(&file, range, comes, <[u8]>::to_vec)
+        };
+        assert_eq!(read(100, 50, false), Some(vec![7; 50]));
+        assert_eq!(read(4096, 8192, false), Some(vec![7; 5904]), "the file ends");
+        assert_eq!(read(20_000, 10, false), Some(Vec::new()));
+        assert_eq!(read(0, LONGEST.get() + 1, false), None);
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
+        if read(0, 4096, false).is_some() {
+            return println!("SKIPPED: this file system keeps its pages");
+        }
+        assert_eq!(read(0, 4096, true), Some(vec![7; 4096]), "it waits for what may come");
+    }
+}
