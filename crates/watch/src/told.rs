@@ -1,7 +1,8 @@
 //! A watcher of one file system that hears of opens from a server in this process, through which programs make them:
 //! `foreseek mount`.
 //!
-//! It asks the kernel for no notifications, and knows of every open and look-up that reaches the server. Engine, threads, rights and
+//! It asks the kernel for no notifications, and knows of every open that reaches the server. Of look-ups it is not told: a server looks at each file that it lists, which says nothing
+//! of the program. Engine, threads, rights and
 //! bounds are those of the daemon. A server tells of a directory while the program still waits for the answer, so that
 //! the process is the one that opened it.
 //!
@@ -38,6 +39,10 @@ const HEARD: usize = 65_536;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Longest wait while nothing is told: as often the window is measured anew and what is not in use is given up.
 const TURN: Duration = Duration::from_secs(1);
+/// How long the end waits for a disk: one request of a slow one.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Descriptors that its threads may have open: those that list, and the one that fetches.
+pub const DESCRIPTORS: u64 = (crate::work::LISTERS * crate::reach::TOGETHER * 2 + crate::work::OPEN) as u64;
 /// Answers that are handed on before what is told gets its turn.
 const ANSWERS: usize = 64;
 
@@ -47,7 +52,6 @@ enum Heard {
     Program { who: Who, name: Vec<u8> },
     Directory { who: Who, directory: Node, parent: Option<Node> },
     File { who: Who, directory: Node, file: Node },
-    LookedUp { who: Who, directory: Node, nodes: Vec<Node> },
 }
 
 #[derive(Debug, Default)]
@@ -174,13 +178,6 @@ impl Told {
         used
     }
 
-    /// A process is told of the attributes of these, in the directory of this inode.
-    pub fn looked_up(&self, process: u32, directory: u64, found: &[Stat]) {
-        let nodes: Vec<Node> = found.iter().filter_map(|stat| self.node(stat)).collect();
-        let directory = self.file_system.node(directory);
-        self.between.hear([Heard::LookedUp { who: Who(process), directory, nodes }]);
-    }
-
     /// What was done so far.
     #[must_use]
     pub fn counted(&self) -> Counted {
@@ -202,12 +199,13 @@ impl Told {
 }
 
 impl Drop for Told {
-    /// Ends it: waits for what its threads have in hand.
+    /// Ends it: waits for what its threads have in hand, but not for ever. What is left ends by itself.
     fn drop(&mut self) {
         self.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported by the thread itself.
-            let _ = thread.join();
+        let begun = Clock::now();
+        let finished = |thread: &JoinHandle<()>| thread.is_finished();
+        while !self.thread.as_ref().is_none_or(finished) && begun.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
         }
     }
 }
@@ -299,11 +297,6 @@ impl Listener {
                 }
                 Heard::File { who, directory, file } => {
                     self.disks.tell(NUMBER, now, Event::FileOpened { who, directory, file });
-                }
-                Heard::LookedUp { who, directory, nodes } => {
-                    for node in nodes {
-                        self.disks.tell(NUMBER, now, Event::LookedUp { who, directory, node });
-                    }
                 }
             }
         }

@@ -44,7 +44,7 @@ const QUEUE: usize = 1024;
 /// Files whose places are looked up in one job.
 const PLACED: usize = 256;
 /// Files that the fetching thread keeps open, for files whose pieces lie among those of others.
-const OPEN: usize = 64;
+pub(crate) const OPEN: usize = 64;
 /// Extents of one directory: 4,096 blocks hold a million names.
 const EXTENTS_A_DIRECTORY: usize = 4096;
 /// After how long without work the block device is closed.

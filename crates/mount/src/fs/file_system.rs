@@ -134,12 +134,8 @@ impl Filesystem for FileSystem {
         Ok(())
     }
 
-    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.source.look_up(parent.0, name);
-        if let Ok(found) = &found {
-            self.source.looked_up(Who(request.pid()), found.node.directory(), &[found.stat]);
-        }
-        self.reply_entry(found, reply);
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.source.look_up(parent.0, name), reply);
     }
 
     fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
@@ -356,14 +352,13 @@ impl Filesystem for FileSystem {
 
     fn readdirplus(
         &self,
-        request: &Request,
+        _: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         let source = &self.source;
-        let (mut looked_up, mut inode) = (Vec::new(), None);
         let read = directory::read(source, handle.0, offset, |entry| {
             let Entry { node, directory, name, number, kind, next } = entry;
             if name == "." || name == ".." {
@@ -382,13 +377,9 @@ impl Filesystem for FileSystem {
             let full = reply.add(INodeNo(id), next, name, &KEEP, &attributes, GENERATION);
             if full {
                 source.nodes.forget(id, 1);
-            } else {
-                inode = Some(node.inode());
-                looked_up.push(found.stat);
             }
             Ok(full)
         });
-        source.looked_up(Who(request.pid()), inode, &looked_up);
         match read {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(fuse(errno)),

@@ -7,13 +7,13 @@ use crate::fs::handles::Handles;
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
-use crate::fs::source::Source;
+use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
 use crate::read_path::ReadPath;
 use crate::status::{MountStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};
 use foreseek_server::{Context, MountSettings};
-use foreseek_watch::Told;
+use foreseek_watch::told::{DESCRIPTORS, Told};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
@@ -62,7 +62,10 @@ impl Mounted {
         let root = open_source(&options.source)?;
         let descriptors = set_descriptor_limit(options.descriptors);
         let mut remarks = Vec::new();
-        let walks = options.walks.as_ref().and_then(|walks| read_ahead_of_walks(&root, walks, &mut remarks));
+        let walks = options
+            .walks
+            .as_ref()
+            .and_then(|walks| read_ahead_of_walks(&root, walks, descriptors, &mut remarks));
         let nodes = Nodes::new(root, options.use_handles, (descriptors / DESCRIPTORS_SHARE) as usize)
             .context("look at", &options.source)?;
         if !nodes.has_handles() {
@@ -279,7 +282,19 @@ pub(crate) fn check_rights() -> Result<(), Error> {
 }
 
 /// What reads ahead of walks over the source; why nothing does becomes a remark, unless there is nothing to gain.
-fn read_ahead_of_walks(root: &OwnedFd, wanted: &WalkOptions, remarks: &mut Vec<String>) -> Option<Told> {
+fn read_ahead_of_walks(
+    root: &OwnedFd,
+    wanted: &WalkOptions,
+    descriptors: u64,
+    remarks: &mut Vec<String>,
+) -> Option<Told> {
+    let needed = (DESCRIPTORS_KEPT + DESCRIPTORS) * source::DESCRIPTORS_SHARE;
+    if descriptors < needed {
+        remarks.push(format!(
+            "programs that walk trees are not read ahead of: this needs {needed} descriptors, there are {descriptors} (ulimit -Hn)"
+        ));
+        return None;
+    }
     let WalkOptions { memory_bytes, profile } = wanted.clone();
     let options = foreseek_watch::Options { memory_bytes: Some(memory_bytes), profile, ..Default::default() };
     match Told::start(root.as_fd(), &options) {

@@ -20,7 +20,7 @@ use crate::fs::nodes::{Node, Nodes};
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
 use foreseek_seam::{StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
-use foreseek_watch::Told;
+use foreseek_watch::told::{DESCRIPTORS, Told};
 use fuser::Errno as FuseErrno;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -39,10 +39,10 @@ use std::sync::{Arc, OnceLock};
 /// one that was interrupted does not wait for gigabytes.
 const COPY_LIMIT: usize = 64 << 20;
 /// Descriptors that what programs have open leaves to everything else: in each of the threads that take
-/// requests for a look-up and for the read path, and some for clients and for the end.
-const DESCRIPTORS_KEPT: u64 = 64;
+/// requests for a look-up and for the read path, and some for clients and for the end. Those of what reads ahead of walks come to these.
+pub(crate) const DESCRIPTORS_KEPT: u64 = 64;
 /// Of very few descriptors, the share that is kept.
-const DESCRIPTORS_SHARE: u64 = 4;
+pub(crate) const DESCRIPTORS_SHARE: u64 = 4;
 /// What an opener asked for that the kernel does by itself, or that would change what reading and
 /// writing at an offset mean. (0x20 is the kernel's mark of an execution.)
 const OPEN_IGNORED: u32 = (libc::O_CREAT
@@ -136,13 +136,6 @@ impl Source {
         name: &OsStr,
     ) -> Result<Found, Errno> {
         self.learn(open_path(directory, name)?, parent, name)
-    }
-
-    /// Somebody was told of attributes, in the directory of this inode.
-    pub(crate) fn looked_up(&self, who: Who, directory: Option<u64>, found: &[Stat]) {
-        if let (Some(walks), Some(directory)) = (&self.walks, directory) {
-            walks.looked_up(who.0, directory, found);
-        }
     }
 
     /// The kernel is told of the file that is open here with `O_PATH`.
@@ -429,7 +422,8 @@ impl Source {
     /// A descriptor for what a program opens, unless it is one of the last. The kernel gives the lowest
     /// number that is free: a high one tells that nearly all are taken.
     pub(crate) fn while_there_are_more(&self, fd: OwnedFd) -> Result<OwnedFd, Errno> {
-        let kept = DESCRIPTORS_KEPT.min(self.descriptors / DESCRIPTORS_SHARE);
+        let walks = self.walks.as_ref().map_or(0, |_| DESCRIPTORS);
+        let kept = (DESCRIPTORS_KEPT + walks).min(self.descriptors / DESCRIPTORS_SHARE);
         let is_last = fd.as_raw_fd() as u64 + kept >= self.descriptors;
         if is_last { Err(Errno::NFILE) } else { Ok(fd) }
     }
