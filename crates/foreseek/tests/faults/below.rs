@@ -109,11 +109,15 @@ impl Below {
 
     /// What the mount says of its reads.
     pub(crate) fn reads(&self) -> Value {
+        self.status()["reads"].clone()
+    }
+
+    /// What the mount says.
+    pub(crate) fn status(&self) -> Value {
         let point = self.point.to_str().expect("plain");
         let ended = self.lab.run(self.command().args(["--status", point, "--format", "json"]));
         assert_eq!(ended.status, Some(0), "{ended:?}");
-        let status: Value = serde_json::from_str(&ended.out).expect("JSON");
-        status["reads"].clone()
+        serde_json::from_str(&ended.out).expect("JSON")
     }
 
     /// The mount's server.

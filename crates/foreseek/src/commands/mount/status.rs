@@ -1,7 +1,7 @@
 //! How a mount is doing, as tables.
 
 use super::super::report::new_table;
-use foreseek_mount::{Learnt, MountStatus, ReadStatus};
+use foreseek_mount::{Learnt, MountStatus, ReadStatus, WalkStatus};
 use foreseek_readahead::learn::Explained;
 use foreseek_units::{Bytes, Pages};
 
@@ -66,6 +66,7 @@ type Row = (&'static str, String);
 fn mount_table(status: &MountStatus) -> String {
     let mut table = new_table();
     let mut rows = server_rows(status);
+    rows.extend(status.walks.as_ref().map(walks_row));
     rows.extend(reads_rows(&status.reads));
     rows.extend(memory_rows(&status.reads));
     rows.extend(learnt_rows(status));
@@ -86,6 +87,18 @@ fn server_rows(status: &MountStatus) -> Vec<Row> {
         ("policy", format!("{}{}", reads.policy, bound.unwrap_or_default())),
         ("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active)),
     ]
+}
+
+fn walks_row(walks: &WalkStatus) -> Row {
+    let WalkStatus { metadata_bytes, content_bytes, used_bytes, reads } = *walks;
+    let said = format!(
+        "{} of contents and {} of inodes and directories read ahead of programs that walk trees, {} of the contents used; {reads} \
+         reads answered from memory",
+        Bytes(content_bytes),
+        Bytes(metadata_bytes),
+        Bytes(used_bytes)
+    );
+    ("walks", said)
 }
 
 fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
