@@ -1,5 +1,7 @@
 //! What to mount where, and how.
 
+use crate::Policy;
+use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +33,17 @@ pub struct WalkOptions {
     pub memory_bytes: u64,
     /// The device that the source lies on; without one, a disk like it is taken.
     pub profile: Option<String>,
+}
+
+impl WalkOptions {
+    /// What suits a mount with this policy, so much memory for streams and this profile. Only the policies that go by what they know of programs
+    /// read ahead of walks, so that the others stay what those are measured against. What is brought and not used yet takes half as much as
+    /// what is prefetched of streams.
+    #[must_use]
+    pub fn suiting(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
+        let knows = [Policy::LEARNT, Policy::COMPETITIVE].contains(&policy);
+        knows.then(|| Self { memory_bytes: (memory / 2).get(), profile: profile.map(str::to_owned) })
+    }
 }
 
 impl MountOptions {

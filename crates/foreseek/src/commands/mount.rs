@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreseek_device::Profile;
 use foreseek_mount::client::{self, Listed};
-use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, serve};
+use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, WalkOptions, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
 use foreseek_readahead::stream::{RHO, RHO_LIMIT, RHO_RANGE};
 use foreseek_storage::read_text;
@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Leave aside what was learnt when this source was mounted before, and learn it anew.
     #[arg(long)]
     forget: bool,
+    /// Do not read ahead of programs that walk trees of files.
+    #[arg(long)]
+    no_walks: bool,
     /// Let nothing be changed through the mount.
     #[arg(long)]
     read_only: bool,
@@ -140,6 +143,8 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
     let profile = args.profile.clone().map(absolute_profile).transpose()?;
+    mount.walks =
+        WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
     Ok(Settings {
         mount,
         policy: args.policy,

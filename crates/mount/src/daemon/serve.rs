@@ -125,7 +125,7 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<Keeper>), Error> {
     let shelf = said(settings.shelf().transpose(), &mut remarks);
     let kept = shelf.as_ref().filter(|_| !settings.forget).map(Shelf::load);
     let (lessons, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
-    let mut mounted = Mounted::start(&settings.mount_options(), settings.read_path(lessons)?)?;
+    let mut mounted = Mounted::start(&settings.mount, settings.read_path(lessons)?)?;
     remarks.into_iter().for_each(|remark| mounted.add_remark(remark));
     let keep = |shelf| Keeper::start(shelf, mounted.reads(), classes.unwrap_or(0), keeper::PERIOD);
     let keeper = shelf.map(keep).transpose().context("start", "threads")?;

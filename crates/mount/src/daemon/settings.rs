@@ -1,7 +1,7 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
 use crate::daemon::keeper::Shelf;
-use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions, WalkOptions};
+use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
 use foreseek_device::Profile;
 use foreseek_server::Context;
 use foreseek_storage::read_text;
@@ -16,10 +16,6 @@ const RECORD: &str = "FORESEEK_RECORD";
 /// Memory for prefetched data unless told otherwise. A drive of the depth of 4 MiB and 64 streams
 /// then have room for twice what is fetched at a time.
 pub const DEFAULT_MEMORY: Bytes = Bytes::mib(512);
-
-/// What is brought for walks and not used yet may take as much memory as a part of that for streams: a half, which is the walks' own
-/// default for a small machine.
-const WALKS_SHARE: u64 = 2;
 
 /// A mount and what answers its reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,15 +44,6 @@ impl Settings {
     pub(crate) fn shelf(&self) -> Option<Result<Shelf, String>> {
         let state = self.state.as_deref().filter(|_| self.policy == Policy::LEARNT)?;
         Some(Shelf::open(state, &self.mount.source))
-    }
-
-    /// How the source is mounted. Only the policies that prefetch by what they know of programs read ahead of walks, so that the
-    /// others stay what those are measured against.
-    pub(crate) fn mount_options(&self) -> MountOptions {
-        let knows = [Policy::LEARNT, Policy::COMPETITIVE].contains(&self.policy);
-        let (memory_bytes, profile) = (self.memory_bytes / WALKS_SHARE, self.profile.clone());
-        let walks = knows.then_some(WalkOptions { memory_bytes, profile });
-        MountOptions { walks, ..self.mount.clone() }
     }
 
     /// What answers the reads, beginning with what was learnt before.

@@ -8,7 +8,7 @@
 
 pub(crate) mod file_systems;
 
-use foreseek_mount::{MountOptions, Policy, Settings, client, serve};
+use foreseek_mount::{MountOptions, Policy, Settings, WalkOptions, client, serve};
 use foreseek_rig::{MemoryGroup, Place};
 use foreseek_units::Bytes;
 use std::fs;
@@ -116,6 +116,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     });
     let mut options = MountOptions::new(&source, &point);
     options.request_timeout = Some(REQUEST_TIMEOUT);
+    options.walks = WalkOptions::suiting(policy, MEMORY, None);
     change(&mut options);
     let settings = Settings {
         mount: options,
