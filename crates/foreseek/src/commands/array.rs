@@ -13,7 +13,7 @@ Examples:
   foreseek array attach /dev/md0        prints its device
   foreseek array attach /dev/sdb --strip 256K --members 5 --level raid5
                                         where the kernel knows no strips
-  foreseek array attach array.img --profile raid5-5x-15k --export nbd:unix:/run/array.socket
+  foreseek array attach /dev/md0 --export nbd:unix:/run/array.socket
                                         for virtual machines and NBD clients
   foreseek array status array0          hit rates, sizes of the cache's lists
   foreseek array detach array0
