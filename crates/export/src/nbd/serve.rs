@@ -9,6 +9,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, socket_peercred};
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,6 +36,9 @@ const DISMISSAL_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(2);
 /// Before a client is tried again for which there was no descriptor.
 const SHORTAGE: Duration = Duration::from_millis(50);
+
+/// Descriptors that a server has open beside its clients'.
+const OTHER_DESCRIPTORS: usize = 256;
 
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
@@ -72,6 +76,7 @@ impl NbdExport {
     /// [`ExportError::Listen`].
     pub fn start(server: Arc<dyn Server>, offer: Offer, address: &NbdAddress) -> Result<Self, ExportError> {
         let (listener, address) = address.listen()?;
+        allow_descriptors();
         let refused = |cause: std::io::Error| ExportError::Listen {
             address: address.to_string(),
             cause: cause.to_string(),
@@ -152,6 +157,18 @@ impl Drop for NbdExport {
             }
         }
         self.address.remove();
+    }
+}
+
+/// Raises the limit of descriptors to what all clients need, as far as it may be raised: it is 1,024 for most programs.
+fn allow_descriptors() {
+    let now = getrlimit(Resource::Nofile);
+    let wanted = (CLIENTS_MOST + OTHER_DESCRIPTORS) as u64;
+    if now.current.is_some_and(|current| current < wanted) {
+        let current = Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum }) {
+            tracing::warn!("cannot raise the limit of open files for NBD clients: {error}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The same over NBD, with clients of others (libnbd, QEMU, fio) and with one that does not behave.
 
 use super::{Arrays, GEOMETRY, Lab, text, until};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -155,6 +156,9 @@ fn clients_that_stop_anywhere_hold_up_nobody() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let (file, socket, _) = export(&lab, &arrays, 16 << 20, "crowd");
+    // The clients are in this process, the server raises its own limit.
+    let most = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("up to the most");
     let clients = || arrays.status(Path::new("crowd"))["clients"].as_array().expect("a list").len();
     // Some have said nothing, some half an option, half a request, half a write; some take no replies.
     let half_write = [request(1, 0, 2 << 20), vec![1; 1_500_000]].concat();
