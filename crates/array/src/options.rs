@@ -112,6 +112,8 @@ impl Shape {
     fn resolve(&self, below: &Below) -> Result<(Stripes, Profile), Error> {
         let load =
             |name: &str| Profile::load(name, read_text).map_err(|error| Error::Refused(error.to_string()));
+        // Of an array's profile one member.
+        let load_member = |name: &str| load(name).map(|profile| profile.member().unwrap_or(profile));
         match self {
             Self::Profile(name) => {
                 let profile = load(name)?;
@@ -124,9 +126,7 @@ impl Shape {
                 let told = level.as_deref().map(level_of).transpose()?;
                 let found = below.geometry(told)?;
                 let strip = found.strip.sectors_floor();
-                let member = load(member)?;
-                let member = member.member().unwrap_or(member);
-                Ok((Stripes { level: found.level, members: found.members, strip }, member))
+                Ok((Stripes { level: found.level, members: found.members, strip }, load_member(member)?))
             }
             Self::Told { strip_bytes, members, level, member } => {
                 let level = level_of(level)?;
@@ -138,10 +138,7 @@ impl Shape {
                     ));
                 }
                 let strip = Bytes(*strip_bytes).sectors_floor();
-                let member = load(member)?;
-                // Of an array's profile one member.
-                let member = member.member().unwrap_or(member);
-                Ok((Stripes { level, members: *members, strip }, member))
+                Ok((Stripes { level, members: *members, strip }, load_member(member)?))
             }
         }
     }

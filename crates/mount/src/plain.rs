@@ -6,10 +6,11 @@
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
 use crate::status::ReadStatus;
 use foreseek_seam::StreamId;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -49,7 +50,7 @@ impl ReadPath for Plain {
             if buffer.len() < length {
                 buffer.resize(length, 0);
             }
-            match fill(&file, &mut buffer[..length], read.range.start.get()) {
+            match fill(&file, &mut buffer[..length], read.range.start.get(), ReadWriteFlags::empty()) {
                 Ok(got) => {
                     self.read_bytes.fetch_add(got as u64, Relaxed);
                     answer.data(&buffer[..got]);
@@ -86,10 +87,16 @@ impl ReadPath for Plain {
 /// Reads until the buffer is full or the file ends. An error after some bytes fails the whole read:
 /// the kernel takes a short answer for the end of the file, and asks anew, page by page, after an
 /// error.
-fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+pub(crate) fn fill(
+    file: &File,
+    buffer: &mut [u8],
+    offset: u64,
+    flags: ReadWriteFlags,
+) -> Result<usize, Errno> {
     let mut got = 0;
     while got < buffer.len() {
-        match rustix::io::pread(file, &mut buffer[got..], offset + got as u64) {
+        let into = &mut [IoSliceMut::new(&mut buffer[got..])];
+        match rustix::io::preadv2(file, into, offset + got as u64, flags) {
             Ok(0) => break,
             Ok(read) => got += read,
             Err(Errno::INTR) => {}

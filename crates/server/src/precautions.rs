@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::configure_io_flusher_behavior;
+use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
 use rustix::thread::set_current_timer_slack;
 use std::fmt::Display;
 use std::fs;
@@ -55,6 +55,18 @@ pub fn favour() -> Option<String> {
 pub fn spare_from_oom() -> Option<String> {
     let spared = fs::write("/proc/self/oom_score_adj", "-1000");
     spared.err().map(|error| format!("the server may be killed when memory runs out: {error}"))
+}
+
+/// Allows this process as many descriptors as it may need, as far as that may be raised: most processes begin with 1,024.
+#[must_use]
+pub fn allow_descriptors(wanted: u64) -> Option<String> {
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(wanted, |most| most.min(wanted));
+    if now.current.is_none_or(|current| current >= wanted) {
+        return None;
+    }
+    let done = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum });
+    remark(done, "the limit of open files cannot be raised", "raise 'ulimit -n'")
 }
 
 fn remark<E: Display>(done: Result<(), E>, what: &str, remedy: &str) -> Option<String> {

@@ -11,10 +11,10 @@ use crate::status::WatchStatus;
 use crate::watched::{Watching, device_of};
 use crate::work::Shared;
 use crate::{Engine, Options};
+use foreseek_server::precautions;
 use foreseek_storage::fanotify::Group;
 use foreseek_walks::Walks;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +56,8 @@ impl Watcher {
         let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
         let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
-        raise_limit();
+        // With fewer some files are not read ahead, and counted as failed.
+        let _ = precautions::allow_descriptors(DESCRIPTORS);
         let shared = Arc::new(Shared::default());
         let (status, stop) = (Arc::new(Mutex::default()), Arc::new(AtomicBool::new(false)));
         let budget = Budget::new(options);
@@ -128,15 +129,5 @@ impl Drop for Watcher {
             // A panic was reported by the thread itself.
             let _ = thread.join();
         }
-    }
-}
-
-/// Allows as many descriptors as are needed at most, as far as this process may.
-fn raise_limit() {
-    let now = getrlimit(Resource::Nofile);
-    let wanted = now.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
-    if now.current.is_some_and(|current| current < wanted) {
-        // With fewer some files are not read ahead, and counted as failed.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum });
     }
 }

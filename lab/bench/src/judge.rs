@@ -282,6 +282,25 @@ pub(crate) fn mean_of_pairs(all: &[Values]) -> Option<Summary> {
     (!means.is_empty()).then(|| Summary::of_ratios(means))
 }
 
+/// Something that was aimed at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Aim {
+    /// What.
+    pub(crate) aim: String,
+    /// What came out.
+    pub(crate) value: Option<Summary>,
+    /// How it came out.
+    pub(crate) verdict: Verdict,
+}
+
+impl Aim {
+    /// An aim that is a bound on this value.
+    pub(crate) fn of(aim: String, bound: Bound, value: Option<Summary>) -> Self {
+        let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.judge(value));
+        Self { aim, value, verdict }
+    }
+}
+
 /// Which side of a number is good.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {

@@ -57,11 +57,22 @@ pub struct Run {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum Outcome<M = Box<Measured>> {
     /// It was measured (or modelled).
-    Measured(Box<Measured>),
+    Measured(M),
     /// It failed; it is made again when the measurement is gone on with.
     Failed(String),
+}
+
+impl<M> Outcome<M> {
+    /// A failure of one run is written down; an interrupt ends everything.
+    pub(crate) fn of(measured: Result<M>) -> Result<Self> {
+        match measured {
+            Ok(measured) => Ok(Self::Measured(measured)),
+            Err(error) if error.is_interrupt() => Err(error),
+            Err(error) => Ok(Self::Failed(error.to_string())),
+        }
+    }
 }
 
 /// What came out of a run, over its measured time.

@@ -5,11 +5,11 @@ use super::{CLIENTS_MOST, NbdAddress};
 use crate::ExportError;
 use crate::server::Server;
 use foreseek_nbd::{Book, Offer, Reader, Step};
+use foreseek_server::precautions;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, socket_peercred};
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,7 +76,8 @@ impl NbdExport {
     /// [`ExportError::Listen`].
     pub fn start(server: Arc<dyn Server>, offer: Offer, address: &NbdAddress) -> Result<Self, ExportError> {
         let (listener, address) = address.listen()?;
-        allow_descriptors();
+        let remark = precautions::allow_descriptors((CLIENTS_MOST + OTHER_DESCRIPTORS) as u64);
+        remark.iter().for_each(|remark| tracing::warn!("{remark}"));
         let refused = |cause: std::io::Error| ExportError::Listen {
             address: address.to_string(),
             cause: cause.to_string(),
@@ -157,18 +158,6 @@ impl Drop for NbdExport {
             }
         }
         self.address.remove();
-    }
-}
-
-/// Raises the limit of descriptors to what all clients need, as far as it may be raised: it is 1,024 for most programs.
-fn allow_descriptors() {
-    let now = getrlimit(Resource::Nofile);
-    let wanted = (CLIENTS_MOST + OTHER_DESCRIPTORS) as u64;
-    if now.current.is_some_and(|current| current < wanted) {
-        let current = Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
-        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum }) {
-            tracing::warn!("cannot raise the limit of open files for NBD clients: {error}");
-        }
     }
 }
 

@@ -6,11 +6,11 @@
 //! A file that was read ahead may still be on its way: then a read waits for it, as it would wait for a fetch of its own. At most
 //! [`WAITING`] wait at a time, so that there are threads left for what is in memory.
 
+use crate::plain::fill;
 use foreseek_units::{ByteSpan, Bytes};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::ReadWriteFlags;
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files of this length or less are looked for whole: what the kernel asks of a FUSE server at a time.
@@ -67,21 +67,6 @@ impl FromMemory {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         got
     }
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &File, buffer: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
-    let mut got = 0;
-    while got < buffer.len() {
-        let into = &mut [IoSliceMut::new(&mut buffer[got..])];
-        match rustix::io::preadv2(file, into, offset + got as u64, flags) {
-            Ok(0) => break,
-            Ok(read) => got += read,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(got)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::load::Load;
 use super::options::Options;
 use super::record::{Measured, Run, measured};
 use super::way::Way;
-use crate::judge::{Bound, Values, Verdict, ratio};
+use crate::judge::{Aim, Bound, Values, ratio};
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 
@@ -26,14 +26,6 @@ pub(crate) struct Entry {
     pub(crate) disk_per_read: f64,
     /// Processor milliseconds of the array's server for each MB.
     pub(crate) server_ms_per_mb: f64,
-}
-
-/// Something that was aimed at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Aim {
-    pub(crate) aim: String,
-    pub(crate) value: Option<Summary>,
-    pub(crate) verdict: Verdict,
 }
 
 fn throughput(runs: &[Run], load: Load, way: &Way) -> Values {
@@ -80,23 +72,20 @@ pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
     let least = [("reverse-16", 10.0), ("stride-1", 4.0)].into_iter().filter_map(|(load, least)| {
         let value = gain(load.parse().ok()?);
         let aim = format!("asp+msp: {load} at least {least} times the raw array");
-        Some(judged(aim, least, value))
+        Some(Aim::of(aim, Bound::Least(least), value))
     });
     let random = cells.iter().filter(|cell| cell.load.is_random()).map(|cell| {
-        judged(format!("asp+msp: {} at least 0.98 of the raw array", cell.load), 0.98, gain(cell.load))
+        let aim = format!("asp+msp: {} at least 0.98 of the raw array", cell.load);
+        Aim::of(aim, Bound::Least(0.98), gain(cell.load))
     });
     least.chain(random).collect()
-}
-
-fn judged(aim: String, least: f64, value: Option<Summary>) -> Aim {
-    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| Bound::Least(least).judge(value));
-    Aim { aim, value, verdict }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::record::Outcome;
     use super::*;
+    use crate::judge::Verdict;
 
     #[test]
     fn gains_are_of_pairs_and_few_decide_nothing() {

@@ -2,6 +2,7 @@
 
 use super::load::Load;
 use super::way::Way;
+pub(crate) use crate::record::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// A run.
@@ -11,17 +12,7 @@ pub(crate) struct Run {
     pub(crate) way: Way,
     /// Which pair, from 0.
     pub(crate) pair: u32,
-    pub(crate) outcome: Outcome,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
-    /// It was measured.
-    Measured(Measured),
-    /// It failed; it is made again when the measurement is gone on with.
-    Failed(String),
+    pub(crate) outcome: Outcome<Measured>,
 }
 
 /// What came out of a run.

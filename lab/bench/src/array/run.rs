@@ -60,14 +60,10 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
             let made = measure(options, &disk, load, &way, pair, interrupt);
             // Where it failed half-way they may still be on.
             disk.set_delays(false)?;
-            let outcome = match made {
-                Ok(measured) => Outcome::Measured(measured),
-                Err(error) if error.is_interrupt() => return Err(error),
-                Err(error) => {
-                    notes.push(format!("{load}, {way}: {error}"));
-                    Outcome::Failed(error.to_string())
-                }
-            };
+            let outcome = Outcome::of(made)?;
+            if let Outcome::Failed(why) = &outcome {
+                notes.push(format!("{load}, {way}: {why}"));
+            }
             records.push(Run { load, way, pair, outcome })?;
         }
         disk.detach()?;

@@ -3,6 +3,7 @@
 mod charts;
 mod table;
 
+use crate::judge::Aim;
 use crate::outcome::Outcome;
 use crate::{Error, Result};
 use foreseek_simulate::experiment::Summary;
@@ -30,6 +31,17 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let path = folder.join(name);
     std::fs::write(&path, text).map_err(|error| Error::io("cannot write", path.display(), error))?;
     Ok(path)
+}
+
+/// What was aimed at and how it came out, a line each, and the notes.
+pub(crate) fn aims_and_notes(aims: &[Aim], notes: &[String]) -> String {
+    let told = |aim: &Aim| {
+        let value = aim.value.as_ref().map(|value| format!("{:.2} ({})", value.mean, range(value)));
+        let value = value.unwrap_or_else(|| "not measured".to_owned());
+        format!("{:12} {}\n             {value}\n", aim.verdict, aim.aim)
+    };
+    let notes = notes.iter().map(|note| format!("\n- {note}"));
+    aims.iter().map(told).chain(notes).collect()
 }
 
 /// The interval of a ratio.

@@ -5,7 +5,7 @@ use super::program::Named;
 use super::record::{Measured, Run, measured};
 use super::tree::Tree;
 use super::way::Way;
-use crate::judge::{Bound, Values, Verdict, mean_of_pairs, ratio, ratios};
+use crate::judge::{Aim, Bound, Values, mean_of_pairs, ratio, ratios};
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 
@@ -42,17 +42,6 @@ pub(crate) struct Entry {
     pub(crate) reads: f64,
     /// See above.
     pub(crate) seeks: f64,
-}
-
-/// Something that was aimed at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Aim {
-    /// What.
-    pub(crate) aim: String,
-    /// What came out: the geometric mean over its programs, or the worst of them.
-    pub(crate) value: Option<Summary>,
-    /// How it came out.
-    pub(crate) verdict: Verdict,
 }
 
 fn by_pair(runs: &[Run], cell: (Tree, Named), way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
@@ -118,9 +107,9 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
         (Way::Watch, Tree::Fresh, 3.0),
         (Way::Watch, Tree::Aged, 1.7),
     ];
-    let gains = gains.into_iter().map(|(way, tree, least)| Aim {
-        aim: format!("{way}: at least {least} times stock over {} trees, geometric mean of programs that read contents", tree.name()),
-        ..judged(Bound::Least(least), geometric_mean(runs, cells, tree, way))
+    let gains = gains.into_iter().map(|(way, tree, least)| {
+        let aim = format!("{way}: at least {least} times stock over {} trees, geometric mean of programs that read contents", tree.name());
+        Aim::of(aim, Bound::Least(least), geometric_mean(runs, cells, tree, way))
     });
     let oracle = [(Way::Warm, 1.5), (Way::Watch, 2.0)].into_iter().map(|(way, most)| {
         let values = entries(cells, way)
@@ -143,11 +132,6 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
     all
 }
 
-fn judged(bound: Bound, value: Option<Summary>) -> Aim {
-    let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.judge(value));
-    Aim { aim: String::new(), value, verdict }
-}
-
 fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
     cells.iter().filter_map(move |cell| Some((cell, cell.entries.iter().find(|entry| entry.way == way)?)))
 }
@@ -158,7 +142,7 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
     let place = worst
         .as_ref()
         .map_or(String::new(), |(cell, _)| format!("; worst: {} over {}", cell.program, cell.tree.name()));
-    Aim { aim: aim + &place, ..judged(bound, worst.map(|(_, value)| value)) }
+    Aim::of(aim + &place, bound, worst.map(|(_, value)| value))
 }
 
 /// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
@@ -177,13 +161,14 @@ fn duplicates(runs: &[Run]) -> Option<Aim> {
     let theirs = by_pair(runs, (Tree::Fresh, fclones?), Some(Way::Stock), SECONDS);
     let value = ratio(&ours, &theirs)?;
     let aim = "jdupes after warm takes at most 1.2 times as long as fclones".to_owned();
-    Some(Aim { aim, ..judged(Bound::Most(1.2), Some(value)) })
+    Some(Aim::of(aim, Bound::Most(1.2), Some(value)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::record::Outcome;
     use super::*;
+    use crate::judge::Verdict;
 
     fn run(program: &str, way: Option<Way>, pair: u32, seconds: f64) -> Run {
         let measured = Measured { seconds, again_seconds: 1.0, reads: 10, seeks: 4, ..Measured::default() };

@@ -3,6 +3,7 @@
 use super::program::Named;
 use super::tree::Tree;
 use super::way::Way;
+pub(crate) use crate::record::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// A run, or the pass over a tree.
@@ -17,17 +18,7 @@ pub(crate) struct Run {
     /// Which pair, from 0.
     pub(crate) pair: u32,
     /// What came out, or why nothing.
-    pub(crate) outcome: Outcome,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
-    /// It was measured.
-    Measured(Measured),
-    /// It failed; it is made again when the measurement is gone on with.
-    Failed(String),
+    pub(crate) outcome: Outcome<Measured>,
 }
 
 /// What came out of a run.

@@ -1,15 +1,14 @@
 //! What is shown at the end: a table and JSON.
 
-use super::judge::{Aim, Cell, aims, cells};
+use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::Run;
 use crate::Result;
-use crate::judge::Verdict;
-use crate::report::{json, range, write_both};
+use crate::judge::{Aim, Verdict};
+use crate::report::{aims_and_notes, json, range, write_both};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// All of it.
@@ -80,18 +79,7 @@ impl Report {
         for column in table.column_iter_mut().skip(3) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let mut text = format!("{table}\n\n");
-        for aim in &self.aims {
-            let value = aim
-                .value
-                .as_ref()
-                .map_or("not measured".to_owned(), |value| format!("{:.2} ({})", value.mean, range(value)));
-            let _ = writeln!(text, "{:12} {}\n             {value}", aim.verdict, aim.aim);
-        }
-        for note in &self.notes {
-            let _ = write!(text, "\n- {note}");
-        }
-        text
+        format!("{table}\n\n{}", aims_and_notes(&self.aims, &self.notes))
     }
 }
 

@@ -83,10 +83,10 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
                 format!("pair {} of {}: {} over {}, {way}", pair + 1, options.pairs, cell.1, cell.0.name());
             (told.progress)(making + (1.0 - making) * number as f64 / count, &what);
             if measured(&records.runs, cell.0, cell.1, None).next().is_none() {
-                let outcome = outcome(bench.pass(cell))?;
+                let outcome = Outcome::of(bench.pass(cell))?;
                 records.push(Run { tree: cell.0, program: cell.1, way: None, pair: 0, outcome })?;
             }
-            let outcome = outcome(bench.measure(cell, way))?;
+            let outcome = Outcome::of(bench.measure(cell, way))?;
             if let Outcome::Failed(why) = &outcome {
                 notes.push(format!("{} over {}, {way}: {why}", cell.1, cell.0.name()));
             }
@@ -96,15 +96,6 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
         bench.end()?;
     }
     Ok(Report::of(plan, &records.runs, &options, notes))
-}
-
-/// A failure of one run is written down; an interrupt ends everything.
-fn outcome(measured: Result<Measured>) -> Result<Outcome> {
-    match measured {
-        Ok(measured) => Ok(Outcome::Measured(measured)),
-        Err(error) if error.is_interrupt() => Err(error),
-        Err(error) => Ok(Outcome::Failed(error.to_string())),
-    }
 }
 
 /// Takes away programs that are not installed, and tells which.
