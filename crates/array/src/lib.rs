@@ -24,6 +24,9 @@ pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
 pub use served::Status;
 pub use state::Attached;
 
+/// The policy of an array unless told otherwise.
+pub use foreseek_strips::registry::DEFAULT as DEFAULT_POLICY;
+
 /// Whether an array can be attached with a policy of this name.
 #[must_use]
 pub fn is_policy(name: &str) -> bool {

@@ -44,7 +44,7 @@ use crate::feedback::Feedback;
 use crate::geometry::{Geometry, StripNo};
 use crate::lists::{Bottom, Lists, Stream};
 use crate::replacement::Replacement;
-use crate::rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips};
+use crate::rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
 use crate::stats::Stats;
 use crate::stripe_table::StripeTable;
 use foreseek_units::{DeviceCosts, Nanos, Pages};
@@ -108,6 +108,8 @@ pub struct StripCache {
     costs: Option<VirtualCosts>,
     replacement: Box<dyn Replacement>,
     ghosts: u64,
+    /// Misses that the upstream's size alone refused.
+    trials: u64,
     stats: Stats,
 }
 
@@ -128,7 +130,7 @@ impl StripCache {
             return Err(StripsError::Cache { given: settings.cache, least });
         }
         let whole = settings.cache / geometry.strip_pages();
-        let tested = matches!(rules.strips, Strips::Adaptive { cost_test: true, .. });
+        let tested = rules.strips.tests_costs();
         Ok(Self {
             geometry,
             strips: rules.strips,
@@ -142,6 +144,7 @@ impl StripCache {
             costs: tested.then(|| VirtualCosts::new(geometry, member, settings.following)),
             replacement,
             ghosts: 0,
+            trials: 0,
             stats: Stats::default(),
         })
     }
@@ -299,16 +302,23 @@ impl StripCache {
         match self.strips {
             Strips::Never => return false,
             Strips::Always => return true,
-            Strips::Adaptive { .. } => {}
+            Strips::Adaptive { .. } if self.feedback.is_frozen() => return true,
+            Strips::Adaptive { .. } | Strips::Careful => {}
         }
-        if self.feedback.is_frozen() {
-            return true;
-        }
-        let large = self.feedback.is_on();
         let cheap = self.costs.as_ref().is_none_or(VirtualCosts::favour_strips);
+        let large = self.feedback.is_on() || (cheap && self.is_trial());
         self.stats.refused_by_size += u64::from(!large);
         self.stats.refused_by_cost += u64::from(large && !cheap);
         large && cheap
+    }
+
+    /// Whether the strip of a miss that the upstream's size refuses is read nevertheless.
+    fn is_trial(&mut self) -> bool {
+        if self.strips != Strips::Careful {
+            return false;
+        }
+        self.trials += 1;
+        self.trials.is_multiple_of(TRIAL_EVERY)
     }
 
     /// The host references blocks that are held now: charges the costs and renews the strip.
@@ -398,7 +408,7 @@ impl StripCache {
 
     /// Moves what the upstream may not have into the downstream.
     fn flow(&mut self, dropped: &mut Vec<Dropped>) {
-        if !matches!(self.strips, Strips::Adaptive { .. }) {
+        if !self.strips.culls() {
             return;
         }
         while u64::from(self.lists.len(Stream::Up)) > self.feedback.limit() {
@@ -466,7 +476,7 @@ impl StripCache {
 
     fn keeps_ghosts(&self) -> bool {
         let limit = self.capacity / self.geometry.strip_pages().get() * GHOSTS_PER_STRIP;
-        matches!(self.strips, Strips::Adaptive { ghosts: true, .. }) && self.ghosts < limit
+        self.strips.keeps_ghosts() && self.ghosts < limit
     }
 }
 

@@ -175,3 +175,50 @@ fn a_cache_has_at_least_five_strips() {
     let error = StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), Box::new(Lru)).err();
     assert_eq!(error, Some(StripsError::Cache { given: Pages(19), least: Pages(20) }));
 }
+
+/// Random reads of single blocks: the paper reads strips until the cache is full, `Careful` from the second miss on only where they
+/// have paid.
+#[test]
+fn the_careful_policy_reads_no_strips_for_random_reads() {
+    let strips_read = |strips| {
+        let settings = Settings { cache: Pages(400), following: Following::Streams };
+        let rules = Rules { strips, massive: false };
+        let cache = StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), Box::new(Lru));
+        let mut cache = cache.expect("room for all");
+        (0..60).for_each(|at| drop(read(&mut cache, at * 37 % 100, 2)));
+        cache.stats().strip_blocks
+    };
+    assert_eq!(strips_read(Strips::Adaptive { cost_test: true, ghosts: true }), 180);
+    assert!(strips_read(Strips::Careful) <= 12);
+}
+
+/// Reverse reads pay for a strip with its second block.
+#[test]
+fn the_careful_policy_reads_strips_where_their_blocks_are_read() {
+    let mut cache = cache(Strips::Careful);
+    for block in (0..40).rev() {
+        read(&mut cache, block / 4, block % 4);
+    }
+    let stats = cache.stats();
+    assert!(stats.misses <= 14 && stats.refused_by_cost <= 4, "{stats:?}");
+}
+
+/// Section 2.3 leaves strips off once no prefetched block is left; `Careful` tries again.
+#[test]
+fn the_careful_policy_comes_back_after_random_reads() {
+    let hits = |rules| {
+        let mut cache = cache(rules);
+        // More strips than there is room for, and then what is left of them, oldest first: cache hits take the limit to its floor.
+        (0..40).for_each(|strip| drop(read(&mut cache, strip, 2)));
+        for _ in 0..5 {
+            let left: Vec<u64> = (0..40).filter(|strip| held(&cache, *strip).has(2)).collect();
+            left.into_iter().for_each(|strip| drop(read(&mut cache, strip, 2)));
+        }
+        let (limit, before) = (cache.upstream_limit(), cache.stats().prefetch_hits);
+        (0..4000).for_each(|block| drop(read(&mut cache, 50 + block / 4 % 50, 3 - block % 4)));
+        (limit, cache.stats().prefetch_hits - before)
+    };
+    let (paper, careful) = (hits(Strips::Adaptive { cost_test: true, ghosts: true }), hits(Strips::Careful));
+    assert_eq!((paper.0, careful.0), (1, 1), "at the floor");
+    assert!(paper.1 < 20 && careful.1 > 2000, "{paper:?} {careful:?}");
+}

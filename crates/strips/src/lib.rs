@@ -47,5 +47,5 @@ pub use flights::{FLIGHTS_LIMIT, WAITING_LIMIT};
 pub use geometry::{Geometry, MEMBERS_LIMIT, Member, Place, StripNo, StripeNo};
 pub use massive::{ACTIVE_READS, MULTIPLE_LIMIT, STREAMS_LIMIT};
 pub use replacement::{Fifo, Lru, Replacement};
-pub use rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips};
+pub use rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
 pub use stats::Stats;

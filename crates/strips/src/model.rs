@@ -9,7 +9,7 @@ use crate::costs::{Following, StripCosts, VirtualCosts};
 use crate::feedback::Feedback;
 use crate::geometry::{Geometry, StripNo};
 use crate::replacement::Lru;
-use crate::rules::{Rules, Settings, Strips};
+use crate::rules::{Rules, Settings, Strips, TRIAL_EVERY};
 use crate::testing::{Simple, array};
 use foreseek_units::Pages;
 use proptest::prelude::*;
@@ -58,6 +58,8 @@ struct Naive {
     past: BTreeMap<u64, Set>,
     feedback: Feedback,
     costs: VirtualCosts,
+    /// Misses that the upstream's size alone refused, since the last trial.
+    refused: u64,
     dropped: BTreeSet<(u64, u64)>,
 }
 
@@ -74,6 +76,7 @@ impl Naive {
             past: BTreeMap::new(),
             feedback: Feedback::new(pages / STRIP),
             costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
+            refused: 0,
             dropped: BTreeSet::new(),
         }
     }
@@ -99,11 +102,24 @@ impl Naive {
         self.past.get(&strip).cloned().unwrap_or_default()
     }
 
-    fn prefetches(&self) -> bool {
-        let Strips::Adaptive { cost_test, .. } = self.strips else { return self.strips == Strips::Always };
+    fn prefetches(&mut self) -> bool {
         let with: u64 = self.entries.values().map(|entry| entry.costs.with.get()).sum();
         let without: u64 = self.entries.values().map(|entry| entry.costs.without.get()).sum();
-        self.feedback.is_frozen() || (self.feedback.is_on() && (!cost_test || with <= without))
+        match self.strips {
+            Strips::Never => false,
+            Strips::Always => true,
+            Strips::Adaptive { cost_test, .. } => {
+                self.feedback.is_frozen() || (self.feedback.is_on() && (!cost_test || with <= without))
+            }
+            Strips::Careful if with > without => false,
+            Strips::Careful if self.feedback.is_on() => true,
+            Strips::Careful => {
+                self.refused += 1;
+                let trial = self.refused == TRIAL_EVERY;
+                self.refused %= TRIAL_EVERY;
+                trial
+            }
+        }
     }
 
     fn renew(&mut self, strip: u64, upstream: bool) {
@@ -145,7 +161,7 @@ impl Naive {
         self.down.retain(|one| *one != strip);
         let past = &self.past_of(strip) | &entry.requested;
         self.past.insert(strip, past);
-        let ghosts = matches!(self.strips, Strips::Adaptive { ghosts: true, .. });
+        let ghosts = matches!(self.strips, Strips::Adaptive { ghosts: true, .. } | Strips::Careful);
         let (geometry, entries) = (self.geometry, &self.entries);
         let stripe = |strip: u64| geometry.stripe_of(StripNo(strip));
         self.past.retain(|one, _| {
@@ -166,7 +182,9 @@ impl Naive {
     }
 
     fn flow(&mut self) {
-        while matches!(self.strips, Strips::Adaptive { .. }) && self.up.len() as u64 > self.feedback.limit() {
+        while matches!(self.strips, Strips::Adaptive { .. } | Strips::Careful)
+            && self.up.len() as u64 > self.feedback.limit()
+        {
             let strip = *self.up.last().expect("longer than the limit");
             self.renew(strip, false);
             self.settle(strip);
@@ -327,7 +345,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn which() -> impl Strategy<Value = Strips> {
     let adaptive =
         (any::<bool>(), any::<bool>()).prop_map(|(cost_test, ghosts)| Strips::Adaptive { cost_test, ghosts });
-    prop_oneof![1 => Just(Strips::Never), 1 => Just(Strips::Always), 6 => adaptive]
+    prop_oneof![1 => Just(Strips::Never), 1 => Just(Strips::Always), 6 => adaptive, 3 => Just(Strips::Careful)]
 }
 
 proptest! {

@@ -21,7 +21,11 @@ const POLICIES: &[(&str, &str, Rules)] = &[
     ("asp-without-cost-test", "the same with strips refused by size alone", Rules { strips: Strips::Adaptive { cost_test: false, ghosts: true }, massive: false }),
     ("msp", "whole stripes for few sequential readers", Rules { strips: Strips::Never, massive: true }),
     ("asp+msp", "strips, and whole stripes for few sequential readers", Rules { strips: ASP, massive: true }),
+    ("adaptive", "the same with costs that decide from the first miss on", Rules { strips: Strips::Careful, massive: true }),
 ];
+
+/// The policy unless told otherwise.
+pub const DEFAULT: &str = "adaptive";
 
 /// The largest windows of the host's own read-ahead that the paper has, in KiB (section 3.1).
 const WINDOWS_KIB: [u64; 3] = [32, 128, 512];

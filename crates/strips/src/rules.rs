@@ -17,7 +17,35 @@ pub enum Strips {
         /// And evicted strips become ghosts (section 2.2).
         ghosts: bool,
     },
+    /// As `Adaptive` with both, and not in the paper: the cost test holds from the first miss on, and where the size of the
+    /// upstream refuses strips, one miss in [`TRIAL_EVERY`] that the costs allow reads its strip.
+    Careful,
 }
+
+impl Strips {
+    /// Whether prefetched blocks are culled.
+    #[must_use]
+    pub const fn culls(self) -> bool {
+        matches!(self, Self::Adaptive { .. } | Self::Careful)
+    }
+
+    /// Whether the virtual costs are compared.
+    #[must_use]
+    pub const fn tests_costs(self) -> bool {
+        matches!(self, Self::Adaptive { cost_test: true, .. } | Self::Careful)
+    }
+
+    /// Whether evicted strips become ghosts.
+    #[must_use]
+    pub const fn keeps_ghosts(self) -> bool {
+        matches!(self, Self::Adaptive { ghosts: true, .. } | Self::Careful)
+    }
+}
+
+/// Under [`Strips::Careful`]: of so many misses that the upstream's size alone refuses, one reads its strip. Without it, nothing
+/// would turn strips on again after random reads: the limit rises with prefetch hits alone (section 2.3). A prime: the trials of a
+/// sequential reader fall on another block of a strip each time.
+pub const TRIAL_EVERY: u64 = 61;
 
 /// The parts of one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use super::report::{new_table, report, text_of};
 use super::{Answer, Format};
 use foreseek_array::client::{self, Listed};
-use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, NbdAddress, Shape, Status};
+use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, DEFAULT_POLICY, NbdAddress, Shape, Status};
 use foreseek_units::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -77,8 +77,8 @@ pub(crate) struct Attach {
     /// All memory for data.
     #[arg(long, default_value = "500M")]
     memory: Bytes,
-    /// What is prefetched: none, sp, asp, msp or asp+msp.
-    #[arg(long, default_value = "asp+msp")]
+    /// What is prefetched: adaptive, none, sp, asp, msp or asp+msp.
+    #[arg(long, default_value = DEFAULT_POLICY)]
     policy: String,
     /// Where it is served: loop, nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); can be given twice.
     #[arg(long, value_name = "loop|nbd:...", default_value = "loop")]

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::record::{Measured, Run, measured};
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, ratio};
+use foreseek_array::DEFAULT_POLICY;
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 
@@ -64,18 +65,18 @@ pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
 /// Judges what is aimed at, of the shipped policy as it comes.
 #[must_use]
 pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
-    let shipped: Result<Way, _> = "asp+msp".parse();
+    let shipped: Result<Way, _> = DEFAULT_POLICY.parse();
     let gain = |load: Load| {
         let cell = cells.iter().find(|cell| cell.load == load)?;
         cell.entries.iter().find(|entry| Some(&entry.way) == shipped.as_ref().ok())?.gain.clone()
     };
     let least = [("reverse-16", 10.0), ("stride-1", 4.0)].into_iter().filter_map(|(load, least)| {
         let value = gain(load.parse().ok()?);
-        let aim = format!("asp+msp: {load} at least {least} times the raw array");
+        let aim = format!("{DEFAULT_POLICY}: {load} at least {least} times the raw array");
         Some(Aim::of(aim, Bound::Least(least), value))
     });
     let random = cells.iter().filter(|cell| cell.load.is_random()).map(|cell| {
-        let aim = format!("asp+msp: {} at least 0.98 of the raw array", cell.load);
+        let aim = format!("{DEFAULT_POLICY}: {} at least 0.98 of the raw array", cell.load);
         Aim::of(aim, Bound::Least(0.98), gain(cell.load))
     });
     least.chain(random).collect()
@@ -98,7 +99,7 @@ mod tests {
         };
         let pairs = |count: u32| -> Vec<Run> {
             (0..count)
-                .flat_map(|pair| [run("raw", pair, 10), run("asp+msp", pair, 200 + u64::from(pair))])
+                .flat_map(|pair| [run("raw", pair, 10), run(DEFAULT_POLICY, pair, 200 + u64::from(pair))])
                 .collect()
         };
         let judge = |count| aims(&cells(&pairs(count), &Options::default())).remove(0);

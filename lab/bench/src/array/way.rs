@@ -1,6 +1,7 @@
 //! In which ways an array is read.
 
 use crate::{Error, Result};
+use foreseek_array::DEFAULT_POLICY;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -34,8 +35,8 @@ impl Way {
         let raw = |read_ahead| Self { policy: None, read_ahead };
         let array = |policy: &str, read_ahead| Self { policy: Some(policy.to_owned()), read_ahead };
         let mut all = vec![Self::stock(), raw(Bytes::kib(32)), raw(Bytes::kib(512)), raw(Bytes::mib(1))];
-        all.extend(["none", "asp", "msp", "asp+msp"].map(|policy| array(policy, DEFAULT)));
-        all.push(array("asp+msp", Bytes::ZERO));
+        all.extend(["none", "asp", "msp", "asp+msp", DEFAULT_POLICY].map(|policy| array(policy, DEFAULT)));
+        all.push(array(DEFAULT_POLICY, Bytes::ZERO));
         all
     }
 }
@@ -61,8 +62,8 @@ impl FromStr for Way {
             Some(read_ahead) if known => Ok(Self { policy, read_ahead }),
             _ => Err(Error::Option {
                 what: format!(
-                    "'{text}' is no way to read an array: give raw, none, sp, asp, msp or asp+msp, and the kernel's read-ahead after \
-                     '@' where it is not 128K, such as asp+msp@0K"
+                    "'{text}' is no way to read an array: give raw, adaptive, none, sp, asp, msp or asp+msp, and the kernel's \
+                     read-ahead after '@' where it is not 128K, such as adaptive@0K"
                 ),
             }),
         }
@@ -94,7 +95,7 @@ mod tests {
         }
         assert_eq!("raw".parse::<Way>().expect("a way"), Way::stock());
         for text in ["", "raw@x", "best", "asp+seqp128"] {
-            assert!(text.parse::<Way>().expect_err(text).to_string().contains("asp+msp@0K"));
+            assert!(text.parse::<Way>().expect_err(text).to_string().contains("adaptive@0K"));
         }
     }
 }

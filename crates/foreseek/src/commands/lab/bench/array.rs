@@ -17,7 +17,7 @@ Every run is written down when it is over (runs.jsonl in --out): the same comman
 
 Examples:
   foreseek lab bench array                                      all of it, an hour
-  foreseek lab bench array --loads reverse-16,random-16 --ways raw,asp+msp --pairs 1
+  foreseek lab bench array --loads reverse-16,random-16 --ways raw,adaptive --pairs 1
 
 Exit status: 0 all aims are reached, 1 they are not (or not all is certain), 2 it could not be measured.";
 
@@ -29,7 +29,7 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     loads: Vec<Load>,
 
-    /// In which ways: raw, or a policy of 'foreseek array' (none, sp, asp, msp, asp+msp), and after '@' the kernel's read-ahead where it is
+    /// In which ways: raw, or a policy of 'foreseek array' (adaptive, none, sp, asp, msp, asp+msp), and after '@' the kernel's read-ahead where it is
     /// not 128K; raw first [default: nine].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
