@@ -10,7 +10,7 @@ static ZEROES: [u8; PART.get() as usize] = [0; PART.get() as usize];
 
 fuzz_target!(|bytes: &[u8]| {
     let (name, description) = ("disk".to_owned(), String::new());
-    let offer = Arc::new(Offer { name, description, size: Bytes::mib(64), rotational: true });
+    let offer = Arc::new(Offer { name, description, size: Bytes::mib(64), block: Bytes(512), rotational: true });
     let (mut reader, _) = Reader::new(offer);
     let mut book = Book::default();
     let piece = bytes.first().map_or(1, |first| usize::from(*first) + 1);

@@ -6,7 +6,7 @@ use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
 use foreseek_storage::loop_device::LoopDevice;
 use foreseek_storage::reads::{Access, ReadFile};
-use foreseek_units::{ByteSpan, Bytes, Lba, Level, SECTOR_SIZE};
+use foreseek_units::{ByteSpan, Bytes, Lba, Level, PAGE_SIZE, SECTOR_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -54,15 +54,17 @@ impl Below {
             }
         }
         let length = Bytes(file.seek(SeekFrom::End(0)).context("look at", path)?);
-        if length.is_zero() || !length.get().is_multiple_of(SECTOR_SIZE) {
-            return Err(refused(path, &format!("it holds {} bytes: it must be whole sectors", length.get())));
-        }
         let reads = Arc::new(ReadFile::reopen(file.as_fd()).map_err(io::Error::from).context("open", path)?);
         if reads.access() != Access::Direct {
             return Err(no_direct(path));
         }
-        if reads.alignment() > Bytes(SECTOR_SIZE) {
-            return Err(refused(path, "its blocks are larger than 512 bytes: such devices are not served"));
+        let block = reads.alignment().max(Bytes(SECTOR_SIZE));
+        if block > Bytes(PAGE_SIZE) {
+            return Err(refused(path, &format!("its blocks have {block}: at most 4 KiB are served")));
+        }
+        if length.is_zero() || !length.get().is_multiple_of(block.get()) {
+            let why = format!("it holds {} bytes: it must be whole blocks of {block}", length.get());
+            return Err(refused(path, &why));
         }
         let is_block_device = kind.is_block_device();
         Ok(Self { path: path.to_owned(), file, reads, is_block_device, length, origin })
@@ -74,6 +76,11 @@ impl Below {
 
     pub(crate) fn length(&self) -> Bytes {
         self.length
+    }
+
+    /// Its logical block: what is read and written begins and ends at multiples of it.
+    pub(crate) fn block(&self) -> Bytes {
+        self.reads.alignment().max(Bytes(SECTOR_SIZE))
     }
 
     /// Where on its array it begins: of a partition not at its start.
@@ -89,9 +96,13 @@ impl Below {
                 "a file has no strips: give --strip, --members and --level, or --profile",
             ));
         }
+        found::geometry(&self.sysfs()?, told).map_err(|why| refused(&self.path, &why))
+    }
+
+    /// Its directory in sysfs.
+    pub(crate) fn sysfs(&self) -> Result<PathBuf, Error> {
         let sysfs = sysfs_of(&self.path);
-        let sysfs = fs::canonicalize(&sysfs).context("look at", &sysfs)?;
-        found::geometry(&sysfs, told).map_err(|why| refused(&self.path, &why))
+        Ok(fs::canonicalize(&sysfs).context("look at", &sysfs)?)
     }
 
     pub(crate) fn reads(&self) -> Arc<ReadFile> {

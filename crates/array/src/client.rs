@@ -4,7 +4,8 @@ use crate::state::{self, Ask, Attached, Lay};
 use crate::{AttachOptions, Error, Shape, Status};
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
 use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
-use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
+use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
+use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     }
     let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };
     let lay = |asked: Lay| -> Result<PathBuf, String> {
-        let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
+        let options = LoopOptions { block: Bytes(asked.block_bytes), ..LoopOptions::DISK };
         let laid = attach_loop(&asked.file, SHOWN_NAME, options).map_err(|error| error.to_string())?;
         Ok(laid.path())
     };

@@ -22,13 +22,17 @@ pub(crate) struct Found {
 /// The shape of the array of this device, whose directory in sysfs it is; `told` is its level where the user has said it. What is wrong
 /// otherwise, and what to do.
 pub(crate) fn geometry(device: &Path, told: Option<Level>) -> Result<Found, String> {
-    // A partition has what is said of it in its array's directory.
-    let whole = if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device };
+    let whole = whole(device);
     if whole.join("md").exists() {
         of_md(&whole.join("md"), told)
     } else {
         announced(&whole.join("queue"), told)
     }
+}
+
+/// A partition has what is said of it in its array's directory.
+pub(crate) fn whole(device: &Path) -> &Path {
+    if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device }
 }
 
 fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {

@@ -14,6 +14,7 @@ pub mod client;
 mod error;
 mod found;
 mod options;
+mod rest;
 pub mod serve;
 mod served;
 mod state;

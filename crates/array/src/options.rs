@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::below::Below;
+use crate::found::Found;
 use foreseek_device::Profile;
 use foreseek_export::NbdAddress;
 use foreseek_storage::read_text;
@@ -73,6 +74,8 @@ pub(crate) struct Parts {
     pub(crate) stripes: Stripes,
     /// Frames of the cache and spare ones.
     pub(crate) frames: Pages,
+    /// What the kernel said of its strips, where it was asked.
+    pub(crate) found: Option<Found>,
 }
 
 impl AttachOptions {
@@ -85,14 +88,14 @@ impl AttachOptions {
                 "the host's own read-ahead is that of its block device: set it by 'blockdev --setra'";
             return Err(invalid("--policy", &self.policy, reason));
         }
-        let (stripes, member) = self.shape.resolve(below)?;
+        let (stripes, member, found) = self.shape.resolve(below)?;
         let following = if member.looks_ahead() { Following::Streams } else { Following::MissesTurn };
         let geometry =
             Geometry::new(stripes, below.origin(), below.length().pages_floor()).map_err(refused)?;
         let (cache, frames) = self.share()?;
         let settings = foreseek_strips::Settings { cache, following };
         let engine = StripEngine::new(geometry, settings, policy.rules, Arc::new(member), Box::new(Lru));
-        Ok(Parts { engine: engine.map_err(refused)?, geometry, stripes, frames })
+        Ok(Parts { engine: engine.map_err(refused)?, geometry, stripes, frames, found })
     }
 
     /// What of the memory the cache holds, and how many frames that needs.
@@ -109,7 +112,7 @@ impl AttachOptions {
 }
 
 impl Shape {
-    fn resolve(&self, below: &Below) -> Result<(Stripes, Profile), Error> {
+    fn resolve(&self, below: &Below) -> Result<(Stripes, Profile, Option<Found>), Error> {
         let load =
             |name: &str| Profile::load(name, read_text).map_err(|error| Error::Refused(error.to_string()));
         // Of an array's profile one member.
@@ -118,15 +121,17 @@ impl Shape {
             Self::Profile(name) => {
                 let profile = load(name)?;
                 let shape = profile.stripes().zip(profile.member());
-                shape.ok_or_else(|| {
+                let (stripes, member) = shape.ok_or_else(|| {
                     invalid("--profile", name, "it is no array's: give --strip, --members and --level")
-                })
+                })?;
+                Ok((stripes, member, None))
             }
             Self::Found { level, member } => {
                 let told = level.as_deref().map(level_of).transpose()?;
                 let found = below.geometry(told)?;
                 let strip = found.strip.sectors_floor();
-                Ok((Stripes { level: found.level, members: found.members, strip }, load_member(member)?))
+                let stripes = Stripes { level: found.level, members: found.members, strip };
+                Ok((stripes, load_member(member)?, Some(found)))
             }
             Self::Told { strip_bytes, members, level, member } => {
                 let level = level_of(level)?;
@@ -138,7 +143,7 @@ impl Shape {
                     ));
                 }
                 let strip = Bytes(*strip_bytes).sectors_floor();
-                Ok((Stripes { level, members: *members, strip }, load_member(member)?))
+                Ok((Stripes { level, members: *members, strip }, load_member(member)?, None))
             }
         }
     }

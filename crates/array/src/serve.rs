@@ -2,7 +2,8 @@
 //! kernel for the device back, goes on serving until the last user has closed it, frees everything and exits.
 
 use crate::below::Below;
-use crate::served::Served;
+use crate::rest::RestWatch;
+use crate::served::{Served, Started};
 use crate::state::{self, Ask, Attached, GuardedFolder, Lay, Record};
 use crate::{AttachOptions, Error, Status};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
@@ -23,6 +24,7 @@ const THREADS: usize = 4;
 
 struct Running {
     // In the order in which they are to be dropped.
+    _rest: Option<RestWatch>,
     nbd: Option<NbdExport>,
     export: Option<Export>,
     served: Arc<Served>,
@@ -53,7 +55,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let left = leave_limited("array")?;
     let mut remarks = Vec::from_iter(left.remark);
     let below = Below::open(&options.device)?;
-    let size = below.length();
+    let (size, block) = (below.length(), below.block());
     let mut record = Record {
         server: ServerProcess::own(),
         ready: false,
@@ -69,15 +71,15 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         missing.into_iter().for_each(|missing| tracing::warn!("{missing}"));
     }
     remarks.extend(precautions::favour());
-    let (served, remark) = Served::start(&options, below)?;
+    let Started { served, rest, remark } = Served::start(&options, below)?;
     remarks.extend(remark);
-    let mut running = Running { nbd: None, export: None, served, folder, device: None, remarks };
+    let mut running = Running { _rest: rest, nbd: None, export: None, served, folder, device: None, remarks };
     if options.loop_device {
-        running.lay(size, &mut record, starter)?;
+        running.lay((size, block), &mut record, starter)?;
     }
     if let Some(address) = &options.nbd {
         let (name, below) = (running.folder.0.name(), record.below.display());
-        let offer = Offer { name, description: format!("the array {below}"), size, rotational: true };
+        let offer = Offer { name, description: format!("the array {below}"), size, block, rotational: true };
         let server: Arc<Served> = Arc::clone(&running.served);
         let nbd = NbdExport::start(server, offer, address).map_err(export_error)?;
         record.nbd = Some(nbd.address().clone());
@@ -90,7 +92,12 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
 
 impl Running {
     /// Makes the loop device.
-    fn lay(&mut self, size: Bytes, record: &mut Record, starter: &mut Starter) -> Result<(), Error> {
+    fn lay(
+        &mut self,
+        (size, block): (Bytes, Bytes),
+        record: &mut Record,
+        starter: &mut Starter,
+    ) -> Result<(), Error> {
         let folder = &self.folder.0;
         let mount_point = folder.mount_point();
         fs::create_dir(&mount_point).context("make", &mount_point)?;
@@ -102,7 +109,8 @@ impl Running {
         self.remarks.extend_from_slice(export.remarks());
         record.connection = export.connection();
         folder.set_record(record)?;
-        let laid: Result<PathBuf, String> = starter.ask(&Lay { file: export.file() })?;
+        let laid: Result<PathBuf, String> =
+            starter.ask(&Lay { file: export.file(), block_bytes: block.get() })?;
         self.device = Some(laid.map_err(Error::Refused)?);
         record.device.clone_from(&self.device);
         Ok(folder.set_record(record)?)

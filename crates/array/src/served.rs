@@ -6,6 +6,7 @@
 use crate::below::Below;
 use crate::changes::Changes;
 use crate::options::{DATA_MEMORY, Parts};
+use crate::rest::RestWatch;
 use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
@@ -56,6 +57,8 @@ pub struct Status {
     pub cached_bytes: u64,
     /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
     pub costs_ns: Option<(u64, u64)>,
+    /// Why nothing is prefetched for now.
+    pub resting: Option<String>,
     /// Who is connected over NBD.
     pub clients: Vec<String>,
 }
@@ -89,6 +92,7 @@ struct State {
     passes: HashMap<RequestId, Pass>,
     /// Reads past the cache for which there is no memory yet.
     short: VecDeque<(RequestId, ByteSpan, DataReply)>,
+    resting: Option<String>,
 }
 
 /// What is to be done once the lock is free.
@@ -114,9 +118,18 @@ pub(crate) struct Served {
     stripes: Stripes,
 }
 
+/// A device that is being served from now on.
+pub(crate) struct Started {
+    pub(crate) served: Arc<Served>,
+    /// To be kept as long.
+    pub(crate) rest: Option<RestWatch>,
+    /// What could not be had.
+    pub(crate) remark: Option<String>,
+}
+
 impl Served {
-    pub(crate) fn start(options: &AttachOptions, below: Below) -> Result<(Arc<Self>, Option<String>), Error> {
-        let Parts { engine, geometry, stripes, frames } = options.parts(&below)?;
+    pub(crate) fn start(options: &AttachOptions, below: Below) -> Result<Started, Error> {
+        let Parts { engine, geometry, stripes, frames, found } = options.parts(&below)?;
         let memory =
             || Error::Refused(format!("there is no memory of {} for it", Bytes(options.memory_bytes)));
         let driver = StripDriver::new(engine, geometry, frames.get() as u32);
@@ -132,6 +145,7 @@ impl Served {
             under: Slab::new(),
             passes: HashMap::new(),
             short: VecDeque::new(),
+            resting: None,
         };
         let mut started = Err(std::io::Error::other("not yet"));
         let served = Arc::new_cyclic(|this: &Weak<Self>| {
@@ -160,7 +174,23 @@ impl Served {
             }
         });
         let (_, remark) = started.map_err(threads)?;
-        Ok((served, remark))
+        let sysfs = served.below.sysfs().ok();
+        let rest = sysfs.map(|sysfs| RestWatch::start(Arc::downgrade(&served), sysfs, found));
+        Ok(Started { served, rest: rest.transpose().map_err(threads)?, remark })
+    }
+
+    /// Prefetches nothing for this reason, or goes on.
+    pub(crate) fn rest(&self, why: Option<String>) {
+        let mut state = self.lock();
+        if state.resting == why {
+            return;
+        }
+        match &why {
+            Some(why) => tracing::info!("prefetching rests: {why}"),
+            None => tracing::info!("prefetching goes on"),
+        }
+        state.driver.rest(why.is_some());
+        state.resting = why;
     }
 
     /// What it has done.
@@ -187,6 +217,7 @@ impl Served {
             upstream: (up, cache.upstream_limit()),
             downstream: down,
             cached_bytes: cache.used().bytes().get(),
+            resting: state.resting.clone(),
             clients: Vec::new(),
             costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
         }

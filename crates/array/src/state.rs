@@ -57,6 +57,8 @@ impl foreseek_server::Ask for Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lay {
     pub(crate) file: PathBuf,
+    /// The device's logical block.
+    pub(crate) block_bytes: u64,
 }
 
 /// A folder that is removed when dropped.

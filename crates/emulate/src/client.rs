@@ -11,7 +11,7 @@ use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
 use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
-use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
+use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -89,7 +89,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
 /// Lays a loop device over a disk's file and times reads of it. The server frees it whatever goes
 /// wrong.
 fn lay(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
-    let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
+    let options = LoopOptions::DISK;
     let device = attach_loop(file, SHOWN_NAME, options).map_err(|error| Error::Refused(error.to_string()))?;
     let measured = measure(&device.path(), size)?;
     Ok((device.path(), measured))

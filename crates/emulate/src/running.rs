@@ -331,7 +331,13 @@ fn serve_nbd(
 ) -> Result<Option<NbdExport>, Error> {
     let Some(address) = &options.nbd else { return Ok(None) };
     let description = format!("an emulated disk: {}", options.profile);
-    let offer = Offer { name: name.to_owned(), description, size, rotational: true };
+    let offer = Offer {
+        name: name.to_owned(),
+        description,
+        size,
+        block: Bytes(foreseek_units::SECTOR_SIZE),
+        rotational: true,
+    };
     let server: Arc<Disk> = Arc::clone(disk);
     NbdExport::start(server, offer, address).map(Some).map_err(export_error)
 }

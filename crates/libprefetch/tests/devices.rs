@@ -25,7 +25,7 @@ impl Drop for Detach {
 }
 
 fn attach(file: &File, path: &Path) -> Option<Detach> {
-    let options = LoopOptions { rotational: true, read_ahead: Bytes::kib(128) };
+    let options = LoopOptions::DISK;
     match LoopDevice::attach(file, path, options) {
         Ok(device) => Some(Detach(device)),
         Err(error) => {

@@ -17,6 +17,6 @@ mod tests;
 mod wire;
 
 pub use book::{Answered, Book, Part, PartId};
-pub use offer::{BLOCK, Offer};
+pub use offer::Offer;
 pub use reader::{Broken, LENGTH_MOST, PART, Reader, Step};
 pub use wire::{Command, Fault};

@@ -6,9 +6,6 @@ use crate::wire::{
 };
 use foreseek_units::Bytes;
 
-/// Requests begin and end at multiples of this: the device's own sectors.
-pub const BLOCK: Bytes = Bytes(foreseek_units::SECTOR_SIZE);
-
 /// The one export of a server. The empty name stands for it, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
@@ -16,8 +13,10 @@ pub struct Offer {
     pub name: String,
     /// What it is, for people; at most 4096 bytes.
     pub description: String,
-    /// Its size, a multiple of [`BLOCK`].
+    /// Its size, a multiple of its block.
     pub size: Bytes,
+    /// Its logical block, from a sector to a page: requests begin and end at multiples of it.
+    pub block: Bytes,
     /// Whether random access costs more than sequential.
     pub rotational: bool,
 }

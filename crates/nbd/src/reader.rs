@@ -1,7 +1,7 @@
 //! What a client says: the handshake, then requests.
 
 use crate::book::Part;
-use crate::offer::{BLOCK, Offer};
+use crate::offer::Offer;
 use crate::wire::{
     CMD_CACHE, CMD_DISC, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, CMD_WRITE_ZEROES, Command, DF,
     FIXED_NEWSTYLE, FUA, Fault, Fields, GREETING, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_EXPORT, INFO_NAME,
@@ -269,7 +269,7 @@ impl Reader {
             told.extend(info(INFO_DESCRIPTION, Message::new().bytes(offer.description.as_bytes())));
         }
         // Told unasked, too: a client that does not ask may still heed it.
-        let sizes = [BLOCK.get() as u32, PAGE_SIZE as u32, LENGTH_MOST.get() as u32];
+        let sizes = [offer.block.get() as u32, PAGE_SIZE as u32, LENGTH_MOST.get() as u32];
         told.extend(info(INFO_BLOCK_SIZE, sizes.into_iter().fold(Message::new(), Message::u32)));
         told.extend(reply(option, REP_ACK, &[]));
         Ok(told)
@@ -334,7 +334,8 @@ impl Reader {
         let end = offset.checked_add(length.into()).filter(|end| *end <= self.offer.size.get());
         let stores = matches!(command, CMD_WRITE | CMD_WRITE_ZEROES);
         let end = end.ok_or(if stores { Fault::NoSpace } else { Fault::Invalid })?;
-        let blocks = offset.is_multiple_of(BLOCK.get()) && end.is_multiple_of(BLOCK.get());
+        let block = self.offer.block.get();
+        let blocks = offset.is_multiple_of(block) && end.is_multiple_of(block);
         let too_long = command == CMD_READ && Bytes(length.into()) > LENGTH_MOST;
         if !blocks || too_long {
             return Err(Fault::Invalid);

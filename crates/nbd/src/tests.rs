@@ -16,7 +16,7 @@ const SIZE: u64 = 6 << 20;
 
 fn offer() -> Arc<Offer> {
     let (name, description) = ("disk".to_owned(), "a disk for tests".to_owned());
-    Arc::new(Offer { name, description, size: Bytes(SIZE), rotational: true })
+    Arc::new(Offer { name, description, size: Bytes(SIZE), block: Bytes(512), rotational: true })
 }
 
 /// A server with a device in memory, which answers the parts of requests in an order of its own.

@@ -72,6 +72,14 @@ pub struct LoopOptions {
     pub rotational: bool,
     /// The read-ahead that files on it start with.
     pub read_ahead: Bytes,
+    /// Its logical block: a power of two from a sector to a page.
+    pub block: Bytes,
+}
+
+impl LoopOptions {
+    /// A disk with a head and sectors, as the kernel takes it.
+    pub const DISK: Self =
+        Self { rotational: true, read_ahead: DEFAULT_READ_AHEAD, block: Bytes(SECTOR_SIZE) };
 }
 
 /// A loop device, attached or not. Dropping it changes nothing.
@@ -97,7 +105,7 @@ impl LoopDevice {
                 cause: io::Error::last_os_error(),
             })?;
             let device = Self { number };
-            if !device.configure(file, name)? {
+            if !device.configure(file, name, options.block)? {
                 continue;
             }
             return match device.set_queue(options) {
@@ -211,12 +219,12 @@ impl LoopDevice {
     }
 
     /// Configures this device over `file`; `false` where another process took it first.
-    fn configure(&self, file: &File, name: &Path) -> Result<bool, LoopError> {
+    fn configure(&self, file: &File, name: &Path, block: Bytes) -> Result<bool, LoopError> {
         let node = open(&self.path())?;
         // SAFETY: loop_config is plain numbers and arrays of them, for which zero is a value.
         let mut config: raw::loop_config = unsafe { std::mem::zeroed() };
         config.fd = file.as_fd().as_raw_fd() as u32;
-        config.block_size = SECTOR_SIZE as u32;
+        config.block_size = block.get() as u32;
         config.info.lo_flags = raw::LO_FLAGS_DIRECT_IO as u32;
         let shown = name.as_os_str().as_encoded_bytes();
         // One byte stays zero: the kernel wants the name terminated.

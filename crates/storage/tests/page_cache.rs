@@ -197,7 +197,7 @@ impl Drop for Detach {
 fn objects_on_different_disks_sort_by_disk() {
     let backing = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     backing.as_file().set_len(1 << 20).unwrap();
-    let options = LoopOptions { rotational: true, read_ahead: Bytes::kib(128) };
+    let options = LoopOptions::DISK;
     let device = match LoopDevice::attach(backing.as_file(), backing.path(), options) {
         Ok(device) => Detach(device),
         Err(error) => {

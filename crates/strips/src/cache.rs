@@ -110,6 +110,7 @@ pub struct StripCache {
     ghosts: u64,
     /// Misses that the upstream's size alone refused.
     trials: u64,
+    resting: bool,
     stats: Stats,
 }
 
@@ -145,6 +146,7 @@ impl StripCache {
             replacement,
             ghosts: 0,
             trials: 0,
+            resting: false,
             stats: Stats::default(),
         })
     }
@@ -153,6 +155,17 @@ impl StripCache {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// Whether strips rest: then misses read what is missing alone, whatever the rules say.
+    pub fn rest(&mut self, resting: bool) {
+        self.resting = resting;
+    }
+
+    /// Whether strips rest.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        self.resting
     }
 
     /// How many blocks are not empty.
@@ -300,6 +313,7 @@ impl StripCache {
     /// Whether a miss reads the whole strip.
     fn prefetches(&mut self) -> bool {
         match self.strips {
+            _ if self.resting => return false,
             Strips::Never => return false,
             Strips::Always => return true,
             Strips::Adaptive { .. } if self.feedback.is_frozen() => return true,

@@ -86,6 +86,11 @@ impl StripEngine {
         }
     }
 
+    /// Prefetches nothing from now on, or goes on with it. The cache stays.
+    pub fn rest(&mut self, resting: bool) {
+        self.cache.rest(resting);
+    }
+
     /// Whether the engine wants [`Event::Tick`] at once.
     #[must_use]
     pub fn has_more(&self) -> bool {
@@ -151,6 +156,9 @@ impl StripEngine {
     }
 
     fn prefetch_stripes(&mut self, read: PageSpan) {
+        if self.cache.is_resting() {
+            return;
+        }
         let Some(wanted) = self.massive.as_mut().and_then(|massive| massive.read(read)) else { return };
         for (strip, _) in self.geometry.strips(wanted) {
             if !self.flights.have_room(1) {

@@ -60,6 +60,7 @@ struct Naive {
     costs: VirtualCosts,
     /// Misses that the upstream's size alone refused, since the last trial.
     refused: u64,
+    resting: bool,
     dropped: BTreeSet<(u64, u64)>,
 }
 
@@ -77,6 +78,7 @@ impl Naive {
             feedback: Feedback::new(pages / STRIP),
             costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
             refused: 0,
+            resting: false,
             dropped: BTreeSet::new(),
         }
     }
@@ -106,6 +108,7 @@ impl Naive {
         let with: u64 = self.entries.values().map(|entry| entry.costs.with.get()).sum();
         let without: u64 = self.entries.values().map(|entry| entry.costs.without.get()).sum();
         match self.strips {
+            _ if self.resting => false,
             Strips::Never => false,
             Strips::Always => true,
             Strips::Adaptive { cost_test, .. } => {
@@ -327,6 +330,7 @@ enum Op {
     Arrived(u64, bool),
     AllArrived,
     Changed(u64, u64, u64),
+    Rest(bool),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -339,6 +343,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..40u64, any::<bool>()).prop_map(|(strip, well)| Op::Arrived(strip, well)),
         6 => Just(Op::AllArrived),
         1 => part().prop_map(|(strip, from, len)| Op::Changed(strip, from, (from + len).min(STRIP))),
+        1 => proptest::bool::weighted(0.2).prop_map(Op::Rest),
     ]
 }
 
@@ -378,6 +383,10 @@ proptest! {
                     cache.arrived(StripNo(strip), Blocks::range(0, STRIP), true, &mut dropped);
                     naive.arrived(strip, true);
                 }),
+                Op::Rest(resting) => {
+                    cache.rest(resting);
+                    naive.resting = resting;
+                }
                 Op::Changed(strip, from, to) => {
                     cache.changed(StripNo(strip), Blocks::range(from, to), &mut dropped);
                     naive.changed(strip, &(from..to).collect());

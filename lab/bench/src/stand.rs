@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use foreseek_rig::{
     Disk, Interrupt, MemoryGroup, Mounted, Place, Program, memory_peak, mount_ext4, processor_time,
 };
-use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice, LoopOptions};
+use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::{Bytes, Nanos};
 use rustix::mount::MountFlags;
 use std::fs::{self, File};
@@ -129,7 +129,7 @@ impl Ground<'_> {
         stand.servers.push(Server::showing(&policy, nbdfuse.name(), fuse, &folder, self.interrupt)?);
         let path = folder.join("disk");
         let file = File::open(&path).map_err(|error| Error::io("cannot open", path.display(), error))?;
-        let options = LoopOptions { rotational: true, read_ahead: DEFAULT_READ_AHEAD };
+        let options = LoopOptions::DISK;
         let device = LoopDevice::attach(&file, Path::new("foreseek-bench"), options)
             .map_err(|error| Error::Server { policy: policy.clone(), what: error.to_string() })?;
         let path = device.path();

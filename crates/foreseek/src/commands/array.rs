@@ -203,6 +203,9 @@ fn status_table(status: &Status) -> String {
     row("policy", status.policy.clone());
     let strip = Bytes(status.strip_bytes);
     row("array", format!("{} of {} members, strips of {strip}", status.level, status.members));
+    if let Some(why) = &status.resting {
+        row("prefetching", format!("rests: {why}"));
+    }
     let rate = status.hit_rate.map_or("no reads yet".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
     row("hit rate", rate);
     row(

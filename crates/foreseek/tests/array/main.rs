@@ -340,3 +340,80 @@ fn what_is_not_served_is_refused_in_a_line() {
     lab.must(&["detach", "mounted"]);
     arrays.assert_clean();
 }
+
+/// A loop device of the test's own; freed when dropped.
+struct Laid<'a>(&'a Lab, PathBuf);
+
+impl<'a> Laid<'a> {
+    fn over(lab: &'a Lab, file: &Path, block: &str) -> Self {
+        let device = lab.tool("losetup", &["--find", "--show", "--sector-size", block, text(file)]);
+        Self(lab, device.trim().into())
+    }
+}
+
+impl Drop for Laid<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.run(Command::new("losetup").args(["--detach", text(&self.1)]));
+    }
+}
+
+#[test]
+fn a_device_of_4_kib_blocks_is_served_in_such_blocks() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let file = lab.path("array.img");
+    File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("room");
+    let below = Laid::over(&lab, &file, "4096");
+    let socket = format!("nbd:unix:{}", text(&lab.path("nbd")));
+    let mut options = GEOMETRY.to_vec();
+    options.extend(["--name", "large", "--export", "loop", "--export", &socket]);
+    let device = arrays.attach(&below.1, &options);
+    let queue = |name: &str| {
+        let node = Path::new("/sys/class/block").join(device.file_name().expect("a node")).join("queue");
+        fs::read_to_string(node.join(name)).expect("sysfs").trim().to_owned()
+    };
+    assert_eq!(queue("logical_block_size"), "4096");
+    let mut memory = aligned();
+    let open = direct(&device);
+    assert!(open.read_exact_at(&mut memory.0[..512], 512).is_err(), "a part of a block");
+    memory.0[..8192].fill(7);
+    open.write_all_at(&memory.0[..8192], 4096).expect("whole blocks");
+    drop(open);
+    let told = lab.tool("nbdinfo", &[arrays.list()[0]["nbd"].as_str().expect("a URI")]);
+    assert!(told.contains("block_size_minimum: 4096"), "{told}");
+
+    lab.tool("mkfs.ext4", &["-q", text(&device)]);
+    lab.tool("mount", &[text(&device), text(&lab.mount_point())]);
+    fs::write(lab.mount_point().join("file"), vec![9; 3_000_001]).expect("written");
+    lab.unmount(&lab.mount_point());
+    arrays.must(&["detach", "large"]);
+    lab.tool("e2fsck", &["-fn", text(&below.1)]);
+    arrays.assert_clean();
+}
+
+/// Both devices have one UUID: the one below cannot be mounted by it meanwhile.
+#[test]
+fn the_device_below_is_not_mounted_by_the_uuid_that_both_show() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "none", "--size", "64M", "--name", "twin"]);
+    let uuid = "5eedc0de-0000-4000-8000-000000000001";
+    lab.tool("mkfs.ext4", &["-q", "-U", uuid, text(&disk)]);
+    let mut options = GEOMETRY.to_vec();
+    options.extend(["--name", "above"]);
+    let device = arrays.attach(&disk, &options);
+    for shows in [&disk, &device] {
+        let shown = lab.tool("blkid", &["-p", "-s", "UUID", "-o", "value", text(shows)]);
+        assert_eq!(shown.trim(), uuid);
+    }
+    let point = lab.mount_point();
+    let mount = |what: &str| lab.run(Command::new("mount").args([what, text(&point)]));
+    assert_ne!(mount(text(&disk)).status, Some(0), "the device below is held");
+    assert_eq!(mount(text(&device)).status, Some(0));
+    let source = lab.tool("findmnt", &["-n", "-o", "SOURCE", text(&point)]);
+    assert_eq!(source.trim(), text(&device));
+    lab.unmount(&point);
+    arrays.must(&["detach", "above"]);
+    lab.must(&["detach", "twin"]);
+    arrays.assert_clean();
+}

@@ -130,6 +130,11 @@ impl StripDriver {
         self.engine.cache()
     }
 
+    /// Prefetches nothing from now on, or goes on with it.
+    pub fn rest(&mut self, resting: bool) {
+        self.engine.rest(resting);
+    }
+
     /// A read arrives.
     pub fn read(&mut self, request: RequestId, range: ByteSpan, acts: &mut Vec<Act>) {
         self.reads.insert(request, range);

@@ -6,7 +6,7 @@
 use foreseek_seam::FetchId;
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, cachestat};
-use foreseek_units::{Bytes, Instant, PageIndex, Pages, Span};
+use foreseek_units::{Instant, PageIndex, Pages, Span};
 use foreseek_walks::{Command as Wanted, Event, InDirectory, Kind, Node, Part, Status};
 use foreseek_watch::{Engine, Options, Watcher};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -72,7 +72,7 @@ impl Ground {
             .arg(&image)
             .status();
         assert!(made.expect("it runs").success());
-        let options = LoopOptions { rotational: true, read_ahead: Bytes::kib(128) };
+        let options = LoopOptions::DISK;
         let device = match LoopDevice::attach(&file, &image, options) {
             Ok(device) => device,
             Err(error) => {

@@ -1,0 +1,90 @@
+//! When prefetching rests, looked at again and again: while md copies or checks what its members hold, which a prefetch would hold up, and
+//! after the array's shape has changed, where strips are cut in wrong places.
+
+use crate::found::{self, Found};
+use crate::served::Served;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Weak;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Between looks: a resync takes hours, and a look reads a few files of sysfs.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// Looks until it is dropped.
+pub(crate) struct RestWatch {
+    _end: Sender<()>,
+}
+
+impl RestWatch {
+    /// Of the array whose directory in sysfs this is; `shape` is what it said of its strips, where it was asked.
+    pub(crate) fn start(served: Weak<Served>, sysfs: PathBuf, shape: Option<Found>) -> io::Result<Self> {
+        let (end, ended) = channel();
+        thread::Builder::new().name("array-rest".to_owned()).spawn(move || {
+            while let Some(served) = served.upgrade() {
+                served.rest(reason(&sysfs, shape));
+                drop(served);
+                if ended.recv_timeout(BETWEEN) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { _end: end })
+    }
+}
+
+/// Why prefetching is to rest now.
+fn reason(device: &Path, shape: Option<Found>) -> Option<String> {
+    let action = fs::read_to_string(found::whole(device).join("md/sync_action")).unwrap_or_default();
+    match action.trim() {
+        "" | "idle" | "frozen" => {}
+        action => return Some(format!("md does a {action} ('cat /proc/mdstat' shows how far it is)")),
+    }
+    let shape = shape?;
+    match found::geometry(device, Some(shape.level)) {
+        Ok(now) if now == shape => None,
+        Ok(now) => Some(format!(
+            "the array has been reshaped to {} members and strips of {}: detach it and attach it again",
+            now.members, now.strip
+        )),
+        Err(why) => Some(format!("{why}; once that is over, detach it and attach it again")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::{Bytes, Level};
+
+    #[test]
+    fn it_rests_while_md_works_and_after_a_reshape() {
+        let place = tempfile::tempdir().expect("a directory");
+        let md = place.path().join("md");
+        fs::create_dir(&md).expect("a directory");
+        let write = |name: &str, text: &str| fs::write(md.join(name), text).expect("a file");
+        let files = [
+            ("level", "raid5"),
+            ("chunk_size", "65536"),
+            ("raid_disks", "4"),
+            ("layout", "2"),
+            ("sync_action", "idle"),
+        ];
+        files.iter().for_each(|(name, text)| write(name, text));
+        let shape = Found { strip: Bytes::kib(64), members: 4, level: Level::Raid5 };
+        let now = || reason(place.path(), Some(shape));
+        assert_eq!(now(), None);
+        for action in ["resync", "recover", "check", "repair"] {
+            write("sync_action", &format!("{action}\n"));
+            assert!(now().is_some_and(|why| why.contains(action)), "{action}");
+        }
+        write("sync_action", "idle\n");
+        write("raid_disks", "5\n");
+        assert!(now().is_some_and(|why| why.contains("5 members") && why.contains("attach it again")));
+        assert_eq!(reason(place.path(), None), None, "its shape was given by hand");
+        write("raid_disks", "4 (5)\n");
+        assert!(now().is_some_and(|why| why.contains("attach it again")));
+    }
+}
