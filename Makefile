@@ -19,7 +19,7 @@ BUILT = target/release/foreseek target/release/libprefetch.so target/release/lib
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
 .NOTPARALLEL:
-.PHONY: help setup needs build demo test lint unit fuzz soak bench header install uninstall clean
+.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header install uninstall clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS each
 
 soak: ## Property tests with new seeds and ever more cases, then long fuzzing, for SOAK_SECONDS
 	@SOAK_SECONDS=$(SOAK_SECONDS) CARGO="$(CARGO)" scripts/soak
+
+guest: ## Test arrays on Linux md in a virtual machine (needs QEMU; fetches 30 MB)
+	@CARGO="$(CARGO)" scripts/guest-md
 
 bench: setup build ## Run the benchmarks and keep their raw results under benches/results
 	@scripts/bench

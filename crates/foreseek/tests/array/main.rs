@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "it is shared with the tests of emulated disks")]
 #[path = "../disk/lab.rs"]
 mod lab;
+mod md;
 mod nbd;
 
 use lab::{Ended, LIMIT, Lab, read_direct, until};
