@@ -89,11 +89,34 @@ impl Claim {
         })
     }
 
+    /// What of a ratio is a gain.
+    #[must_use]
+    pub fn gain(&self) -> Gain {
+        match self.metric.as_str() {
+            "speed-up" | "mean speed-up" | "throughput ratio" | "rate ratio" | "total hit rate ratio" => {
+                Gain::Larger
+            }
+            metric if metric.ends_with("time ratio") || metric.ends_with("latency ratio") => Gain::Smaller,
+            _ => Gain::Neither,
+        }
+    }
+
     /// Whether it is a depth: judged by one unit.
     #[must_use]
     pub fn is_depth(&self) -> bool {
         self.metric == "competitive depth"
     }
+}
+
+/// What of a ratio is a gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gain {
+    /// A larger one: of rates.
+    Larger,
+    /// A smaller one: of times.
+    Smaller,
+    /// None: it is a property of a device.
+    Neither,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! either. *Strict* is what a sceptical reader would accept: the mean, not the edge of an interval, on the side of 1 on
 //! which the paper's is, with an interval that excludes 1 and with at least half of the paper's effect.
 
-use crate::claim::{Claim, Relation};
+use crate::claim::{Claim, Gain, Relation};
 use crate::{Error, Measured};
 use foreseek_simulate::experiment::Summary;
 
@@ -123,18 +123,19 @@ impl Judge<'_> {
         self.is_ratio() && (v - 1.0).abs() < NEAR_ONE - 1e-9
     }
 
-    /// A gain beyond what is stated, by more than the tolerance: of a ratio of rates a larger one, of times a
-    /// smaller one.
+    /// A gain beyond a gain that is stated, by more than the tolerance: of a ratio of rates a larger one, of times a
+    /// smaller one. A loss beyond what is stated is a miss.
     fn is_beyond(&self) -> bool {
         let (Relation::Approx(v) | Relation::UpTo(v)) = self.relation else { return false };
         if !self.is_ratio() || (v - 1.0).abs() <= ONE {
             return false;
         }
         let Summary { mean, low, high, .. } = *self.value();
-        match self.relation {
-            Relation::UpTo(_) => mean > v * (1.0 + APPROX),
-            _ if v > 1.0 => low > v * (1.0 + APPROX),
-            _ => high < v * (1.0 - APPROX),
+        match (self.claim.gain(), &self.relation) {
+            (Gain::Larger, Relation::UpTo(_)) => mean > v * (1.0 + APPROX),
+            (Gain::Larger, _) => v > 1.0 && low > v * (1.0 + APPROX),
+            (Gain::Smaller, _) => v < 1.0 && high < v * (1.0 - APPROX),
+            (Gain::Neither, _) => false,
         }
     }
 
@@ -231,7 +232,7 @@ mod tests {
             ("approx", "2.0", 1.5, 1.69, Missed),
             ("approx", "2.0", 2.29, 2.5, Holds),
             ("approx", "2.0", 2.31, 2.5, Beyond),
-            ("approx", "0.7", 0.5, 0.59, Beyond),
+            ("approx", "0.7", 0.5, 0.59, Missed),
             ("approx", "0.7", 0.81, 0.9, Missed),
             ("up-to", "2.0", 1.7, 1.7, Holds),
             ("up-to", "2.0", 1.6, 1.7, Missed),
@@ -250,6 +251,27 @@ mod tests {
         ] {
             let found = verdict(relation, value, low, high).standing;
             assert_eq!(found, expected, "{relation} {value}: {low}..{high}");
+        }
+    }
+
+    #[test]
+    fn a_loss_beyond_what_is_stated_is_a_miss() {
+        for (metric, value, low, high, expected) in [
+            ("run time ratio", "4.0", 5.0, 6.0, Missed),
+            ("run time ratio", "0.7", 0.5, 0.59, Beyond),
+            ("speed-up", "4.0", 5.0, 6.0, Beyond),
+            ("speed-up", "0.7", 0.5, 0.59, Missed),
+            ("growth of seek time", "2.0", 2.5, 2.6, Missed),
+        ] {
+            let claim = Claim { metric: metric.into(), ..claim("approx", value, "x") };
+            let measured = Measured::value(Summary {
+                mean: f64::midpoint(low, high),
+                low,
+                high,
+                values: vec![low, high],
+            });
+            let found = Verdict::of(&claim, &measured).expect("a relation").standing;
+            assert_eq!(found, expected, "{metric} {value}: {low}..{high}");
         }
     }
 

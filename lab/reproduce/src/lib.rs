@@ -31,7 +31,7 @@ mod sensitivity;
 mod table;
 
 pub use again::judge_again;
-pub use claim::{Claim, Relation};
+pub use claim::{Claim, Gain, Relation};
 pub use counts::{Count, Counts};
 pub use error::Error;
 pub use judgement::{Standing, Verdict};
