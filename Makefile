@@ -19,7 +19,7 @@ BUILT = target/release/foreseek target/release/libprefetch.so target/release/lib
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
 .NOTPARALLEL:
-.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header install uninstall clean
+.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header install uninstall deb clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,19 +62,16 @@ bench: setup build ## Run the benchmarks and keep their raw results under benche
 header: ## Write libprefetch.h anew from the C library's source
 	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header
 
-install: ## Install the program, the C library, its header and the SQLite extensions under PREFIX; builds what is not built
+install: ## Install programs, libraries, manual pages, completions and units under PREFIX; builds what is not built
 	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -s -m 755 target/release/foreseek $(DESTDIR)$(PREFIX)/bin/
-	install -s -m 755 $(filter %.so,$(BUILT)) $(DESTDIR)$(LIBDIR)/
-	install -m 644 crates/libprefetch-c/include/libprefetch.h $(DESTDIR)$(PREFIX)/include/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' crates/libprefetch-c/libprefetch.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
-	@# The loader finds the library at once; nobody but root can tell it.
-	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
 uninstall: ## Remove what install put under PREFIX
-	rm -f $(DESTDIR)$(PREFIX)/bin/foreseek $(DESTDIR)$(LIBDIR)/libprefetch.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite.so $(DESTDIR)$(LIBDIR)/libforeseek_sqlite_preload.so
-	rm -f $(DESTDIR)$(PREFIX)/include/libprefetch.h $(DESTDIR)$(LIBDIR)/pkgconfig/libprefetch.pc
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/install --remove
+
+deb: ## Make Debian packages of what is built, in target/deb
+	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
+	@scripts/deb
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -1,6 +1,9 @@
 //! Gives the shared object its name, so that programs linked with it find it by that name.
 
+/// The number in that name: it grows when a program that was linked with the library before would not run with this one.
+pub const ABI: u32 = 0;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libprefetch.so");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libprefetch.so.{ABI}");
 }

@@ -6,7 +6,6 @@ mod common;
 use common::*;
 use foreseek_libprefetch::{Client, HintMode};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
-use foreseek_units::Bytes;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

@@ -3,6 +3,7 @@
 mod array;
 mod demo;
 mod disk;
+mod documents;
 mod help;
 mod lab;
 mod mount;
@@ -54,6 +55,8 @@ enum Command {
     /// Reproduce the papers, simulate, replay traces, run benchmarks.
     #[command(subcommand)]
     Lab(lab::Command),
+    #[command(hide = true)]
+    Documents(documents::Args),
 }
 
 /// How a command reports.
@@ -130,6 +133,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Array(command) => array::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Lab(command) => lab::run(command),
+        Command::Documents(args) => documents::run(&args),
     };
     answer.map(ExitCode::from)
 }

@@ -78,11 +78,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// The library's path: beside this program, as it was built, or where `make install` puts it.
+/// The library's path: beside this program, as it was built, or where `make install` or Debian's package puts it.
 fn library() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let beside = program.parent().map(PathBuf::from).unwrap_or_default();
-    let places = [beside.clone(), beside.join("../lib")];
+    let of_debian = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
+    let places = [beside.clone(), beside.join("../lib"), beside.join(of_debian)];
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     let Some(path) = found else {
         bail!("{LIBRARY} is neither in {} nor in {}", places[0].display(), places[1].display());

@@ -36,11 +36,14 @@ pub fn install(prefix: &Path) {
     let lib = prefix.join("lib");
     std::fs::create_dir_all(lib.join("pkgconfig")).unwrap();
     std::fs::create_dir_all(prefix.join("include")).unwrap();
-    std::fs::copy(library(), lib.join("libprefetch.so")).unwrap();
+    std::fs::copy(library(), lib.join("libprefetch.so.0")).unwrap();
+    std::os::unix::fs::symlink("libprefetch.so.0", lib.join("libprefetch.so")).unwrap();
     std::fs::copy(source("include/libprefetch.h"), prefix.join("include/libprefetch.h")).unwrap();
     let template = std::fs::read_to_string(source("libprefetch.pc.in")).unwrap();
-    let text =
-        template.replace("@PREFIX@", prefix.to_str().unwrap()).replace("@LIBDIR@", lib.to_str().unwrap());
+    let text = template
+        .replace("@PREFIX@", prefix.to_str().unwrap())
+        .replace("@LIBDIR@", lib.to_str().unwrap())
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     assert!(!text.contains('@'), "{text}");
     std::fs::write(lib.join("pkgconfig/libprefetch.pc"), text).unwrap();
 }

@@ -1,0 +1,79 @@
+//! What `make install` installs, `make uninstall` removes: nothing is left.
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LIBRARIES: [&str; 3] = ["libprefetch.so", "libforeseek_sqlite.so", "libforeseek_sqlite_preload.so"];
+
+/// A directory with what this build has made.
+fn built(place: &Path) -> Option<PathBuf> {
+    let test = std::env::current_exe().expect("a path");
+    let directory = place.join("built");
+    fs::create_dir(&directory).expect("a directory");
+    symlink(env!("CARGO_BIN_EXE_foreseek"), directory.join("foreseek")).expect("a link");
+    for library in LIBRARIES {
+        let path = test.parent().expect("a directory").join(library);
+        if !path.exists() {
+            println!("SKIPPED: {library} is not built: run the tests of the whole workspace");
+            return None;
+        }
+        symlink(path, directory.join(library)).expect("a link");
+    }
+    Some(directory)
+}
+
+fn files(directory: &Path) -> BTreeSet<String> {
+    let listed = Command::new("find")
+        .arg(directory)
+        .args(["(", "-type", "f", "-o", "-type", "l", ")", "-printf", "%P\n"])
+        .output();
+    String::from_utf8(listed.expect("find runs").stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_installed_is_removed() {
+    let place = tempfile::tempdir().expect("a directory");
+    let Some(built) = built(place.path()) else { return };
+    let staged = place.path().join("staged");
+    let install = |arguments: &[&str]| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let ended = Command::new(root.join("scripts/install"))
+            .args(arguments)
+            .env("BUILT", &built)
+            .env("PREFIX", "/usr")
+            .env("LIBDIR", "/usr/lib/here")
+            .env("DESTDIR", &staged)
+            .env_remove("MAKEFLAGS")
+            .output()
+            .expect("it runs");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    };
+    install(&[]);
+    let installed = files(&staged);
+    let soname = "usr/lib/here/libprefetch.so.0";
+    for file in [
+        "usr/bin/foreseek",
+        "usr/include/libprefetch.h",
+        "usr/lib/here/libforeseek_sqlite.so",
+        "usr/lib/here/libprefetch.so",
+        soname,
+        &format!("{soname}.{}", env!("CARGO_PKG_VERSION").strip_prefix("0.").expect("its first number")),
+        "usr/lib/here/pkgconfig/libprefetch.pc",
+        "usr/lib/systemd/system/foreseek-watch.service",
+        "usr/share/bash-completion/completions/foreseek",
+        "usr/share/man/man1/foreseek-mount.1",
+        "usr/share/man/man1/foreseek-array-attach.1",
+    ] {
+        assert!(installed.contains(file), "{file}: {installed:?}");
+    }
+    assert!(installed.iter().all(|file| !file.contains("documents")), "a hidden command has no page");
+    let unit =
+        fs::read_to_string(staged.join("usr/lib/systemd/system/foreseek-watch.service")).expect("text");
+    assert!(unit.contains("ExecStart=/usr/bin/foreseek") && !unit.contains("/usr/local/bin"), "{unit}");
+    install(&["--remove"]);
+    assert_eq!(files(&staged), BTreeSet::new());
+}
