@@ -3,12 +3,13 @@
 //! From the kernel down: `file_system` takes requests and replies; `source` carries them out and tells the
 //! read path of every change; `nodes` and `handles` are what the kernel knows and has open, `anchor` how a
 //! file is found again without a descriptor; `caller` acts for whoever asked; `kernel_cache` has the kernel
-//! forget, `errands` keeps what is slow away from readers, `from_memory` answers what the source has in memory. `mounted` is all of it as one mount on a
-//! `mount_point`.
+//! forget, `errands` keeps what is slow away from readers, `from_memory` answers what the source has in memory; `crew` decides how many
+//! threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
 
 mod anchor;
 mod attributes;
 mod caller;
+mod crew;
 mod directory;
 mod errands;
 mod file_system;

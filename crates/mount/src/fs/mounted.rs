@@ -1,5 +1,6 @@
 //! A source that is mounted and served, in this process.
 
+use crate::fs::crew::Crew;
 use crate::fs::errands::Errands;
 use crate::fs::file_system::{FileSystem, KEEP};
 use crate::fs::from_memory::FromMemory;
@@ -43,6 +44,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct Mounted {
     source: Arc<Source>,
     session: Option<BackgroundSession>,
+    crew: Arc<Crew>,
     threads: Vec<JoinHandle<()>>,
     ending: Arc<AtomicBool>,
     options: MountOptions,
@@ -88,12 +90,13 @@ impl Mounted {
             read_from_memory: AtomicU64::new(0),
             descriptors,
         });
-        let session = open_session(&options, &source, &mut remarks)?;
+        let (session, crew) = open_session(&options, &source, &mut remarks)?;
         let connection = connection_of(&options.mount_point);
         let ending = Arc::new(AtomicBool::new(false));
         let mut mounted = Self {
             source,
             session: None,
+            crew,
             threads: Vec::new(),
             ending,
             options,
@@ -108,9 +111,10 @@ impl Mounted {
     fn spawn(&mut self, session: Session<FileSystem>) -> std::io::Result<()> {
         let notifier = session.notifier();
         self.session = Some(session.spawn()?);
-        let source = Arc::clone(&self.source);
+        let (source, crew) = (Arc::clone(&self.source), Arc::clone(&self.crew));
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         self.threads.push(named("notices").spawn(move || source.kernel.run(&notifier))?);
+        self.threads.push(named("foreman").spawn(move || crew.run_foreman())?);
         let (source, ending) = (Arc::clone(&self.source), Arc::clone(&self.ending));
         self.threads.push(named("watch").spawn(move || {
             while !ending.load(Relaxed) {
@@ -153,6 +157,7 @@ impl Mounted {
     /// Whether requests are still taken: not after the mount was taken away or aborted by others.
     #[must_use]
     pub fn is_serving(&self) -> bool {
+        self.crew.end_with_connection();
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
@@ -228,6 +233,7 @@ impl Mounted {
             abort_connection(connection)
                 .context("abort the FUSE connection of", &self.options.mount_point)?;
         }
+        self.crew.end();
         if let Some(session) = self.session.take()
             && let Err(error) = session.join()
         {
@@ -330,7 +336,7 @@ fn open_session(
     options: &MountOptions,
     source: &Arc<Source>,
     remarks: &mut Vec<String>,
-) -> Result<Session<FileSystem>, Error> {
+) -> Result<(Session<FileSystem>, Arc<Crew>), Error> {
     let device = rustix::fs::openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let device = match device {
         Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
@@ -341,6 +347,7 @@ fn open_session(
         }
         device => device.context("open", "/dev/fuse")?,
     };
+    let connection = device.try_clone().context("duplicate the descriptor of", "/dev/fuse")?;
     let mut settings = MountSettings::take();
     options.request_timeout.into_iter().for_each(|limit| settings.time_out(limit));
     let data = format!(
@@ -360,13 +367,14 @@ fn open_session(
     config.n_threads = Some(THREADS);
     // A queue of its own for each thread, so that answers do not contend for one lock.
     config.clone_fd = true;
-    let file_system = FileSystem { source: Arc::clone(source) };
+    let crew = Arc::new(Crew::new(connection, THREADS));
+    let file_system = FileSystem { source: Arc::clone(source), crew: Arc::clone(&crew) };
     let session = Session::from_fd(file_system, device, SessionACL::All, config);
     if session.is_err() {
         let _ = unmount(&options.mount_point, UnmountFlags::DETACH);
     }
     remarks.extend_from_slice(settings.remarks());
-    Ok(session.context("speak with the kernel about", &options.mount_point)?)
+    Ok((session.context("speak with the kernel about", &options.mount_point)?, crew))
 }
 
 /// What the source's own mount forbids stays forbidden.
