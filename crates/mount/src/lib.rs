@@ -31,4 +31,4 @@ pub use plain::Plain;
 pub use policy::Policy;
 pub use read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
 pub use reader::{GUESS, Memory, Reader, ReaderOptions, SystemMemory};
-pub use status::{Kept, Learnt, MountStatus, ReadStatus, WalkStatus};
+pub use status::{Kept, Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};

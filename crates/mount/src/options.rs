@@ -22,6 +22,9 @@ pub struct MountOptions {
     pub use_handles: bool,
     /// Read ahead of programs that walk trees, where the source's disk seeks. `None` not to.
     pub walks: Option<WalkOptions>,
+    /// Have the kernel read files by itself that lie in the source's page cache (Linux 6.9).
+    #[serde(default)]
+    pub passthrough: bool,
     /// Descriptors that the server may have. `None` for as many as the system lets it.
     pub descriptors: Option<u64>,
 }
@@ -57,6 +60,7 @@ impl MountOptions {
             request_timeout: None,
             use_handles: true,
             walks: None,
+            passthrough: false,
             descriptors: None,
         }
     }

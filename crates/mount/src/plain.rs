@@ -6,6 +6,7 @@
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
 use crate::status::ReadStatus;
 use foreseek_seam::StreamId;
+use foreseek_units::{ByteSpan, Bytes};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,22 +46,10 @@ impl ReadPath for Plain {
     fn read(&self, read: Read, answer: Answer) {
         self.reads.fetch_add(1, Relaxed);
         let Some(file) = self.file(read.stream) else { return answer.fail(Errno::BADF) };
-        BUFFER.with_borrow_mut(|buffer| {
-            let length = read.range.len().get() as usize;
-            if buffer.len() < length {
-                buffer.resize(length, 0);
-            }
-            match fill(&file, &mut buffer[..length], read.range.start.get(), ReadWriteFlags::empty()) {
-                Ok(got) => {
-                    self.read_bytes.fetch_add(got as u64, Relaxed);
-                    answer.data(&buffer[..got]);
-                }
-                Err(errno) => {
-                    self.failed.fetch_add(1, Relaxed);
-                    answer.fail(errno);
-                }
-            }
-        });
+        match answer_from(&file, read.range, answer) {
+            Ok(got) => self.read_bytes.fetch_add(got.get(), Relaxed),
+            Err(_) => self.failed.fetch_add(1, Relaxed),
+        };
     }
 
     fn closed(&self, stream: StreamId) {
@@ -82,6 +71,22 @@ impl ReadPath for Plain {
     }
 
     fn stop(&self) {}
+}
+
+/// Answers a read with what the file holds; how much that was.
+pub(crate) fn answer_from(file: &File, range: ByteSpan, answer: Answer) -> Result<Bytes, Errno> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let length = range.len().get() as usize;
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let got = fill(file, &mut buffer[..length], range.start.get(), ReadWriteFlags::empty());
+        match got {
+            Ok(got) => answer.data(&buffer[..got]),
+            Err(errno) => answer.fail(errno),
+        }
+        got.map(|got| Bytes(got as u64))
+    })
 }
 
 /// Reads until the buffer is full or the file ends. An error after some bytes fails the whole read:
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
     use crate::Version;
     use foreseek_seam::{ObjectId, Who};
-    use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+    use foreseek_units::ByteOffset;
     use std::io::Write;
     use std::sync::mpsc::channel;
 

@@ -27,6 +27,9 @@ pub struct MountStatus {
     /// What is done for programs that walk trees; `None` where nothing is.
     #[serde(default)]
     pub walks: Option<WalkStatus>,
+    /// Files in memory that were handed to the kernel; `None` where that is not wanted.
+    #[serde(default)]
+    pub passthrough: Option<PassthroughStatus>,
     /// What answers reads.
     pub reads: ReadStatus,
     /// Where what is learnt is kept, if anywhere.
@@ -44,6 +47,15 @@ pub struct WalkStatus {
     pub used_bytes: u64,
     /// Reads that were answered out of the source's page cache.
     pub reads: u64,
+}
+
+/// Files that lie in the source's page cache, which the kernel reads there by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassthroughStatus {
+    /// Opens of such files since the mount began.
+    pub opens: u64,
+    /// Why there are none, where they are not possible.
+    pub why_not: Option<String>,
 }
 
 /// Where what is learnt outlives the mount, and how that goes.

@@ -4,14 +4,12 @@
 //! Changes by others must be seen at the next open, in names and by `stat` after the second for which
 //! the kernel may keep names and attributes, and by a reader that has the file open within two.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
-#![allow(unsafe_code, reason = "mappings")]
 
 mod common;
 
-use common::{Random, TestMount, mounted, wait_for};
+use common::{Mapped, Random, TestMount, mounted, mounted_with, wait_for};
 use foreseek_mount::{Policy, client};
 use rustix::fs::{Timespec, Timestamps, futimens};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -20,10 +18,11 @@ use std::time::Duration;
 /// For so long the kernel may keep names and attributes.
 const KEPT: Duration = Duration::from_millis(1100);
 
-/// Runs a test with and without prefetching.
+/// Runs a test with and without prefetching, and with files in memory handed to the kernel.
 fn with_each(test: impl Fn(&TestMount)) {
-    for policy in [Policy::PLAIN, Policy::LEARNT] {
-        let Some(mount) = mounted(policy) else { return };
+    for (policy, passthrough) in [(Policy::PLAIN, false), (Policy::LEARNT, false), (Policy::LEARNT, true)] {
+        let mount = mounted_with(policy, |options| options.passthrough = passthrough);
+        let Some(mount) = mount else { return };
         test(&mount);
     }
 }
@@ -36,31 +35,6 @@ fn byte(file: &File, at: u64) -> u8 {
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).expect("read");
     byte[0]
-}
-
-/// A mapping of a file's first bytes, for reading.
-struct Mapped(*mut std::ffi::c_void, usize);
-
-impl Mapped {
-    fn new(file: &File, length: usize) -> Self {
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let at = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0) };
-        Self(at.expect("mapped"), length)
-    }
-
-    fn byte(&self, at: usize) -> u8 {
-        assert!(at < self.1);
-        // SAFETY: it lies within the mapping, and the tests keep the file longer than that. It is
-        // read anew each time.
-        unsafe { self.0.cast::<u8>().add(at).read_volatile() }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: it is ours and not used any more.
-        unsafe { munmap(self.0, self.1).expect("unmapped") };
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{Random, mounted};
+use common::{Random, mounted_with};
 use foreseek_mount::{Policy, client};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -39,7 +39,7 @@ struct Subject {
 impl Subject {
     fn new(directory: &Path) -> Self {
         let path = directory.join("exercised");
-        File::create(&path).expect("made");
+        File::options().create(true).append(true).open(&path).expect("made");
         Self { files: [open(&path), open(&path)], path }
     }
 }
@@ -320,9 +320,17 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-fn exercise(policy: Policy, operations: u64, seed: u64) {
-    let Some(mount) = mounted(policy) else { return };
+/// Exercises a file, through the page cache of the mount or, if it is `passed`, while a reader of it is open that the kernel serves by itself.
+fn exercise(policy: Policy, passed: bool, operations: u64, seed: u64) {
+    let Some(mount) = mounted_with(policy, |options| options.passthrough = passed) else { return };
     let mut random = Random(seed);
+    let _reader = passed.then(|| {
+        // Made below: the server hears of a close in the mount a moment later.
+        for directory in [&mount.source, &mount.plain] {
+            std::fs::write(directory.join("exercised"), "something").expect("written");
+        }
+        File::open(mount.point.join("exercised")).expect("opened")
+    });
     let mut here = Subject::new(&mount.point);
     let mut there = Subject::new(&mount.plain);
     for count in 1..=operations {
@@ -343,7 +351,8 @@ fn exercise(policy: Policy, operations: u64, seed: u64) {
             compare(&mount.source, &mount.plain, &format!("backing file, {count} of seed {seed}"));
         }
     }
-    let reads = client::status(&mount.point).expect("status").reads;
+    let status = client::status(&mount.point).expect("status");
+    let reads = status.reads;
     println!(
         "{operations} operations of seed {seed}, policy {policy:?}: {} reads, {} of them failed; \
          {} KiB prefetched, {} reads hit",
@@ -353,7 +362,14 @@ fn exercise(policy: Policy, operations: u64, seed: u64) {
         reads.hits
     );
     assert_eq!(reads.failed, 0);
-    assert_eq!(reads.prefetched_bytes > 0, policy != Policy::PLAIN, "prefetching was at work");
+    let passes = status.passthrough.filter(|passthrough| passthrough.why_not.is_none());
+    assert_eq!(
+        passes.as_ref().map(|passes| passes.opens > 0),
+        passes.as_ref().map(|_| true),
+        "it was handed over"
+    );
+    let prefetches = policy != Policy::PLAIN && passes.is_none();
+    assert_eq!(reads.prefetched_bytes > 0, prefetches, "prefetching was at work");
 }
 
 fn differ(seen: &Outcome, expected: &Outcome) -> String {
@@ -376,13 +392,13 @@ fn compare(one: &Path, other: &Path, when: &str) {
 #[test]
 fn a_file_in_the_mount_is_as_one_outside() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS);
-    exercise(Policy::PLAIN, operations, number("FORESEEK_SEED", 1));
+    exercise(Policy::PLAIN, false, operations, number("FORESEEK_SEED", 1));
 }
 
 #[test]
 fn so_it_is_with_competitive_prefetching() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
-    exercise(Policy::COMPETITIVE, operations, number("FORESEEK_SEED", 2));
+    exercise(Policy::COMPETITIVE, false, operations, number("FORESEEK_SEED", 2));
 }
 
 #[test]
@@ -390,10 +406,20 @@ fn so_it_is_with_learnt_depth() {
     // Fewer on each of several file systems.
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
-    exercise(Policy::LEARNT, operations, number("FORESEEK_SEED", 3));
+    exercise(Policy::LEARNT, false, operations, number("FORESEEK_SEED", 3));
+}
+
+#[test]
+fn so_it_is_while_the_kernel_reads_it_by_itself() {
+    let share = if common::file_systems::is_other() { 20 } else { 2 };
+    let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
+    exercise(Policy::LEARNT, true, operations, number("FORESEEK_SEED", 4));
 }
 
 #[test]
 fn on_other_file_systems() {
-    common::file_systems::on_each("on_other_file_systems", &["so_it_is_with_learnt_depth"]);
+    common::file_systems::on_each(
+        "on_other_file_systems",
+        &["so_it_is_with_learnt_depth", "so_it_is_while_the_kernel_reads_it_by_itself"],
+    );
 }

@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Do not read ahead of programs that walk trees of files.
     #[arg(long)]
     no_walks: bool,
+    /// Do not have the kernel read files by itself that lie in the source's page cache (Linux 6.9).
+    #[arg(long)]
+    no_passthrough: bool,
     /// Let nothing be changed through the mount.
     #[arg(long)]
     read_only: bool,
@@ -145,6 +148,8 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     let profile = args.profile.clone().map(absolute_profile).transpose()?;
     mount.walks =
         WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
+    // Policy plain is what the others are measured against.
+    mount.passthrough = !args.no_passthrough && args.policy != Policy::PLAIN;
     Ok(Settings {
         mount,
         policy: args.policy,

@@ -10,6 +10,7 @@ use crate::fs::caller::Caller;
 use crate::fs::crew::Crew;
 use crate::fs::directory::{self, Entry};
 use crate::fs::nodes::ROOT;
+use crate::fs::passthrough::{Means, STACK_DEPTH, STACKED};
 use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use crate::read_path::Answer;
 use foreseek_seam::Who;
@@ -63,6 +64,8 @@ const WISHES: [InitFlags; 7] = [
 /// Hands the kernel's requests to a source.
 pub(crate) struct FileSystem {
     pub(crate) source: Arc<Source>,
+    /// Files in memory are to be handed to the kernel.
+    pub(crate) passes: bool,
     /// The threads that take requests.
     pub(crate) crew: Arc<Crew>,
 }
@@ -128,6 +131,18 @@ impl Filesystem for FileSystem {
         }
         // Not a wish: modes are reckoned without the kernel's help.
         config.add_capabilities(InitFlags::FUSE_DONT_MASK).map_err(|_| refused("to leave the mask to us"))?;
+        if self.passes {
+            let stacked = self.source.nodes.is_stacked();
+            let able = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+                && config.set_max_stack_depth(STACK_DEPTH).is_ok();
+            if stacked {
+                self.source.passthrough.turn_off(STACKED.to_owned());
+            } else if able {
+                self.source.passthrough.turn_on();
+            } else {
+                self.source.passthrough.turn_off("the kernel's FUSE cannot: Linux 6.9 can".to_owned());
+            }
+        }
         // It answers with the nearest that it takes.
         let read_ahead = READ_AHEAD.get() as u32;
         config.set_max_readahead(read_ahead).or_else(|most| config.set_max_readahead(most)).ok();
@@ -255,10 +270,11 @@ impl Filesystem for FileSystem {
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let _turn = self.crew.turn();
         let flags = flags.0.cast_unsigned();
-        match self.source.open(node.0, flags, caller(request)) {
+        let opened = self.source.open(node.0, flags, caller(request), |file| reply.open_backing(file));
+        match opened {
             // What the kernel then keeps, length included, is as it was when the file was opened.
-            Ok((found, handle)) => self.after_forgetting(&found, move || {
-                reply.opened(FileHandle(handle), opened_flags(flags));
+            Ok((found, handle, means)) => self.after_forgetting(&found, move || {
+                reply_opened(FileHandle(handle), flags, &means, reply);
             }),
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -279,7 +295,7 @@ impl Filesystem for FileSystem {
         match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
             Ok((found, handle)) => {
                 let attributes = attributes(found.node.id, &found.stat);
-                let flags = opened_flags(flags);
+                let flags = opened_flags(flags) | FopenFlags::FOPEN_KEEP_CACHE;
                 let answer = move || reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
                 self.after_forgetting(&found, answer);
             }
@@ -324,6 +340,7 @@ impl Filesystem for FileSystem {
             append: flags.0 & libc::O_APPEND != 0 && !mapped,
             by: (!mapped).then(|| caller(request)),
             kill_privileges: how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            flags: flags.0.cast_unsigned(),
         };
         reply_written(self.source.write(handle.0, write), reply);
     }
@@ -566,9 +583,21 @@ impl Filesystem for FileSystem {
     }
 }
 
-/// What the kernel may do with an opened file.
+fn reply_opened(handle: FileHandle, flags: u32, means: &Means, reply: ReplyOpen) {
+    let opened = opened_flags(flags);
+    match means {
+        Means::Cached { keep: true } => reply.opened(handle, opened | FopenFlags::FOPEN_KEEP_CACHE),
+        Means::Cached { keep: false } => reply.opened(handle, opened),
+        Means::Passed(backing) => reply.opened_passthrough(handle, opened, backing),
+        Means::Direct(backing) => {
+            reply.opened_passthrough(handle, opened | FopenFlags::FOPEN_DIRECT_IO, backing);
+        }
+    }
+}
+
+/// What the kernel need not do with an opened file.
 fn opened_flags(flags: u32) -> FopenFlags {
-    let mut opened = FopenFlags::FOPEN_KEEP_CACHE;
+    let mut opened = FopenFlags::empty();
     // Nothing can have gone wrong with writes that there were none of.
     opened.set(FopenFlags::FOPEN_NOFLUSH, flags & libc::O_ACCMODE as u32 == libc::O_RDONLY as u32);
     opened

@@ -18,15 +18,28 @@ pub(crate) struct OpenFile {
     pub(crate) node: Arc<Node>,
     /// The backing file, opened with the same access.
     pub(crate) file: Arc<File>,
-    /// Its reads, where it may read.
-    pub(crate) reads: Option<OpenReads>,
+    /// How it is read.
+    pub(crate) reads: Reads,
     /// Whether it may write.
     pub(crate) writes: bool,
+    /// Whether its writes come from the page cache of the mount; else from the program itself.
+    pub(crate) cached: bool,
     /// Who opened it.
     pub(crate) by: Caller,
 }
 
-/// The reads of an open file.
+/// What answers the reads of an open file.
+#[derive(Debug)]
+pub(crate) enum Reads {
+    /// It may not be read.
+    None,
+    /// The backing file, in the source's page cache.
+    Below,
+    /// The read path.
+    Path(OpenReads),
+}
+
+/// The reads of an open file that the read path answers.
 #[derive(Debug)]
 pub(crate) struct OpenReads {
     /// Their name on the read path, once that is to answer one of them.

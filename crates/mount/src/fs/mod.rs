@@ -3,8 +3,8 @@
 //! From the kernel down: `file_system` takes requests and replies; `source` carries them out and tells the
 //! read path of every change; `nodes` and `handles` are what the kernel knows and has open, `anchor` how a
 //! file is found again without a descriptor; `caller` acts for whoever asked; `kernel_cache` has the kernel
-//! forget, `errands` keeps what is slow away from readers, `from_memory` answers what the source has in memory; `crew` decides how many
-//! threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
+//! forget, `errands` keeps what is slow away from readers, `from_memory` answers what the source has in memory, `passthrough` has the
+//! kernel read it there; `crew` decides how many threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
 
 mod anchor;
 mod attributes;
@@ -19,4 +19,5 @@ mod kernel_cache;
 pub(crate) mod mount_point;
 pub(crate) mod mounted;
 mod nodes;
+mod passthrough;
 mod source;

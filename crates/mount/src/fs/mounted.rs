@@ -8,9 +8,10 @@ use crate::fs::handles::Handles;
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
+use crate::fs::passthrough::Passthrough;
 use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
 use crate::read_path::ReadPath;
-use crate::status::{MountStatus, WalkStatus};
+use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};
 use foreseek_server::{Context, MountSettings};
@@ -87,6 +88,7 @@ impl Mounted {
             foreign_changes: AtomicU64::new(0),
             walks,
             from_memory: FromMemory::default(),
+            passthrough: Passthrough::default(),
             read_from_memory: AtomicU64::new(0),
             descriptors,
         });
@@ -175,9 +177,15 @@ impl Mounted {
             files_known: self.source.nodes.len() as u64,
             foreign_changes: self.source.foreign_changes.load(Relaxed),
             walks: self.source.walks.as_ref().map(|walks| self.walk_status(walks)),
+            passthrough: self.options.passthrough.then(|| self.passthrough_status()),
             reads,
             kept: None,
         }
+    }
+
+    fn passthrough_status(&self) -> PassthroughStatus {
+        let Source { passthrough, .. } = &*self.source;
+        PassthroughStatus { opens: passthrough.opens(), why_not: passthrough.why_not() }
     }
 
     fn walk_status(&self, walks: &Told) -> WalkStatus {
@@ -368,7 +376,8 @@ fn open_session(
     // A queue of its own for each thread, so that answers do not contend for one lock.
     config.clone_fd = true;
     let crew = Arc::new(Crew::new(connection, THREADS));
-    let file_system = FileSystem { source: Arc::clone(source), crew: Arc::clone(&crew) };
+    let file_system =
+        FileSystem { source: Arc::clone(source), passes: options.passthrough, crew: Arc::clone(&crew) };
     let session = Session::from_fd(file_system, device, SessionACL::All, config);
     if session.is_err() {
         let _ = unmount(&options.mount_point, UnmountFlags::DETACH);

@@ -6,6 +6,7 @@
 
 use crate::Version;
 use crate::fs::anchor::{Anchor, Volume, stat_of};
+use crate::fs::passthrough::IoMode;
 use foreseek_seam::ObjectId;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,6 +23,9 @@ pub(crate) const ROOT: u64 = 1;
 const NUMBER_BITS: u32 = 48;
 /// File systems within the source: as many as fit between a file's number and the topmost bit.
 const VOLUMES_LIMIT: usize = 1 << 15;
+/// `f_type` of file systems that are stacked on others.
+const OVERLAYFS: i64 = 0x794c_7630;
+const ECRYPTFS: i64 = 0xf15f;
 /// The topmost bit marks numbers that are counted up.
 const COUNTED: u64 = 1 << 63;
 
@@ -32,6 +36,8 @@ pub(crate) struct Node {
     pub(crate) id: u64,
     /// Whether it is a regular file: others have no contents of their own.
     pub(crate) is_file: bool,
+    /// How those who have it open read and write it.
+    pub(crate) io: IoMode,
     inode: (u64, u64),
     volume: Arc<Volume>,
     anchor: RwLock<Anchor>,
@@ -166,6 +172,7 @@ impl Nodes {
         let root = Arc::new(Node {
             id: ROOT,
             is_file: false,
+            io: IoMode::default(),
             inode: (stat.st_dev, stat.st_ino),
             volume: Arc::clone(&volume),
             anchor: RwLock::new(Anchor::Fd(Arc::new(root))),
@@ -183,6 +190,12 @@ impl Nodes {
     /// Whether the source's file system remembers files without descriptors.
     pub(crate) fn has_handles(&self) -> bool {
         self.root.volume.has_handles()
+    }
+
+    /// Whether the source's file system is known to be stacked on another.
+    pub(crate) fn is_stacked(&self) -> bool {
+        let kind = self.root.reach().and_then(rustix::fs::fstatfs).map(|stat| stat.f_type);
+        kind.is_ok_and(|kind| [OVERLAYFS, ECRYPTFS].contains(&kind))
     }
 
     /// Files that the kernel knows, the root not counted.
@@ -230,7 +243,8 @@ impl Nodes {
             other => {
                 let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
                 let (anchor, known, directory) = (RwLock::new(anchor), Mutex::default(), AtomicU64::new(0));
-                let node = Node { id, is_file, inode, volume, anchor, known, directory };
+                let io = IoMode::default();
+                let node = Node { id, is_file, io, inode, volume, anchor, known, directory };
                 (Arc::new(node), other.map_or(0, |(_, lookups)| lookups) + 1)
             }
         };

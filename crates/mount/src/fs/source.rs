@@ -14,14 +14,16 @@ use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
 use crate::fs::errands::Errands;
 use crate::fs::from_memory::{FromMemory, SMALL};
-use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads};
+use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, Reads};
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::nodes::{Node, Nodes};
+use crate::fs::passthrough::{Means, Passthrough};
+use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
 use foreseek_seam::{StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use foreseek_watch::told::{DESCRIPTORS, Told};
-use fuser::Errno as FuseErrno;
+use fuser::{BackingId, Errno as FuseErrno};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, SeekFrom, Stat, Timespec,
@@ -69,6 +71,8 @@ pub(crate) struct Source {
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Told>,
     pub(crate) from_memory: FromMemory,
+    /// Whether files in memory are handed to the kernel.
+    pub(crate) passthrough: Passthrough,
     /// Reads that were answered out of what the source has in memory.
     pub(crate) read_from_memory: AtomicU64,
     /// As many as this process may have.
@@ -113,6 +117,8 @@ pub(crate) struct Write<'a> {
     pub(crate) by: Option<Caller>,
     /// Set-user-ID and set-group-ID bits are to go.
     pub(crate) kill_privileges: bool,
+    /// How the handle was opened.
+    pub(crate) flags: u32,
 }
 
 /// The kernel's word for an error.
@@ -209,8 +215,14 @@ impl Source {
             let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
         })?;
         let found = self.learn(crate::fs::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
-        let handle = self.opened(Arc::clone(&found.node), fd, flags, &found.stat, by);
-        Ok((found, handle))
+        match self.opened(&found, fd, flags, by, |_| Err(Errno::OPNOTSUPP.into())) {
+            (handle, Means::Cached { .. }) => Ok((found, handle)),
+            // Another handle was opened in no time, and handed over: the answer to a creation cannot say so.
+            (handle, _) => {
+                self.release(handle);
+                Err(Errno::IO)
+            }
+        }
     }
 
     /// Another name for a file.
@@ -319,6 +331,7 @@ impl Source {
     /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
     fn all_changed(&self, node: &Node, version: Version) {
         self.foreign_changes.fetch_add(1, Relaxed);
+        node.io.changed();
         self.reads.changed(Change { object: node.object(), range: None, version });
     }
 
@@ -410,13 +423,20 @@ impl Source {
 
 // Contents.
 impl Source {
-    /// Opens a file.
-    pub(crate) fn open(&self, id: u64, flags: u32, by: Caller) -> Result<(Found, u64), Errno> {
+    /// Opens a file; `register` makes it known to the kernel where that is to read it by itself.
+    pub(crate) fn open(
+        &self,
+        id: u64,
+        flags: u32,
+        by: Caller,
+        register: impl FnOnce(&File) -> std::io::Result<BackingId>,
+    ) -> Result<(Found, u64, Means), Errno> {
         let node = self.nodes.get(id)?;
         let fd = self.while_there_are_more(node.open(open_flags(flags))?)?;
         let (stat, changed) = self.look(&node, &fd)?;
-        let handle = self.opened(Arc::clone(&node), fd, flags, &stat, by);
-        Ok((Found { node, stat, changed }, handle))
+        let found = Found { node, stat, changed };
+        let (handle, means) = self.opened(&found, fd, flags, by, register);
+        Ok((found, handle, means))
     }
 
     /// A descriptor for what a program opens, unless it is one of the last. The kernel gives the lowest
@@ -428,22 +448,52 @@ impl Source {
         if is_last { Err(Errno::NFILE) } else { Ok(fd) }
     }
 
-    fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: u32, stat: &Stat, by: Caller) -> u64 {
+    fn opened(
+        &self,
+        found: &Found,
+        fd: OwnedFd,
+        flags: u32,
+        by: Caller,
+        register: impl FnOnce(&File) -> std::io::Result<BackingId>,
+    ) -> (u64, Means) {
+        let Found { node, stat, .. } = found;
         let access = flags & libc::O_ACCMODE as u32;
+        let writes = access != libc::O_RDONLY as u32;
+        let reads_only = !writes && flags & (libc::O_DIRECT | libc::O_TRUNC) as u32 == 0;
         let file = Arc::new(File::from(fd));
-        let who = Who(by.pid);
-        let reads = (access != libc::O_WRONLY as u32).then(|| self.open_reads(&node, &file, stat, who));
-        self.files.add(OpenFile { node, file, reads, writes: access != libc::O_RDONLY as u32, by })
+        let version = Version::of(stat);
+        let brought =
+            if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.tell_walks(node, stat, by) };
+        let pass = || self.passthrough.pass(&file, version.length, register);
+        let means = node.io.open(version.length, reads_only, pass);
+        let reads = match &means {
+            _ if access == libc::O_WRONLY as u32 => Reads::None,
+            Means::Cached { .. } => Reads::Path(self.open_reads(node, &file, version, Who(by.pid), brought)),
+            Means::Passed(_) | Means::Direct(_) => Reads::Below,
+        };
+        let cached = matches!(means, Means::Cached { .. });
+        if matches!(means, Means::Passed(_)) {
+            self.passthrough.count();
+        }
+        (self.files.add(OpenFile { node: Arc::clone(node), file, reads, writes, cached, by }), means)
+    }
+
+    /// A file is opened to be read: what reads ahead of walks is told, and answers how much of it was asked for.
+    fn tell_walks(&self, node: &Node, stat: &Stat, by: Caller) -> Bytes {
+        let told = self.walks.as_ref().zip(node.directory()).filter(|_| node.is_file);
+        told.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(by.pid, directory, stat))
     }
 
     /// The reads of a file that is opened. One that may be in memory is made known to the read path when it turns out not to be.
-    fn open_reads(&self, node: &Node, file: &Arc<File>, stat: &Stat, who: Who) -> OpenReads {
-        let version = Version::of(stat);
-        let walks = self.walks.as_ref();
-        let told = walks.zip(node.directory()).filter(|_| node.is_file);
-        let brought =
-            told.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(who.0, directory, stat));
-        let small = walks.is_some() && version.length <= SMALL;
+    fn open_reads(
+        &self,
+        node: &Node,
+        file: &Arc<File>,
+        version: Version,
+        who: Who,
+        brought: Bytes,
+    ) -> OpenReads {
+        let small = self.walks.is_some() && version.length <= SMALL;
         let in_memory = if small { SMALL } else { brought };
         let stream = OnceLock::new();
         if in_memory.is_zero() {
@@ -462,10 +512,19 @@ impl Source {
             Ok(opened) => opened,
             Err(errno) => return answer.fail(errno),
         };
-        let Some(reads) = &opened.reads else { return answer.fail(Errno::BADF) };
         if range.is_empty() {
             return answer.data(&[]);
         }
+        let reads = match &opened.reads {
+            Reads::None => return answer.fail(Errno::BADF),
+            Reads::Below => {
+                // It has answered either way.
+                let _ = answer_from(&opened.file, range, answer);
+                return;
+            }
+            Reads::Path(reads) => reads,
+        };
+        opened.node.io.read();
         let mut answer = Some(answer);
         if range.end <= ByteOffset::ZERO + reads.in_memory {
             let comes = range.end <= ByteOffset::ZERO + reads.brought;
@@ -497,8 +556,10 @@ impl Source {
     }
 
     pub(crate) fn release(&self, handle: u64) {
-        if let Some(opened) = self.files.remove(handle)
-            && let Some(stream) = opened.reads.as_ref().and_then(|reads| reads.stream.get())
+        let Some(opened) = self.files.remove(handle) else { return };
+        opened.node.io.close();
+        if let Reads::Path(OpenReads { stream, .. }) = &opened.reads
+            && let Some(stream) = stream.get()
         {
             self.reads.closed(*stream);
         }
@@ -529,7 +590,7 @@ impl Source {
     pub(crate) fn write(&self, handle: u64, write: Write<'_>) -> Result<u32, Errno> {
         let opened = self.files.get(handle)?;
         let file = &*opened.file;
-        self.change(&opened.node, file, |before| {
+        let written = self.change(&opened.node, file, |before| {
             // Who opened the file stands for who stored into a mapping of it.
             let by = write.by.unwrap_or(opened.by);
             let old = before.st_size.cast_unsigned();
@@ -539,7 +600,12 @@ impl Source {
             let range = span(old.min(write.offset), write.offset + done);
             let at_end = !write.append || old == write.offset;
             (result.map(|done| done as u32), range.filter(|_| at_end))
-        })
+        })?;
+        // The kernel sees to it where the write goes through the page cache of the mount.
+        if !opened.cached && write.flags & libc::O_DSYNC as u32 != 0 {
+            sync(file, write.flags & libc::O_SYNC as u32 != libc::O_SYNC as u32)?;
+        }
+        Ok(written)
     }
 
     pub(crate) fn sync(&self, handle: u64, data_only: bool) -> Result<(), Errno> {

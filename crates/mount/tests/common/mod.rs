@@ -4,14 +4,15 @@
 //! The server is this test program again, told by its environment to run [`server`] alone.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(dead_code, reason = "each test program uses its part")]
-#![allow(unsafe_code, reason = "the signals of a child")]
+#![allow(unsafe_code, reason = "the signals of a child, mappings")]
 
 pub(crate) mod file_systems;
 
 use foreseek_mount::{MountOptions, Policy, Settings, WalkOptions, client, serve};
 use foreseek_rig::{MemoryGroup, Place};
 use foreseek_units::Bytes;
-use std::fs;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -305,5 +306,47 @@ impl Random {
     /// Below `limit`, or 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.next() % limit }
+    }
+}
+
+/// A mapping of a file's first bytes.
+pub(crate) struct Mapped(*mut std::ffi::c_void, usize);
+
+impl Mapped {
+    /// For reading.
+    pub(crate) fn new(file: &File, length: usize) -> Self {
+        Self::with(file, length, ProtFlags::READ)
+    }
+
+    /// For reading and storing, of a file that is open for both.
+    pub(crate) fn writable(file: &File, length: usize) -> Self {
+        Self::with(file, length, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn with(file: &File, length: usize, may: ProtFlags) -> Self {
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let at = unsafe { mmap(std::ptr::null_mut(), length, may, MapFlags::SHARED, file, 0) };
+        Self(at.expect("mapped"), length)
+    }
+
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.1);
+        // SAFETY: it lies within the mapping, and the tests keep the file longer than that. It is
+        // read anew each time.
+        unsafe { self.0.cast::<u8>().add(at).read_volatile() }
+    }
+
+    /// Stores into a writable mapping.
+    pub(crate) fn store(&self, at: usize, byte: u8) {
+        assert!(at < self.1);
+        // SAFETY: as above; nothing of this program refers to the memory.
+        unsafe { self.0.cast::<u8>().add(at).write_volatile(byte) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and not used any more.
+        unsafe { munmap(self.0, self.1).expect("unmapped") };
     }
 }

@@ -20,18 +20,19 @@ mod permissions;
 mod record;
 mod tree;
 
-use common::mounted;
+use common::mounted_with;
 use foreseek_mount::Policy;
 use record::Record;
 use std::path::Path;
 
-/// Runs a check in both directories and compares, with and without prefetching.
+/// Runs a check in both directories and compares, without prefetching, and with prefetching and files in memory handed to the kernel.
 fn same(name: &str, check: fn(&mut Record, &Path)) {
     [Policy::PLAIN, Policy::LEARNT].into_iter().for_each(|policy| same_with(policy, name, check));
 }
 
 fn same_with(policy: Policy, name: &str, check: fn(&mut Record, &Path)) {
-    let Some(mount) = mounted(policy) else { return };
+    let passthrough = policy != Policy::PLAIN;
+    let Some(mount) = mounted_with(policy, |options| options.passthrough = passthrough) else { return };
     let run = |directory: &Path| {
         let mut record = Record::default();
         check(&mut record, directory);

@@ -1,7 +1,7 @@
 //! How a mount is doing, as tables.
 
 use super::super::report::new_table;
-use foreseek_mount::{Learnt, MountStatus, ReadStatus, WalkStatus};
+use foreseek_mount::{Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};
 use foreseek_readahead::learn::Explained;
 use foreseek_units::{Bytes, Pages};
 
@@ -67,6 +67,7 @@ fn mount_table(status: &MountStatus) -> String {
     let mut table = new_table();
     let mut rows = server_rows(status);
     rows.extend(status.walks.as_ref().map(walks_row));
+    rows.extend(status.passthrough.as_ref().map(passthrough_row));
     rows.extend(reads_rows(&status.reads));
     rows.extend(memory_rows(&status.reads));
     rows.extend(learnt_rows(status));
@@ -99,6 +100,14 @@ fn walks_row(walks: &WalkStatus) -> Row {
         Bytes(used_bytes)
     );
     ("walks", said)
+}
+
+fn passthrough_row(passthrough: &PassthroughStatus) -> Row {
+    let said = match &passthrough.why_not {
+        Some(why) => format!("off: {why}"),
+        None => format!("{} opens of files in memory, which the kernel reads by itself", passthrough.opens),
+    };
+    ("passthrough", said)
 }
 
 fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
