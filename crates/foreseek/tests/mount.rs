@@ -172,7 +172,8 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"))
     };
-    assert_eq!(say(&["--memory", "64M", source, point])[1], "");
+    // What was just written is in memory: handed to the kernel, it would teach nothing.
+    assert_eq!(say(&["--memory", "64M", "--no-passthrough", source, point])[1], "");
     for number in 0..4 {
         fs::read(place.point.join(format!("{number}.dat"))).expect("read");
     }
@@ -340,4 +341,51 @@ fn without_root_it_says_so() {
     let Ok(output) = output else { return println!("SKIPPED: other users cannot run {program}") };
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("root"));
+}
+
+/// A process that is ended with the test.
+struct Held(std::process::Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn unmounting_names_who_is_inside_and_what_ends_it_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (source, point) = place.paths();
+    done(&["--memory", "64M", "--policy", "plain", source, point]);
+    let inside = Command::new("sleep").arg("1000").current_dir(point).spawn().expect("'sleep' exists");
+    let inside = Held(inside);
+    let open = fs::File::open(place.point.join("a")).expect("opened");
+    // Who unmounts from within does not wait for itself.
+    let mut unmount = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    unmount.args(["mount", "--unmount", "."]).current_dir(point).stderr(Stdio::piped());
+    let mut unmount = Held(unmount.spawn().expect("the program runs"));
+    let mut said = String::new();
+    let mut heard = std::io::BufReader::new(unmount.0.stderr.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut heard, &mut said).expect("a line");
+    let own = std::process::id();
+    for words in [
+        point.to_owned(),
+        format!("sleep (process {}) works in it", inside.0.id()),
+        format!("(process {own}) has "),
+        "30 s".to_owned(),
+    ] {
+        assert!(said.contains(&words), "{words} in {said}");
+    }
+    assert!(!said.contains(&format!("process {})", unmount.0.id())), "{said}");
+    let server = said.split("'kill ").nth(1).and_then(|rest| rest.split('\'').next()).expect("what ends it");
+    let begun = Instant::now();
+    assert!(Command::new("kill").arg(server).status().expect("'kill' exists").success());
+    assert!(unmount.0.wait().expect("it ends").success());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop((open, inside));
+    assert!(!done(&["--list"]).contains(point));
 }

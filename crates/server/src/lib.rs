@@ -13,7 +13,7 @@
 //! | it cannot wait for itself | [`leave_limited`], [`precautions`]: out of limited memory, locked, spared, an I/O flusher |
 //! | it answers and ends | [`Daemon`] and [`tend`]: one request a connection; ends on a signal, when asked to, or when what it serves is gone |
 //! | clients ask | [`Client`]: every call is bounded in time, and a dead server is told from a silent one |
-//! | nobody is robbed of a device | [`Users`]: who holds a block device, named in errors |
+//! | nobody is robbed of a device | [`Users`]: who holds a block device, named in errors; [`users_inside`]: who is in a mount |
 //! | it is cleaned up after | [`mount_table`], [`ServerProcess::kill`], [`Users::write_back`], [`ServerFolder::remove`] |
 //!
 //! *A new server* defines its requests ([`Ask`]) and its [`Daemon`], writes its record into its folder
@@ -32,6 +32,7 @@ mod client;
 mod daemon;
 mod error;
 mod folder;
+mod inside;
 mod launch;
 mod memory_group;
 mod mount_settings;
@@ -48,6 +49,7 @@ pub use cgroup::{Left, leave_limited};
 pub use client::{Client, Health};
 pub use error::Error;
 pub use folder::{ServerFolder, run_directory, state_directory};
+pub use inside::users_inside;
 pub use launch::{Launch, Starter, run_detached};
 pub use memory_group::MemoryGroup;
 pub use mount_settings::MountSettings;

@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// Users named in a message; more are only counted.
-const NAMED: usize = 5;
+pub(crate) const NAMED: usize = 5;
 
 /// Who uses a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

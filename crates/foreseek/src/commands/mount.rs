@@ -7,7 +7,7 @@ use super::{Answer, Format};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreseek_device::Profile;
-use foreseek_mount::client::{self, Listed};
+use foreseek_mount::client::{self, Lingering, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, WalkOptions, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
 use foreseek_readahead::stream::{RHO, RHO_LIMIT, RHO_RANGE};
@@ -107,8 +107,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         return report(args.format, &client::status(point)?, status::table);
     }
     if let Some(point) = &args.unmount {
-        client::unmount(point)?;
-        return Ok(Answer::Done);
+        return unmount(point);
     }
     let (Some(source), Some(point)) = (&args.source, &args.mount_point) else {
         anyhow::bail!("give a source and a mount point");
@@ -119,6 +118,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     } else {
         remark_all(&client::mount(&settings, (Path::new("/proc/self/exe"), &["mount", "--serve"]))?);
     }
+    Ok(Answer::Done)
+}
+
+/// Takes a mount away, and says why that takes its time.
+fn unmount(point: &Path) -> anyhow::Result<Answer> {
+    let path = std::path::absolute(point)?;
+    if std::env::current_dir().is_ok_and(|here| here.starts_with(&path)) {
+        // Not to wait for itself.
+        std::env::set_current_dir("/")?;
+    }
+    client::unmount_telling(&path, |lingering| {
+        let Lingering { mount_point, users, limit, pid } = lingering;
+        let users = if users.is_empty() {
+            "processes that cannot be seen from here".to_owned()
+        } else {
+            users.join(", ")
+        };
+        super::remark(&format!(
+            "{} is out of the tree, and still in use: {users}. They have {} s; 'kill {pid}' ends it at once",
+            mount_point.display(),
+            limit.as_secs()
+        ));
+    })?;
     Ok(Answer::Done)
 }
 

@@ -2,17 +2,21 @@
 
 use crate::daemon::place::{self, Record};
 use crate::daemon::protocol::{Ask, Ready};
+use crate::daemon::serve::LINGER;
 use crate::fs::mount_point;
 use crate::{Error, MountStatus, Settings};
-use foreseek_server::{Client, Context, Launch, ServerFolder};
+use foreseek_server::mount_table::mounted_on;
+use foreseek_server::{Client, Context, Launch, ServerFolder, users_inside};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
 pub use foreseek_server::Health;
 
-/// Longest wait for a server to end that was told to: it gives open files 30 s.
-const END_LIMIT: Duration = Duration::from_secs(45);
+/// Longest wait for a server to end that was told to: what it gives open files, and half as long.
+const END_LIMIT: Duration = Duration::from_secs(LINGER.as_secs() * 3 / 2);
+/// A server that nobody keeps from ending has ended by then.
+const SOON: Duration = Duration::from_millis(500);
 
 /// A mount in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,11 +72,32 @@ pub fn status(point: &Path) -> Result<MountStatus, Error> {
     status.map_err(|error| Error::of(&folder, &record.mount_point, error))
 }
 
+/// A mount that was taken away, and whose server goes on for those who use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lingering {
+    /// Where it was.
+    pub mount_point: PathBuf,
+    /// Who uses it, each in words.
+    pub users: Vec<String>,
+    /// For so long they can.
+    pub limit: Duration,
+    /// The server's process: a signal ends it at once.
+    pub pid: u32,
+}
+
 /// Takes a mount away and removes every trace of it. A dead or silent server is cleaned up after.
 ///
 /// # Errors
 /// [`Error::NotMounted`], or what kept it from being freed.
 pub fn unmount(point: &Path) -> Result<(), Error> {
+    unmount_telling(point, |_| {})
+}
+
+/// The same; `tell` is called where it takes a while, since the mount is in use.
+///
+/// # Errors
+/// As [`unmount`].
+pub fn unmount_telling(point: &Path, tell: impl FnOnce(&Lingering)) -> Result<(), Error> {
     let (folder, record) = match find(point) {
         Ok(found) => found,
         // The record is gone, and what it spoke of is not.
@@ -81,8 +106,18 @@ pub fn unmount(point: &Path) -> Result<(), Error> {
         }
         Err(error) => return Err(error),
     };
-    if Client::of(&folder).end().is_ok() && record.server.wait_for_end(END_LIMIT) {
-        return Ok(folder.remove()?);
+    // Before it is out of the tree.
+    let mounted = mounted_on(&record.mount_point);
+    if Client::of(&folder).end().is_ok() {
+        if !record.server.wait_for_end(SOON) {
+            let pid = record.server.pid;
+            let users =
+                mounted.map_or_else(Vec::new, |mount| users_inside(&mount, &[pid, std::process::id()]));
+            tell(&Lingering { mount_point: record.mount_point.clone(), users, limit: LINGER, pid });
+        }
+        if record.server.wait_for_end(END_LIMIT) {
+            return Ok(folder.remove()?);
+        }
     }
     // First, so that nothing waits for an answer that cannot come.
     mount_point::free(&record.mount_point)?;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How long files that are open when the mount is taken away can be used on: long enough for a
 /// program that is told to end as well, shorter than the 90 s after which systemd kills.
-const LINGER: Duration = Duration::from_secs(30);
+pub(crate) const LINGER: Duration = Duration::from_secs(30);
 
 /// Mounts and serves until it is told to end. `ready` is called once it is mounted, with what works
 /// less well than it might.

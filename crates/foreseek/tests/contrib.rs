@@ -1,0 +1,116 @@
+//! What lies in `contrib`: the helper of mount(8), as /etc/fstab uses it, and the units of systemd.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_foreseek");
+
+fn contrib() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").canonicalize().expect("it is there")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Calls the helper as mount(8) does, with a program that says what it was told.
+fn helper(args: &[&str]) -> Output {
+    Command::new(contrib().join("mount.foreseek"))
+        .args(args)
+        .env("FORESEEK", "echo")
+        .output()
+        .expect("it runs")
+}
+
+#[test]
+fn the_helper_hands_on_what_foreseek_mount_knows() {
+    for (options, told) in [
+        ("rw", "mount -- /a b /c\n"),
+        ("ro,nofail,x-systemd.requires-mounts-for=/a", "mount --read-only -- /a b /c\n"),
+        ("memory=1G,policy=competitive,_netdev", "mount --memory=1G --policy=competitive -- /a b /c\n"),
+        (
+            "no-walks,no-passthrough,rho=2.5,request-timeout=60",
+            "mount --no-walks --no-passthrough --rho=2.5 --request-timeout=60 -- /a b /c\n",
+        ),
+        ("profile=/x y$(id).toml", "mount --profile=/x y$(id).toml -- /a b /c\n"),
+    ] {
+        let output = helper(&["/a b", "/c", "-n", "-t", "foreseek", "-o", options]);
+        assert!(output.status.success(), "{options}: {}", said(&output));
+        assert_eq!(said(&output), told);
+    }
+    assert_eq!(said(&helper(&["/a", "/c", "-f"])), "", "only as if");
+    for (args, word) in [
+        (&["/a"][..], "mount point"),
+        (&["/a", "/c", "-o", "memroy=1G"], "memroy"),
+        (&["/a", "/c", "-o", "remount,ro"], "remounted"),
+    ] {
+        let output = helper(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said(&output).contains(word), "{args:?}: {}", said(&output));
+    }
+    assert!(helper(&["/a", "/c", "-s", "-o", "memroy=1G"]).status.success(), "sloppy");
+}
+
+/// In a mount namespace of its own, in which the helper lies in /usr/sbin: nothing of this machine is changed.
+#[test]
+fn a_line_of_fstab_is_mounted_and_unmounted() {
+    const SCRIPT: &str = r#"
+set -eu
+cp "$HELPER" helpers/mount.foreseek
+mount -t overlay overlay -o "lowerdir=$PWD/helpers:/usr/sbin" /usr/sbin
+trap '"$FORESEEK" mount --unmount "$PWD/mount" 2>/dev/null || true' EXIT
+echo "$PWD/source $PWD/mount foreseek ro,memory=64M,policy=plain,nofail 0 0" > fstab
+mount -T fstab -a
+cat mount/a
+touch mount/b 2>/dev/null && echo "it can be written"
+mount -T fstab -a
+umount mount
+ls mount
+echo unmounted
+"#;
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return println!("SKIPPED: a mount needs root and /dev/fuse");
+    }
+    let place = tempfile::tempdir_in("/var/tmp").expect("a place");
+    let apart = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "timeout", "120", "sh", "-c", script]).current_dir(place.path());
+        command
+    };
+    let overlay = "mkdir l && mount -t overlay overlay -o lowerdir=l:/usr/sbin /usr/sbin";
+    if !apart(overlay).output().is_ok_and(|output| output.status.success()) {
+        return println!("SKIPPED: this needs unshare and overlayfs");
+    }
+    for name in ["source", "mount", "helpers"] {
+        fs::create_dir(place.path().join(name)).expect("made");
+    }
+    fs::write(place.path().join("source/a"), "text\n").expect("written");
+    let output = apart(SCRIPT)
+        .env("HELPER", contrib().join("mount.foreseek"))
+        .env("FORESEEK", PROGRAM)
+        .env("FORESEEK_RUN", place.path().join("run"))
+        .env("FORESEEK_STATE", "")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success() && said(&output).ends_with("text\nunmounted\n"), "{}", said(&output));
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    let place = tempfile::tempdir().expect("a place");
+    for name in ["foreseek-mount.service", "foreseek-watch.service"] {
+        let unit = fs::read_to_string(contrib().join(name)).expect("there");
+        let path = place.path().join(name);
+        // It wants to find the program.
+        fs::write(&path, unit.replace("/usr/local/bin/foreseek", PROGRAM)).expect("written");
+        let Ok(output) = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output()
+        else {
+            return println!("SKIPPED: systemd-analyze is not here");
+        };
+        let about_it: Vec<String> =
+            said(&output).lines().filter(|line| line.contains(name)).map(str::to_owned).collect();
+        assert!(output.status.success() && about_it.is_empty(), "{}", said(&output));
+    }
+}
