@@ -76,11 +76,8 @@ fn a_program_that_walks_is_read_ahead_of_and_reads_what_is_there() {
         seen += 1;
     });
     assert_eq!(seen, DIRECTORIES * EACH);
-    let status = below.status();
-    let walks = &status["walks"];
-    // A file that has come when it is opened is handed to the kernel, of one that is on its way the reads are answered.
-    let used = [&walks["reads"], &status["passthrough"]["opens"]].map(|count| count.as_u64().unwrap_or(0));
-    assert!(walks["content_bytes"].as_u64() > Some(0) && used[0] + used[1] > 0, "{walks} {used:?}");
+    let walks = &below.status()["walks"];
+    assert!(walks["content_bytes"].as_u64() > Some(0) && walks["reads"].as_u64() > Some(0), "{walks}");
 }
 
 /// Each file holds one generation, over and over. Nobody reads an older one than was there when it was opened.

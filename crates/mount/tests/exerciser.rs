@@ -327,7 +327,7 @@ fn exercise(policy: Policy, passed: bool, operations: u64, seed: u64) {
     let _reader = passed.then(|| {
         // Made below: the server hears of a close in the mount a moment later.
         for directory in [&mount.source, &mount.plain] {
-            std::fs::write(directory.join("exercised"), "something").expect("written");
+            std::fs::write(directory.join("exercised"), vec![1; LENGTH_LIMIT as usize]).expect("written");
         }
         File::open(mount.point.join("exercised")).expect("opened")
     });

@@ -1,9 +1,9 @@
 //! Files that lie in the source's page cache, handed to the kernel: it reads them there by itself (FUSE passthrough, Linux 6.9).
 //!
-//! A file is handed over when it is opened for reading only, nobody else has it open, and all of its pages are in memory
-//! (`cachestat`). Then there is nothing to prefetch, a read costs what it costs in the source, and nothing is kept twice. What the
-//! kernel drops later it reads again with its own read-ahead, as it does in the source. A small file that was read through the
-//! mount since it changed last stays as it is: the kernel has it, and handing it over takes longer than reading it there.
+//! A file of more than 128 KiB is handed over when it is opened for reading only, nobody else has it open, and all of its pages are in
+//! memory (`cachestat`). Then there is nothing to prefetch, a read costs what it costs in the source, and nothing is kept twice. What the
+//! kernel drops later it reads again with its own read-ahead, as it does in the source. A shorter file is one request and then in the
+//! page cache of the mount: handing it over takes longer at each open, by measurement (`docs/mount.md`).
 //!
 //! *The kernel's rules* (`fs/fuse/iomode.c`, `passthrough.c`). While a file is open, all of its handles go through the page cache of the
 //! mount, or all are handed over, to the same backing file; a handle that differs fails with EIO. A handle that is handed over
@@ -36,9 +36,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const STACK_DEPTH: u32 = 1;
 /// Why nothing is handed over where they lie on others.
 pub(crate) const STACKED: &str = "the source's file system is stacked on another";
-/// So much of a file is looked at first: of one that is not in memory that is all that looking costs.
-const BEGINNING: Bytes = Bytes::kib(128);
-
 /// How a handle reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
@@ -63,28 +60,20 @@ struct Handles {
     backing: Option<Arc<BackingId>>,
     /// It was handed over, and has not gone through the page cache of the mount since.
     was_passed: bool,
-    /// It was read through the page cache of the mount, and has neither changed since nor been handed over.
-    was_read: bool,
 }
 
 impl IoMode {
-    /// Counts one more handle; `pass` hands a file of this length over, if it is to be, where this is the first.
-    pub(crate) fn open(
-        &self,
-        length: Bytes,
-        reads_only: bool,
-        pass: impl FnOnce() -> Option<BackingId>,
-    ) -> Means {
+    /// Counts one more handle; `pass` hands the file over, if it is to be, where this is the first.
+    pub(crate) fn open(&self, reads_only: bool, pass: impl FnOnce() -> Option<BackingId>) -> Means {
         let mut handles = self.lock();
         if handles.open == 0 {
-            let may = reads_only && (length > SMALL || !handles.was_read);
-            handles.backing = if may { pass().map(Arc::new) } else { None };
+            handles.backing = if reads_only { pass().map(Arc::new) } else { None };
         }
         handles.open += 1;
         match handles.backing.clone() {
             None => Means::Cached { keep: !std::mem::take(&mut handles.was_passed) },
             Some(backing) => {
-                (handles.was_passed, handles.was_read) = (true, false);
+                handles.was_passed = true;
                 if reads_only { Means::Passed(backing) } else { Means::Direct(backing) }
             }
         }
@@ -100,16 +89,6 @@ impl IoMode {
             // Takes a system call.
             drop(backing);
         }
-    }
-
-    /// It is read through the page cache of the mount.
-    pub(crate) fn read(&self) {
-        self.lock().was_read = true;
-    }
-
-    /// It has changed.
-    pub(crate) fn changed(&self) {
-        self.lock().was_read = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, Handles> {
@@ -155,14 +134,14 @@ impl Passthrough {
         self.opens.fetch_add(1, Relaxed);
     }
 
-    /// Hands an open file of this length to the kernel by `register`, if it is wholly in memory.
+    /// Hands an open file of this length to the kernel by `register`, if it is wholly in memory and not small.
     pub(crate) fn pass(
         &self,
         file: &File,
         length: Bytes,
         register: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> Option<BackingId> {
-        if !self.is_on() || !is_in_memory(file, length) {
+        if !self.is_on() || length <= SMALL || !is_in_memory(file, length) {
             return None;
         }
         let registered = register(file);
@@ -186,5 +165,6 @@ fn is_in_memory(file: &File, length: Bytes) -> bool {
         let pages = Span::new(PageIndex(0), PageIndex(length.pages_ceil().get()));
         cachestat(fd, pages).is_ok_and(|there| there >= pages.len())
     };
-    !length.is_zero() && is_there(length.min(BEGINNING)) && (length <= BEGINNING || is_there(length))
+    // Its beginning first: of a file that is not in memory that is all that looking costs.
+    is_there(length.min(SMALL)) && is_there(length)
 }

@@ -331,7 +331,6 @@ impl Source {
     /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
     fn all_changed(&self, node: &Node, version: Version) {
         self.foreign_changes.fetch_add(1, Relaxed);
-        node.io.changed();
         self.reads.changed(Change { object: node.object(), range: None, version });
     }
 
@@ -465,7 +464,7 @@ impl Source {
         let brought =
             if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.tell_walks(node, stat, by) };
         let pass = || self.passthrough.pass(&file, version.length, register);
-        let means = node.io.open(version.length, reads_only, pass);
+        let means = node.io.open(reads_only, pass);
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => Reads::None,
             Means::Cached { .. } => Reads::Path(self.open_reads(node, &file, version, Who(by.pid), brought)),
@@ -524,7 +523,6 @@ impl Source {
             }
             Reads::Path(reads) => reads,
         };
-        opened.node.io.read();
         let mut answer = Some(answer);
         if range.end <= ByteOffset::ZERO + reads.in_memory {
             let comes = range.end <= ByteOffset::ZERO + reads.brought;
