@@ -174,6 +174,29 @@ fn names_that_others_change_are_seen_after_a_second() {
 }
 
 #[test]
+fn a_file_that_takes_the_place_of_an_old_one_is_not_taken_for_it() {
+    with_each(|mount| {
+        let (below, path) = (mount.source.join("a"), mount.point.join("a"));
+        fs::write(&below, "one").expect("written");
+        // It is old enough to be known by its attributes alone.
+        std::thread::sleep(4 * KEPT);
+        assert_eq!(fs::read_to_string(&path).expect("read"), "one");
+        let old = fs::metadata(&below).expect("there");
+        for text in ["two", "one", "two"] {
+            std::thread::sleep(KEPT);
+            fs::remove_file(&below).expect("gone");
+            fs::write(&below, text).expect("written");
+            let time = Timespec { tv_sec: old.mtime(), tv_nsec: old.mtime_nsec() };
+            let file = both(&below);
+            futimens(&file, &Timestamps { last_access: time, last_modification: time }).expect("set");
+            assert_eq!(fs::metadata(&below).expect("there").mtime(), old.mtime());
+            std::thread::sleep(KEPT);
+            assert_eq!(fs::read_to_string(&path).expect("read"), text);
+        }
+    });
+}
+
+#[test]
 fn appending_beside_others_overwrites_nothing() {
     with_each(|mount| {
         use std::io::Write;

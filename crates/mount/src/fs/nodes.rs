@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The number of the root, given by FUSE.
 pub(crate) const ROOT: u64 = 1;
@@ -23,6 +24,8 @@ pub(crate) const ROOT: u64 = 1;
 const NUMBER_BITS: u32 = 48;
 /// File systems within the source: as many as fit between a file's number and the topmost bit.
 const VOLUMES_LIMIT: usize = 1 << 15;
+/// A change so many whole seconds ago is a while old: file systems stamp changes in steps of some milliseconds, and some of a second or two.
+const SETTLED: i64 = 3;
 /// `f_type` of file systems that are stacked on others.
 const OVERLAYFS: i64 = 0x794c_7630;
 const ECRYPTFS: i64 = 0xf15f;
@@ -48,18 +51,40 @@ pub(crate) struct Node {
 
 /// The state of a file's contents that the kernel and the read path were told last.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Option<Version>);
+pub(crate) struct Known {
+    version: Option<Version>,
+    /// No later file of the same inode number can have this version: it was a while old when it was seen.
+    settled: bool,
+}
 
 impl Known {
+    /// The file itself was looked at and is in this state.
+    pub(crate) fn settle(&mut self, stat: &Stat, now: SystemTime) {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
+        self.settled = self.version == Some(Version::of(stat)) && stat.st_ctime + SETTLED < now;
+    }
+
+    /// Whether a file of its number that is in this state is the one that was looked at.
+    fn is_settled_as(&self, stat: &Stat) -> bool {
+        self.settled && self.version == Some(Version::of(stat))
+    }
+
+    /// It may be another file after all.
+    pub(crate) fn unsettle(&mut self) {
+        self.settled = false;
+    }
+
     /// Takes note of the state as it is now, and answers whether others have changed the file.
     pub(crate) fn observe(&mut self, stat: &Stat) -> bool {
         let version = Version::of(stat);
-        self.0.replace(version).is_some_and(|before| before != version)
+        let changed = self.version.replace(version).is_some_and(|before| before != version);
+        self.settled &= !changed;
+        changed
     }
 
     /// Takes note of the state in which a change of our own has left it.
     pub(crate) fn set(&mut self, version: Version) {
-        self.0 = Some(version);
+        *self = Self { version: Some(version), settled: false };
     }
 
     /// Takes note of a change of our own to what is no content (names, owner, attributes): `before`
@@ -68,8 +93,8 @@ impl Known {
     pub(crate) fn touched(&mut self, before: &Stat, after: &Stat) {
         let (before, after) = (Version::of(before), Version::of(after));
         let same = (before.modified, before.length) == (after.modified, after.length);
-        if same && self.0 == Some(before) {
-            self.0 = Some(after);
+        if same && self.version == Some(before) {
+            self.set(after);
         }
     }
 }
@@ -221,6 +246,31 @@ impl Nodes {
         (node.inode == (stat.st_dev, stat.st_ino)).then(|| Arc::clone(node))
     }
 
+    /// The kernel is about to be told of the regular file that has these attributes, found in `parent`. If it is certain without
+    /// a look at the file itself which one that is, and that nobody has changed it: counts one lookup of it.
+    pub(crate) fn know_again(&self, stat: &Stat, parent: u64) -> Option<Arc<Node>> {
+        let node = self.find(stat).filter(|node| node.is_file)?;
+        if !node.known_if_quiet()?.is_settled_as(stat) {
+            return None;
+        }
+        let mut table = self.table();
+        let above = self.above(&table, parent, node.inode.0);
+        let entry = table.entries.get_mut(&node.id).filter(|entry| Arc::ptr_eq(&entry.node, &node))?;
+        entry.lookups += 1;
+        node.directory.store(above, Relaxed);
+        Some(node)
+    }
+
+    /// The inode number of a directory that lies on this device; 0 for none.
+    fn above(&self, table: &Table, parent: u64, device: u64) -> u64 {
+        let above = if parent == ROOT {
+            Some(&self.root)
+        } else {
+            table.entries.get(&parent).map(|entry| &entry.node)
+        };
+        above.filter(|above| above.inode.0 == device).map_or(0, |above| above.inode())
+    }
+
     /// The kernel is about to be told of the file that is open here with `O_PATH`, found under
     /// `name` in `parent`: counts one lookup of it.
     pub(crate) fn learn(
@@ -249,13 +299,7 @@ impl Nodes {
             }
         };
         let replaced = !same && lookups > 1;
-        let above = if parent == ROOT {
-            Some(&self.root)
-        } else {
-            table.entries.get(&parent).map(|entry| &entry.node)
-        };
-        let above = above.filter(|above| above.inode.0 == inode.0).map_or(0, |above| above.inode());
-        node.directory.store(above, Relaxed);
+        node.directory.store(self.above(&table, parent, inode.0), Relaxed);
         table.entries.insert(id, Entry { node: Arc::clone(&node), lookups });
         if is_held && !same {
             table.held.push_back((parent, name.to_owned(), id));
@@ -356,6 +400,7 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, Mode};
     use std::path::Path;
+    use std::time::Duration;
 
     fn open(path: &Path) -> OwnedFd {
         rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -455,5 +500,34 @@ mod tests {
         assert_eq!(number(0, 0), None);
         assert_eq!(number(0, ROOT), None);
         assert_eq!(number(0, 1 << 48), None);
+    }
+
+    #[test]
+    fn a_file_is_known_again_once_no_other_can_look_like_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a");
+        let nodes = nodes(place.path(), true, 10);
+        std::fs::write(&path, "one").expect("written");
+        let node = learn(&nodes, &path).node;
+        let stat = stat_of(&open(&path)).expect("attributes");
+        node.known().observe(&stat);
+        let changed = UNIX_EPOCH + Duration::from_secs(stat.st_ctime.cast_unsigned());
+        let know_again = || nodes.know_again(&stat, ROOT).is_some();
+        for (seconds, known) in [(0, false), (3, false), (4, true)] {
+            node.known().settle(&stat, changed + Duration::from_secs(seconds));
+            assert_eq!(know_again(), known, "{seconds} s after it was changed");
+        }
+        nodes.forget(node.id, 2);
+        assert_eq!((nodes.len(), know_again()), (0, false), "both lookups were counted");
+        learn(&nodes, &path);
+        assert!(!know_again(), "it is another node");
+        node.known().unsettle();
+        node.known().settle(&stat, changed + Duration::from_secs(9));
+        let mut later = stat;
+        later.st_ctime += 1;
+        assert!(nodes.know_again(&later, ROOT).is_none(), "in another state");
+        node.known().observe(&later);
+        node.known().observe(&stat);
+        assert!(!node.known().is_settled_as(&stat), "it has changed since it was looked at");
     }
 }
