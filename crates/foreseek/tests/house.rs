@@ -193,3 +193,57 @@ fn the_architecture_names_every_crate() {
         assert!(text.contains(&format!("`{name}`")), "docs/architecture.md does not name `{name}`");
     }
 }
+
+/// Markdown files of the project, without build output.
+fn pages() -> Vec<PathBuf> {
+    let listed = |folder: PathBuf| {
+        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        entries.map(|entry| entry.expect("readable").path()).collect::<Vec<_>>()
+    };
+    let files = [root(), root().join("docs")].into_iter().flat_map(listed);
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let (mut broken, mut links) = (Vec::new(), 0);
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            links += 1;
+            let path = link.split('#').next().unwrap_or_default();
+            let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
+            if !elsewhere && !page.parent().expect("in a folder").join(path).exists() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(links > 100, "{links} links");
+}
+
+/// Names of variables in quotes: those that the code looks up.
+fn variables(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').filter(|part| {
+        let is_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+        part.starts_with("FORESEEK_") && part.bytes().all(is_name) && !part.starts_with("FORESEEK_TEST_")
+    })
+}
+
+#[test]
+fn the_page_of_environment_variables_names_each() {
+    let page = fs::read_to_string(root().join("docs/environment.md")).expect("the page");
+    let mut names = 0;
+    for source in ["crates", "lab"].iter().flat_map(|folder| sources(&root().join(folder))) {
+        let text = fs::read_to_string(&source).expect("a source");
+        for name in variables(&text) {
+            names += 1;
+            assert!(
+                page.contains(&format!("`{name}")),
+                "docs/environment.md does not name {name} of {}",
+                source.display()
+            );
+        }
+    }
+    assert!(names > 20, "{names} names");
+}
