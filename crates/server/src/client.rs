@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Longest wait for a word from a server: it gives each client before us two seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// Longest wait for a server to end that has closed its connection: the kernel takes that long to free much locked memory.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
 /// How a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -110,9 +113,8 @@ impl<'a> Client<'a> {
         self,
         request: &Request<A>,
     ) -> Result<(Reply<R>, BufReader<UnixStream>), Error> {
-        if !self.0.record::<ServerProcess>()?.is_some_and(|server| server.is_alive()) {
-            return Err(Error::Dead);
-        }
+        let server =
+            self.0.record::<ServerProcess>()?.filter(|server| server.is_alive()).ok_or(Error::Dead)?;
         let converse = || {
             let mut stream = UnixStream::connect(self.0.control())?;
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
@@ -121,7 +123,14 @@ impl<'a> Client<'a> {
             let mut from = BufReader::new(stream);
             Ok((hear(&mut from)?, from))
         };
-        converse().map_err(Error::Silent)
+        // A process that is being killed closes its sockets before it has ended.
+        let hung_up = |error: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | UnexpectedEof)
+        };
+        converse().map_err(|error| {
+            if hung_up(&error) && server.wait_for_end(END_LIMIT) { Error::Dead } else { Error::Silent(error) }
+        })
     }
 }
 
