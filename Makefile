@@ -19,7 +19,7 @@ BUILT = target/release/foreseek target/release/libprefetch.so target/release/lib
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
 .NOTPARALLEL:
-.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header install uninstall deb clean
+.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header built install uninstall deb clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,15 +62,17 @@ bench: setup build ## Run the benchmarks and keep their raw results under benche
 header: ## Write libprefetch.h anew from the C library's source
 	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header
 
-install: ## Install programs, libraries, manual pages, completions and units under PREFIX; builds what is not built
+# Builds where something is not built.
+built:
 	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
+
+install: built ## Install programs, libraries, manual pages, completions and units under PREFIX; builds what is not built
 	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
 uninstall: ## Remove what install put under PREFIX
 	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/install --remove
 
-deb: ## Make Debian packages of what is built, in target/deb
-	@ls $(BUILT) >/dev/null 2>&1 || $(MAKE) build
+deb: built ## Make Debian packages of what is built, in target/deb
 	@scripts/deb
 
 clean: ## Remove what was built

@@ -58,7 +58,7 @@ impl Below {
         if reads.access() != Access::Direct {
             return Err(no_direct(path));
         }
-        let block = reads.alignment().max(Bytes(SECTOR_SIZE));
+        let block = block_of(&reads);
         if block > Bytes(PAGE_SIZE) {
             return Err(refused(path, &format!("its blocks have {block}: at most 4 KiB are served")));
         }
@@ -80,7 +80,7 @@ impl Below {
 
     /// Its logical block: what is read and written begins and ends at multiples of it.
     pub(crate) fn block(&self) -> Bytes {
-        self.reads.alignment().max(Bytes(SECTOR_SIZE))
+        block_of(&self.reads)
     }
 
     /// Where on its array it begins: of a partition not at its start.
@@ -133,6 +133,10 @@ impl Below {
         tracing::error!("cannot {operation} {}: {error}", self.path.display());
         Failure::Io
     }
+}
+
+fn block_of(reads: &ReadFile) -> Bytes {
+    reads.alignment().max(Bytes(SECTOR_SIZE))
 }
 
 fn sysfs_of(path: &Path) -> PathBuf {

@@ -20,8 +20,16 @@ pub(crate) struct RestWatch {
 }
 
 impl RestWatch {
-    /// Of the array whose directory in sysfs this is; `shape` is what it said of its strips, where it was asked.
-    pub(crate) fn start(served: Weak<Served>, sysfs: PathBuf, shape: Option<Found>) -> io::Result<Self> {
+    /// Of the array whose directory in sysfs this is; `shape` is what it said of its strips, where it was asked. `None` where nothing
+    /// can change: it is not md's, and its shape was given by hand.
+    pub(crate) fn start(
+        served: Weak<Served>,
+        sysfs: PathBuf,
+        shape: Option<Found>,
+    ) -> io::Result<Option<Self>> {
+        if shape.is_none() && !found::whole(&sysfs).join("md").exists() {
+            return Ok(None);
+        }
         let (end, ended) = channel();
         thread::Builder::new().name("array-rest".to_owned()).spawn(move || {
             while let Some(served) = served.upgrade() {
@@ -32,7 +40,7 @@ impl RestWatch {
                 }
             }
         })?;
-        Ok(Self { _end: end })
+        Ok(Some(Self { _end: end }))
     }
 }
 

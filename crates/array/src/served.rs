@@ -176,7 +176,7 @@ impl Served {
         let (_, remark) = started.map_err(threads)?;
         let sysfs = served.below.sysfs().ok();
         let rest = sysfs.map(|sysfs| RestWatch::start(Arc::downgrade(&served), sysfs, found));
-        Ok(Started { served, rest: rest.transpose().map_err(threads)?, remark })
+        Ok(Started { served, rest: rest.transpose().map_err(threads)?.flatten(), remark })
     }
 
     /// Prefetches nothing for this reason, or goes on.

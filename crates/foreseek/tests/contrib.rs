@@ -15,7 +15,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Calls the helper as mount(8) does, with a program that says what it was told.
+/// Calls the helper as mount(8) does, with a program that prints its arguments.
 fn helper(args: &[&str]) -> Output {
     Command::new(contrib().join("mount.foreseek"))
         .args(args)

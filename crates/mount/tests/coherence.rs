@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Mapped, Random, TestMount, mounted, mounted_with, wait_for};
+use common::{Mapped, Random, TestMount, byte, mounted, mounted_with, wait_for};
 use foreseek_mount::{Policy, client};
 use rustix::fs::{Timespec, Timestamps, futimens};
 use std::fs::{self, File};
@@ -29,12 +29,6 @@ fn with_each(test: impl Fn(&TestMount)) {
 
 fn both(path: &Path) -> File {
     File::options().read(true).write(true).create(true).truncate(false).open(path).expect("opened")
-}
-
-fn byte(file: &File, at: u64) -> u8 {
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("read");
-    byte[0]
 }
 
 #[test]

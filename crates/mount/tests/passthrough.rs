@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Mapped, TestMount, mounted_with, wait_for};
+use common::{Mapped, TestMount, byte, mounted_with, wait_for};
 use foreseek_mount::{MountStatus, Policy, client};
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
@@ -47,12 +47,6 @@ fn evict(path: &Path) {
 
 fn to_write(path: &Path) -> File {
     File::options().read(true).write(true).open(path).expect("opened")
-}
-
-fn byte(file: &File, at: u64) -> u8 {
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("read");
-    byte[0]
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Who is inside a mount: processes that work in it, or have its files open or mapped.
 //!
-//! Nothing is asked of the file system, whose server may hang: the device of an open file is told by the kernel alone (`AT_STATX_DONT_SYNC`).
+//! Nothing is asked of the file system, whose server may hang: the kernel alone says on which device an open file lies (`AT_STATX_DONT_SYNC`).
 //!
 //! *Limits:* processes that this one may not look at are not seen.
 
 use crate::mount_table::MountLine;
-use crate::users::NAMED;
+use crate::users::{Process, first_few, processes};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,9 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub fn users_inside(mount: &MountLine, but: &[u32]) -> Vec<String> {
     let Some(device) = Device::of(mount) else { return Vec::new() };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut found = processes.filter_map(|process| {
-        let pid = process.file_name().to_str()?.parse::<u32>().ok().filter(|pid| !but.contains(pid))?;
-        let use_of = device.use_by(&process.path())?;
-        let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        Some(format!("{} (process {pid}) {use_of}", command.trim()))
-    });
-    let mut named: Vec<String> = found.by_ref().take(NAMED).collect();
-    let more = found.count();
-    if more > 0 {
-        named.push(format!("{more} more"));
-    }
-    named
+    first_few(
+        processes(but).filter_map(|process| Some(format!("{} {}", process.name(), device.use_by(&process)?))),
+    )
 }
 
 /// The device of the mounted file system, as numbers and as `/proc/PID/maps` has it.
@@ -40,18 +30,17 @@ impl Device {
     }
 
     /// What a process does in it.
-    fn use_by(&self, process: &Path) -> Option<String> {
-        if self.holds(&process.join("cwd")) {
+    fn use_by(&self, process: &Process) -> Option<String> {
+        if self.holds(&process.place.join("cwd")) {
             return Some("works in it".to_owned());
         }
-        if self.holds(&process.join("root")) {
+        if self.holds(&process.place.join("root")) {
             return Some("has its root in it".to_owned());
         }
-        let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        if let Some(open) = { descriptors }.map(|fd| fd.path()).find(|fd| self.holds(fd)) {
+        if let Some(open) = process.descriptors().find(|fd| self.holds(fd)) {
             return Some(format!("has {} open", named(&open)));
         }
-        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+        let maps = fs::read_to_string(process.place.join("maps")).unwrap_or_default();
         maps.contains(&self.1).then(|| "has files of it mapped".to_owned())
     }
 

@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// Users named in a message; more are only counted.
-pub(crate) const NAMED: usize = 5;
+const NAMED: usize = 5;
 
 /// Who uses a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,13 +61,7 @@ impl Users {
     #[must_use]
     pub fn describe(&self) -> String {
         let mounted = self.mount_points.iter().map(|point| format!("mounted on {}", point.display()));
-        let mut words: Vec<String> = mounted.chain(self.others.iter().cloned()).collect();
-        if words.len() > NAMED {
-            let more = words.len() - NAMED;
-            words.truncate(NAMED);
-            words.push(format!("{more} more"));
-        }
-        words.join(", ")
+        first_few(mounted.chain(self.others.iter().cloned())).join(", ")
     }
 
     /// Unmounts what can be unmounted, and writes back what cannot, within a limit for each. What goes wrong
@@ -112,19 +106,48 @@ fn device_numbers(sysfs: &Path) -> BTreeSet<String> {
 
 /// Processes but one that have the node open.
 fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
-    let mut found = Vec::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(pid) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
-        if Some(pid) == but {
-            continue;
-        }
-        let mut descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
-        if descriptors.any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == node)) {
-            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            found.push(format!("opened by {} (process {pid})", command.trim()));
-        }
+    let opened = |process: &Process| {
+        process.descriptors().any(|fd| fs::read_link(fd).is_ok_and(|target| target == node))
+    };
+    processes(but.as_slice()).filter(opened).map(|process| format!("opened by {}", process.name())).collect()
+}
+
+/// The first few of those that are named in a message, and how many more there are.
+pub(crate) fn first_few(mut names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut named: Vec<String> = names.by_ref().take(NAMED).collect();
+    let more = names.count();
+    if more > 0 {
+        named.push(format!("{more} more"));
     }
-    found
+    named
+}
+
+/// A process, as `/proc` shows it.
+pub(crate) struct Process {
+    pid: u32,
+    /// Its directory there.
+    pub(crate) place: PathBuf,
+}
+
+impl Process {
+    /// What a message calls it.
+    pub(crate) fn name(&self) -> String {
+        let command = fs::read_to_string(self.place.join("comm")).unwrap_or_default();
+        format!("{} (process {})", command.trim(), self.pid)
+    }
+
+    /// Its open descriptors, as links to what is open; none where this process may not look.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        fs::read_dir(self.place.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path())
+    }
+}
+
+/// All processes but these.
+pub(crate) fn processes(but: &[u32]) -> impl Iterator<Item = Process> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok().filter(|pid| !but.contains(pid))?;
+        Some(Process { pid, place: entry.path() })
+    })
 }
 
 #[cfg(test)]

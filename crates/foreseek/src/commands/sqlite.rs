@@ -86,7 +86,8 @@ fn library() -> anyhow::Result<PathBuf> {
     let places = [beside.clone(), beside.join("../lib"), beside.join(of_debian)];
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     let Some(path) = found else {
-        bail!("{LIBRARY} is neither in {} nor in {}", places[0].display(), places[1].display());
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        bail!("{LIBRARY} is in none of {}", places.join(", "));
     };
     path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }

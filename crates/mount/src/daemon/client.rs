@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use foreseek_server::Health;
 
-/// Longest wait for a server to end that was told to: what it gives open files, and half as long.
+/// Longest wait for a server to end once it was asked to: what it gives open files, and half as long.
 const END_LIMIT: Duration = Duration::from_secs(LINGER.as_secs() * 3 / 2);
 /// A server that nobody keeps from ending has ended by then.
 const SOON: Duration = Duration::from_millis(500);

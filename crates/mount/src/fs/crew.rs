@@ -211,6 +211,7 @@ mod tests {
     use std::time::Instant;
 
     const LIMIT: Duration = Duration::from_secs(30);
+    const REQUESTS: u64 = 50;
 
     fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
         let end = Instant::now() + LIMIT;
@@ -270,38 +271,34 @@ mod tests {
         }
     }
 
-    #[test]
-    fn one_thread_waits_where_one_is_enough() {
-        let session = session(8);
-        for _ in 0..50 {
+    /// A session that has carried out some requests, one at a time, until all threads but one rest.
+    fn rested(threads: usize) -> Session {
+        let session = session(threads);
+        for _ in 0..REQUESTS {
             drop(session.ask());
         }
-        wait_for("the others rest", || session.resting() == 7);
-        session.end();
+        wait_for("the others rest", || session.resting() == threads - 1);
+        session
+    }
+
+    #[test]
+    fn one_thread_waits_where_one_is_enough() {
+        rested(8).end();
     }
 
     #[test]
     fn threads_come_back_while_others_are_held_up() {
-        let session = session(8);
-        for _ in 0..50 {
-            drop(session.ask());
-        }
-        wait_for("the others rest", || session.resting() == 7);
+        let session = rested(8);
         let held: Vec<_> = (0..7).map(|_| session.ask()).collect();
         let last = session.ask();
         // All eight have begun.
-        wait_for("the last begins", || session.crew.begun.load(SeqCst) == 58);
+        wait_for("the last begins", || session.crew.begun.load(SeqCst) == REQUESTS + 8);
         drop((held, last));
         session.end();
     }
 
     #[test]
     fn all_end_who_rest() {
-        let session = session(4);
-        for _ in 0..20 {
-            drop(session.ask());
-        }
-        wait_for("the others rest", || session.resting() == 3);
-        session.end();
+        rested(4).end();
     }
 }

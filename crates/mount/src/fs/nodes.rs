@@ -246,7 +246,7 @@ impl Nodes {
         (node.inode == (stat.st_dev, stat.st_ino)).then(|| Arc::clone(node))
     }
 
-    /// The kernel is about to be told of the regular file that has these attributes, found in `parent`. If it is certain without
+    /// The kernel is about to learn of the regular file that has these attributes, found in `parent`. If it is certain without
     /// a look at the file itself which one that is, and that nobody has changed it: counts one lookup of it.
     pub(crate) fn know_again(&self, stat: &Stat, parent: u64) -> Option<Arc<Node>> {
         let node = self.find(stat).filter(|node| node.is_file)?;

@@ -493,7 +493,7 @@ impl Source {
         (self.files.add(OpenFile { node: Arc::clone(node), file, reads, writes, cached, by }), means)
     }
 
-    /// A file is opened to be read: what reads ahead of walks is told, and answers how much of it was asked for.
+    /// A file is opened to be read: reports that to what reads ahead of walks, which answers how much of it was asked for.
     fn tell_walks(&self, node: &Node, stat: &Stat, by: Caller) -> Bytes {
         let told = self.walks.as_ref().zip(node.directory()).filter(|_| node.is_file);
         told.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(by.pid, directory, stat))

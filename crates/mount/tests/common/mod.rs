@@ -13,6 +13,7 @@ use foreseek_rig::{MemoryGroup, Place};
 use foreseek_units::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -289,6 +290,13 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
     let now = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// One byte of a file.
+pub(crate) fn byte(file: &File, at: u64) -> u8 {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("read");
+    byte[0]
 }
 
 /// A sequence of numbers from a seed (splitmix64), the same everywhere.
