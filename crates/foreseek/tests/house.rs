@@ -188,9 +188,9 @@ fn every_source_says_what_it_is() {
 
 #[test]
 fn the_architecture_names_every_crate() {
-    let text = fs::read_to_string(root().join("docs/architecture.md")).expect("the page");
+    let text = fs::read_to_string(root().join("docs/internals/architecture.md")).expect("the page");
     for name in crates() {
-        assert!(text.contains(&format!("`{name}`")), "docs/architecture.md does not name `{name}`");
+        assert!(text.contains(&format!("`{name}`")), "docs/internals/architecture.md does not name `{name}`");
     }
 }
 
@@ -200,7 +200,8 @@ fn pages() -> Vec<PathBuf> {
         let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         entries.map(|entry| entry.expect("readable").path()).collect::<Vec<_>>()
     };
-    let files = [root(), root().join("docs")].into_iter().flat_map(listed);
+    let docs = ["docs", "docs/use", "docs/internals", "docs/lab"].map(|folder| root().join(folder));
+    let files = [root()].into_iter().chain(docs).flat_map(listed);
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
@@ -232,7 +233,7 @@ fn variables(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_page_of_environment_variables_names_each() {
-    let page = fs::read_to_string(root().join("docs/environment.md")).expect("the page");
+    let page = fs::read_to_string(root().join("docs/internals/environment.md")).expect("the page");
     let mut names = 0;
     for source in ["crates", "lab"].iter().flat_map(|folder| sources(&root().join(folder))) {
         let text = fs::read_to_string(&source).expect("a source");
@@ -240,7 +241,7 @@ fn the_page_of_environment_variables_names_each() {
             names += 1;
             assert!(
                 page.contains(&format!("`{name}")),
-                "docs/environment.md does not name {name} of {}",
+                "docs/internals/environment.md does not name {name} of {}",
                 source.display()
             );
         }

@@ -321,9 +321,16 @@ fn a_run_directory_that_is_not_there_is_not_one_without_mounts() {
 fn the_help_helps() {
     let help = done(&["--help"]);
     assert!(help.contains("aggressive:  up to 1 MiB at a time"), "{help}");
-    for word in
-        ["SOURCE", "MOUNTPOINT", "--memory", "--policy", "--status", "--unmount", "Examples", "docs/mount.md"]
-    {
+    for word in [
+        "SOURCE",
+        "MOUNTPOINT",
+        "--memory",
+        "--policy",
+        "--status",
+        "--unmount",
+        "Examples",
+        "docs/use/mount.md",
+    ] {
         assert!(help.contains(word), "{word} in {help}");
     }
 }

@@ -3,7 +3,7 @@
 //! Two layers. The file system (`fs`) passes every operation on to the source directory and keeps
 //! what the kernel caches true. A [`ReadPath`] answers the reads that miss the kernel's page cache: [`Plain`]
 //! with a `pread` of the backing file and nothing else, the `reader` by prefetching. [`Mounted`] is a mount
-//! in this process, `daemon` one in a process of its own; `docs/mount.md` says what users can rely on.
+//! in this process, `daemon` one in a process of its own; `docs/use/mount.md` says what users can rely on.
 //!
 //! Limits: root is needed. No `O_TMPFILE`, no `ioctl`, no creation times: FUSE or fuser has them not.
 

@@ -18,7 +18,7 @@ pub struct Policy(&'static str);
 
 impl Policy {
     /// By the lengths that streams had before, at most so many times as dear as knowing this one's. The default by
-    /// measurement (`docs/bench-mount.md`), and the one that keeps what it learns over a restart.
+    /// measurement (`docs/lab/bench-mount.md`), and the one that keeps what it learns over a restart.
     pub const LEARNT: Self = Self("learnt");
     /// As much at a time as could be transferred while the head moves: the papers' rule.
     pub const COMPETITIVE: Self = Self("competitive");

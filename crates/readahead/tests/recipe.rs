@@ -1,4 +1,4 @@
-//! `docs/adding-a-policy.md` says what is so: in a copy of the workspace its steps are taken to the letter, its commands
+//! `docs/internals/adding-a-policy.md` says what is so: in a copy of the workspace its steps are taken to the letter, its commands
 //! run, and the files that it names are there.
 //!
 //! The copy lies in the target directory and is built there, so that of what it depends on only this workspace's crates
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PAGE: &str = "docs/adding-a-policy.md";
+const PAGE: &str = "docs/internals/adding-a-policy.md";
 /// The longest that a command may take: minutes on an idle machine, and one that hangs ends some day.
 const LIMIT: Duration = Duration::from_secs(1200);
 

@@ -1,7 +1,7 @@
 //! Where the feedback takes the upstream under random reads of 4 KiB: `cargo run --release --example random_reads`.
 //!
 //! The cache alone, without disks or time: each fetch has arrived when the next read comes. The array and the cache are
-//! those of ATC'08: strips of 128 KiB, 500 MiB. docs/arrays.md says what it shows.
+//! those of ATC'08: strips of 128 KiB, 500 MiB. docs/internals/arrays.md says what it shows.
 
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The part of the available memory that may hold what was read ahead and not used yet: a daemon shares the
-/// machine with all that it serves. The window decides the gain; see docs/walks.md.
+/// machine with all that it serves. The window decides the gain; see docs/use/walks.md.
 pub const SHARE: f64 = 0.25;
 /// The least window: smaller ones gain nothing.
 pub const MEMORY_LEAST: Bytes = Bytes::mib(16);

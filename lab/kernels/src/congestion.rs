@@ -4,7 +4,7 @@
 //! congested, nothing is read, and the caller takes it for a window that is wholly in memory. The
 //! descriptors then stand for pages that nobody reads, which come one by one when they are touched. TR-840
 //! (section 6) names this as an anomaly that its kernels have corrected and does not say how; Linux's own
-//! correction of the same came with 2.6.11. `docs/simulator.md` weighs them.
+//! correction of the same came with 2.6.11. `docs/internals/simulator.md` weighs them.
 
 use serde::Deserialize;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Figures: files that declare runs and how they are drawn.
 //!
 //! A figure file has a table `common` and a list `run`; each run is an experiment
-//! (`docs/simulator.md` lists the keys) with the common keys where it has none of its own. A list
+//! (`docs/internals/simulator.md` lists the keys) with the common keys where it has none of its own. A list
 //! `chart` says what is drawn of them, or of the devices themselves.
 
 use crate::Error;

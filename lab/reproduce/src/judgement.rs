@@ -1,6 +1,6 @@
 //! The verdict on a claim: whether it holds, whether strictly, and how much of the papers' effect is there.
 //!
-//! One set of rules for all claims (`docs/reproduction.md` has them as a table). A claim *holds* within its tolerance.
+//! One set of rules for all claims (`docs/lab/reproduction.md` has them as a table). A claim *holds* within its tolerance.
 //! A gain that is more than the tolerance above what is stated is *beyond*: no miss of the system and no reproduction
 //! either. *Strict* is what a sceptical reader would accept: the mean, not the edge of an interval, on the side of 1 on
 //! which the paper's is, with an interval that excludes 1 and with at least half of the paper's effect.

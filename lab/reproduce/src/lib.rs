@@ -4,7 +4,7 @@
 //! taken from them; runs are declared in files, one a figure (`experiments/`), and shared by all rows
 //! and charts that need them. What "holds" means is one set of rules for all claims
 //! ([`Verdict::of`]); the parameters are one set for each paper's set-up
-//! (`foreseek_simulate::experiment::SetUp`), and nothing is set for a claim. `docs/reproduction.md`
+//! (`foreseek_simulate::experiment::SetUp`), and nothing is set for a claim. `docs/lab/reproduction.md`
 //! tells all of this, with the results.
 //!
 //! Some rows need no run: they ask the code of the policies, the device profiles or the theory.

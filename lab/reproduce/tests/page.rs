@@ -1,4 +1,4 @@
-//! The tables of results in docs/reproduction.md are those of the raw files which they name. With `FORESEEK_WRITE_PAGE=1` the
+//! The tables of results in docs/lab/reproduction.md are those of the raw files which they name. With `FORESEEK_WRITE_PAGE=1` the
 //! test writes the table.
 
 use foreseek_reproduce::{Claim, Counts, Standing};
@@ -85,7 +85,7 @@ fn written(page: &str) -> String {
 
 #[test]
 fn the_tables_of_results_are_those_of_the_raw_files() {
-    let path = root().join("docs/reproduction.md");
+    let path = root().join("docs/lab/reproduction.md");
     let page = std::fs::read_to_string(&path).expect("the page");
     assert!(page.contains(BEGIN), "where results begin");
     let written = written(&page);

@@ -7,7 +7,7 @@ use foreseek_simulate::machine::Counters;
 use foreseek_units::{Nanos, Pages};
 
 /// The queue is never congested: with its 128 requests, read-ahead would be cancelled all the time
-/// (`docs/simulator.md`), and nothing prefetched that could thrash.
+/// (`docs/internals/simulator.md`), and nothing prefetched that could thrash.
 const NEVER: usize = 1 << 20;
 
 fn counters(policy: &str) -> Counters {

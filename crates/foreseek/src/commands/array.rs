@@ -18,7 +18,7 @@ Examples:
   foreseek array status array0          hit rates, sizes of the cache's lists
   foreseek array detach array0
 
-Mount the device that 'attach' prints, not the array's own. docs/array.md
+Mount the device that 'attach' prints, not the array's own. docs/use/array.md
 says what is served.";
 
 /// The verbs of `foreseek array`.

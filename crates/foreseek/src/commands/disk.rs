@@ -22,7 +22,7 @@ Examples:
   foreseek disk detach disk0                                remove it
 
 'foreseek profile --list' shows which disks can be emulated, and
-docs/emulated-disk.md how exactly.";
+docs/use/emulated-disk.md how exactly.";
 
 /// The verbs of `foreseek disk`.
 #[derive(Debug, clap::Subcommand)]

@@ -24,7 +24,7 @@ Examples:
   foreseek mount --status /mnt/data     what it does: streams, hit rates, costs
   foreseek mount --unmount /mnt/data    end it, as 'umount /mnt/data' does
 
-What programs can rely on is in docs/mount.md.";
+What programs can rely on is in docs/use/mount.md.";
 
 /// Options of `foreseek mount`.
 #[derive(Debug, clap::Args)]

@@ -14,7 +14,7 @@ Examples:
   foreseek order /data                  one path a line, in disk order
   foreseek order -0 /data | tar --no-recursion --null -T - -cf data.tar
 
-docs/walks.md explains order and warm.";
+docs/use/walks.md explains order and warm.";
 
 /// Options of `foreseek order`.
 #[derive(Debug, clap::Args)]

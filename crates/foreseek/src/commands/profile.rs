@@ -30,7 +30,7 @@ Examples:
   foreseek profile --list                  the built-in profiles
   foreseek profile --show sdb.toml         the figures of a profile
 
-Other commands take a profile's name or file as --profile. docs/profiler.md
+Other commands take a profile's name or file as --profile. docs/use/profiler.md
 tells how it is measured.";
 
 /// Options of `foreseek profile`.

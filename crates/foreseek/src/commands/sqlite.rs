@@ -23,7 +23,7 @@ Examples:
 The same by one environment variable:
   LD_PRELOAD=/usr/local/lib/libforeseek_sqlite_preload.so python3 report.py
 
-docs/sqlite.md tells which statements and which programs gain.";
+docs/use/sqlite.md tells which statements and which programs gain.";
 
 /// The library that the program loads.
 const LIBRARY: &str = "libforeseek_sqlite_preload.so";
@@ -116,7 +116,7 @@ fn unseen(program: Option<&Program>, told: &[Line]) -> String {
     if let Some(own) = own.first() {
         return format!(
             "nothing was prefetched: {} has a SQLite of its own linked in, whose reads cannot be seen; have it load \
-             the extension libforeseek_sqlite.so (docs/sqlite.md)",
+             the extension libforeseek_sqlite.so (docs/use/sqlite.md)",
             own.display()
         );
     }

@@ -20,7 +20,7 @@ Examples:
   foreseek warm /data --then -- grep -r x /data    and stay ahead of a command
   foreseek warm /data --metadata --then -- du -s /data
 
-docs/walks.md explains order and warm.";
+docs/use/walks.md explains order and warm.";
 
 /// Options of `foreseek warm`.
 #[derive(Debug, clap::Args)]

@@ -18,7 +18,7 @@ Examples:
 
 It runs until it is stopped. Programs stay as they are: those that list
 directories and open their files (grep -r, tar, rsync) find the files in memory.
-What it sees and what it does not see is in docs/walks.md.";
+What it sees and what it does not see is in docs/use/walks.md.";
 
 /// Options of `foreseek watch`.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 //! A file of more than 128 KiB is handed over when it is opened for reading only, nobody else has it open, and all of its pages are in
 //! memory (`cachestat`). Then there is nothing to prefetch, a read costs what it costs in the source, and nothing is kept twice. What the
 //! kernel drops later it reads again with its own read-ahead, as it does in the source. A shorter file is one request and then in the
-//! page cache of the mount: handing it over takes longer at each open, by measurement (`docs/mount.md`).
+//! page cache of the mount: handing it over takes longer at each open, by measurement (`docs/use/mount.md`).
 //!
 //! *The kernel's rules* (`fs/fuse/iomode.c`, `passthrough.c`). While a file is open, all of its handles go through the page cache of the
 //! mount, or all are handed over, to the same backing file; a handle that differs fails with EIO. A handle that is handed over

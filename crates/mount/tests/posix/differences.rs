@@ -1,4 +1,4 @@
-//! What differs from a plain directory by design; docs/mount.md tells it to users.
+//! What differs from a plain directory by design; docs/use/mount.md tells it to users.
 
 use crate::common::mounted;
 use foreseek_mount::Policy;

@@ -7,7 +7,7 @@
 //! are promises; depths go by the lone cost, for it is the better one on streams longer than a depth, which
 //! are those that are worth reading ahead. By the marginal cost half of the disk's time goes into switches
 //! however long streams are, and the more readers there are the shorter they are read. (Virtual time, a drive of TR-840
-//! under mq-deadline, 4 to 256 readers: docs/bench-mount.md.)
+//! under mq-deadline, 4 to 256 readers: docs/lab/bench-mount.md.)
 //!
 //! The lone cost is learnt from visits that were alone with the device. A device that is never without a
 //! queue shows none: then it is what it was guessed to be, but no more than [`SAVED`] times what is measured

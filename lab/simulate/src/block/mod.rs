@@ -3,7 +3,7 @@
 //! What a kernel submits is split to what the driver takes, merged with waiting neighbours, held
 //! back for a moment ("plugged") so that neighbours may come, put in order by an I/O [`Scheduler`]
 //! and handed to the device, as many at a time as its driver keeps in it. The rules and their
-//! numbers are those of Linux 2.6; [`Settings`] names each with its source, `docs/simulator.md`
+//! numbers are those of Linux 2.6; [`Settings`] names each with its source, `docs/internals/simulator.md`
 //! tells them as prose.
 
 mod layer;

@@ -2,7 +2,7 @@
 //!
 //! A file names a set-up (or none: then TR-840's), a workload and what is swept. Everything else has
 //! the set-up's value and may be overridden, key by key, in the tables `machine`, `costs`,
-//! `write_back`, `block`, `prefetch` and `layout`. `docs/simulator.md` lists the keys.
+//! `write_back`, `block`, `prefetch` and `layout`. `docs/internals/simulator.md` lists the keys.
 
 use super::axis::{Axis, Variant};
 use super::policy::Policy;

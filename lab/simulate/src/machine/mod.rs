@@ -7,7 +7,7 @@
 //! parts and the same seed give the same run to the last bit.
 //!
 //! The parts: [`crate::block`] below, a [`Prefetcher`] asked at each touched page, a [`Reclaim`]
-//! asked for victims, a [`Workload`] that says what processes do. `docs/simulator.md` tells the
+//! asked for victims, a [`Workload`] that says what processes do. `docs/internals/simulator.md` tells the
 //! rules as prose and what is left out.
 
 mod advice;

@@ -22,7 +22,7 @@ Examples:
   foreseek lab trace replay FILE --profile barracuda-500g   replay a trace
   foreseek lab bench mount                                  compare with Linux
 
-docs/reproduction.md, docs/simulator.md, docs/traces.md and docs/bench-mount.md
+docs/lab/reproduction.md, docs/internals/simulator.md, docs/internals/traces.md and docs/lab/bench-mount.md
 say more.";
 
 /// The commands of the laboratory.
