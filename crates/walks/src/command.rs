@@ -1,7 +1,7 @@
 //! What the engine asks its driver to do.
 
 use crate::{InDirectory, Node};
-use foreseek_seam::{CommandBuffer, FetchId};
+use foreseek_seam::{CommandBuffer, FetchId, Who};
 use foreseek_units::{Lba, PageSpan};
 
 /// How many commands answer one event at most: the directories that are listed at once, and one of each
@@ -36,6 +36,9 @@ pub enum Command {
     List {
         /// Which, and where its name is. For the directory with which a walk begins, `directory` is itself.
         directory: InDirectory,
+        /// The process that opened this directory, and then one below it. Where it has this one still open and has listed nothing of it,
+        /// it walks through it and not over it: the answer is [`Event::Unlistable`](crate::Event::Unlistable). A driver that cannot tell lists it.
+        passes: Option<Who>,
     },
     /// Bring inodes of files and directories into memory; answered by [`Event::Done`](crate::Event::Done).
     FetchMetadata {

@@ -53,7 +53,7 @@ pub enum Event<'a> {
         entries: &'a [Entry<'a>],
     },
     /// The other answer to [`Command::List`](crate::Command::List): the directory is gone, or the walking process may not list it, or
-    /// it must not be read for another reason. It and what lies below it are left alone.
+    /// it must not be read for another reason, or the program passes through it. Its entries are left alone.
     Unlistable {
         /// Which directory.
         directory: Node,

@@ -332,7 +332,7 @@ impl State {
             self.walks[at].as_mut()?.all.push(key);
             Some(key)
         });
-        key.is_some_and(|key| self.list(at, key))
+        key.is_some_and(|key| self.list(at, key, None))
     }
 
     fn name(&self, about: About) -> Option<InDirectory> {

@@ -185,7 +185,7 @@ impl State {
         quiet.trying = true;
         walk.cursor = Some(key);
         (walk.look_at, walk.next_cost) = (0, Nanos::ZERO);
-        if directory.listing != Listing::None || !self.list(at, key) {
+        if directory.listing != Listing::None || !self.list(at, key, None) {
             self.sample(at, key);
             self.advance(at);
         }

@@ -27,6 +27,7 @@ impl State {
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
+        directory.opener = Some(who);
         let parent = directory.parent;
         if first {
             self.adopt(at, node);
@@ -209,17 +210,19 @@ impl State {
         let may = walk.missing || walk.listed < LISTED_FIRST + walk.directories / LISTED_SHARE;
         // Those above were opened before it was a walk.
         let mut next = Some(key).filter(|_| is_walk && may);
-        while let Some(key) = next {
-            let opened = self.tree.get(key).filter(|it| it.opened && it.listing == Listing::None);
+        while let Some(here) = next {
+            let opened = self.tree.get(here).filter(|it| it.opened && it.listing == Listing::None);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
-            if opened.is_some() && !self.list(at, key) {
+            // The program may be about to list the one that it has just opened.
+            let passes = opened.and_then(|it| it.opener).filter(|_| here != key);
+            if opened.is_some() && !self.list(at, here, passes) {
                 return;
             }
         }
     }
 
     /// Asks for a listing, and says whether it did.
-    pub(crate) fn list(&mut self, at: usize, key: Key) -> bool {
+    pub(crate) fn list(&mut self, at: usize, key: Key, passes: Option<Who>) -> bool {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
             return false;
         };
@@ -231,7 +234,7 @@ impl State {
         walk.listed += 1;
         let above = directory.parent.unwrap_or(directory.node);
         let directory = InDirectory { node: directory.node, directory: above };
-        self.outbox.push_back(Command::List { directory });
+        self.outbox.push_back(Command::List { directory, passes });
         true
     }
 

@@ -5,7 +5,7 @@
 
 use crate::order::{By, Order, Votes};
 use crate::{Entry, Kind, Node};
-use foreseek_seam::Extent;
+use foreseek_seam::{Extent, Who};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 
@@ -144,6 +144,8 @@ pub(crate) struct Directory {
     pub(crate) unseen: bool,
     /// A program opened it.
     pub(crate) opened: bool,
+    /// The process that did so last.
+    pub(crate) opener: Option<Who>,
     /// Files that were opened in it.
     pub(crate) files: u32,
     /// Its walk's clock when that last happened.
@@ -173,6 +175,7 @@ impl Directory {
             attended: false,
             unseen: false,
             opened: false,
+            opener: None,
             files: 0,
             touched: 0,
             items: Vec::new(),

@@ -176,7 +176,7 @@ impl Driver {
         }
         let at = self.dice.roll(self.asked.len() as u64) as usize;
         match self.asked.swap_remove(at) {
-            Command::List { directory } => self.list(directory.node.inode),
+            Command::List { directory, .. } => self.list(directory.node.inode),
             Command::Place { files } => {
                 let extents: Vec<[Extent; 1]> = files
                     .iter()

@@ -6,8 +6,9 @@
 mod common;
 
 use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk};
-use foreseek_units::{Bytes, Nanos};
-use foreseek_walks::{Settings, Status, Stopped};
+use foreseek_seam::Who;
+use foreseek_units::{Bytes, Instant, Nanos};
+use foreseek_walks::{Command, Commands, DeviceNo, Event, Node, Settings, Status, Stopped, Walks};
 use std::sync::Arc;
 
 struct Ran {
@@ -331,4 +332,27 @@ fn the_allowance_is_not_renewed_by_walks_that_begin() {
     eprintln!("a hundred walks of 20 entries: {} of fetches, {} left", world.fetches.time, status.allowance);
     assert!(world.fetches.time <= status.optimum * 4 + Nanos::from_millis(211), "{status:?}");
     assert!(status.ended >= 100);
+}
+
+/// A program opens a directory, and one below it without listing the first: the driver is told whom to look at for the first, and for
+/// none that was opened last.
+#[test]
+fn the_driver_is_told_who_may_merely_pass_through_a_directory() {
+    let who = Who(7);
+    let node = |inode| Node { device: DeviceNo(1), inode };
+    let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
+    let mut asked = Vec::new();
+    let mut parent = None;
+    for (at, directory) in [node(1), node(2), node(3)].into_iter().enumerate() {
+        let mut out = Commands::new();
+        let now = Instant(at as u64 + 1);
+        engine.on(now, Event::DirectoryOpened { who, directory, parent }, &mut out);
+        asked.extend(out.drain().filter_map(|command| match command {
+            Command::List { directory, passes } => Some((directory.node.inode, passes)),
+            _ => None,
+        }));
+        parent = Some(directory);
+    }
+    asked.sort();
+    assert_eq!(asked, [(1, Some(who)), (2, Some(who)), (3, None)]);
 }

@@ -190,7 +190,7 @@ impl Disk {
 
     fn carry_out(&self, command: Command, shared: &Shared, marker: Option<&Marker>) {
         match command {
-            Command::List { directory } => self.workers.list(directory),
+            Command::List { directory, passes } => self.workers.list(directory, passes),
             Command::FetchMetadata { fetch, nodes } => self.workers.fetch_metadata(fetch, nodes),
             Command::Place { files } => self.workers.place(&files),
             Command::Fetch { fetch, parts } => self.workers.fetch(fetch, parts),

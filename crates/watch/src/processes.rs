@@ -9,9 +9,10 @@
 //!
 //! Bounds: [`PROCESSES`] are remembered; where there are more, all are forgotten and looked at anew.
 
-use foreseek_storage::Credentials;
+use foreseek_storage::{Credentials, DeviceNumber};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ const FRESH: Duration = Duration::from_millis(100);
 const PROCESSES: usize = 4096;
 /// Different credentials that are remembered, so that equal ones are one.
 const SETS: usize = 256;
+/// Descriptors of a process that are looked at for a directory: those that it opened first, as the top of a walk is.
+const DESCRIPTORS: usize = 1024;
 /// The name of this program.
 const PROGRAM: &str = "foreseek";
 
@@ -129,6 +132,35 @@ impl Processes {
     }
 }
 
+/// Whether a process has this directory open and has listed nothing of it: it stands at its beginning in each
+/// descriptor. A descriptor that only names it (`O_PATH`) says nothing. Where a process cannot be looked at it has not.
+pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    let mut unread = false;
+    for descriptor in descriptors.take(DESCRIPTORS).flatten() {
+        let is_it = rustix::fs::stat(descriptor.path())
+            .is_ok_and(|stat| stat.st_ino == inode && DeviceNumber::from_raw(stat.st_dev) == device);
+        if !is_it {
+            continue;
+        }
+        let name = descriptor.file_name();
+        let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", name.to_string_lossy()))
+        else {
+            continue;
+        };
+        let field = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+        if flags.is_some_and(|flags| flags & OFlags::PATH.bits() != 0) {
+            continue;
+        }
+        if field("pos:") != Some("0") {
+            return false;
+        }
+        unread = true;
+    }
+    unread
+}
+
 /// A descriptor of a process becomes readable when the process has ended.
 fn is_alive(fd: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -162,6 +194,24 @@ mod tests {
         let own = std::process::id();
         assert!(processes.opener(own, Some(fd_of(own)), now).is_none());
         assert!(!processes.counts(own) && processes.counts(1));
+    }
+
+    #[test]
+    fn a_directory_is_unread_until_something_of_it_was_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stat = rustix::fs::stat(folder.path()).expect("there");
+        let has_unread = || has_unread(std::process::id(), DeviceNumber::from_raw(stat.st_dev), stat.st_ino);
+        assert!(!has_unread(), "nobody has it open");
+        let named = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).expect("opened");
+        assert!(!has_unread(), "a descriptor that only names it");
+        let file = std::fs::File::open(folder.path()).expect("opened");
+        assert!(has_unread());
+        let mut all = rustix::fs::Dir::read_from(&file).expect("a directory");
+        assert!(all.by_ref().count() >= 2, "at least . and ..");
+        drop((named, file));
+        assert!(!has_unread(), "the listing has come past its beginning");
+        let other = DeviceNumber { major: 0, minor: 0 };
+        assert!(!super::has_unread(std::process::id(), other, stat.st_ino));
     }
 
     #[test]

@@ -15,12 +15,13 @@
 use crate::counters::Counters;
 use crate::directories::{Directories, Listing};
 use crate::file_system::FileSystem;
+use crate::processes;
 use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
 use foreseek_places::{By, Map, Metadata, entries_of, placed};
-use foreseek_seam::{Extent, FetchId};
+use foreseek_seam::{Extent, FetchId, Who};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
@@ -102,7 +103,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 enum Look {
-    List(InDirectory),
+    List(InDirectory, Option<Who>),
     Place(Vec<InDirectory>),
     Leave(Vec<Node>),
 }
@@ -162,8 +163,8 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(crate) fn list(&self, directory: InDirectory) {
-        if !give(self.looks.as_ref(), Look::List(directory)) {
+    pub(crate) fn list(&self, directory: InDirectory, passes: Option<Who>) {
+        if !give(self.looks.as_ref(), Look::List(directory, passes)) {
             self.refuse(Answer::Unlistable(directory.node));
         }
     }
@@ -261,7 +262,7 @@ impl Worker {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
             match job {
-                Ok(Look::List(directory)) => self.list(directory, tables),
+                Ok(Look::List(directory, passes)) => self.list(directory, passes, tables),
                 Ok(Look::Place(files)) => self.place(&files, tables),
                 Ok(Look::Leave(directories)) => self.leave(&directories, marker),
                 Err(RecvTimeoutError::Timeout) => {
@@ -287,10 +288,15 @@ impl Worker {
         }
     }
 
-    /// Lists a directory.
-    fn list(&self, which: InDirectory, tables: &Mutex<Metadata>) {
+    /// Lists a directory, if this process does not merely pass through it.
+    fn list(&self, which: InDirectory, passes: Option<Who>, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
+            let through =
+                |process: Who| processes::has_unread(process.0, file_system.volume.device, which.node.inode);
+            if passes.is_some_and(through) {
+                return None;
+            }
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
             let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
             drop(fd);

@@ -273,3 +273,44 @@ fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
     assert!(until(|| ground.is_free()));
     ground.mount();
 }
+
+/// Backup programs open the directory above what they are given, and look at nothing else in it.
+#[test]
+fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
+    let Some(ground) = Ground::new() else { return };
+    for tree in ["given", "other"] {
+        for folder in 0..10 {
+            let folder = ground.path(tree).join(format!("d{folder}"));
+            fs::create_dir_all(&folder).expect("made");
+            (0..20).for_each(|n| write(&folder.join(format!("f{n}")), 16_384));
+        }
+    }
+    for passes in [false, true] {
+        ground.cold();
+        let options = foreseek_watch::Options { paths: vec![ground.point.clone()], ..Default::default() };
+        let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
+        assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
+        let mut actor = Actor::new(0);
+        let heard = |number| until(|| watcher.counters().now().directories_opened >= number);
+        if passes {
+            assert_eq!(actor.does("pass", &ground.point), "ok");
+        } else {
+            assert_eq!(actor.does("list", &ground.point), "3");
+        }
+        assert!(heard(1), "{:?}", watcher.counters().now());
+        let given = ground.path("given");
+        assert_eq!(actor.does("list", &given), "10");
+        for number in 0..10 {
+            let folder = given.join(format!("d{number}"));
+            assert_eq!(actor.does("list", &folder), "20");
+            assert!(heard(3 + number), "{:?}", watcher.counters().now());
+            (0..20).for_each(|n| assert_eq!(actor.does("read", &folder.join(format!("f{n}"))), "16384"));
+        }
+        let counted = watcher.counters().now();
+        assert_eq!(counted.unlistable, u64::from(passes), "{counted:?}");
+        let brought = (0..10)
+            .flat_map(|d| (0..20).map(move |n| format!("other/d{d}/f{n}")))
+            .any(|name| resident(&ground.path(&name)) > Pages::ZERO);
+        assert!(!(passes && brought), "what lies beside the given tree was fetched: {counted:?}");
+    }
+}

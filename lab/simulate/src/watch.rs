@@ -243,7 +243,8 @@ impl Worker {
         drop(watch);
         let Some(command) = next else { return false };
         match &command {
-            Command::List { directory } => {
+            // A program of the simulator lists what it opens.
+            Command::List { directory, passes: _ } => {
                 if let Some(Is::Directory(directory)) = self.is(directory.node) {
                     self.steps.push_back(Step::List { directory });
                 }
@@ -291,7 +292,7 @@ impl Worker {
     /// The command's steps are made: tells the engine.
     fn finish(&mut self, now: Instant, command: &Command) {
         match command {
-            Command::List { directory } => self.listed(now, directory.node),
+            Command::List { directory, .. } => self.listed(now, directory.node),
             Command::Place { files } => {
                 let nodes: Vec<Node> = files.iter().map(|file| file.node).collect();
                 self.placed(now, &nodes);

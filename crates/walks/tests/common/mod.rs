@@ -521,7 +521,7 @@ impl World {
 
     fn carry_out(&mut self, engine: &mut Walks, command: Command, out: &mut Commands) {
         match command {
-            Command::List { directory } => self.list(engine, directory.node, out),
+            Command::List { directory, .. } => self.list(engine, directory.node, out),
             Command::FetchMetadata { fetch, nodes } => {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;

@@ -172,6 +172,9 @@ for line in sys.stdin.buffer:
         elif verb == b"read":
             with open(path, "rb") as file:
                 said = str(len(file.read()))
+        elif verb == b"pass":
+            kept.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+            said = "ok"
         elif verb == b"lease":
             kept.append(os.open(path, os.O_RDWR))
             fcntl.fcntl(kept[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -234,7 +237,7 @@ impl Engine for Eager {
                 self.heard = BTreeSet::from([directory]);
                 vec![
                     Wanted::Attend { directory, on: true },
-                    Wanted::List { directory: InDirectory { node: directory, directory } },
+                    Wanted::List { directory: InDirectory { node: directory, directory }, passes: None },
                 ]
             }
             Event::Listed { directory, entries } => {
@@ -259,7 +262,7 @@ impl Engine for Eager {
                     directories
                         .into_iter()
                         .filter(|it| self.heard.insert(it.node))
-                        .map(|directory| Wanted::List { directory }),
+                        .map(|directory| Wanted::List { directory, passes: None }),
                 );
                 self.waiting.extend(files.iter().map(|file| (file.node, *file)));
                 commands.push(Wanted::Place { files });
