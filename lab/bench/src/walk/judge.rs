@@ -1,5 +1,6 @@
 //! What the runs say: gains pair by pair with their 95 % intervals, and what was aimed at.
 
+use super::beside::Beside;
 use super::options::Options;
 use super::program::Named;
 use super::record::{Measured, Run, measured};
@@ -38,6 +39,10 @@ pub(crate) struct Entry {
     pub(crate) over_oracle: Option<Summary>,
     /// The time of a run over what is in memory, over stock's.
     pub(crate) again: Option<Summary>,
+    /// Of what happens beside it: seconds, and over stock's.
+    pub(crate) beside_seconds: Option<Summary>,
+    /// See above.
+    pub(crate) beside_over_stock: Option<Summary>,
     /// Mean requests and seeks of the disk.
     pub(crate) reads: f64,
     /// See above.
@@ -57,6 +62,7 @@ fn mean(values: &Values) -> Option<f64> {
 
 const SECONDS: fn(&Measured) -> f64 = |run| run.seconds;
 const AGAIN: fn(&Measured) -> f64 = |run| run.again_seconds;
+const BESIDE: fn(&Measured) -> f64 = |run| run.beside_seconds.unwrap_or(0.0);
 
 /// Puts numbers to every cell of which something was measured.
 #[must_use]
@@ -84,6 +90,7 @@ fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
         }
         let count = |of: fn(&Measured) -> f64| mean(&by_pair(runs, at, Some(way), of)).unwrap_or(0.0);
         let again = by_pair(runs, at, Some(way), AGAIN);
+        let beside = by_pair(runs, at, Some(way), BESIDE);
         Some(Entry {
             way,
             gain: ratio(&by_pair(runs, at, stock, SECONDS), &seconds),
@@ -91,6 +98,8 @@ fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
                 .map(|oracle| Summary::of_ratios(seconds.values().map(|value| value / oracle).collect())),
             again: ratio(&again, &by_pair(runs, at, stock, AGAIN)).filter(|_| fits),
             seconds: Summary::of(seconds.into_values().collect()),
+            beside_over_stock: ratio(&beside, &by_pair(runs, at, stock, BESIDE)),
+            beside_seconds: (!beside.is_empty()).then(|| Summary::of(beside.into_values().collect())),
             reads: count(|run| run.reads as f64),
             seeks: count(|run| run.seeks as f64),
         })
@@ -113,7 +122,7 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
     });
     let oracle = [(Way::Warm, 1.5), (Way::Watch, 2.0)].into_iter().map(|(way, most)| {
         let values = entries(cells, way)
-            .filter(|(cell, _)| cell.program.0.contents)
+            .filter(|(cell, _)| cell.program.0.reads_alone())
             .filter_map(|(cell, entry)| Some((cell, entry.over_oracle.clone()?)));
         worst(
             format!("{way}: within {most} times the oracle wherever contents are read"),
@@ -121,7 +130,8 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
             values,
         )
     });
-    let cached = entries(cells, Way::Watch).filter_map(|(cell, entry)| Some((cell, entry.again.clone()?)));
+    let cached = entries(cells, Way::Watch).filter(|(cell, _)| cell.program.0.beside.is_none());
+    let cached = cached.filter_map(|(cell, entry)| Some((cell, entry.again.clone()?)));
     let cached = worst(
         "watch: a program over cached data takes at most 1.02 times as long".to_owned(),
         Bound::Most(1.02),
@@ -129,7 +139,31 @@ pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
     );
     let mut all: Vec<Aim> = gains.chain(oracle).chain([cached]).collect();
     all.extend(duplicates(runs));
+    all.extend([Way::Warm, Way::Watch].into_iter().flat_map(|way| beside(cells, way)));
     all
+}
+
+/// What happens beside a program: a second program gains as well, and a reader waits no longer than it may.
+fn beside(cells: &[Cell], way: Way) -> Vec<Aim> {
+    let ratios = |what: Beside| {
+        entries(cells, way)
+            .filter(move |(cell, _)| cell.program.0.beside == Some(what))
+            .filter_map(|(cell, entry)| Some((cell, entry, entry.beside_over_stock.clone()?)))
+    };
+    let two = ratios(Beside::Program).map(|(cell, entry, other)| {
+        let other = Summary::of_ratios(other.values.iter().map(|value| 1.0 / value).collect());
+        let first = entry.gain.clone().filter(|first| first.mean < other.mean);
+        let aim = format!("{way}: each of {} gains", cell.program);
+        Aim::of(aim, Bound::Least(1.0), Some(first.unwrap_or(other)))
+    });
+    let reader = ratios(Beside::Reader).map(|(cell, _, ratio)| {
+        let aim = format!(
+            "{way}: a read of another program takes at most twice as long as with stock ({})",
+            cell.program
+        );
+        Aim::of(aim, Bound::Most(2.0), Some(ratio))
+    });
+    two.chain(reader).collect()
 }
 
 fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
@@ -147,7 +181,7 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
 
 /// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
 fn geometric_mean(runs: &[Run], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
-    let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.contents);
+    let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.reads_alone());
     let seconds = |program, way| by_pair(runs, (tree, program), Some(way), SECONDS);
     let gains =
         programs.map(|(cell, _)| ratios(&seconds(cell.program, Way::Stock), &seconds(cell.program, way)));

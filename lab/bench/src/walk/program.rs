@@ -3,6 +3,7 @@
 //! Each is a line for `sh`: `$1` is the tree, `$2` a folder for what it writes, on another disk, which is empty before each run or
 //! holds what was prepared once (for backups a first one, so that each run is a second one that reads everything).
 
+use super::beside::Beside;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,14 +28,18 @@ pub struct Program {
     pub contents: bool,
     /// Whether it is run on trees other than the fresh one.
     everywhere: bool,
+    /// What happens beside it.
+    pub(crate) beside: Option<Beside>,
 }
 
 const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
-    Program { name, binary: name, package, prepare: None, line, status: 0, contents: true, everywhere: false }
+    let binary = name;
+    let (prepare, status, contents, everywhere, beside) = (None, 0, true, false, None);
+    Program { name, binary, package, prepare, line, status, contents, everywhere, beside }
 }
 
 /// All of them.
-pub static ALL: [Program; 15] = [
+pub static ALL: [Program; 17] = [
     Program { everywhere: true, ..reads("tar", "tar", "tar cf - -C \"$1\" . | cat > /dev/null") },
     reads("cp", "coreutils", "cp -a \"$1\" \"$2/copy\""),
     Program { status: 1, everywhere: true, ..reads("grep", "grep", "grep -r 'no such text' \"$1\"") },
@@ -90,7 +95,23 @@ pub static ALL: [Program; 15] = [
         status: 1,
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
-    reads("fclones", "cargo install fclones", "fclones group -q \"$1\""),
+    reads("fclones", "cargo install fclones", "fclones group \"$1\""),
+    Program {
+        name: "two-tars",
+        beside: Some(Beside::Program),
+        ..reads(
+            "tar",
+            "tar",
+            "(tar cf - -C \"$1\" part5 part6 part7 part8 part9 | cat > /dev/null; date +%s.%N > \"$2/other\") & \
+             tar cf - -C \"$1\" part0 part1 part2 part3 part4 | cat > /dev/null; date +%s.%N > \"$2/this\"; wait",
+        )
+    },
+    Program {
+        name: "grep-and-reader",
+        status: 1,
+        beside: Some(Beside::Reader),
+        ..reads("grep", "grep", "grep -r 'no such text' \"$1\"")
+    },
 ];
 
 const GIT_PREPARE: &str = "git init -q --bare \"$2/git\" && cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. add -A && \
@@ -102,6 +123,11 @@ impl Program {
     #[must_use]
     pub fn reads(&self, tree: super::tree::Tree) -> bool {
         self.everywhere || tree == super::tree::Tree::Fresh
+    }
+
+    /// Whether it reads contents, and nothing happens beside it.
+    pub(crate) fn reads_alone(&self) -> bool {
+        self.contents && self.beside.is_none()
     }
 
     /// What is run, for `sh -c`.

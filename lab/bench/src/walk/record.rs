@@ -28,6 +28,9 @@ pub(crate) struct Measured {
     pub(crate) seconds: f64,
     /// How long it took right after that, with everything in memory as far as there is room, without the disk's delays.
     pub(crate) again_seconds: f64,
+    /// Of what happened beside it: when a second program had ended, or how long a read took in the mean, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) beside_seconds: Option<f64>,
     /// Requests that the disk served in the cold run.
     pub(crate) reads: u64,
     /// Of which it had to seek for so many.

@@ -54,6 +54,7 @@ impl Report {
             "cached s",
             "x oracle",
             "again / stock",
+            "beside s",
             "reads",
             "seeks",
         ]);
@@ -71,6 +72,10 @@ impl Report {
                     first(cell.cached_seconds.map_or(String::new(), |cached| format!("{cached:.2}"))),
                     entry.over_oracle.as_ref().map_or(String::new(), |over| format!("{:.2}", over.mean)),
                     entry.again.as_ref().map_or(String::new(), |again| format!("{:.2}", again.mean)),
+                    entry
+                        .beside_seconds
+                        .as_ref()
+                        .map_or(String::new(), |beside| format!("{:.3}", beside.mean)),
                     format!("{:.0}", entry.reads),
                     format!("{:.0}", entry.seeks),
                 ]);

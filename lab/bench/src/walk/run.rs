@@ -1,5 +1,6 @@
 //! The whole measurement: trees once, then pair by pair every program in every way.
 
+use super::beside::{self, Beside, Reader};
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
 use super::program::Named;
@@ -22,7 +23,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Where the disk's data and what programs write lie unless told otherwise.
 const SPACE: &str = "/var/tmp";
@@ -189,6 +190,9 @@ impl<'a> Bench<'a> {
             let below = made.given.strip_prefix(bench.point()).map_or(made.given.clone(), Path::to_owned);
             bench.given.insert(*tree, (below, bytes));
         }
+        if options.programs.iter().any(|program| program.0.beside == Some(Beside::Reader)) {
+            beside::write_file(&beside::file_on(&bench.point()))?;
+        }
         for (tree, program) in options.cells() {
             let what = format!("preparing {program} over {}", tree.name());
             progress(1.0, &what);
@@ -297,6 +301,11 @@ impl<'a> Bench<'a> {
         self.disk.set_delays(true)?;
         self.disk.count_anew()?;
         let timed = |way: Way| {
+            let start = SystemTime::now();
+            let reader = match program.0.beside {
+                Some(Beside::Reader) => Some(Reader::start(&beside::file_on(&point), self.options.seed)?),
+                _ => None,
+            };
             let mut command = command(ground.shell(way, program.0, &given, &scratch));
             let (mut running, took) = self.wait(program, &mut command)?;
             let status = finished(&mut running)?;
@@ -304,17 +313,24 @@ impl<'a> Bench<'a> {
                 running.judge(&format!("running {program}"), status)?;
                 return Err(Error::Option { what: format!("{program} ended with {status}") });
             }
-            Ok(took.as_secs_f64())
+            Ok(match program.0.beside {
+                Some(Beside::Program) => {
+                    let (this, other) = beside::ends(&scratch, start)?;
+                    (this, Some(other))
+                }
+                _ => (took.as_secs_f64(), reader.map(Reader::end).transpose()?),
+            })
         };
-        let seconds = timed(way)?;
+        let (seconds, beside_seconds) = timed(way)?;
         let stats = self.disk.stats()?;
         // A memory monitor (DAMON) may have taken some of it meanwhile: that is brought again without a wait.
         self.disk.set_delays(false)?;
-        let again_seconds = timed(if way == Way::Warm { Way::Stock } else { way })?;
+        let (again_seconds, _) = timed(if way == Way::Warm { Way::Stock } else { way })?;
         standing.end()?;
         Ok(Measured {
             seconds,
             again_seconds,
+            beside_seconds,
             reads: stats.reads,
             seeks: stats.seeks,
             read_bytes: stats.read_bytes,
