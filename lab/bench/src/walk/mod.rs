@@ -4,7 +4,7 @@
 //! cold: unmounted, mounted, nothing in memory. Right after it the same program runs again, over what is in memory by then. All ways of a cell
 //! follow each other, beginning with another one in each pair; a pair goes through all cells before the next begins. Beside each cell stands
 //! what no prefetching can beat: one ascending pass by direct I/O over all that is needed, and the program's own second run. In some cells
-//! something happens [beside](beside::Beside) the program: how long that takes is measured, too.
+//! something happens beside the program: how long that takes is measured, too.
 
 mod beside;
 mod judge;

@@ -37,7 +37,7 @@ pub(crate) struct WalkArgs {
     trees: Vec<Tree>,
 
     /// Which programs, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
-    /// jdupes, borg, restic, git-status, git-grep, fclones [default: all].
+    /// jdupes, borg, restic, git-status, git-grep, fclones, two-tars, grep-and-reader [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<Named>,
 
