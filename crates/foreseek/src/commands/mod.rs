@@ -180,3 +180,85 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
         result => result,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// All pages.
+    fn pages() -> Vec<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folders = ["docs/use", "docs/internals", "docs/lab"].map(|folder| root.join(folder));
+        let listed = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
+        let pages = listed.map(|entry| entry.expect("readable").path());
+        pages.chain([root.join("README.md"), root.join("CONTRIBUTING.md")]).collect()
+    }
+
+    /// Command lines of this program in the code blocks of a page.
+    fn commands(text: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        for block in text.split("\n```").skip(1).step_by(2) {
+            let joined = block.replace("\\\n", " ");
+            for line in joined.lines().skip(1) {
+                // What a shell makes of several commands in a line is several commands.
+                let parts = line.split(" | ").flat_map(|part| part.split(" && "));
+                let plain = parts.map(|part| part.trim().trim_start_matches("sudo "));
+                all.extend(plain.filter(|part| part.starts_with("foreseek ")).map(str::to_owned));
+            }
+        }
+        all
+    }
+
+    /// The words of a command, without comment and redirections.
+    fn words(command: &str) -> Vec<String> {
+        let words = shlex::split(command).unwrap_or_else(|| panic!("quotes of: {command}"));
+        let mut kept = Vec::new();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            match word.trim_start_matches(|c: char| c.is_ascii_digit()) {
+                ">" | "<" | ">>" => drop(words.next()),
+                "&" | ">&2" | ">&1" => {}
+                _ => kept.push(word),
+            }
+        }
+        kept
+    }
+
+    #[test]
+    fn every_documented_command_is_one() {
+        let mut wrong = Vec::new();
+        let mut count = 0;
+        for page in pages() {
+            // The policy that a reader of the recipe writes.
+            let text = fs::read_to_string(&page).expect("a page").replace("as-long-as-read", "linux");
+            for command in commands(&text) {
+                count += 1;
+                let line: Vec<OsString> = words(&command).into_iter().map(OsString::from).collect();
+                let known = old_names::replaced(line.clone()).1.is_none();
+                let parsed = Cli::try_parse_from(&line);
+                // Help and version are errors to the parser.
+                let is_help = |error: &clap::Error| {
+                    matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+                };
+                match parsed {
+                    Err(error) if !is_help(&error) => {
+                        wrong.push(format!("{}: {command}: {error}", page.display()))
+                    }
+                    _ if !known => wrong.push(format!("{}: {command}: an old name", page.display())),
+                    _ => {}
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 40, "{count} commands");
+    }
+
+    #[test]
+    fn commands_are_found_in_code_alone() {
+        let text = "foreseek no\n```sh\nfind . | foreseek order --list - > out   # foreseek no\nsudo foreseek watch --all\n```\nforeseek no\n";
+        assert_eq!(commands(text), ["foreseek order --list - > out   # foreseek no", "foreseek watch --all"]);
+        assert_eq!(words(&commands(text)[0]), ["foreseek", "order", "--list", "-"]);
+    }
+}
