@@ -57,7 +57,7 @@ fn walk(directory: &Path, visit: &mut dyn FnMut(&Path)) {
 
 #[test]
 fn a_program_that_walks_is_read_ahead_of_and_reads_what_is_there() {
-    let Some(below) = Below::new("learnt", "256M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     make(&below);
     let bad = PathBuf::from("tree/d17/f430");
     below.spoil(&below.source.join(&bad), 0);
@@ -84,7 +84,7 @@ fn a_program_that_walks_is_read_ahead_of_and_reads_what_is_there() {
 #[test]
 fn a_walk_reads_nothing_older_than_what_was_there_whoever_writes() {
     const LENGTH: usize = PAGE;
-    let Some(below) = Below::new("learnt", "256M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let generation = |number: u64| number.to_le_bytes().repeat(LENGTH / 8);
     let latest: Vec<AtomicU64> = (0..DIRECTORIES * EACH).map(|_| AtomicU64::new(1)).collect();
     let paths: Vec<PathBuf> = files().map(|(path, _)| path).collect();

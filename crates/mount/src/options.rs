@@ -44,7 +44,7 @@ impl WalkOptions {
     /// what is prefetched of streams.
     #[must_use]
     pub fn suiting(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
-        let knows = [Policy::LEARNT, Policy::COMPETITIVE].contains(&policy);
+        let knows = [Policy::ADAPTIVE, Policy::COMPETITIVE].contains(&policy);
         knows.then(|| Self { memory_bytes: (memory / 2).get(), profile: profile.map(str::to_owned) })
     }
 }

@@ -17,9 +17,9 @@ const ALIAS: (&str, &str) = ("linux", "on-demand");
 pub struct Policy(&'static str);
 
 impl Policy {
-    /// By the lengths that streams had before, at most so many times as dear as knowing this one's. The default by
+    /// By the lengths that streams had before, at most so many times as costly as knowing this one's. The default by
     /// measurement (`docs/lab/bench-mount.md`), and the one that keeps what it learns over a restart.
-    pub const LEARNT: Self = Self("learnt");
+    pub const ADAPTIVE: Self = Self("adaptive");
     /// As much at a time as could be transferred while the head moves: the papers' rule.
     pub const COMPETITIVE: Self = Self("competitive");
     /// As Linux does: up to 128 KiB.
@@ -60,7 +60,7 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self::LEARNT
+        Self::ADAPTIVE
     }
 }
 
@@ -86,7 +86,7 @@ impl FromStr for Policy {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::all().find(|policy| policy.0 == name).ok_or_else(|| {
+        Self::all().find(|policy| policy.0 == stream::of_today(name)).ok_or_else(|| {
             let known: Vec<&str> = Self::all().map(Self::name).collect();
             format!("a mount has no policy '{name}', it has {}", known.join(", "))
         })
@@ -108,9 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn the_old_name_of_the_default_is_understood() {
+        assert_eq!("learnt".parse(), Ok(Policy::ADAPTIVE));
+        assert_eq!(Policy::default().name(), "adaptive");
+    }
+
+    #[test]
     fn those_that_are_named_here_are_offered() {
         let named = [
-            Policy::LEARNT,
+            Policy::ADAPTIVE,
             Policy::COMPETITIVE,
             Policy::LINUX,
             Policy::AGGRESSIVE,
@@ -122,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_only_a_simulator_can_give_is_refused() {
-        for name in ["oracle", "learnt-told", "linux-2.6.3", "on-demand", ""] {
+        for name in ["oracle", "adaptive-told", "linux-2.6.3", "on-demand", ""] {
             let refused = name.parse::<Policy>().expect_err(name);
             assert!(
                 refused.starts_with(&format!("a mount has no policy '{name}', it has none, linux, ")),

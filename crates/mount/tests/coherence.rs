@@ -20,7 +20,8 @@ const KEPT: Duration = Duration::from_millis(1100);
 
 /// Runs a test with and without prefetching, and with files in memory handed to the kernel.
 fn with_each(test: impl Fn(&TestMount)) {
-    for (policy, passthrough) in [(Policy::PLAIN, false), (Policy::LEARNT, false), (Policy::LEARNT, true)] {
+    for (policy, passthrough) in [(Policy::PLAIN, false), (Policy::ADAPTIVE, false), (Policy::ADAPTIVE, true)]
+    {
         let mount = mounted_with(policy, |options| options.passthrough = passthrough);
         let Some(mount) = mount else { return };
         test(&mount);

@@ -83,7 +83,7 @@ fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
 
 #[test]
 fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
-    for policy in [Policy::LEARNT, Policy::PLAIN] {
+    for policy in [Policy::ADAPTIVE, Policy::PLAIN] {
         let Some(mut mount) = mounted(policy) else { return };
         let (appended, stored) = (AtomicU64::new(0), AtomicU64::new(0));
         let append = File::options().append(true).create(true).clone();

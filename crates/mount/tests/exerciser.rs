@@ -406,14 +406,14 @@ fn so_it_is_with_learnt_depth() {
     // Fewer on each of several file systems.
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
-    exercise(Policy::LEARNT, false, operations, number("FORESEEK_SEED", 3));
+    exercise(Policy::ADAPTIVE, false, operations, number("FORESEEK_SEED", 3));
 }
 
 #[test]
 fn so_it_is_while_the_kernel_reads_it_by_itself() {
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
-    exercise(Policy::LEARNT, true, operations, number("FORESEEK_SEED", 4));
+    exercise(Policy::ADAPTIVE, true, operations, number("FORESEEK_SEED", 4));
 }
 
 #[test]

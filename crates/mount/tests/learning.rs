@@ -41,7 +41,7 @@ fn kept(mount: &TestMount) -> PathBuf {
 
 #[test]
 fn two_kinds_of_files_are_two_classes() {
-    let Some(mount) = mounted(Policy::LEARNT) else { return };
+    let Some(mount) = mounted(Policy::ADAPTIVE) else { return };
     read_two_kinds(&mount);
     let classes = status(&mount).reads.classes;
     let of = |kind: &str| {
@@ -67,7 +67,7 @@ fn two_kinds_of_files_are_two_classes() {
 
 #[test]
 fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
-    let Some(mut mount) = mounted(Policy::LEARNT) else { return };
+    let Some(mut mount) = mounted(Policy::ADAPTIVE) else { return };
     assert_eq!(status(&mount).kept.expect("it is kept").begun_with_classes, 0);
     read_two_kinds(&mount);
     let before = status(&mount).reads;
@@ -85,7 +85,11 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
         assert_eq!((&one.0, one.1), (&other.0, other.1));
     }
     assert_eq!(after.kept.expect("it is kept").begun_with_classes, before.classes_known);
-    assert!(after.reads.remarks.iter().all(|remark| !remark.contains("learnt")), "{:?}", after.reads.remarks);
+    assert!(
+        after.reads.remarks.iter().all(|remark| !remark.contains("adaptive")),
+        "{:?}",
+        after.reads.remarks
+    );
     // A damaged file is refused, said in one line, and replaced.
     assert!(mount.signal(Signal::TERM));
     let whole = fs::read_to_string(&file).expect("saved");

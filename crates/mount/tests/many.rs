@@ -107,7 +107,7 @@ fn more_files_are_known_than_there_are_descriptors() {
 
 #[test]
 fn when_the_server_has_no_descriptors_left_opening_fails_and_nothing_else() {
-    let Some(mut mount) = mounted_with(Policy::LEARNT, |options| options.descriptors = Some(DESCRIPTORS))
+    let Some(mut mount) = mounted_with(Policy::ADAPTIVE, |options| options.descriptors = Some(DESCRIPTORS))
     else {
         return;
     };

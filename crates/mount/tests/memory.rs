@@ -46,7 +46,7 @@ fn with_thousands_of_open_files_and_readers_it_stays_within_its_bound() {
         return println!("SKIPPED: too few descriptors for this process (ulimit -Hn)");
     }
     // All of it goes through the prefetch cache.
-    let Some(mount) = mounted_with(Policy::LEARNT, |options| options.walks = None) else { return };
+    let Some(mount) = mounted_with(Policy::ADAPTIVE, |options| options.walks = None) else { return };
     for file in 0..OPEN {
         fs::write(mount.source.join(file.to_string()), contents(file, LENGTH)).expect("room");
     }
@@ -90,7 +90,7 @@ fn read_all_over(mount: &TestMount, expected: &[u8]) {
 fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
     let limit = Bytes::mib(96);
     let large = contents(0, 128 << 20);
-    for policy in [Policy::LEARNT, Policy::AGGRESSIVE] {
+    for policy in [Policy::ADAPTIVE, Policy::AGGRESSIVE] {
         let fill = |source: &Path| {
             let file = File::create(source.join("large")).expect("made");
             file.write_all_at(&large, 0).and_then(|()| file.sync_all()).expect("room");

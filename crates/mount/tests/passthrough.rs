@@ -21,7 +21,7 @@ const LENGTH: usize = 1 << 20;
 
 /// A mount that hands files to the kernel, if it can.
 fn passing() -> Option<TestMount> {
-    let mount = mounted_with(Policy::LEARNT, |options| options.passthrough = true)?;
+    let mount = mounted_with(Policy::ADAPTIVE, |options| options.passthrough = true)?;
     let passthrough = status(&mount).passthrough.expect("it is wanted");
     if let Some(why_not) = passthrough.why_not {
         println!("SKIPPED: {why_not}");
@@ -68,7 +68,7 @@ fn a_file_in_memory_is_read_by_the_kernel_and_no_other() {
 
 #[test]
 fn none_is_where_that_is_not_wanted() {
-    let Some(mount) = mounted_with(Policy::LEARNT, |options| options.passthrough = false) else { return };
+    let Some(mount) = mounted_with(Policy::ADAPTIVE, |options| options.passthrough = false) else { return };
     fs::write(mount.source.join("a"), vec![7; LENGTH]).expect("written");
     assert_eq!(fs::read(mount.point.join("a")).expect("read"), vec![7; LENGTH]);
     assert!(status(&mount).passthrough.is_none());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const POLICIES: [&str; 5] = ["learnt", "competitive", "on-demand", "aggressive", "none"];
+const POLICIES: [&str; 5] = ["adaptive", "competitive", "on-demand", "aggressive", "none"];
 
 #[test]
 fn a_file_read_from_front_to_end_is_the_file_with_every_policy() {
@@ -309,10 +309,10 @@ fn a_file_system_without_direct_io_is_read_all_the_same() {
 #[test]
 fn a_real_run_replays_to_the_letter_in_the_pure_engine() {
     assert_eq!(replayed("competitive", None), None);
-    let lessons = replayed("learnt", None).expect("it learns");
+    let lessons = replayed("adaptive", None).expect("it learns");
     assert!(lessons.streams.contains("class") && lessons.device.is_some(), "{lessons:?}");
     // What was learnt before is a part of what is recorded.
-    replayed("learnt", Some(lessons));
+    replayed("adaptive", Some(lessons));
 }
 
 /// Records a run of this policy, which begins with what was learnt before, and replays it; what it has

@@ -34,7 +34,7 @@ fn forget(path: &Path) {
 
 #[test]
 fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
-    for policy in [Policy::COMPETITIVE, Policy::LEARNT, Policy::AGGRESSIVE] {
+    for policy in [Policy::COMPETITIVE, Policy::ADAPTIVE, Policy::AGGRESSIVE] {
         let Some(mount) = mounted(policy) else { return };
         let bytes = contents(128 << 20, 1);
         std::fs::write(mount.source.join("a"), &bytes).expect("room");
@@ -143,7 +143,7 @@ impl Drop for Ram {
 fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
     let mut ram = None;
     // The one file system that every kernel has and that refuses direct I/O.
-    let mounted = common::mounted_with(Policy::LEARNT, |options| {
+    let mounted = common::mounted_with(Policy::ADAPTIVE, |options| {
         let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("none", &options.source, "ramfs", flags, None).expect("mounted");
         ram = Some(Ram(options.source.clone()));

@@ -280,7 +280,7 @@ fn files(directory: &Path) {
     tell("link", fs::hard_link(directory.join("file"), directory.join("link")));
 }
 
-const POLICIES: [Policy; 2] = [Policy::LEARNT, Policy::PLAIN];
+const POLICIES: [Policy; 2] = [Policy::ADAPTIVE, Policy::PLAIN];
 const ENOSPC: &str = "write: Err(28)";
 const EDQUOT: &str = "write: Err(122)";
 

@@ -152,7 +152,7 @@ proptest! {
     /// one, where it fetches early.
     #[test]
     fn no_adversary_gets_more_than_rho(lengths in lengths(), rho in 2.0..6.0f64, idle in any::<bool>()) {
-        let mut reader = Reader::new("learnt", rho);
+        let mut reader = Reader::new("adaptive", rho);
         for length in mixed(&lengths, lengths.len() * 4) {
             // Files as large as the adversary's, so that it meets what was learnt.
             reader.read(1 << 19, length.clamp(1, 4000));
@@ -171,7 +171,7 @@ proptest! {
             text += &format!("class{class} seen={seen}\n");
             cells.iter().for_each(|(cell, came, ended)| text += &format!("cell {cell} {came} {ended}\n"));
         }
-        let mut reader = Reader::new(if told { "learnt-told" } else { "learnt" }, rho);
+        let mut reader = Reader::new(if told { "adaptive-told" } else { "adaptive" }, rho);
         reader.policy.learning().expect("it learns").load(&text).expect("well-formed");
         prop_assert_eq!(worst(&mut reader, rho, idle), Ok(()));
     }
@@ -272,7 +272,7 @@ impl Reader {
 #[test]
 fn after_200_streams_it_is_within_five_percent_of_who_knows_the_distribution() {
     for lengths in [uniform(), two_kinds(), vec![FILE], vec![16]] {
-        let mut reader = Reader::new("learnt", 3.0);
+        let mut reader = Reader::new("adaptive", 3.0);
         reader.share(&lengths, 200);
         let (learnt, known) = (reader.share(&lengths, 640), planned(&lengths, 3.0));
         assert!(learnt >= 0.95 * known, "{learnt} of {known}");
@@ -282,14 +282,14 @@ fn after_200_streams_it_is_within_five_percent_of_who_knows_the_distribution() {
 #[test]
 fn from_the_first_stream_on_it_is_no_worse_than_slow_start_on_random_reads() {
     let slow = share(&Depths::slow_start(65_536.0, disk().competitive_depth()), &[16]);
-    let cold = Reader::new("learnt", 3.0).share(&[16], 100);
+    let cold = Reader::new("adaptive", 3.0).share(&[16], 100);
     assert!(cold >= 0.99 * slow, "{cold} of {slow}");
 }
 
 #[test]
 fn after_a_sudden_change_it_is_above_the_competitive_depth_within_100_streams() {
     for (before, after) in [(vec![16], vec![FILE]), (vec![FILE], vec![16]), (vec![16], uniform())] {
-        let mut reader = Reader::new("learnt", 3.0);
+        let mut reader = Reader::new("adaptive", 3.0);
         reader.share(&before, 2000);
         reader.share(&after, 100);
         let competitive = share(&Depths::constant(disk().competitive_depth()), &after);
@@ -307,7 +307,7 @@ fn fetches_of_a_whole_file(reader: &mut Reader) -> Vec<(u64, u64)> {
 
 #[test]
 fn where_the_device_is_idle_the_next_fetch_is_on_its_way_while_the_reader_computes() {
-    let mut reader = Reader::new("learnt", 3.0);
+    let mut reader = Reader::new("adaptive", 3.0);
     reader.share(&[FILE], 100);
     let busy = fetches_of_a_whole_file(&mut reader);
     reader.let_the_device_idle();
@@ -320,23 +320,23 @@ fn where_the_device_is_idle_the_next_fetch_is_on_its_way_while_the_reader_comput
 
 #[test]
 fn what_was_saved_makes_a_restart_warm() {
-    let mut before = Reader::new("learnt", 3.0);
+    let mut before = Reader::new("adaptive", 3.0);
     before.share(&uniform(), 400);
     let text = before.policy.learning().expect("it learns").save();
     let warm = before.share(&uniform(), 64);
-    let mut after = Reader::new("learnt", 3.0);
+    let mut after = Reader::new("adaptive", 3.0);
     let loaded = after.policy.learning().expect("it learns").load(&text).expect("just saved");
     assert!(loaded.classes >= 3 && loaded.left_out == 0, "{loaded:?}");
-    let (restarted, cold) = (after.share(&uniform(), 64), Reader::new("learnt", 3.0).share(&uniform(), 64));
+    let (restarted, cold) = (after.share(&uniform(), 64), Reader::new("adaptive", 3.0).share(&uniform(), 64));
     assert!((restarted - warm).abs() < 0.02 && restarted > cold, "{warm}, {restarted}, {cold}");
 }
 
 #[test]
 fn who_was_told_learns_nothing() {
-    let mut teacher = Reader::new("learnt", 3.0);
+    let mut teacher = Reader::new("adaptive", 3.0);
     teacher.share(&[FILE], 100);
     let text = teacher.policy.learning().expect("it learns").save();
-    let mut told = Reader::new("learnt-told", 3.0);
+    let mut told = Reader::new("adaptive-told", 3.0);
     told.policy.learning().expect("it is told").load(&text).expect("just saved");
     let before = told.share(&[FILE], 16);
     told.share(&[16], 300);
@@ -346,7 +346,7 @@ fn who_was_told_learns_nothing() {
 
 #[test]
 fn it_explains_what_it_knows_and_what_it_would_do() {
-    let mut reader = Reader::new("learnt", 3.0);
+    let mut reader = Reader::new("adaptive", 3.0);
     reader.share(&[FILE], 100);
     let all = reader.policy.learning().expect("it learns").explain(2);
     assert!(all.iter().all(|class| class.streams == 100 && class.changes == 0), "{all:?}");
@@ -355,7 +355,7 @@ fn it_explains_what_it_knows_and_what_it_would_do() {
         assert!(class.gain > 1.2 && class.depths_pages.len() <= 4, "{class:?}");
         assert_eq!(class.depths_pages.iter().sum::<u64>(), FILE);
     }
-    let mut chunks = Reader::new("learnt", 3.0);
+    let mut chunks = Reader::new("adaptive", 3.0);
     chunks.share(&[16], 100);
     let all = chunks.policy.learning().expect("it learns").explain(10);
     assert!(all.iter().all(|class| class.median_pages == 16 && class.depths_pages[0] == 16), "{all:?}");
@@ -367,8 +367,8 @@ fn streams_that_go_on_unseen_are_not_taken_for_short_ones() {
     let read = |unseen_hits| {
         let costs: Arc<dyn DeviceCosts> = Arc::new(disk());
         let settings = Settings { unseen_hits, ..Settings::default() };
-        let mut reader = Reader::new("learnt", 3.0);
-        reader.policy = by_name("learnt", &settings, &costs).expect("a policy");
+        let mut reader = Reader::new("adaptive", 3.0);
+        reader.policy = by_name("adaptive", &settings, &costs).expect("a policy");
         // Whole files of which the kernel has all but the first 32 pages.
         (0..100).for_each(|_| reader.read_until(FILE, 32, FILE));
         reader.policy.learning().expect("it learns").explain(1)[0].nine_in_ten_pages

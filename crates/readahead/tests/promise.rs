@@ -20,7 +20,7 @@ fn settings(rho: f64) -> Settings {
 
 fn trial(device: &str, rho: f64) -> Trial {
     let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin(device).expect("a built-in profile"));
-    let policy: Box<dyn Prefetcher> = by_name("learnt", &settings(rho), &costs).expect("a policy");
+    let policy: Box<dyn Prefetcher> = by_name("adaptive", &settings(rho), &costs).expect("a policy");
     Trial::new(policy, &settings(rho), &costs)
 }
 

@@ -36,7 +36,7 @@ pub enum Command {
     List {
         /// Which, and where its name is. For the directory with which a walk begins, `directory` is itself.
         directory: InDirectory,
-        /// The process that opened this directory, and then one below it. Where it has this one still open and has listed nothing of it,
+        /// For the top of a walk, the process that opened it and then directories below. Where it has this one still open and has listed nothing of it,
         /// it walks through it and not over it: the answer is [`Event::Unlistable`](crate::Event::Unlistable). A driver that cannot tell lists it.
         passes: Option<Who>,
     },

@@ -213,8 +213,10 @@ impl State {
         while let Some(here) = next {
             let opened = self.tree.get(here).filter(|it| it.opened && it.listing == Listing::None);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
-            // The program may be about to list the one that it has just opened.
-            let passes = opened.and_then(|it| it.opener).filter(|_| here != key);
+            // The program may be about to list the one that it has just opened. Below the top, one that stands at its beginning may have been
+            // listed and rewound, as Python does it.
+            let is_top = next.and_then(|above| self.tree.get(above)).is_none_or(|above| !above.opened);
+            let passes = opened.and_then(|it| it.opener).filter(|_| here != key && is_top);
             if opened.is_some() && !self.list(at, here, passes) {
                 return;
             }

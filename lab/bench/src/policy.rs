@@ -65,7 +65,7 @@ impl Policy {
     #[must_use]
     pub fn compared() -> Vec<Self> {
         let mut all: Vec<Self> = ReadAhead::ALL.map(Self::Linux).to_vec();
-        let ours = ["learnt", "competitive"].map(|policy| Self::Mount(policy.to_owned()));
+        let ours = ["adaptive", "competitive"].map(|policy| Self::Mount(policy.to_owned()));
         all.extend([Self::Nbdkit, Self::Plain].into_iter().chain(ours));
         all
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn policies_are_written_and_read() {
         for policy in
-            Policy::compared().into_iter().chain([Policy::Oracle, Policy::Virtual("learnt".to_owned())])
+            Policy::compared().into_iter().chain([Policy::Oracle, Policy::Virtual("adaptive".to_owned())])
         {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }

@@ -21,9 +21,9 @@ const COLOURS: [&[&str]; 8] = [
     &["aggressive", "linux-2.6.18@512K/none", "none/sp"],
     &["competitive", "none/asp"],
     &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
-    &["learnt", "none/asp+msp"],
+    &["adaptive", "none/asp+msp"],
     &["oracle", "linux-2.6.18@128K/asp"],
-    &["learnt-told", "linux-2.6.18@128K/asp+msp"],
+    &["adaptive-told", "linux-2.6.18@128K/asp+msp"],
 ];
 /// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
 const SECONDS_FROM_MS: f64 = 10_000.0;
@@ -366,13 +366,13 @@ mod tests {
             of_policies(names.iter().map(nothing).collect())
         };
         let at = |series: &[Series], name: &str| series.iter().position(|series| series.name == name);
-        let few = named(&["learnt", "competitive"]);
-        let many = named(&["linux-2.6.3", "mount:learnt", "competitive", "learnt", "oracle"]);
-        for policy in ["learnt", "competitive"] {
+        let few = named(&["adaptive", "competitive"]);
+        let many = named(&["linux-2.6.3", "mount:adaptive", "competitive", "adaptive", "oracle"]);
+        for policy in ["adaptive", "competitive"] {
             assert_eq!(at(&few, policy), at(&many, policy));
             assert_eq!(at(&few, policy), COLOURS.iter().position(|known| known.contains(&policy)));
         }
-        assert_eq!(at(&many, "mount:learnt"), Some(COLOURS.len()));
+        assert_eq!(at(&many, "mount:adaptive"), Some(COLOURS.len()));
         assert!(COLOURS.len() <= foreseek_chart::SERIES_LIMIT);
         // Two of one colour in one figure: the second takes another.
         let both = named(&["linux-2.6.3", "linux-2.6.10"]);

@@ -5,8 +5,8 @@
 //!
 //! ```sh
 //! cargo run --release -p foreseek-simulate --example mount            # all
-//! cargo run --release -p foreseek-simulate --example mount two-rand-0 64 mount:learnt
-//! cargo run --release -p foreseek-simulate --example mount one-whole-0 64 mount:learnt/no-promise
+//! cargo run --release -p foreseek-simulate --example mount two-rand-0 64 mount:adaptive
+//! cargo run --release -p foreseek-simulate --example mount one-whole-0 64 mount:adaptive/no-promise
 //! ```
 
 use foreseek_device::{Build, Profile};
@@ -24,10 +24,10 @@ const WORKLOADS: [&str; 4] = ["one-whole-0", "one-rand-10", "two-rand-0", "four-
 const READERS: [u32; 5] = [1, 4, 16, 64, 256];
 /// Stock Linux with so many pages of read-ahead: 132 are the disk's competitive depth.
 const STATIC: [(&str, u64); 3] = [("linux-128k", 32), ("linux-depth", 132), ("linux-4m", 1024)];
-const MOUNTS: [&str; 2] = ["mount:competitive", "mount:learnt"];
+const MOUNTS: [&str; 2] = ["mount:competitive", "mount:adaptive"];
 /// What is missing, by itself: only when it is asked for. Without a promise; with all the memory for the server
 /// and for the kernel's cache each.
-const VARIANTS: [&str; 2] = ["mount:learnt/no-promise", "mount:learnt/all-memory"];
+const VARIANTS: [&str; 2] = ["mount:adaptive/no-promise", "mount:adaptive/all-memory"];
 const SEEDS: u64 = 3;
 /// Measured time; with 256 readers twice as much.
 const TIME: Nanos = Nanos::from_secs(12);

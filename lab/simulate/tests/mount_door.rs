@@ -31,9 +31,9 @@ fn streams_gain_and_random_reads_lose_little() {
     for (workload, at_least) in
         [("one-whole-0", 1.3), ("two-rand-0", 1.1), ("one-rand-10", 1.02), ("four-64kb-0", 0.97)]
     {
-        let points = experiment(workload, &[16], &["on-demand", "mount:competitive", "mount:learnt"]);
+        let points = experiment(workload, &[16], &["on-demand", "mount:competitive", "mount:adaptive"]);
         let stock = rate(&points, "on-demand", 16);
-        for policy in ["mount:competitive", "mount:learnt"] {
+        for policy in ["mount:competitive", "mount:adaptive"] {
             let mount = rate(&points, policy, 16);
             assert!(mount >= at_least * stock, "{workload}, {policy}: {mount:.2} MB/s, stock {stock:.2}");
         }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Who decides what is prefetched.
     #[arg(long, value_parser = policies(), default_value_t)]
     policy: Policy,
-    /// The bound of the policy learnt: no stream costs the device more than so many times what knowing
+    /// The bound of the policy adaptive: no stream costs the device more than so many times what knowing
     /// its length would (2 or more; 2 is the papers' depth) [default: 3].
     #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
     rho: Option<f64>,
@@ -91,7 +91,11 @@ pub(crate) struct Args {
 
 /// Reads a policy's name; help and completions tell all that there are.
 fn policies() -> impl TypedValueParser<Value = Policy> {
-    let values = Policy::all().map(|policy| PossibleValue::new(policy.name()).help(policy.about()));
+    let values = Policy::all().map(|policy| {
+        let value = PossibleValue::new(policy.name()).help(policy.about());
+        // Its name in the release before.
+        if policy == Policy::ADAPTIVE { value.alias("learnt") } else { value }
+    });
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Policy>())
 }
 
@@ -161,8 +165,8 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
         );
     }
     anyhow::ensure!(
-        args.rho.is_none() || args.policy == Policy::LEARNT,
-        "--rho is the bound of the policy learnt, the others have none: leave out --rho or --policy"
+        args.rho.is_none() || args.policy == Policy::ADAPTIVE,
+        "--rho is the bound of the policy adaptive, the others have none: leave out --rho or --policy"
     );
     let mut mount = MountOptions::new(source, point);
     mount.read_only = args.read_only;

@@ -39,7 +39,7 @@ impl Drop for Ends<'_> {
 }
 
 /// The policies that prefetch, and the one that passes reads on.
-const POLICIES: [&str; 3] = ["learnt", "competitive", "plain"];
+const POLICIES: [&str; 3] = ["adaptive", "competitive", "plain"];
 
 /// What `plain` passes on comes from the page cache of the file system below, which keeps and fails
 /// large pages as a whole: it is left out.
@@ -166,7 +166,7 @@ fn who_writes_on_a_bad_sector_is_told_as_outside() {
 
 #[test]
 fn a_slow_disk_makes_nobody_fail_and_holds_nothing_else_up() {
-    let Some(below) = Below::new("learnt", "256M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let (cold, hot) = (contents(64 << 20, 3), contents(1 << 20, 4));
     below.put("cold", &cold);
     below.put("hot", &hot);
@@ -212,7 +212,7 @@ fn a_slow_disk_makes_nobody_fail_and_holds_nothing_else_up() {
 
 #[test]
 fn a_mount_of_a_slow_disk_ends_in_bounded_time() {
-    let Some(below) = Below::new("learnt", "256M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let cold = contents(64 << 20, 5);
     below.put("cold", &cold);
     below.set(&["--delays", "on", "--time-scale", "20"]);
@@ -319,7 +319,7 @@ fn a_full_disk_is_told_as_outside_and_loses_nothing() {
 
 #[test]
 fn a_store_for_which_there_is_no_room_is_told_when_it_is_flushed() {
-    let Some(below) = Below::new("learnt", "32M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "32M", PROFILE) else { return };
     let path = below.point.join("mapped");
     let file = File::options().read(true).write(true).create_new(true).open(path).expect("made");
     file.set_len(1 << 20).expect("a hole");
@@ -389,7 +389,7 @@ fn a_disk_that_dies_is_an_error_and_no_wait() {
 
 #[test]
 fn so_is_one_that_is_detached_by_force() {
-    without_its_disk("learnt", |below| {
+    without_its_disk("adaptive", |below| {
         let ended = below.lab.disk(&["detach", "below", "--force"]);
         // The mount's server has the file system in use until it ends; its users wait for nothing.
         assert!(ended.status == Some(0) || ended.err.contains("still in use"), "{ended:?}");
@@ -426,7 +426,7 @@ fn change(directory: &Path) -> Vec<String> {
 
 #[test]
 fn a_source_that_may_only_be_read_refuses_changes_as_outside() {
-    let Some(below) = Below::new("learnt", "32M", PROFILE) else { return };
+    let Some(below) = Below::new("adaptive", "32M", PROFILE) else { return };
     fs::write(below.plain.join("file"), "text").expect("room");
     fs::write(below.point.join("file"), "text").expect("room");
     let file_system = below.lab.mount_point();

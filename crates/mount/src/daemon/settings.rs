@@ -24,7 +24,7 @@ pub struct Settings {
     pub mount: MountOptions,
     /// Who decides what is prefetched.
     pub policy: Policy,
-    /// The bound that [`Policy::LEARNT`] keeps: how many times what knowing its length would cost a
+    /// The bound that [`Policy::ADAPTIVE`] keeps: how many times what knowing its length would cost a
     /// stream costs at most, within [`RHO_RANGE`](foreseek_readahead::stream::RHO_RANGE). The others
     /// have none.
     pub rho: f64,
@@ -42,7 +42,7 @@ pub struct Settings {
 impl Settings {
     /// Where what is learnt is kept, for a policy that learns; the error is a sentence for people.
     pub(crate) fn shelf(&self) -> Option<Result<Shelf, String>> {
-        let state = self.state.as_deref().filter(|_| self.policy == Policy::LEARNT)?;
+        let state = self.state.as_deref().filter(|_| self.policy == Policy::ADAPTIVE)?;
         Some(Shelf::open(state, &self.mount.source))
     }
 

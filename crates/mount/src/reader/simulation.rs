@@ -173,7 +173,7 @@ struct Simulation {
 impl Simulation {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
-        let policy = ["learnt", "competitive", "on-demand", "aggressive", "none"][random.below(5) as usize];
+        let policy = ["adaptive", "competitive", "on-demand", "aggressive", "none"][random.below(5) as usize];
         let memory = Pages(MEMORY_LEAST.get() + random.below(2000));
         let mut settings = Settings::of_mount(policy, memory, Pages(2 * memory.get()), random.one_in(4));
         settings.in_flight = [1, 4, 1024][random.below(3) as usize];

@@ -27,7 +27,7 @@ use std::path::Path;
 
 /// Runs a check in both directories and compares, without prefetching, and with prefetching and files in memory handed to the kernel.
 fn same(name: &str, check: fn(&mut Record, &Path)) {
-    [Policy::PLAIN, Policy::LEARNT].into_iter().for_each(|policy| same_with(policy, name, check));
+    [Policy::PLAIN, Policy::ADAPTIVE].into_iter().for_each(|policy| same_with(policy, name, check));
 }
 
 fn same_with(policy: Policy, name: &str, check: fn(&mut Record, &Path)) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 const EIO: i32 = 5;
-const POLICIES: [Policy; 3] = [Policy::LEARNT, Policy::COMPETITIVE, Policy::PLAIN];
+const POLICIES: [Policy; 3] = [Policy::ADAPTIVE, Policy::COMPETITIVE, Policy::PLAIN];
 /// Two MiB and a piece of a page.
 const LENGTH: usize = 512 * PAGE + 1234;
 /// Pages that cannot be read: alone, two in a row, the last whole one.

@@ -21,7 +21,7 @@
 //! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window). What is read
 //! in front of the page counts as paid for nothing, and is as much as the promise can bear.
 //!
-//! `learnt-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
+//! `adaptive-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
 //! learning is measured against.
 //!
 //! Limits: pages in memory count as transferred where a fetch reads over them. Pages that were evicted before their use
@@ -404,7 +404,7 @@ mod tests {
     /// Cold: half of slow start's first step, twice as much again, and more as it goes on.
     #[test]
     fn golden_a_cold_start_on_the_393_kb_drive() {
-        let windows = World::new("learnt", &Settings::default(), 1000).pages(0..700);
+        let windows = World::new("adaptive", &Settings::default(), 1000).pages(0..700);
         assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128), (320, 192), (512, 256)]);
     }
 
@@ -412,13 +412,13 @@ mod tests {
     #[test]
     fn golden_with_a_bound_of_two_every_fetch_is_the_competitive_depth() {
         let settings = Settings { rho: 2.0, ..Settings::default() };
-        let windows = World::new("learnt", &settings, 1000).pages(0..390);
+        let windows = World::new("adaptive", &settings, 1000).pages(0..390);
         assert_eq!(windows, [(0, 96), (96, 96), (192, 98), (290, 100)]);
     }
 
     #[test]
     fn golden_a_small_gap_is_read_through_and_a_large_one_begins_anew() {
-        let mut world = World::new("learnt", &Settings::default(), 9000);
+        let mut world = World::new("adaptive", &Settings::default(), 9000);
         let windows = world.pages((0..200).step_by(8));
         assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128)]);
         assert_eq!(world.pages([4000]), [(4000, 24)], "one stream has gone far");
@@ -427,7 +427,7 @@ mod tests {
     /// Of 56 pages ahead a dozen are lost.
     #[test]
     fn golden_what_was_lost_is_fetched_from_there_on() {
-        let mut world = World::new("learnt", &Settings::default(), 1000);
+        let mut world = World::new("adaptive", &Settings::default(), 1000);
         assert_eq!(world.pages(0..40), [(0, 8), (8, 24), (32, 64)]);
         world.evict(40..52);
         assert_eq!(world.pages(40..136), [(40, 96)], "in one fetch");
@@ -436,7 +436,7 @@ mod tests {
     /// The reader leaves out 20 pages and comes back for them.
     #[test]
     fn golden_who_goes_back_gets_what_he_asks_for() {
-        let mut world = World::new("learnt", &Settings::default(), 1000);
+        let mut world = World::new("adaptive", &Settings::default(), 1000);
         assert_eq!(world.pages(0..8), [(0, 8)]);
         assert_eq!(world.call(28, 8), [(28, 52)]);
         assert_eq!(world.call(16, 8), [(16, 8)]);
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn golden_a_fault_that_begins_a_stream_reads_around_it() {
-        let mut world = World::new("learnt", &Settings::default(), 9000);
+        let mut world = World::new("adaptive", &Settings::default(), 9000);
         assert_eq!(world.faults([1000]), [(984, 32)]);
         assert_eq!(world.faults([1001, 999, 984, 1015]), []);
         assert_eq!(world.faults([1016])[0].0, 1016, "the stream goes on");

@@ -28,13 +28,16 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
-    ("learnt", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
+    ("adaptive", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
     (TOLD, "the same with lengths that it was told, learning nothing", Simulated, super::learnt::told),
     ("oracle", "told how much each stream will read", Simulated, super::oracle::build),
 ];
 
+/// Policies that had another name: that one, and today's. The old ones are understood in this release.
+const OLD: [(&str, &str); 2] = [("learnt", "adaptive"), ("learnt-told", TOLD)];
+
 /// The policy that is to be told how long streams are, by [`Learning::load`](crate::learn::Learning::load).
-pub const TOLD: &str = "learnt-told";
+pub const TOLD: &str = "adaptive-told";
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +47,12 @@ pub struct UnknownPolicy {
     pub name: String,
     /// What there is.
     pub known: Vec<&'static str>,
+}
+
+/// Today's name of a policy that was called otherwise; any other name as it is.
+#[must_use]
+pub fn of_today(name: &str) -> &str {
+    OLD.iter().find(|(old, _)| *old == name).map_or(name, |(_, today)| *today)
 }
 
 /// The names of all policies.
@@ -59,6 +68,7 @@ pub fn offered() -> impl Iterator<Item = &'static str> {
 /// One line about a policy, if there is one of this name.
 #[must_use]
 pub fn about(name: &str) -> Option<&'static str> {
+    let name = of_today(name);
     POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, about, ..)| *about)
 }
 
@@ -71,7 +81,8 @@ pub fn by_name(
     settings: &Settings,
     costs: &Arc<dyn DeviceCosts>,
 ) -> Result<Box<dyn Prefetcher>, UnknownPolicy> {
-    let found = POLICIES.iter().find(|(known, ..)| *known == name);
+    let today = of_today(name);
+    let found = POLICIES.iter().find(|(known, ..)| *known == today);
     let (.., build) =
         found.ok_or_else(|| UnknownPolicy { name: name.to_owned(), known: names().collect() })?;
     Ok(build(&Parts { settings, costs }))
@@ -87,6 +98,15 @@ mod tests {
         for name in names() {
             assert!(by_name(name, &Settings::default(), &costs("exos-18t")).is_ok(), "{name}");
             assert!(about(name).is_some_and(|about| !about.is_empty()));
+        }
+    }
+
+    #[test]
+    fn old_names_lead_to_the_policies_of_today() {
+        for (old, today) in OLD {
+            assert!(!names().any(|name| name == old) && names().any(|name| name == today));
+            assert!(by_name(old, &Settings::default(), &costs("exos-18t")).is_ok(), "{old}");
+            assert_eq!(about(old), about(today));
         }
     }
 

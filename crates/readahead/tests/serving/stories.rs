@@ -155,7 +155,7 @@ fn begin(settings: Settings, taught: bool) -> World {
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
-    let policy = proptest::sample::select(vec!["competitive", "on-demand", "aggressive", "none", "learnt"]);
+    let policy = proptest::sample::select(vec!["competitive", "on-demand", "aggressive", "none", "adaptive"]);
     (policy, 1024..3000u64, 1..80u64, 1..40u32, 0..3000u64).prop_map(
         |(policy, memory, fetch, in_flight, history)| Settings {
             policy: policy.to_owned(),

@@ -183,7 +183,7 @@ impl Aim {
             let values = vec![value.mean, value.low, value.high, mean(free), share, mean(oracle)];
             (format!("{} {name}", self.at(place).name()), values)
         };
-        let heads = ["learnt", "from", "to", "told, no promise", "learnt of that", "oracle"];
+        let heads = ["adaptive", "from", "to", "told, no promise", "learnt of that", "oracle"];
         Some(Table {
             title: format!("{}, aim {}", self.what, self.aim),
             heads: heads.map(str::to_owned).to_vec(),
@@ -218,8 +218,8 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
         Aim { what, aim, at_most: false, places }
     };
     vec![
-        aim("throughput over learnt-told, microbenchmarks", 0.95, &MICRO, "learnt-told"),
-        aim("throughput over learnt-told, servers and desktop", 0.95, &SERVERS, "learnt-told"),
+        aim("throughput over adaptive-told, microbenchmarks", 0.95, &MICRO, "adaptive-told"),
+        aim("throughput over adaptive-told, servers and desktop", 0.95, &SERVERS, "adaptive-told"),
         aim("throughput over competitive, Two-Rand-0", 1.3, &MICRO[..1], "competitive"),
         aim("throughput over competitive, One-Rand-10", 1.3, &MICRO[1..2], "competitive"),
         aim("throughput over competitive, whole files", 1.02, &MICRO[2..3], "competitive"),
@@ -232,7 +232,7 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
 /// that of who is told and promises nothing, whose run has the same name and `-free`.
 fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<Place> {
     let Some(results) = runs.get(run) else { return Vec::new() };
-    let (ours, told, theirs) = (Policy::new("learnt"), Policy::new("learnt-told"), Policy::new(theirs));
+    let (ours, told, theirs) = (Policy::new("adaptive"), Policy::new("adaptive-told"), Policy::new(theirs));
     let free = runs.get(&format!("{run}-free"));
     let points = results.points.iter().filter(|point| point.policy == ours);
     let place = |point: &Point| {

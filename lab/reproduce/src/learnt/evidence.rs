@@ -113,7 +113,7 @@ fn policies(sources: &[(String, Vec<Read>)]) -> Table {
             rows.push((format!("{source}, {name}"), shares));
         }
     }
-    let heads = ["slow start", "competitive", "learnt", "told", "told, no promise"];
+    let heads = ["slow start", "competitive", "adaptive", "told", "told, no promise"];
     Table { title: "Share of the oracle by device time".to_owned(), heads: owned(&heads), rows }
 }
 
@@ -263,7 +263,7 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
     let mut told = [Learner::told(first, RHO, device), Learner::told(second, RHO, device)];
     let mut learner = Learner::new(SCHEME, RHO, device);
     let (slow, competitive) = (device.slow_start(), device.competitive());
-    let names = ["competitive", "competitive-without-slow-start", "learnt"];
+    let names = ["competitive", "competitive-without-slow-start", "adaptive"];
     let mut sums = [0.0; 3];
     let mut series: Vec<Series> = names
         .iter()
@@ -327,7 +327,7 @@ fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
     for rho in [2.0, 3.0, 5.0] {
         for (name, reads) in workloads {
             let settings = Settings { rho, ..Settings::default() };
-            let Ok(mut policy) = by_name("learnt", &settings, &costs) else { continue };
+            let Ok(mut policy) = by_name("adaptive", &settings, &costs) else { continue };
             let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), Who(1), Vec::new());
             for read in reads.iter().take(STREAMS) {
                 policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, told: None });
@@ -362,7 +362,7 @@ pub(super) fn searched(runs: usize) -> (Aim, Table, Vec<String>) {
     let (mut places, mut rows, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for rho in RHOS {
         let settings = Settings { rho, ..Settings::default() };
-        let make = |costs: &Arc<dyn DeviceCosts>| by_name("learnt", &settings, costs).ok();
+        let make = |costs: &Arc<dyn DeviceCosts>| by_name("adaptive", &settings, costs).ok();
         let FoundWorst { case, costly, runs } = worst(&make, &settings, SEED, runs);
         let name = format!("rho {rho}");
         rows.push((name.clone(), vec![costly.ratio, costly.but_a_page]));

@@ -10,7 +10,7 @@ const LEVELS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// What this one shows of two devices and fewer levels, the matrix has of all.
 const NARROWER: &str = "learnt-levels.toml";
 /// The policies whose curves are drawn: more can't be told apart. Tables have all.
-const SHOWN: [&str; 6] = ["linux-2.6.3", "on-demand", "aggressive", "competitive", "learnt", "oracle"];
+const SHOWN: [&str; 6] = ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "oracle"];
 
 /// These figures over all of the matrix: a chart for each closed loop and device beside their own.
 pub(super) fn whole(figures: Vec<Figure>) -> Vec<Figure> {

@@ -77,7 +77,7 @@ pub struct LearntOutcome {
 
 /// The policies with which traces are replayed.
 const TRACE_POLICIES: [&str; 6] =
-    ["linux-2.6.3", "on-demand", "aggressive", "competitive", "learnt", "learnt-told"];
+    ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "adaptive-told"];
 /// The devices on which they are: one of the papers', one of later, one of today.
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
 /// The seeds of the studies' streams: those of runs are others.
@@ -204,7 +204,7 @@ fn of_jobs(results: &Results) -> bool {
 
 /// Of jobs: how long they take under learnt depth over competitive prefetching, with its interval over the seeds.
 fn times(results: &Results) -> Option<Table> {
-    let (ours, theirs) = (Policy::new("learnt"), Policy::new("competitive"));
+    let (ours, theirs) = (Policy::new("adaptive"), Policy::new("competitive"));
     let points = results.points.iter().filter(|point| point.policy == ours && of_jobs(results));
     let row = |point: &experiment::Point| {
         let other = results.point(&point.device, &theirs, point.concurrency)?;
@@ -212,7 +212,7 @@ fn times(results: &Results) -> Option<Table> {
         Some((format!("{}, {}", point.device, point.concurrency), vec![mean, low, high]))
     };
     let rows: Vec<(String, Vec<f64>)> = points.filter_map(row).collect();
-    let heads = ["learnt", "from", "to"].map(str::to_owned).to_vec();
+    let heads = ["adaptive", "from", "to"].map(str::to_owned).to_vec();
     let title = format!("{}, time over competitive", results.experiment);
     (!rows.is_empty()).then_some(Table { title, heads, rows })
 }

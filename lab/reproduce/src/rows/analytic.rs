@@ -118,8 +118,8 @@ const BOUNDED: [&str; 10] = [
     "aggressive",
     "competitive",
     "competitive-without-slow-start",
-    "learnt",
-    "learnt-told",
+    "adaptive",
+    "adaptive-told",
 ];
 
 /// The longest stream that the adversary tries against a policy: a hundred competitive depths.
