@@ -321,8 +321,8 @@ impl StripCache {
         }
         let cheap = self.costs.as_ref().is_none_or(VirtualCosts::favour_strips);
         let large = self.feedback.is_on() || (cheap && self.is_trial());
-        self.stats.refused_by_size += u64::from(!large);
-        self.stats.refused_by_cost += u64::from(large && !cheap);
+        self.stats.refused_by_size += u64::from(cheap && !large);
+        self.stats.refused_by_cost += u64::from(!cheap);
         large && cheap
     }
 

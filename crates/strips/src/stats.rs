@@ -19,7 +19,8 @@ pub struct Stats {
     pub massive_blocks: u64,
     /// Misses whose strip was not prefetched because of the virtual costs (section 2.4).
     pub refused_by_cost: u64,
-    /// Misses whose strip was not prefetched because the upstream had shrunk to its floor (section 2.3).
+    /// Misses whose strip was not prefetched because the upstream had shrunk to its floor (section 2.3), where the costs
+    /// allowed it.
     pub refused_by_size: u64,
     /// Prefetched blocks that were culled.
     pub culled: u64,

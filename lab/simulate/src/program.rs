@@ -59,6 +59,13 @@ pub enum Step {
         /// Which.
         pages: PageSpan,
     },
+    /// Writes pages past the page cache (`O_DIRECT`); over when the device has them.
+    DirectWrite {
+        /// To what.
+        handle: Handle,
+        /// Which, within the file.
+        pages: PageSpan,
+    },
     /// Touches a page of a mapped file; over when it is in memory.
     Touch {
         /// Of what.
@@ -72,6 +79,17 @@ pub enum Step {
         handle: Handle,
         /// Which; past the end the file grows.
         range: ByteSpan,
+    },
+    /// Writes what is dirty of a file (`fsync`); over when the device has it.
+    Sync {
+        /// Of what.
+        handle: Handle,
+    },
+    /// Removes a file: what is dirty of it need not be written any more, and its pages leave memory. Its space is
+    /// that of the next file of this number.
+    Unlink {
+        /// Which.
+        file: FileNumber,
     },
     /// Advises the kernel that pages will be read (`POSIX_FADV_WILLNEED`): each run of missing pages
     /// that lie together becomes a request. Over when the block layer has them all; answered by

@@ -73,6 +73,7 @@ impl<K: Default> Seen<'_, K> {
                 Step::Close { handle } => self.close(handle, files),
                 // The programs of workloads read by themselves: none waits for an answer.
                 Step::Advise { .. } | Step::Forget { .. } | Step::Ask { .. } | Step::Hold(_) => {}
+                Step::DirectWrite { .. } | Step::Sync { .. } | Step::Unlink { .. } => {}
                 Step::Direct { .. } | Step::Stat { .. } | Step::List { .. } | Step::Await => {}
                 Step::Compute(_) | Step::Sleep(_) | Step::Begun | Step::Finished => {}
                 Step::Exit => break,

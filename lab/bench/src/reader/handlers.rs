@@ -116,6 +116,9 @@ impl Server<'_> {
                 Step::Finished => hold(&self.responses).push(begun.elapsed()),
                 Step::Exit => break,
                 other @ (Step::Direct { .. }
+                | Step::DirectWrite { .. }
+                | Step::Sync { .. }
+                | Step::Unlink { .. }
                 | Step::Touch { .. }
                 | Step::Write { .. }
                 | Step::Compute(_)

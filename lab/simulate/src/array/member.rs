@@ -33,9 +33,12 @@ impl Device for Member {
         self.layer.advance(now, &mut self.completed);
         let (tag, who) = (Tag(io.id.0), Who(whom.0));
         let synchronous = io.op == Op::Read;
-        self.unplug = Some(self.unplug.map_or(now, |at| at.min(now)));
         let submission = Submission { tag, op: io.op, range: io.range, who, synchronous };
-        self.layer.submit(now, submission).map_err(|_| Full)
+        self.layer.submit(now, submission).map_err(|_| Full)?;
+        // What is refused has unplugged the queue itself. To arrange it here as well would bring the driver back at once, to be refused
+        // again at the same time, without end.
+        self.unplug = Some(self.unplug.map_or(now, |at| at.min(now)));
+        Ok(())
     }
 
     fn next(&self) -> Option<Instant> {

@@ -9,6 +9,7 @@ mod settings;
 mod strip_device;
 #[cfg(test)]
 mod tests;
+mod write_cache;
 
 pub use member::Member;
 pub use settings::Settings;

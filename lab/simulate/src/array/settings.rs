@@ -2,7 +2,7 @@
 
 use crate::block;
 use foreseek_strips::Following;
-use foreseek_units::{Bytes, Nanos};
+use foreseek_units::{Bytes, Nanos, Pages};
 
 /// The driver, its cache and what is below it.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +11,9 @@ pub struct Settings {
     pub policy: Option<String>,
     /// What the cache holds (ATC'08 section 3.1: 500 MiB).
     pub size: Bytes,
+    /// The share of it that holds what was written: writes are acknowledged from there and go to the members later. `None`: they
+    /// go through.
+    pub write_share: Option<f64>,
     /// Processor time for a request that the cache answers, beside copying. Chosen as twice a look-up of the page cache and the
     /// call of the driver.
     pub request: Nanos,
@@ -27,12 +30,21 @@ pub struct Settings {
 /// A driver that submits with a thread of its own, as md's does: the elevators below see one process.
 const BLIND: &str = "anticipatory-blind-2.6.18";
 
+impl Settings {
+    /// How many blocks what is written may have, where writes do not go through.
+    #[must_use]
+    pub fn written(&self) -> Option<Pages> {
+        self.write_share.map(|share| self.size.pages_floor().scale(share))
+    }
+}
+
 impl Default for Settings {
     /// As in ATC'08 section 3.1.
     fn default() -> Self {
         Self {
             policy: None,
             size: Bytes::mib(500),
+            write_share: None,
             request: Nanos(2_000),
             copy: Nanos(2_700),
             following: None,

@@ -3,14 +3,18 @@
 //! It carries out what [`StripEngine`] commands. A read that the cache answers costs the driver's processor time, one read after the
 //! other; all others take as long as the array below needs, and that time.
 //!
-//! Writes go through: they are acknowledged when the array has them, and the cache forgets what they changed.
+//! Writes go through: they are acknowledged when the array has them, and the cache forgets what they changed. With a
+//! [write cache](StripDevice::with_write_cache) they are acknowledged at once and go to the array stripe by stripe; reads of what is in it
+//! are answered from there. A flush does not destage: such a cache counts as safe, as one with a battery does.
 //!
 //! Limits: the processor time is the driver's own and not that of a processor of the machine above, so that it delays
 //! answers and does not count as processor use there; a read of a part of a page reads the page.
 
+use super::write_cache::{Destage, WriteCache};
 use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome, Submitter};
 use foreseek_seam::{FetchId, RequestId};
 use foreseek_strips::{self as strips, Command, Commands, Event, Stats, StripEngine};
+use foreseek_strips::{Geometry, StripeNo};
 use foreseek_units::{
     Instant, Lba, Nanos, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Sectors,
 };
@@ -35,6 +39,8 @@ enum Below {
     Fetch(FetchId, Pages),
     /// A request of the host, as it is.
     Own(usize),
+    /// Dirty blocks of a stripe.
+    Destage(StripeNo),
 }
 
 /// What the cache of a [`StripDevice`] has done, to be looked at from outside.
@@ -66,6 +72,11 @@ pub struct StripDevice {
     answers: u64,
     /// Blocks that have memory.
     held: Pages,
+    writes: Option<WriteCache>,
+    /// Writes that wait for room there, and what of them has none yet.
+    writers: VecDeque<(usize, PageSpan)>,
+    /// Stripes on their way to the array: requests that are still below, and the blocks.
+    destaging: BTreeMap<StripeNo, (usize, Vec<PageSpan>)>,
     commands: Commands,
     finished: Vec<Finished>,
     counters: Counters,
@@ -91,6 +102,9 @@ impl StripDevice {
             leaving: BTreeMap::new(),
             answers: 0,
             held: Pages::ZERO,
+            writes: None,
+            writers: VecDeque::new(),
+            destaging: BTreeMap::new(),
             commands: Commands::default(),
             finished: Vec::new(),
             counters: Counters::default(),
@@ -98,6 +112,13 @@ impl StripDevice {
             #[cfg(test)]
             audit: super::tests::Audit::default(),
         }
+    }
+
+    /// The same with so many blocks of memory for what is written.
+    #[must_use]
+    pub fn with_write_cache(mut self, geometry: Geometry, blocks: Pages) -> Self {
+        self.writes = Some(WriteCache::new(geometry, blocks));
+        self
     }
 
     /// What its cache has done, also when it is part of a machine.
@@ -149,12 +170,12 @@ impl StripDevice {
         }
     }
 
-    /// Answers a request out of the cache.
+    /// Answers a request out of the cache, or takes it there.
     fn serve(&mut self, at: usize) {
         let Some(request) = self.requests.get(at) else { return };
         let time = self.costs.0 + self.costs.1 * pages_of(request.io.range).len().get();
         self.processor_free = self.processor_free.max(self.now) + time;
-        self.counters.buffer_hits += 1;
+        self.counters.buffer_hits += u64::from(request.io.op == Op::Read);
         self.leave(self.processor_free, at, Outcome::Done);
     }
 
@@ -179,6 +200,56 @@ impl StripDevice {
         }
     }
 
+    /// Takes what waits to be written as far as there is room.
+    fn take_writes(&mut self) {
+        while let (Some(writes), Some((at, rest))) = (&mut self.writes, self.writers.front_mut()) {
+            let taken = PageSpan::at(rest.start, writes.write(*rest));
+            rest.start = taken.end;
+            let (at, over) = (*at, rest.is_empty());
+            if !taken.is_empty() {
+                self.tell(Event::Changed { pages: taken }, Submitter::default());
+            }
+            self.destage();
+            if !over {
+                return;
+            }
+            self.writers.pop_front();
+            self.serve(at);
+        }
+    }
+
+    /// Sends stripes to the array that are to go.
+    fn destage(&mut self) {
+        while let Some(destage) =
+            self.writes.as_mut().and_then(|writes| writes.destage(!self.writers.is_empty()))
+        {
+            let Destage { stripe, runs } = destage;
+            self.destaging.insert(stripe, (runs.len(), runs.clone()));
+            for run in runs {
+                self.send(Below::Destage(stripe), Op::Write, sectors_of(run), Submitter::default());
+            }
+        }
+    }
+
+    /// A request of a stripe that is destaged is over.
+    fn destaged(&mut self, stripe: StripeNo) {
+        let Some((left, _)) = self.destaging.get_mut(&stripe) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        let runs = self.destaging.remove(&stripe).map_or_else(Vec::new, |(_, runs)| runs);
+        if let Some(writes) = &mut self.writes {
+            writes.destaged(stripe);
+        }
+        // Blocks of it may have been read from the array, with others, before they were there.
+        for pages in runs {
+            self.tell(Event::Changed { pages }, Submitter::default());
+        }
+        self.take_writes();
+        self.destage();
+    }
+
     /// The array below has done something.
     fn done(&mut self, one: Finished) {
         let Some(what) = self.sent.try_remove(one.id.0 as usize) else { return };
@@ -192,6 +263,10 @@ impl StripDevice {
                 #[cfg(test)]
                 self.audit.arrived(fetch, arrived);
                 self.tell(Event::Done { fetch, outcome }, Submitter::default());
+            }
+            Below::Destage(stripe) => {
+                self.counters.failed += u64::from(one.outcome == Outcome::Failed);
+                self.destaged(stripe);
             }
             Below::Own(at) => {
                 let Some(Request { io, whom }) = self.requests.get(at).copied() else { return };
@@ -240,7 +315,15 @@ impl Device for StripDevice {
         match io.op {
             Op::Read => {
                 let (request, pages) = (RequestId(at as u64), pages_of(io.range));
-                self.tell(Event::Read { request, pages }, whom);
+                if self.writes.as_mut().is_some_and(|writes| writes.read(pages)) {
+                    self.serve(at);
+                } else {
+                    self.tell(Event::Read { request, pages }, whom);
+                }
+            }
+            Op::Write if self.writes.as_ref().is_some_and(|writes| writes.takes(pages_of(io.range))) => {
+                self.writers.push_back((at, pages_of(io.range)));
+                self.take_writes();
             }
             Op::Write | Op::Flush => self.send(Below::Own(at), io.op, io.range, whom),
         }

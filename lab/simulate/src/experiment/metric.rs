@@ -87,6 +87,18 @@ impl Metric {
         meaning: "misses whose strip an array's driver did not prefetch because of the virtual costs",
         of: |report| report.array.map_or(0.0, |stats| stats.refused_by_cost as f64),
     };
+    /// Strips that were not prefetched because the upstream was too small.
+    pub const ARRAY_REFUSED_BY_SIZE: Self = Self {
+        name: "array_refused_by_size",
+        meaning: "misses whose strip an array's driver did not prefetch because its upstream had shrunk, where the virtual costs allowed it",
+        of: |report| report.array.map_or(0.0, |stats| stats.refused_by_size as f64),
+    };
+    /// What processes have read and written, MB/s.
+    pub const MOVED: Self = Self {
+        name: "moved_mb_per_s",
+        meaning: "bytes that processes have read and written, in MB of 10^6 a second",
+        of: |report| per_second((report.counters.read + report.counters.written).get(), report.time) / 1e6,
+    };
     /// Mean distance of a seek, MB.
     pub const SEEK_DISTANCE: Self = Self {
         name: "seek_distance_mb",
@@ -104,6 +116,7 @@ impl Metric {
 /// All of them, in the order of results.
 pub const METRICS: &[Metric] = &[
     Metric::THROUGHPUT,
+    Metric::MOVED,
     Metric::REQUESTS,
     Metric::RESPONSE,
     metric("response_median_ms", "half of the requests took no longer", |report| {
@@ -178,6 +191,7 @@ pub const METRICS: &[Metric] = &[
         of_array(report, |stats| stats.prefetch_hits)
     }),
     Metric::ARRAY_REFUSED,
+    Metric::ARRAY_REFUSED_BY_SIZE,
     metric("swapped_mb", "the most private memory that did not fit, in MB of 10^6", |report| {
         report.counters.swapped_most.bytes().get() as f64 / 1e6
     }),

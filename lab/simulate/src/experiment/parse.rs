@@ -203,6 +203,7 @@ struct WrittenBlock {
 struct WrittenArrayCache {
     policy: Option<String>,
     size: Option<Size>,
+    write_share: Option<f64>,
     request_us: Option<f64>,
     copy_us: Option<f64>,
     missed_turn: Option<bool>,
@@ -507,6 +508,11 @@ impl Reader<'_> {
     fn array_cache(&self, to: &mut array::Settings, given: WrittenArrayCache) -> Result<(), ExperimentError> {
         to.policy = given.policy.or_else(|| to.policy.take());
         to.size = given.size.map_or(to.size, |size| size.0);
+        if given.write_share.is_some() {
+            let mut share = 0.0;
+            self.share("array_cache.write_share", given.write_share, &mut share)?;
+            to.write_share = Some(share);
+        }
         to.request = self.time("array_cache.request_us", given.request_us, 1e3, to.request)?;
         to.copy = self.time("array_cache.copy_us", given.copy_us, 1e3, to.copy)?;
         let of = |missed| if missed { Following::MissesTurn } else { Following::Streams };

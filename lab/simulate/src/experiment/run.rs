@@ -428,7 +428,7 @@ impl Experiment {
     ) -> Result<(Box<dyn Device>, Option<Seen>), ExperimentError> {
         let build = Build { seed, queue: self.block.device_order, ..Build::default() };
         let failed = |cause| ExperimentError::Device { experiment: self.name.clone(), cause };
-        let Some(engine) = self.strips(policy, profile)? else {
+        let Some((engine, geometry)) = self.strips(policy, profile)? else {
             return Ok((profile.build(&build).map_err(failed)?, None));
         };
         self.members_scheduler()?;
@@ -439,13 +439,20 @@ impl Experiment {
             }
         };
         let below = profile.build_over(&build, &mut member).map_err(failed)?;
-        let driver = StripDevice::new(engine, below, (self.array.request, self.array.copy));
+        let mut driver = StripDevice::new(engine, below, (self.array.request, self.array.copy));
+        if let Some(blocks) = self.array.written() {
+            driver = driver.with_write_cache(geometry, blocks);
+        }
         let seen = driver.seen();
         Ok((Box::new(driver), Some(seen)))
     }
 
     /// The engine of an array's driver, where the policy has one.
-    fn strips(&self, policy: &Policy, profile: &Profile) -> Result<Option<StripEngine>, ExperimentError> {
+    fn strips(
+        &self,
+        policy: &Policy,
+        profile: &Profile,
+    ) -> Result<Option<(StripEngine, Geometry)>, ExperimentError> {
         let Some(name) = policy.array.as_ref().or(self.array.policy.as_ref()) else { return Ok(None) };
         let wrong = |reason: String| self.wrong("policies", format!("{policy}: {reason}"));
         let (Some(stripes), Some(member)) = (profile.stripes(), profile.member()) else {
@@ -461,9 +468,10 @@ impl Experiment {
         let geometry = Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(told)?;
         let as_members = || if profile.looks_ahead() { Following::Streams } else { Following::MissesTurn };
         let following = self.array.following.unwrap_or_else(as_members);
-        let settings = strips::Settings { cache: self.array.size.pages_floor(), following };
+        let cache = self.array.size.pages_floor() - self.array.written().unwrap_or_default();
+        let settings = strips::Settings { cache, following };
         let engine = StripEngine::new(geometry, settings, rules.rules, Arc::new(member), Box::new(Lru));
-        engine.map(Some).map_err(told)
+        engine.map(|engine| Some((engine, geometry))).map_err(told)
     }
 
     fn members_scheduler(&self) -> Result<(), ExperimentError> {

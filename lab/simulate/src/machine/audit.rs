@@ -5,6 +5,7 @@ use super::files::Entry;
 use super::frames::NOBODY;
 use super::names::FrameNo;
 use super::process::Wait;
+use foreseek_device::Op;
 use foreseek_units::{PageIndex, Pages};
 
 impl Machine {
@@ -78,7 +79,7 @@ impl Machine {
                 pages.count() as u64
             })
             .sum();
-        let direct = self.flight.pending.iter().filter(|(_, pending)| pending.reader.is_some());
+        let direct = self.flight.pending.iter().filter(|(_, one)| one.reader.is_some() && one.op == Op::Read);
         let in_flight = direct.map(|(_, pending)| pending.pages.len()).fold(Pages(in_flight), |a, b| a + b);
         let read = self.block.metrics().read.pages_ceil();
         assert_eq!(asked, read + in_flight);

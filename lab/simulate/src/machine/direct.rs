@@ -1,6 +1,6 @@
-//! Reads past the page cache (`O_DIRECT`): what is asked for goes to the block layer as it is, and its reader waits for
-//! all of it. Limits: pages that are in memory are read all the same, and dirty ones are not written first; a page
-//! that is on its way into the cache counts as come with a direct read of it; a mount does not see these reads.
+//! Reads and writes past the page cache (`O_DIRECT`): what is asked for goes to the block layer as it is, and who asked waits for
+//! all of it. Limits: pages that are in memory are read all the same, dirty ones are not written first, and a write leaves them as
+//! they are; a page that is on its way into the cache counts as come with a direct access to it; a mount does not see these accesses.
 
 use super::fetch::Pending;
 use super::process::{Doing, Wait};
@@ -11,24 +11,27 @@ use foreseek_seam::Who;
 use foreseek_units::{PageSpan, Span};
 
 impl Machine {
-    /// Reads the next piece that lies together.
-    pub(super) fn read_direct(
+    /// Reads or writes the next piece that lies together.
+    pub(super) fn transfer_direct(
         &mut self,
         process: u32,
         stream: u32,
         left: PageSpan,
+        op: Op,
     ) -> Result<Turn, MachineError> {
         let Some(file) = self.file_of(stream) else { return Ok(Turn::GoesOn) };
         let (_, piece) = self.place(file, left.start)?;
         let run = Span::at(left.start, piece.min(left.len()));
         let rest = PageSpan::new(run.end, left.end);
-        let next = if rest.is_empty() { Doing::Next } else { Doing::Direct { stream, left: rest } };
+        let next = if rest.is_empty() { Doing::Next } else { Doing::Direct { stream, left: rest, op } };
         self.set_doing(process, next);
         self.wait(process, Wait::Direct);
         let who = self.processes.get(process as usize).map_or(Who(0), |one| one.who);
-        self.metrics.submitted(run.len());
-        self.metrics.counters.direct += run.len();
-        let at = self.hand_over(Op::Read, file, run, who, true);
+        if op == Op::Read {
+            self.metrics.submitted(run.len());
+            self.metrics.counters.direct += run.len();
+        }
+        let at = self.hand_over(op, file, run, who, true);
         if let Some(pending) = at.and_then(|at| self.flight.pending.get_mut(at)) {
             pending.reader = Some(process);
         }
@@ -37,19 +40,20 @@ impl Machine {
         Ok(Turn::Waits)
     }
 
-    /// What a process reads past the page cache has come.
+    /// What a process reads or writes past the page cache is over.
     pub(super) fn direct_came(
         &mut self,
         reader: u32,
         pending: Pending,
         failed: bool,
     ) -> Result<(), MachineError> {
-        let Pending { file, pages, .. } = pending;
+        let Pending { op, file, pages, .. } = pending;
         if failed {
             let (first, end) = (pages.start.get(), pages.end.get());
             return Err(MachineError::Device { file: file.0, first, end });
         }
-        self.metrics.counters.read += pages.len().bytes();
+        let counters = &mut self.metrics.counters;
+        *if op == Op::Read { &mut counters.read } else { &mut counters.written } += pages.len().bytes();
         self.ready(reader);
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) struct Pending {
     pub(super) file: FileNo,
     pub(super) pages: PageSpan,
     lba: Lba,
-    /// Who reads it past the page cache.
+    /// Who reads or writes it past the page cache.
     pub(super) reader: Option<u32>,
 }
 

@@ -53,6 +53,8 @@ pub(super) struct File {
     pub(super) written_end: PageIndex,
     /// Pages that wait to be written, ascending.
     pub(super) dirty: std::collections::BTreeSet<u32>,
+    /// How many are being written.
+    pub(super) writing: Pages,
 }
 
 impl File {
@@ -63,6 +65,7 @@ impl File {
             table: Vec::new(),
             written_end: PageIndex(length.pages_ceil().get()),
             dirty: std::collections::BTreeSet::new(),
+            writing: Pages::ZERO,
         }
     }
 

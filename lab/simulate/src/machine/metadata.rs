@@ -56,7 +56,7 @@ impl Machine {
     pub(super) fn look_up(&mut self, process: u32, of: LookUp, at: usize) -> Result<Turn, MachineError> {
         let metadata = self.tables.as_ref().map(|tables| &tables.metadata);
         let pages = metadata.map_or_else(Vec::new, |metadata| match of {
-            LookUp::Open { file, .. } | LookUp::Stat(file) => metadata.path(file),
+            LookUp::Open { file, .. } | LookUp::Stat(file) | LookUp::Unlink(file) => metadata.path(file),
             LookUp::List(directory) => metadata.listing(directory),
         });
         let Some(page) = pages.get(at) else {
@@ -64,8 +64,10 @@ impl Machine {
             if of == LookUp::List(ROOT) {
                 self.seen_listed(process, ROOT);
             }
-            if let LookUp::Open { handle, file, told } = of {
-                self.open(process, handle, file, told)?;
+            match of {
+                LookUp::Open { handle, file, told } => self.open(process, handle, file, told)?,
+                LookUp::Unlink(file) => self.unlink(process, file)?,
+                LookUp::Stat(_) | LookUp::List(_) => {}
             }
             return Ok(Turn::GoesOn);
         };

@@ -4,6 +4,7 @@ use super::frames::NOBODY;
 use super::names::{FileNo, FrameNo};
 use super::private::Own;
 use crate::program::{FileNumber, Handle, Program, Question};
+use foreseek_device::Op;
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
 use rand_pcg::Pcg64Mcg;
@@ -23,6 +24,8 @@ pub(super) enum LookUp {
     Open { handle: Handle, file: FileNumber, told: Option<Bytes> },
     /// To ask for a file's attributes.
     Stat(FileNumber),
+    /// To remove a file.
+    Unlink(FileNumber),
     /// To list a directory.
     List(u32),
 }
@@ -35,7 +38,9 @@ pub(super) enum Doing {
     /// To read on.
     Read { stream: u32, at: ByteOffset, end: ByteOffset, first: bool },
     /// To read on past the page cache.
-    Direct { stream: u32, left: PageSpan },
+    Direct { stream: u32, left: PageSpan, op: Op },
+    /// To write what is dirty of a file.
+    Sync { stream: u32 },
     /// To touch a mapped page.
     Touch { stream: u32, page: PageIndex },
     /// To write on.
@@ -59,12 +64,14 @@ pub(super) enum Wait {
     None,
     /// For a page that is on its way.
     Page(FrameNo),
-    /// For what it reads past the page cache.
+    /// For what it reads or writes past the page cache.
     Direct,
     /// For memory: every page is on its way, dirty or about to be used.
     Memory,
     /// For dirty pages to be written.
     Dirty,
+    /// For those of a file to be written.
+    Sync,
     /// For room in the block layer's queue.
     Queue,
     /// For something to do.
@@ -139,9 +146,10 @@ impl Process {
         let what = match self.wait {
             Wait::None => "a processor".to_owned(),
             Wait::Page(frame) => format!("the page in frame {}", frame.0),
-            Wait::Direct => "what it reads past the page cache".to_owned(),
+            Wait::Direct => "what it reads or writes past the page cache".to_owned(),
             Wait::Memory => "memory".to_owned(),
             Wait::Dirty => "dirty pages to be written".to_owned(),
+            Wait::Sync => "the dirty pages of a file to be written".to_owned(),
             Wait::Work => "something to do".to_owned(),
             Wait::Queue => "room in the queue of the device".to_owned(),
             Wait::Sleep(until) => format!("{} of its time", until - Instant::ZERO),

@@ -7,6 +7,7 @@ use super::{Machine, MachineError};
 use crate::machine::events::Event;
 use crate::machine::files::OPENINGS;
 use crate::program::{FileNumber, Handle, Step};
+use foreseek_device::Op;
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{ObjectId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
@@ -28,7 +29,8 @@ impl Machine {
         match doing {
             Doing::Next => self.ask(process),
             Doing::Read { .. } => self.read_page(process),
-            Doing::Direct { stream, left } => self.read_direct(process, stream, left),
+            Doing::Direct { stream, left, op } => self.transfer_direct(process, stream, left, op),
+            Doing::Sync { stream } => Ok(self.sync(process, stream)),
             Doing::Touch { .. } => self.touch_page(process),
             Doing::Write { .. } => self.write_page(process),
             Doing::Advise { stream, first, left } => self.advise(process, stream, first, left),
@@ -81,8 +83,24 @@ impl Machine {
                 self.bill += costs.system_call;
                 let (stream, range) = self.within(process, handle, pages.bytes())?;
                 if !range.is_empty() {
-                    self.set_doing(process, Doing::Direct { stream, left: range.pages() });
+                    self.set_doing(process, Doing::Direct { stream, left: range.pages(), op: Op::Read });
                 }
+            }
+            Step::DirectWrite { handle, pages } => {
+                self.bill += costs.system_call;
+                let (stream, range) = self.within(process, handle, pages.bytes())?;
+                if !range.is_empty() {
+                    self.set_doing(process, Doing::Direct { stream, left: range.pages(), op: Op::Write });
+                }
+            }
+            Step::Sync { handle } => {
+                self.bill += costs.system_call;
+                let stream = self.stream(process, handle)?;
+                self.set_doing(process, Doing::Sync { stream });
+            }
+            Step::Unlink { file } => {
+                self.bill += costs.system_call;
+                self.set_doing(process, Doing::LookUp { of: LookUp::Unlink(file), at: 0 });
             }
             Step::Touch { handle, page } => {
                 let (stream, _) = self.within(process, handle, ByteSpan::default())?;

@@ -39,7 +39,7 @@ impl Program for Anything {
         let length = 1 + u64::from(random.next_u32()) % (20 * PAGE_SIZE);
         let range = ByteSpan::at(ByteOffset(start), Bytes(length));
         let pages = range.pages();
-        match random.next_u32() % 23 {
+        match random.next_u32() % 25 {
             0..7 => Step::Read { handle, range },
             7 | 8 => Step::Touch { handle, page: ByteOffset(start).page() },
             9 | 10 => Step::Write { handle, range },
@@ -51,6 +51,8 @@ impl Program for Anything {
             16 => Step::Hold(Bytes(length * 5)),
             17 => Step::Stat { file: FileNumber(random.next_u32() % FILES) },
             18 => Step::List { directory: 0 },
+            23 => Step::Sync { handle },
+            24 => Step::Unlink { file: FileNumber(random.next_u32() % FILES) },
             19 => {
                 self.opened = false;
                 Step::Close { handle }

@@ -3,8 +3,9 @@
 //! A write makes pages dirty; one that covers a page in part reads it first. Write-back (pdflush of
 //! Linux 2.6) writes the file that has been dirty for longest, in ascending order, when more than the
 //! background share of the page cache's memory is dirty, and every file that has been dirty for
-//! longer than it may. A writer that finds more than the limit dirty waits. Limits: no journal and no
-//! metadata is written.
+//! longer than it may. A writer that finds more than the limit dirty waits. `fsync` writes one file at once; a file that is
+//! removed is not written any more. Limits: no journal and no metadata is written; a file that is made again lies where the one
+//! before it lay.
 
 use super::events::Event;
 use super::files::Entry;
@@ -14,6 +15,7 @@ use super::processors::Turn;
 use super::reading::{Brought, Touched};
 use super::reclaim::Why;
 use super::{Machine, MachineError};
+use crate::program::FileNumber;
 use foreseek_device::Op;
 use foreseek_seam::{Extent, Who};
 use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
@@ -37,6 +39,8 @@ pub(super) struct Dirt {
     files: VecDeque<(Instant, FileNo)>,
     /// Processes that wait until less is dirty.
     waiters: VecDeque<u32>,
+    /// Processes that wait until what was dirty of a file is written.
+    syncing: Vec<(u32, FileNo)>,
     ticking: bool,
 }
 
@@ -213,8 +217,64 @@ impl Machine {
         }
         self.dirt.dirty -= run.len();
         self.dirt.writing += run.len();
+        self.files[file.0 as usize].writing += run.len();
         self.submit(Op::Write, file, run, PDFLUSH, false);
         true
+    }
+
+    /// Writes what is dirty of a file, and waits for what of it is on its way.
+    pub(super) fn sync(&mut self, process: u32, stream: u32) -> Turn {
+        let Some(file) = self.file_of(stream) else { return Turn::GoesOn };
+        while self.write_run(file) {}
+        if self.files[file.0 as usize].writing.is_zero() {
+            self.set_doing(process, Doing::Next);
+            return Turn::GoesOn;
+        }
+        self.wait(process, Wait::Sync);
+        self.dirt.syncing.push((process, file));
+        self.block.unplug(self.now);
+        self.look_at_block();
+        Turn::Waits
+    }
+
+    /// Removes a file: what is dirty of it is dropped, and its pages leave memory but for those on their way.
+    pub(super) fn unlink(&mut self, process: u32, file: FileNumber) -> Result<(), MachineError> {
+        let at = file.0 as usize;
+        if at >= self.files.len() || self.is_device(FileNo(file.0)) {
+            let number = self.processes.get(process as usize).map_or(0, |one| one.number);
+            let reason = format!("there is no file {}", file.0);
+            return Err(MachineError::Program { number, step: "unlink", reason });
+        }
+        for page in (0..self.files[at].pages().get()).map(PageIndex) {
+            let Entry::Held(frame) = self.files[at].entry(page) else { continue };
+            if std::mem::take(&mut self.frames.get_mut(frame).dirty) {
+                self.files[at].dirty.remove(&(page.get() as u32));
+                self.dirt.dirty -= Pages(1);
+                self.let_go(frame);
+            }
+            if self.frames.get(frame).holds == 0 {
+                self.bill += self.settings.costs.reclaim;
+                self.reclaim.removed(frame);
+                self.evict(frame);
+                self.files[at].set(page, Entry::Absent);
+            }
+        }
+        self.files[at].written_end = PageIndex::ZERO;
+        if self.files[at].dirty.is_empty() {
+            self.dirt.files.retain(|(_, of)| of.0 != file.0);
+        }
+        self.memory_came();
+        self.less_is_dirty();
+        Ok(())
+    }
+
+    /// Who waited for less to be dirty goes on if that is so.
+    fn less_is_dirty(&mut self) {
+        if self.dirt.dirty + self.dirt.writing < self.share(self.settings.write_back.limit) {
+            while let Some(process) = self.dirt.waiters.pop_front() {
+                self.ready(process);
+            }
+        }
     }
 
     /// Pages have been written.
@@ -227,11 +287,13 @@ impl Machine {
                 self.let_go(frame);
             }
         }
-        if self.dirt.dirty + self.dirt.writing < self.share(self.settings.write_back.limit) {
-            while let Some(process) = self.dirt.waiters.pop_front() {
+        self.files[file.0 as usize].writing -= pages.len();
+        if self.files[file.0 as usize].writing.is_zero() {
+            for (process, _) in self.dirt.syncing.extract_if(.., |(_, of)| *of == file).collect::<Vec<_>>() {
                 self.ready(process);
             }
         }
+        self.less_is_dirty();
         self.write_back();
     }
 }

@@ -25,7 +25,7 @@ use super::WorkloadError;
 use super::parameters::Checked;
 use super::script::{Reader, Script, Source, Steps};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Workload};
-use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageIndex};
+use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageIndex, PageSpan};
 use rand::{RngExt, SeedableRng};
 use rand_core::Rng;
 use rand_distr::{Distribution, Exp, LogNormal};
@@ -43,7 +43,7 @@ const TOUCHED_SHARE: f64 = 1.0 / 3.0;
 const RUN_MEAN: f64 = 8.0;
 const PICTURES_A_TASK: usize = 3;
 const LOOK: Nanos = Nanos::from_millis(500);
-const PLAYED: Bytes = Bytes::kib(64);
+pub(super) const PLAYED: Bytes = Bytes::kib(64);
 const MUSIC_PIECES: u64 = 20;
 const MUSIC_EVERY: Nanos = Nanos::from_millis(1000);
 const VIDEO_PIECES: u64 = 80;
@@ -117,10 +117,10 @@ impl Length {
 
 pub(super) fn desktop_mix(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
     let memory = parameters.handler_memory(MEMORY);
-    Ok(Box::new(DesktopMix { files: files(), memory }))
+    Ok(Box::new(DesktopMix { memory, ..DesktopMix::new() }))
 }
 
-struct DesktopMix {
+pub(super) struct DesktopMix {
     files: Vec<FileSpec>,
     memory: Bytes,
 }
@@ -160,28 +160,34 @@ impl Workload for DesktopMix {
     }
 
     fn program(&mut self, _number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
-        let mut task = Task { parts: VecDeque::new(), memory: self.memory };
-        let tasks = [
-            Task::document,
-            Task::pack,
-            Task::encrypt,
-            Task::scan,
-            Task::music,
-            Task::video,
-            Task::pictures,
-            Task::browse,
-            Task::game,
-            Task::start,
-            Task::mail,
-            Task::search,
-            Task::back_up,
-        ];
-        tasks[random.random_range(0..tasks.len())](&mut task, self, random);
+        let mut task = Task::new(self.memory);
+        TASKS[random.random_range(0..TASKS.len())](&mut task, self, random);
         Script::boxed(task)
     }
 }
 
+/// Each kind of task.
+pub(super) const TASKS: [fn(&mut Task, &DesktopMix, &mut dyn Rng); 13] = [
+    Task::document,
+    Task::pack,
+    Task::encrypt,
+    Task::scan,
+    Task::music,
+    Task::video,
+    Task::pictures,
+    Task::browse,
+    Task::game,
+    Task::start,
+    Task::mail,
+    Task::search,
+    Task::back_up,
+];
+
 impl DesktopMix {
+    pub(super) fn new() -> Self {
+        Self { files: files(), memory: MEMORY }
+    }
+
     fn length(&self, file: u32) -> Bytes {
         self.files.get(file as usize).map_or(Bytes::ZERO, |file| file.length)
     }
@@ -201,7 +207,7 @@ impl DesktopMix {
 
 /// A file used in one way.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+pub(super) enum Part {
     /// Read from here for so long.
     Read(u32, Bytes, Bytes),
     /// Written over from its start, so much of it.
@@ -215,12 +221,21 @@ enum Part {
 }
 
 /// One task: what is left of it.
-struct Task {
+pub(super) struct Task {
     parts: VecDeque<Part>,
     memory: Bytes,
 }
 
 impl Task {
+    pub(super) fn new(memory: Bytes) -> Self {
+        Self { parts: VecDeque::new(), memory }
+    }
+
+    /// What it is made of.
+    pub(super) fn into_parts(self) -> VecDeque<Part> {
+        self.parts
+    }
+
     fn read(&mut self, mix: &DesktopMix, file: u32) {
         self.parts.push_back(Part::Read(file, Bytes::ZERO, mix.length(file)));
     }
@@ -380,9 +395,17 @@ fn write(file: u32, length: Bytes, steps: &mut Steps) {
     steps.close(FILE);
 }
 
-/// Runs of pages are touched and others left out, both of exponential length.
 fn map(file: u32, length: Bytes, random: &mut dyn Rng, steps: &mut Steps) {
     steps.open(FILE, FileNumber(file), Some(length));
+    for run in touched(length, random) {
+        run.iter().for_each(|page| steps.touch(FILE, page));
+    }
+    steps.close(FILE);
+}
+
+/// Runs of pages are touched and others left out, both of exponential length.
+pub(super) fn touched(length: Bytes, random: &mut dyn Rng) -> Vec<PageSpan> {
+    let mut runs = Vec::new();
     let end = length.pages_ceil().get();
     let (mut at, mut touched) = (0, random.random_bool(TOUCHED_SHARE));
     while at < end {
@@ -390,11 +413,11 @@ fn map(file: u32, length: Bytes, random: &mut dyn Rng, steps: &mut Steps) {
         let run = Exp::new(1.0 / mean).map_or(mean, |law| law.sample(random)).ceil() as u64;
         let next = end.min(at + run);
         if touched {
-            (at..next).for_each(|page| steps.touch(FILE, PageIndex(page)));
+            runs.push(PageSpan::new(PageIndex(at), PageIndex(next)));
         }
         (at, touched) = (next, !touched);
     }
-    steps.close(FILE);
+    runs
 }
 
 #[cfg(test)]

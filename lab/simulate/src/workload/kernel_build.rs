@@ -23,35 +23,35 @@ use rand_distr::{Distribution, Exp, Zipf};
 use rand_pcg::Pcg64Mcg;
 
 /// The assumptions; each is explained above.
-const UNITS: u32 = 1200;
-const HEADERS: u32 = 2000;
-const INCLUDES: u32 = 150;
+pub(super) const UNITS: u32 = 1200;
+pub(super) const HEADERS: u32 = 2000;
+pub(super) const INCLUDES: u32 = 150;
 const SOURCE_MEAN: f64 = 15.0 * 1024.0;
 const HEADER_MEAN: f64 = 5.0 * 1024.0;
 const OBJECT_MEAN: f64 = 30.0 * 1024.0;
 const LENGTH_LEAST: f64 = 500.0;
-const KERNEL: Bytes = Bytes::mib(20);
+pub(super) const KERNEL: Bytes = Bytes::mib(20);
 const UNIT_COST: Nanos = Nanos::from_millis(250);
 /// What linking costs a byte: copying and relocating.
 const LINK_A_BYTE: Nanos = Nanos(20);
 const SOURCE_DIRECTORIES: u32 = 60;
 const HEADER_DIRECTORIES: u32 = 20;
 const CHUNK: Bytes = Bytes::kib(4);
-const MEMORY: Bytes = Bytes::mib(16);
+pub(super) const MEMORY: Bytes = Bytes::mib(16);
 /// What the tree is made of; fixed, so that all runs have the same.
 const DATA_SEED: u64 = 2610;
 
 pub(super) fn kernel_build(_: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
-    Ok(Box::new(KernelBuild::new()))
+    Ok(Box::new(KernelTree::new()))
 }
 
 /// Files: the sources, the headers, the objects, the kernel.
-struct KernelBuild {
+pub(super) struct KernelTree {
     lengths: Vec<Bytes>,
 }
 
-impl KernelBuild {
-    fn new() -> Self {
+impl KernelTree {
+    pub(super) fn new() -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(DATA_SEED);
         let mut draw = |mean: f64| {
             let beyond = Exp::new(1.0 / (mean - LENGTH_LEAST)).map_or(0.0, |e| e.sample(&mut random));
@@ -65,21 +65,21 @@ impl KernelBuild {
     }
 }
 
-fn source(unit: u32) -> u32 {
+pub(super) fn source(unit: u32) -> u32 {
     unit
 }
 
-fn header(rank: u32) -> u32 {
+pub(super) fn header(rank: u32) -> u32 {
     UNITS + rank
 }
 
-fn object(unit: u32) -> u32 {
+pub(super) fn object(unit: u32) -> u32 {
     UNITS + HEADERS + unit
 }
 
 const KERNEL_FILE: u32 = UNITS + HEADERS + UNITS;
 
-impl Workload for KernelBuild {
+impl Workload for KernelTree {
     fn files(&self) -> Vec<FileSpec> {
         let directory = |file: u32| match file {
             _ if file < header(0) => file * SOURCE_DIRECTORIES / UNITS,
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_build_reads_whole_small_files_and_writes_each_object_once() {
-        let mut build = KernelBuild::new();
+        let mut build = KernelTree::new();
         let lengths = build.lengths.clone();
         let trail = trail(&mut build, 0, &mut Pcg64Mcg::seed_from_u64(1));
         assert_eq!(trail.finished, 1);

@@ -8,12 +8,16 @@
 //! [`layout`] says where the files lie.
 
 mod array_reads;
+mod boot;
+mod dbench;
 mod desktop_mix;
+mod desktop_trace;
 mod direct_reads;
 mod draw;
 mod error;
 mod index_search;
 mod kernel_build;
+mod kernel_link;
 pub mod layout;
 mod listed_reads;
 mod media_server;
@@ -72,6 +76,12 @@ const REGISTRY: &[(&str, Make)] = &[
     ("tile-blur+md5sum", tile_blur::tile_blur),
     ("tile-blur+mem-walk", tile_blur::tile_blur),
     ("kernel-build", kernel_build::kernel_build),
+    ("kernel-link", kernel_link::kernel_link),
+    ("boot-1", boot::boot),
+    ("boot-2", boot::boot),
+    ("desktop-trace", desktop_trace::desktop_trace),
+    ("dbench", dbench::dbench),
+    ("dbench-synced", dbench::dbench),
     ("tpch", tpch::tpch),
     ("2tpch", tpch::tpch),
     ("tpch-q1", tpch::tpch),

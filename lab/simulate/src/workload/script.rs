@@ -62,6 +62,18 @@ impl Steps {
         self.0.push_back(Step::Direct { handle, pages });
     }
 
+    pub(super) fn direct_write(&mut self, handle: Handle, pages: PageSpan) {
+        self.0.push_back(Step::DirectWrite { handle, pages });
+    }
+
+    pub(super) fn sync(&mut self, handle: Handle) {
+        self.0.push_back(Step::Sync { handle });
+    }
+
+    pub(super) fn unlink(&mut self, file: FileNumber) {
+        self.0.push_back(Step::Unlink { file });
+    }
+
     pub(super) fn touch(&mut self, handle: Handle, page: PageIndex) {
         self.0.push_back(Step::Touch { handle, page });
     }

@@ -18,6 +18,7 @@ pub(super) struct Trail {
     pub(super) reads: Vec<(Handle, ByteSpan)>,
     pub(super) touches: Vec<(Handle, PageIndex)>,
     pub(super) writes: Vec<(Handle, ByteSpan)>,
+    pub(super) unlinked: Vec<FileNumber>,
     pub(super) computed: Nanos,
     pub(super) slept: Nanos,
     pub(super) finished: u32,
@@ -56,6 +57,15 @@ pub(super) fn trail(workload: &mut dyn Workload, number: u64, random: &mut dyn R
                 assert!(!range.is_empty() && range.end.get() <= end_of(&open, handle).get());
                 trail.writes.push((handle, range));
             }
+            Step::DirectWrite { handle, pages } => {
+                assert!(!pages.is_empty() && pages.end.get() <= end_of(&open, handle).pages_ceil().get());
+                trail.writes.push((handle, pages.bytes()));
+            }
+            Step::Unlink { file } => {
+                assert!(open.iter().all(|(_, of)| *of != file), "{file:?} is open");
+                trail.unlinked.push(file);
+            }
+            Step::Sync { handle } => assert!(open.iter().any(|(of, _)| *of == handle)),
             Step::Close { handle } => {
                 let before = open.len();
                 open.retain(|(of, _)| *of != handle);
@@ -146,6 +156,12 @@ const HEADS: &[(&str, u64)] = &[
     ("tile-blur+md5sum", 0xf6ca_a31d_97a2_791f),
     ("tile-blur+mem-walk", 0xf6ca_a31d_97a2_791f),
     ("kernel-build", 0x5050_acc2_48a6_a465),
+    ("kernel-link", 0xcbef_f436_ff51_6000),
+    ("boot-1", 0x8612_43e7_d5db_d482),
+    ("boot-2", 0xa6bd_60f7_7108_650c),
+    ("desktop-trace", 0xf642_02fb_be1d_b9c8),
+    ("dbench", 0xe677_1494_8d68_509f),
+    ("dbench-synced", 0x6fb3_c078_ddd4_1664),
     ("tpch", 0x81ed_a748_5986_23c7),
     ("2tpch", 0x81ed_a748_5986_23c7),
     ("tpch-q1", 0xaf29_6196_5aca_91f1),
