@@ -1,7 +1,7 @@
-//! ATC'08 sections 2.1 and 3.4 to 3.7: the array.
+//! ATC'08 sections 2.1 and 3.2 to 3.7: the array.
 //!
 //! "SEQP" without a number is the best of its three windows. `+` of the array is the driver's, SEQP the host's: `linux-2.6.18@128K/asp` is
-//! ASP+SEQP128. Every run is on the array whose drives look ahead as ASP-stride1 has it; the other settings are run for the rows
+//! ASP+SEQP128. Throughput of dbench and of the desktop is what is read and written. Every run is on the array whose drives look ahead as ASP-stride1 has it; the other settings are run for the rows
 //! that hang on them, and not judged.
 
 use super::{Context, Row};
@@ -17,6 +17,7 @@ const SEQP_512: &str = "linux-2.6.18@512K/none";
 const NONE: &str = "none/none";
 const SP: &str = "none/sp";
 const ASP: &str = "none/asp";
+const WITHOUT_GHOSTS: &str = "none/asp-without-ghosts";
 /// Without its cost test.
 const CULLING: &str = "none/asp-without-cost-test";
 const ASP_MSP: &str = "none/asp+msp";
@@ -28,6 +29,13 @@ const WITH_ASP: [&str; 4] = [ASP, ASP_MSP, ASP_SEQP, ALL_THREE];
 const WITHOUT_ASP: [&str; 5] = [SEQP_32, SEQP_128, SEQP_512, MSP, MSP_SEQP];
 
 const BATCH: RangeInclusive<u32> = 1..=1;
+const CLIENTS_64: RangeInclusive<u32> = 64..=64;
+const CLIENTS_128: RangeInclusive<u32> = 128..=128;
+
+const PCMARK: &[&str] = &["atc-pcmark"];
+/// Four times what its trace uses.
+const LARGEST_CACHE: &[&str] = &["5200 MiB"];
+const DBENCH: &[&str] = &["atc-dbench"];
 
 const TIO: &[&str] = &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
 /// From 1.2 GiB on.
@@ -62,6 +70,31 @@ const TPCH: &[&str] = &[
 ];
 
 pub(super) const ROWS: &[Row] = &[
+    Row::new("ASP-pcmark-sp", PCMARK, |c| desktop(c, SP).largest()),
+    Row::new("ASP-pcmark-none", PCMARK, |c| desktop(c, NONE).largest()),
+    Row::new("ASP-pcmark-all", PCMARK, |c| desktop(c, SP).least_of(desktop(c, NONE))?.smallest()),
+    Row::new("ASP-pcmark-large", PCMARK, |c| desktop(c, SP).of_values(LARGEST_CACHE).mean()),
+    Row::new("ASP-dbench-sp", DBENCH, |c| clients(c, (ASP, SP), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-seqp32", DBENCH, |c| clients(c, (ASP, SEQP_32), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-seqp128", DBENCH, |c| {
+        let measured = clients(c, (ASP, SEQP_128), &CLIENTS_128).mean()?;
+        Some(beside(measured, clients(c, (ASP, SEQP_512), &CLIENTS_128)))
+    }),
+    Row::new("ASP-dbench-seqp-size-64", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_64).mean()),
+    Row::new("ASP-dbench-seqp-size-128", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-ghost", DBENCH, |c| clients(c, (ASP, WITHOUT_GHOSTS), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-combo", DBENCH, |c| clients(c, (ASP_SEQP, SEQP_128), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-msp", DBENCH, |c| clients(c, (ASP_MSP, ASP), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-addseqp", DBENCH, |c| {
+        clients(c, (ASP_SEQP, ASP), &CLIENTS_64).and(clients(c, (ASP_SEQP, ASP), &CLIENTS_128)).largest()
+    }),
+    Row::new("ASP-dbench-on", DBENCH, |c| {
+        let refused = |metric| c.runs.values("atc-dbench", ASP, metric, &CLIENTS_128);
+        let by_cost = refused(&Metric::ARRAY_REFUSED).largest()?.value;
+        let most = by_cost.values.iter().copied().fold(0.0, f64::max);
+        let measured = Measured::exact(by_cost.mean, format!("{:.0}", by_cost.mean), most == 0.0);
+        Some(beside(measured, refused(&Metric::ARRAY_REFUSED_BY_SIZE)))
+    }),
     Row::new("ASP-tio-06", &["atc-tio-06"], |c| rates(c, &["atc-tio-06"], (ASP, SEQP_128)).mean()),
     Row::new("ASP-tio-08", &["atc-tio-08"], |c| {
         let over = |other| rates(c, &["atc-tio-08"], (ASP, other));
@@ -121,6 +154,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-cscope2-seqp", &["atc-cscope2"], |c| {
         speed_ups(c, &["atc-cscope2"], (ALL_THREE, ASP_MSP)).mean()
     }),
+    Row::new("ASP-link", &["atc-link"], |c| over_best_time(c, "atc-link", ASP_MSP)?.mean()),
+    Row::new("ASP-boot1", &["atc-boot-1"], |c| speed_ups(c, &["atc-boot-1"], (ASP_MSP, SEQP_128)).mean()),
+    Row::new("ASP-boot2", &["atc-boot-2"], |c| speed_ups(c, &["atc-boot-2"], (ASP_MSP, SEQP_128)).mean()),
+    Row::new("ASP-boot2-512", &["atc-boot-2"], |c| speed_ups(c, &["atc-boot-2"], (ASP_MSP, SEQP_512)).mean()),
     Row::new("ASP-glimpse", &["atc-glimpse"], |c| speed_ups(c, &["atc-glimpse"], (ASP_MSP, SEQP_128)).mean()),
 ];
 
@@ -134,6 +171,16 @@ const STRIDES_16: &[&str] = &[
     "atc-stride-16-by-17",
     "atc-look-stride-16",
 ];
+
+/// What a desktop moves under ASP over another policy, by the size of the cache.
+fn desktop(c: &Context<'_>, theirs: &str) -> Sweep {
+    c.runs.all_ratios(PCMARK, (ASP, theirs), &Metric::MOVED, &BATCH)
+}
+
+/// What the clients of dbench move.
+fn clients(c: &Context<'_>, policies: (&str, &str), within: &RangeInclusive<u32>) -> Sweep {
+    c.runs.all_ratios(DBENCH, policies, &Metric::MOVED, within)
+}
 
 /// Throughput of one policy over another's.
 fn rates(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Sweep {
@@ -154,6 +201,12 @@ fn hangs(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Option<Measu
 /// Throughput over the best of the host's three windows.
 fn over_best(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
     let [small, middle, large] = SEQP.map(|theirs| rates(c, &[run], (ours, theirs)));
+    small.least_of(middle)?.least_of(large)
+}
+
+/// The best of the host's three windows over our time.
+fn over_best_time(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
+    let [small, middle, large] = SEQP.map(|theirs| speed_ups(c, &[run], (ours, theirs)));
     small.least_of(middle)?.least_of(large)
 }
 
