@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-cscope2-seqp", &["atc-cscope2"], |c| {
         speed_ups(c, &["atc-cscope2"], (ALL_THREE, ASP_MSP)).mean()
     }),
-    Row::new("ASP-link", &["atc-link"], |c| over_best_time(c, "atc-link", ASP_MSP)?.mean()),
+    Row::new("ASP-link", &["atc-link"], |c| over_best(c, "atc-link", ASP_MSP)?.mean()),
     Row::new("ASP-boot1", &["atc-boot-1"], |c| speed_ups(c, &["atc-boot-1"], (ASP_MSP, SEQP_128)).mean()),
     Row::new("ASP-boot2", &["atc-boot-2"], |c| speed_ups(c, &["atc-boot-2"], (ASP_MSP, SEQP_128)).mean()),
     Row::new("ASP-boot2-512", &["atc-boot-2"], |c| speed_ups(c, &["atc-boot-2"], (ASP_MSP, SEQP_512)).mean()),
@@ -201,12 +201,6 @@ fn hangs(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Option<Measu
 /// Throughput over the best of the host's three windows.
 fn over_best(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
     let [small, middle, large] = SEQP.map(|theirs| rates(c, &[run], (ours, theirs)));
-    small.least_of(middle)?.least_of(large)
-}
-
-/// The best of the host's three windows over our time.
-fn over_best_time(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
-    let [small, middle, large] = SEQP.map(|theirs| speed_ups(c, &[run], (ours, theirs)));
     small.least_of(middle)?.least_of(large)
 }
 

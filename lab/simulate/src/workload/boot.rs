@@ -64,11 +64,14 @@ const CHUNK: Bytes = Bytes::kib(4);
 const MEMORY: Bytes = Bytes::mib(4);
 
 pub(super) fn boot(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
-    Ok(Box::new(Boot { phase: if parameters.workload() == "boot-1" { 1 } else { 2 } }))
+    let phase = if parameters.workload() == "boot-1" { 1 } else { 2 };
+    Ok(Box::new(Boot { phase, mapped: parameters.mapped(true) }))
 }
 
 struct Boot {
     phase: u32,
+    /// Else programs and libraries are read whole.
+    mapped: bool,
 }
 
 fn files() -> Vec<FileSpec> {
@@ -115,12 +118,13 @@ impl Workload for Boot {
             [Kind::Commands, Kind::Daemons, Kind::Libraries, Kind::Modules, Kind::Scripts, Kind::Settings];
         let lengths = files().into_iter().map(|file| file.length).collect();
         let used = kinds.map(|kind| (kind, used(kind), 0)).into();
-        Script::boxed(Booting { phase: self.phase, lengths, used, step: 0 })
+        Script::boxed(Booting { phase: self.phase, mapped: self.mapped, lengths, used, step: 0 })
     }
 }
 
 struct Booting {
     phase: u32,
+    mapped: bool,
     lengths: Vec<Bytes>,
     /// What is used of each kind, and how much of that has been.
     used: Vec<(Kind, Vec<FileNumber>, usize)>,
@@ -152,6 +156,9 @@ impl Booting {
     }
 
     fn map(&mut self, kind: Kind, random: &mut dyn Rng, steps: &mut Steps) {
+        if !self.mapped {
+            return self.read(kind, steps);
+        }
         let file = self.next(kind);
         let length = self.lengths[file.0 as usize];
         steps.open(FILE, file, Some(length));
@@ -210,7 +217,7 @@ mod tests {
     fn each_phase_uses_a_few_of_many_files() {
         assert_eq!(used(Kind::Commands).len(), 105);
         for (phase, scripts, modules, computed) in [(1, 0, 50, 16_500), (2, 40, 0, 6_000)] {
-            let mut boot = Boot { phase };
+            let mut boot = Boot { phase, mapped: true };
             let trail = trail(&mut boot, 0, &mut Pcg64Mcg::seed_from_u64(1));
             let opened: BTreeSet<FileNumber> = trail.opens.iter().map(|(file, _)| *file).collect();
             let of = |kind| used(kind).into_iter().filter(|file| opened.contains(file)).count();
