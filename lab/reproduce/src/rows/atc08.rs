@@ -29,7 +29,6 @@ const WITH_ASP: [&str; 4] = [ASP, ASP_MSP, ASP_SEQP, ALL_THREE];
 const WITHOUT_ASP: [&str; 5] = [SEQP_32, SEQP_128, SEQP_512, MSP, MSP_SEQP];
 
 const BATCH: RangeInclusive<u32> = 1..=1;
-const CLIENTS_64: RangeInclusive<u32> = 64..=64;
 const CLIENTS_128: RangeInclusive<u32> = 128..=128;
 
 const PCMARK: &[&str] = &["atc-pcmark"];
@@ -80,14 +79,11 @@ pub(super) const ROWS: &[Row] = &[
         let measured = clients(c, (ASP, SEQP_128), &CLIENTS_128).mean()?;
         Some(beside(measured, clients(c, (ASP, SEQP_512), &CLIENTS_128)))
     }),
-    Row::new("ASP-dbench-seqp-size-64", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_64).mean()),
     Row::new("ASP-dbench-seqp-size-128", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-ghost", DBENCH, |c| clients(c, (ASP, WITHOUT_GHOSTS), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-combo", DBENCH, |c| clients(c, (ASP_SEQP, SEQP_128), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-msp", DBENCH, |c| clients(c, (ASP_MSP, ASP), &CLIENTS_128).mean()),
-    Row::new("ASP-dbench-addseqp", DBENCH, |c| {
-        clients(c, (ASP_SEQP, ASP), &CLIENTS_64).and(clients(c, (ASP_SEQP, ASP), &CLIENTS_128)).largest()
-    }),
+    Row::new("ASP-dbench-addseqp", DBENCH, |c| clients(c, (ASP_SEQP, ASP), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-on", DBENCH, |c| {
         let refused = |metric| c.runs.values("atc-dbench", ASP, metric, &CLIENTS_128);
         let by_cost = refused(&Metric::ARRAY_REFUSED).largest()?.value;
