@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(json["cells"].as_array().map(Vec::len), Some(26));
         assert_eq!(json["cells"][0]["entries"][0]["policy"], "linux-128k");
         assert_eq!(json["cells"][0]["entries"][0]["mb_per_s"]["values"][0], 10.0);
-        assert_eq!(json["claims"][0]["policy"], "mount-competitive");
+        assert_eq!(json["claims"][0]["policy"], "mount-adaptive");
     }
 
     #[test]

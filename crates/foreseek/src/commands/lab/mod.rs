@@ -22,8 +22,7 @@ Examples:
   foreseek lab trace replay FILE --profile barracuda-500g   replay a trace
   foreseek lab bench mount                                  compare with Linux
 
-docs/lab/reproduction.md, docs/internals/simulator.md, docs/internals/traces.md and docs/lab/bench-mount.md
-say more.";
+docs/README.md lists the pages on the laboratory and on what was measured.";
 
 /// The commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
