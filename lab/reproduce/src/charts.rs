@@ -18,12 +18,12 @@ const USE_SECONDS: usize = 2;
 const COLOURS: [&[&str]; 8] = [
     &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@128K/none"],
     &["on-demand", "competitive+cpem", "linux-2.6.18@32K/none", "none/none"],
-    &["aggressive", "linux-2.6.18@512K/none", "none/sp"],
+    &["aggressive", "linux-2.6.18@512K/none"],
     &["competitive", "none/asp"],
     &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
     &["adaptive", "none/asp+msp"],
     &["oracle", "linux-2.6.18@128K/asp"],
-    &["adaptive-told", "linux-2.6.18@128K/asp+msp"],
+    &["adaptive-told", "linux-2.6.18@128K/asp+msp", "none/sp"],
 ];
 /// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
 const SECONDS_FROM_MS: f64 = 10_000.0;
