@@ -260,6 +260,12 @@ impl Allowance {
         self.trial.is_some()
     }
 
+    /// How many reads have missed.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.misses
+    }
+
     /// How many row pages were read outside of steps.
     #[must_use]
     pub fn rows(&self) -> u64 {

@@ -22,6 +22,7 @@ mod patience;
 mod pipeline;
 mod plan;
 mod pump;
+pub mod read_around;
 mod regions;
 mod round;
 mod settings;
@@ -34,6 +35,7 @@ pub use allowance::{Allowance, End};
 pub use contention::Contention;
 pub use driver::Driver;
 pub use pump::{Need, Next, Pump, Step, Want};
+pub use read_around::ReadAround;
 pub use settings::{
     GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,
     Settings, Share,

@@ -241,6 +241,10 @@ fn file_json(report: &Report) -> String {
         ("own_reads", report.own_reads),
         ("passed_reads", report.passed),
         ("short_statements", report.short),
+        ("windows_read_around", report.around.windows),
+        ("pages_read_around", report.around.pages),
+        ("pages_read_around_used", report.around.used),
+        ("pages_read_around_lost", report.around.lost),
     ] {
         // Writing to a string does not fail.
         let _ = write!(json, ",\"{name}\":{value}");

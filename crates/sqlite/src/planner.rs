@@ -28,7 +28,7 @@ pub use crate::statements::{Sums, Why};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
 use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
-use foreseek_units::{Nanos, PAGE_SIZE};
+use foreseek_units::{ByteOffset, Nanos, PAGE_SIZE, PageSpan, Span};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
@@ -96,6 +96,8 @@ struct Stream {
     allowance: Allowance,
     /// A scan was found whose end is not visible: another is looked for when that may have a step.
     unseen: bool,
+    /// What read-around has saved.
+    saved: Nanos,
     /// Whether a scan of this statement was entered, and whether one was left since it had little to read.
     entered: bool,
     left: bool,
@@ -180,6 +182,7 @@ impl Planner {
     pub fn state(&self, stream: u64) -> (Sums, Why) {
         let Some(known) = self.streams.get(&stream) else { return Default::default() };
         let (stock, ours) = known.allowance.sums();
+        let stock = stock + known.saved;
         let why = if known.entered {
             match known.unseen {
                 _ if known.allowance.is_dear() => Why::Dear,
@@ -194,6 +197,33 @@ impl Planner {
             Why::Few
         };
         (Sums { stock, ours }, why)
+    }
+
+    /// The tree that a page belongs to, by its root, as far as its interior pages were read.
+    #[must_use]
+    pub fn tree_of(&self, page: PageNo) -> Option<PageNo> {
+        self.owners.get(&page).map(|owner| owner.root)
+    }
+
+    /// The kernel's pages that the file has.
+    #[must_use]
+    pub fn extent(&self) -> PageSpan {
+        Span::new(ByteOffset::ZERO, self.header().span_of(PageNo(self.pages)).end).pages()
+    }
+
+    /// How many reads of a stream's transaction have missed, and whether it is visible how far it reads.
+    #[must_use]
+    pub fn outlook(&self, stream: u64) -> (u64, End) {
+        let goes_on = |scan: &&Scan| {
+            scan.stream == stream && scan.end().0 == End::Seen && !scan.remains_less_than(WORTH)
+        };
+        let end = if self.scans.iter().any(|scan| goes_on(&scan)) { End::Seen } else { End::Unseen };
+        (self.streams.get(&stream).map_or(0, |stream| stream.allowance.misses()), end)
+    }
+
+    /// A page was in memory since it was read with a neighbour, which has saved so much.
+    pub fn saved(&mut self, stream: u64, time: Nanos) {
+        self.stream(stream).saved += time;
     }
 
     /// Another statement of a stream begins, in the transaction of the one before.

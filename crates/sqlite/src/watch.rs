@@ -14,9 +14,11 @@ use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
 use crate::statements::{Ledger, Running, Statement};
+use foreseek_hints::allowance::{DISK_PAGES, PAGES};
+use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
-use foreseek_storage::{Backing, HostFd, Identity, Means, cachestat, will_need};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, Span};
+use foreseek_storage::{Backing, HostFd, Identity, Means, available, cachestat, will_need};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,8 @@ const TOLD_AT_ONCE: usize = 1024;
 /// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
 
+/// Windows of read-around from one look at how much memory there is to the next: it takes some 0.1 ms.
+const WINDOWS_A_LOOK: u64 = 64;
 /// A read that takes longer has asked storage, where the kernel does not tell what is in memory: a read from
 /// memory takes a microsecond, a flash drive 80.
 const MISS: Duration = Duration::from_micros(50);
@@ -40,6 +44,14 @@ pub(crate) struct Followed {
     missed: Option<bool>,
     /// A scan expected it.
     predicted: bool,
+    /// Pages of the kernel that are read with it.
+    around: Pages,
+}
+
+impl Followed {
+    fn alone(missed: Option<bool>) -> Self {
+        Self { missed, predicted: false, around: Pages::ZERO }
+    }
 }
 
 /// Pages of a database through a descriptor of the host.
@@ -87,6 +99,7 @@ pub(crate) struct Watch {
     call: Bytes,
     client: Option<Client>,
     doze: Doze,
+    around: ReadAround,
     /// Pages that we read ourselves.
     own_reads: u64,
     /// Why no client could be had; said once.
@@ -101,6 +114,7 @@ pub(crate) struct Report {
     /// Reads that passed while a stream found all of its pages in memory.
     pub(crate) passed: u64,
     pub(crate) client: Option<Stats>,
+    pub(crate) around: Around,
     pub(crate) statements: Vec<Statement>,
     /// Transactions that hardly waited.
     pub(crate) short: u64,
@@ -118,8 +132,10 @@ impl Watch {
     pub(crate) fn new(header: Header, identity: &Identity, length: Option<Bytes>) -> Self {
         let backing = Backing::of(identity.device);
         let planner = Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+        let on_disk = backing.rotational == Some(true);
         Self {
-            planner: if backing.rotational == Some(true) { planner.on_disk() } else { planner },
+            planner: if on_disk { planner.on_disk() } else { planner },
+            around: ReadAround::new(if on_disk { DISK_PAGES } else { PAGES }),
             ledger: Ledger::default(),
             call: backing.call_length(),
             client: None,
@@ -139,7 +155,7 @@ impl Watch {
         self.planner.closed(stream(fd));
         self.doze.closed(stream(fd));
         if *self.header() != header {
-            self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+            self.changed(header, length);
         }
     }
 
@@ -176,12 +192,15 @@ impl Watch {
             Look::Asleep => {
                 self.ledger.settle(stream(fd), self.planner.state(stream(fd)).0);
                 self.planner.transaction(stream(fd));
-                Some(Followed { missed: Some(false), predicted: false })
+                Some(Followed::alone(Some(false)))
             }
             Look::Follow => Some(if self.follow(fd, page, span).is_some() {
-                Followed { missed: Some(false), predicted: true }
+                Followed { predicted: true, ..Followed::alone(Some(false)) }
             } else {
-                Followed { missed: resident().map(|there| !there), predicted: false }
+                let missed = resident().map(|there| !there);
+                let around =
+                    if missed == Some(true) { self.read_around(fd, page, pages) } else { Pages::ZERO };
+                Followed { around, ..Followed::alone(missed) }
             }),
         }
     }
@@ -200,6 +219,28 @@ impl Watch {
             self.doze.awake(stream(fd));
         }
         Some(())
+    }
+
+    /// Asks for the neighbours of a page that misses, where that is likely to pay. Answers how many.
+    fn read_around(&mut self, fd: HostFd, page: PageNo, read: PageSpan) -> Pages {
+        let (misses, end) = self.planner.outlook(stream(fd));
+        let class = class(self.planner.tree_of(page));
+        let Some(window) = self.around.window(class, read, misses, end) else { return Pages::ZERO };
+        let window = window.intersection(self.planner.extent());
+        let absent = |page: &PageIndex| {
+            !read.contains(*page) && cachestat(fd, Span::at(*page, Pages(1))) == Ok(Pages::ZERO)
+        };
+        let neighbours: Vec<PageIndex> = window.iter().filter(absent).collect();
+        if neighbours.is_empty() || will_need(fd, window.bytes(), self.call, Means::Fadvise).is_err() {
+            return Pages::ZERO;
+        }
+        if self.around.counters().windows.is_multiple_of(WINDOWS_A_LOOK) {
+            let memory = settings::current().ok().and_then(|settings| settings.policy.memory);
+            let half = Pages(available().bytes.pages_floor().get() / 2);
+            self.around.hold(memory.unwrap_or(half).min(half));
+        }
+        self.around.fetched(class, &neighbours);
+        Pages(neighbours.len() as u64)
     }
 
     /// Whether a page is to be seen though its stream dozes: interior pages are read once, and without
@@ -229,7 +270,8 @@ impl Watch {
         let told = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
         self.own_reads += source.read;
-        self.account(stream(fd), cost.missed, followed, connection);
+        let foreseen = self.was_foreseen(fd, page, followed, cost.time);
+        self.account(stream(fd), cost.missed, foreseen, connection);
         if source.read > 0 && settings::may_doze() {
             self.planner.spent(stream(fd), begun.elapsed().into());
         }
@@ -238,15 +280,24 @@ impl Watch {
         }
     }
 
+    /// Whether a scan has predicted a read, or its page was read with a neighbour.
+    fn was_foreseen(&mut self, fd: HostFd, page: PageNo, followed: Option<Followed>, time: Nanos) -> bool {
+        let Some(Followed { missed: Some(missed), predicted, around }) = followed else { return false };
+        if predicted {
+            return true;
+        }
+        let class = class(self.planner.tree_of(page));
+        let read = self.header().span_of(page).pages();
+        let saved = self.around.read(class, read, Outcome { time, missed, around });
+        if let Some(time) = saved {
+            self.planner.saved(stream(fd), time);
+            self.doze.awake(stream(fd));
+        }
+        saved.is_some()
+    }
+
     /// Counts a read for the statement that made it.
-    fn account(
-        &mut self,
-        stream: u64,
-        waited: bool,
-        followed: Option<Followed>,
-        connection: &dyn Connection,
-    ) {
-        let foreseen = followed.is_some_and(|followed| followed.predicted);
+    fn account(&mut self, stream: u64, waited: bool, foreseen: bool, connection: &dyn Connection) {
         let state = || self.planner.state(stream);
         if self.ledger.read(stream, (waited && !foreseen, foreseen), state, || connection.statement()) {
             self.planner.statement(stream);
@@ -261,13 +312,18 @@ impl Watch {
         self.counter_read(fd, bytes);
     }
 
+    fn changed(&mut self, header: Header, length: Option<Bytes>) {
+        self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+        self.around.changed();
+    }
+
     fn counter_read(&mut self, fd: HostFd, bytes: &[u8]) {
         let Some(counter) = bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else { return };
         if counter == self.header().change_counter {
             return;
         }
         if let (Ok(header), Some((_, length))) = (header_of(fd), fd.identify()) {
-            self.planner.changed(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
+            self.changed(header, length);
         }
     }
 
@@ -278,6 +334,7 @@ impl Watch {
             own_reads: self.own_reads,
             passed: self.doze.passed,
             client: self.client.as_ref().map(Client::stats),
+            around: self.around.counters(),
             statements: self.ledger.report(|stream| self.planner.state(stream)),
             short: self.ledger.short,
         }
@@ -308,7 +365,7 @@ impl Watch {
 
 /// What a read has cost. One that passed uncounted costs nothing.
 fn cost(followed: Option<Followed>, time: Duration) -> Cost {
-    let Some(Followed { missed, predicted }) = followed else { return Cost::default() };
+    let Some(Followed { missed, predicted, .. }) = followed else { return Cost::default() };
     if !settings::may_doze() {
         return Cost { time: NOMINAL[usize::from(predicted)], missed: true };
     }
@@ -352,6 +409,11 @@ fn merge(mut lists: Vec<Vec<PageAccess>>) -> Vec<PageAccess> {
     }
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
     items.into_iter().map(|(_, access)| access).collect()
+}
+
+/// What stands for a tree, by its root, or for all pages of which none is known.
+fn class(tree: Option<PageNo>) -> u64 {
+    tree.map_or(0, |root| u64::from(root.get()))
 }
 
 fn stream(fd: HostFd) -> u64 {

@@ -1,0 +1,471 @@
+//! Read-around: which neighbours of a missing page are read with it.
+//!
+//! Some reads follow no order that anything shows: look-ups by key, the inner side of a join. Where the
+//! tree that they read fits into memory, each of its pages is read once in the end, and to read many neighbours with
+//! each miss costs less than to seek for each. Where it does not, neighbours are read in vain. The kernel faces the
+//! same choice at a page fault of a memory map, and reads a fixed window around it (`filemap_fault`). Here the
+//! window follows from what the last ones gained.
+//!
+//! Reads are told apart by *class*: the tree that they belong to. One rent-or-buy account holds for the
+//! whole file, as in [`crate::allowance`], and each class has a credit:
+//!
+//! - `m` is what a miss takes that is read alone, the mean over those reads. `pace` pages pass in that time, so a window of `n`
+//!   pages is expected to take `m * (1 + n / pace)`.
+//! - `S`, *stock*, grows by what a miss alone takes, by `m` for a miss with a window, and by `m` for the first read
+//!   of a page that a window has brought. `C`, *ours*, grows by what was really waited.
+//! - A window is read only if `C + m * (1 + n / pace) <= rho * (S + m)`.
+//!
+//! **Bound.** If no window takes longer than expected, then `C <= rho * S` after every read, whatever is read.
+//! *Proof.* A miss alone adds the same to both sums, and `rho >= 1`. A used page adds to `S` alone. A miss with a
+//! window adds `m` to `S` and at most `m * (1 + n / pace)` to `C`, which the rule has just looked at. A window that takes longer
+//! is counted as what it took, up to four times what was expected: the next windows pay for it. What the windows drive out of
+//! memory is not in the sums: pages that are gone before they are read are a sign, and end the credit.
+//!
+//! **The window.** A class without credit tries: an eighth of `pace` pages where `rho` allows it, half of `pace`
+//! where the end of the statement is visible. Each used page adds `m` to the credit of its class, and each miss takes
+//! a sixteenth of it away, so that old gains are forgotten. A window may cost half of the credit. So it grows as the
+//! tree comes into memory: with a part `f` of a tree there, `f / (1 - f)` reads find their page for each one that
+//! misses. Look-ups of all of a tree of 6,600 pages in no order take about 240 times `m` where the end is visible
+//! and 590 times where it is not; read alone they take 6,600, and in a row 100.
+
+use crate::allowance::{End, RHO_UNSEEN, SEEKS_FIRST_SEEN};
+use foreseek_units::{Nanos, PageIndex, PageSpan, Pages, Span};
+use std::collections::HashMap;
+
+/// `rho` in thousandths where the end of the statement is visible. Windows pay by use or not at all, and
+/// the first few tell: more than a quarter would buy little (all of a tree of 6,600 pages takes
+/// about 240 times `m` with 1.25 as with 1.5), and cost twice as much where memory is too small.
+pub const RHO_AROUND_SEEN: u64 = 1250;
+/// The largest window: 2 MiB, which a disk reads in the time of two to four seeks.
+pub const WINDOW_LIMIT: u64 = 512;
+/// How many times `m` the credit of a class may hold: it pays for the largest window on a disk that turns.
+const CREDIT_LIMIT: u64 = 16;
+/// What a miss leaves of a credit, in sixteenths.
+const CREDIT_KEPT: u64 = 15;
+/// How often its expectation a window is counted at most, since another program may have held the disk up.
+const OUTLIER: u64 = 4;
+/// Classes that are remembered. A database with more trees has few that are read at a time.
+const CLASSES_LIMIT: usize = 256;
+
+/// The windows of one file.
+#[derive(Clone, Debug)]
+pub struct ReadAround {
+    /// Pages that pass in the time of a miss alone.
+    pace: u64,
+    stock: Nanos,
+    ours: Nanos,
+    /// Misses that were read alone, and what they took.
+    alone: (u64, Nanos),
+    classes: HashMap<u64, Class>,
+    brought: Brought,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    credit: Nanos,
+    /// Pages that windows of it have brought, those that it has read, and those that were not in memory any more.
+    brought: u64,
+    used: u64,
+    lost: u64,
+}
+
+/// What was read around and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Windows.
+    pub windows: u64,
+    /// Pages that they have brought.
+    pub pages: u64,
+    /// Among them those that were read.
+    pub used: u64,
+    /// Those that were gone from memory when they were read.
+    pub lost: u64,
+}
+
+/// How a read came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What its reader waited.
+    pub time: Nanos,
+    /// It was not in memory.
+    pub missed: bool,
+    /// Pages that were read with it, since they were not in memory either.
+    pub around: Pages,
+}
+
+impl ReadAround {
+    /// Nothing read yet; so many pages pass in the time of a miss alone ([`crate::allowance::DISK_PAGES`]).
+    #[must_use]
+    pub fn new(pace: u64) -> Self {
+        Self {
+            pace: pace.max(1),
+            stock: Nanos::ZERO,
+            ours: Nanos::ZERO,
+            alone: (0, Nanos::ZERO),
+            classes: HashMap::new(),
+            brought: Brought::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The pages to be read, where a read of `read` misses: a window around it, or nothing. `misses`: how many reads of
+    /// its statement have missed; `end`: whether it is visible how far that reads.
+    #[must_use]
+    pub fn window(&self, class: u64, read: PageSpan, misses: u64, end: End) -> Option<PageSpan> {
+        let mean = self.mean()?.get();
+        let class = self.classes.get(&class).copied().unwrap_or_default();
+        let began = misses >= SEEKS_FIRST_SEEN;
+        // What the credit pays for, twice over.
+        let paid = class.credit.get() / 2 * self.pace / mean.max(1);
+        let tried = match end {
+            _ if !began => 0,
+            End::Seen if !class.is_thrown_out() => self.pace / 2,
+            _ => self.pace / 8,
+        };
+        // A short statement risks half a read at most.
+        let most = if began { WINDOW_LIMIT } else { self.pace / 2 };
+        let length = floor_power_of_two(paid.max(tried).min(most))?;
+        if length < 2 * read.len().get() || !self.is_allowed(mean, length, end, class) {
+            return None;
+        }
+        let start = PageIndex(read.start.get() / length * length);
+        // A read that goes over a border has its window from there on.
+        Some(Span::at(start, Pages(length)).hull(read))
+    }
+
+    fn is_allowed(&self, mean: u64, length: u64, end: End, class: Class) -> bool {
+        let rho = if end == End::Seen && !class.is_thrown_out() { RHO_AROUND_SEEN } else { RHO_UNSEEN };
+        let cost = expected(mean, length, self.pace);
+        let after = u128::from(self.ours.get()) + u128::from(cost);
+        after * 1000 <= u128::from(rho) * (u128::from(self.stock.get()) + u128::from(mean))
+    }
+
+    /// At most so many pages are to lie in memory that were brought and not read.
+    pub fn hold(&mut self, limit: Pages) {
+        self.brought.limit = limit.get();
+    }
+
+    /// These pages around a read were not in memory and have been asked for.
+    pub fn fetched(&mut self, class: u64, pages: &[PageIndex]) {
+        let count = pages.len() as u64;
+        self.counters.windows += 1;
+        self.counters.pages += count;
+        if self.brought.waiting + count > self.brought.limit {
+            // Nothing is known of what was brought so long ago, nor is it paid for.
+            self.brought.forget();
+            self.classes.values_mut().for_each(Class::forget);
+        }
+        self.class(class).brought += count;
+        pages.iter().for_each(|&page| self.brought.add(page));
+    }
+
+    fn class(&mut self, class: u64) -> &mut Class {
+        if self.classes.len() >= CLASSES_LIMIT && !self.classes.contains_key(&class) {
+            self.classes.clear();
+        }
+        self.classes.entry(class).or_default()
+    }
+
+    /// A page was read. Answers what a miss alone would have taken longer, where a window has brought it.
+    pub fn read(&mut self, class: u64, read: PageSpan, outcome: Outcome) -> Option<Nanos> {
+        let was_brought = read.iter().filter(|&page| self.brought.take(page)).count() > 0;
+        let (mean, pace) = (self.mean(), self.pace);
+        let known = self.class(class);
+        let saved = match (outcome.missed, mean) {
+            (false, Some(mean)) if was_brought => {
+                known.used += 1;
+                known.credit = (known.credit + mean).min(mean * CREDIT_LIMIT);
+                self.stock += mean;
+                self.ours += outcome.time;
+                self.counters.used += 1;
+                Some(mean.saturating_sub(outcome.time))
+            }
+            (false, _) => None,
+            (true, Some(mean)) if outcome.around > Pages::ZERO => {
+                let expected = Nanos(expected(mean.get(), outcome.around.get(), pace));
+                let cost = outcome.time.max(expected).min(expected * OUTLIER);
+                known.credit = known.kept();
+                self.stock += mean;
+                self.ours += cost;
+                None
+            }
+            (true, _) => {
+                known.credit = known.kept();
+                self.stock += outcome.time;
+                self.ours += outcome.time;
+                self.alone = (self.alone.0 + 1, self.alone.1 + outcome.time);
+                None
+            }
+        };
+        if was_brought && outcome.missed {
+            let known = self.class(class);
+            known.lost += 1;
+            known.credit = Nanos::ZERO;
+            self.counters.lost += 1;
+        }
+        saved
+    }
+
+    /// The file has changed: its pages belong to other trees.
+    pub fn changed(&mut self) {
+        self.classes.clear();
+    }
+
+    /// What was read around so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn mean(&self) -> Option<Nanos> {
+        let (reads, time) = self.alone;
+        (reads > 0).then(|| time / reads).filter(|mean| !mean.is_zero())
+    }
+}
+
+impl Class {
+    /// Whether so much of what was brought for it is thrown out before it is read, that memory is too small.
+    fn is_thrown_out(self) -> bool {
+        self.lost * 4 > self.used + 8
+    }
+
+    /// What was brought and not read is taken for lost.
+    fn forget(&mut self) {
+        self.lost += self.brought.saturating_sub(self.used);
+        (self.credit, self.brought) = (Nanos::ZERO, self.used);
+    }
+
+    /// The credit after a miss.
+    fn kept(self) -> Nanos {
+        self.credit * CREDIT_KEPT / 16
+    }
+}
+
+/// What a miss with so many pages around it takes.
+fn expected(mean: u64, length: u64, pace: u64) -> u64 {
+    mean.saturating_add(mean.saturating_mul(length) / pace)
+}
+
+/// The largest power of two that is no more; nothing of zero.
+fn floor_power_of_two(value: u64) -> Option<u64> {
+    value.checked_ilog2().map(|log| 1 << log)
+}
+
+/// Pages that were brought and not read yet, 64 a word.
+#[derive(Clone, Debug, Default)]
+struct Brought {
+    words: HashMap<u64, u64>,
+    waiting: u64,
+    limit: u64,
+}
+
+impl Brought {
+    fn add(&mut self, page: PageIndex) {
+        let (word, bit) = place(page);
+        let bits = self.words.entry(word).or_default();
+        self.waiting += u64::from(*bits & bit == 0);
+        *bits |= bit;
+    }
+
+    /// Answers whether it was there.
+    fn take(&mut self, page: PageIndex) -> bool {
+        let (word, bit) = place(page);
+        let Some(bits) = self.words.get_mut(&word).filter(|bits| **bits & bit != 0) else { return false };
+        *bits &= !bit;
+        if *bits == 0 {
+            self.words.remove(&word);
+        }
+        self.waiting -= 1;
+        true
+    }
+
+    fn forget(&mut self) {
+        self.words.clear();
+        self.waiting = 0;
+    }
+}
+
+fn place(page: PageIndex) -> (u64, u64) {
+    (page.get() / 64, 1 << (page.get() % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allowance::DISK_PAGES;
+    use proptest::prelude::*;
+    use std::collections::{HashSet, VecDeque};
+
+    const SEEK: u64 = 4_000_000;
+
+    /// A disk, a page cache of so many pages that throws out the oldest, and one file.
+    struct Machine {
+        around: ReadAround,
+        cache: HashSet<u64>,
+        order: VecDeque<u64>,
+        memory: usize,
+        misses: u64,
+        stock: u64,
+        ours: u64,
+    }
+
+    impl Machine {
+        fn new(memory: usize) -> Self {
+            let mut around = ReadAround::new(DISK_PAGES);
+            around.hold(Pages(memory as u64 / 2));
+            Self {
+                around,
+                cache: HashSet::new(),
+                order: VecDeque::new(),
+                memory,
+                misses: 0,
+                stock: 0,
+                ours: 0,
+            }
+        }
+
+        fn bring(&mut self, page: u64) -> bool {
+            if !self.cache.insert(page) {
+                return false;
+            }
+            self.order.push_back(page);
+            while self.order.len() > self.memory {
+                if let Some(oldest) = self.order.pop_front() {
+                    self.cache.remove(&oldest);
+                }
+            }
+            true
+        }
+
+        /// What the read takes.
+        fn read(&mut self, class: u64, page: u64, pages: u64, end: End) -> u64 {
+            let read = Span::at(PageIndex(page), Pages(1));
+            let missed = !self.cache.contains(&page);
+            self.misses += u64::from(missed);
+            let mut around = 0;
+            if missed && let Some(window) = self.around.window(class, read, self.misses, end) {
+                let within = Span::new(window.start, window.end.min(PageIndex(pages)));
+                let absent: Vec<_> =
+                    within.iter().filter(|&at| at != read.start && self.bring(at.get())).collect();
+                around = absent.len() as u64;
+                self.around.fetched(class, &absent);
+            }
+            self.bring(page);
+            let time = if missed { SEEK + SEEK * around / DISK_PAGES } else { 0 };
+            self.around.read(class, read, Outcome { time: Nanos(time), missed, around: Pages(around) });
+            self.ours += time;
+            time
+        }
+    }
+
+    /// Pages in an order without order.
+    fn scattered(reads: u64, pages: u64) -> impl Iterator<Item = u64> {
+        (0..reads).map(move |at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % pages)
+    }
+
+    /// What look-ups of all of a tree take, as multiples of a seek.
+    fn look_up_all(pages: u64, memory: usize, end: End) -> (u64, u64) {
+        let mut machine = Machine::new(memory);
+        let mut alone = Machine::new(memory);
+        for page in scattered(3 * pages, pages) {
+            machine.read(1, page, pages, end);
+            if !alone.cache.contains(&page) {
+                alone.stock += SEEK;
+            }
+            alone.bring(page);
+        }
+        (machine.ours / SEEK, alone.stock / SEEK)
+    }
+
+    #[test]
+    fn a_tree_that_fits_into_memory_is_read_in_windows() {
+        let (seen, stock) = look_up_all(6600, 20_000, End::Seen);
+        assert!(stock > 6000 && seen < 400, "{seen} of {stock}");
+        let (unseen, _) = look_up_all(6600, 20_000, End::Unseen);
+        assert!(unseen < 800, "{unseen} of {stock}");
+    }
+
+    #[test]
+    fn one_that_does_not_costs_a_twentieth_at_most() {
+        for end in [End::Seen, End::Unseen] {
+            let (ours, stock) = look_up_all(100_000, 2000, end);
+            assert!(ours * 100 <= stock * 105, "{ours} of {stock}, {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_statement_of_few_reads_is_left_alone() {
+        let mut machine = Machine::new(1000);
+        for page in scattered(SEEKS_FIRST_SEEN - 1, 100_000) {
+            assert_eq!(machine.read(1, page, 100_000, End::Seen), SEEK);
+        }
+        assert_eq!(machine.around.counters(), Counters::default());
+    }
+
+    #[test]
+    fn a_window_stands_where_its_length_divides_and_holds_the_read() {
+        let mut machine = Machine::new(20_000);
+        for page in scattered(3000, 6600) {
+            machine.read(1, page, 6600, End::Seen);
+        }
+        for page in [0u64, 7, 511, 512, 6599] {
+            let read = Span::at(PageIndex(page), Pages(1));
+            let window = machine.around.window(1, read, 100, End::Seen).expect("paid for");
+            assert!(window.covers(read) && window.len().get().is_power_of_two());
+            assert_eq!(window.start.get() % window.len().get(), 0);
+        }
+    }
+
+    #[test]
+    fn another_tree_has_no_credit_of_the_first() {
+        let mut machine = Machine::new(20_000);
+        for page in scattered(6000, 6600) {
+            machine.read(1, page, 6600, End::Unseen);
+        }
+        let read = Span::at(PageIndex(100_000), Pages(1));
+        let length = |class, misses| {
+            machine.around.window(class, read, misses, End::Unseen).map_or(0, |window| window.len().get())
+        };
+        assert!(length(1, 100) > length(2, 100));
+        assert_eq!(length(2, 0), 0, "of a statement that has just begun");
+        assert!(length(1, 0) <= DISK_PAGES / 2);
+    }
+
+    #[test]
+    fn waiting_pages_are_limited() {
+        let mut around = ReadAround::new(DISK_PAGES);
+        around.hold(Pages(1000));
+        for window in 0..100u64 {
+            let at = Span::at(PageIndex(window * 512), Pages(512));
+            around.fetched(1, &at.iter().collect::<Vec<_>>());
+            assert!(around.brought.waiting <= 1000);
+        }
+    }
+
+    proptest! {
+        /// Whatever is read, and wherever it stops: the promise, with what is pushed out of memory left out.
+        #[test]
+        fn it_never_costs_more_than_rho(
+            reads in proptest::collection::vec((0u64..3, 0u64..4000, 1u64..200, 0u64..3), 1..120),
+            seen in any::<bool>(),
+        ) {
+            let end = if seen { End::Seen } else { End::Unseen };
+            let mut machine = Machine::new(usize::MAX);
+            let mut stock = HashSet::new();
+            for (class, from, count, step) in reads {
+                for at in 0..count {
+                    let page = match step {
+                        0 => from + at,
+                        1 => from + at * 97,
+                        _ => (from + at * at * 31) % 4000,
+                    };
+                    machine.read(class, page, 30_000, end);
+                    stock.insert(page);
+                    let most = stock.len() as u64 * SEEK * if seen { RHO_AROUND_SEEN } else { RHO_UNSEEN };
+                    prop_assert!(machine.ours * 1000 <= most, "{} of {}", machine.ours, stock.len() as u64 * SEEK);
+                }
+            }
+        }
+    }
+}
