@@ -2,8 +2,8 @@
 //!
 //! Such a listing (`readdirplus`) looks each name up in the order of the directory. On ext4 that is the order of hashes: a random
 //! place on the disk for each. Once one of these look-ups has waited for the disk, what follows in the same reply is looked
-//! at by several threads, in the order of inode numbers, which on most file systems is that of the disk. The look-ups then
-//! find it in memory. They and the reply keep the order of the directory, by whose offsets the kernel goes on.
+//! at in the order of inode numbers, which on most file systems is that of the disk; once that waits as well, by several threads.
+//! The look-ups then find it in memory. They and the reply keep the order of the directory, by whose offsets the kernel goes on.
 //!
 //! Where all is in memory this costs a look at the clock for each name. What cannot be looked at fails here for nobody:
 //! the look-up of that name meets the error.
@@ -15,13 +15,15 @@
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A look-up that took as long has waited for a disk: one in memory takes a tenth of it at most, an access to a disk that seeks
 /// ten times as long.
 const WAITED: Duration = Duration::from_micros(100);
 /// Threads that help with one reply, beside the one that replies: as many requests as a drive's queue gains most of its order by.
 const TOGETHER: usize = 7;
+/// Names for each of them at least: a thread costs some tens of microseconds.
+const EACH: usize = 16;
 /// Threads that help with all replies that are made at a time.
 const HELPERS: usize = 4 * TOGETHER;
 /// The stack of one: it makes one system call after the other.
@@ -62,16 +64,19 @@ impl LookAhead {
         Reply { of: self, bytes: 0, ahead: 0 }
     }
 
-    /// Has names looked at in the order of their inode numbers, by this thread and by as many others as there may be.
-    fn look<'a>(&self, mut names: Vec<(u64, &'a OsStr)>, look: impl Fn(&'a OsStr) + Sync) {
+    /// Has names looked at in the order of their inode numbers. `look` answers whether it waited for the disk.
+    fn look<'a>(&self, mut names: Vec<(u64, &'a OsStr)>, look: impl Fn(&'a OsStr) -> bool + Sync) {
         names.sort_unstable_by_key(|(number, _)| *number);
+        // Often one block holds the inodes of all, and is in memory now.
+        let Some(first) = names.iter().position(|(_, name)| look(name)) else { return };
+        let rest = &names[first + 1..];
         let next = AtomicUsize::new(0);
         let work = || {
-            while let Some((_, name)) = names.get(next.fetch_add(1, Relaxed)) {
+            while let Some((_, name)) = rest.get(next.fetch_add(1, Relaxed)) {
                 look(name);
             }
         };
-        let wanted = TOGETHER.min(names.len().saturating_sub(1));
+        let wanted = TOGETHER.min(rest.len() / EACH);
         let before = self.helpers.fetch_add(wanted, Relaxed);
         let helpers = wanted.min(HELPERS.saturating_sub(before));
         scope(|scope| {
@@ -105,7 +110,11 @@ impl Reply<'_> {
             };
             let names: Vec<_> = following.take_while(fits).collect();
             self.ahead = names.len();
-            self.of.look(names, look);
+            self.of.look(names, |name| {
+                let begun = Instant::now();
+                look(name);
+                begun.elapsed() >= WAITED
+            });
         }
     }
 
@@ -139,6 +148,17 @@ mod tests {
         names.iter().map(|(number, name)| (*number, name.as_os_str()))
     }
 
+    #[test]
+    fn nobody_helps_where_no_further_name_waits_for_the_disk() {
+        let (names, seen) = (names(500), Mutex::new(Vec::new()));
+        let all = LookAhead::default();
+        all.look(of(&names).collect(), |_| {
+            seen.lock().unwrap().push(std::thread::current().id());
+            false
+        });
+        assert_eq!(seen.into_inner().unwrap(), vec![std::thread::current().id(); 500]);
+    }
+
     /// How many names were looked at after one that took so long.
     fn looked_at(reply: &mut Reply<'_>, took: Duration, names: &[(u64, OsString)]) -> usize {
         let count = AtomicUsize::new(0);
@@ -154,7 +174,10 @@ mod tests {
         let all = LookAhead::default();
         // Nobody is left to help.
         all.helpers.store(HELPERS, Relaxed);
-        all.look(of(&names).collect(), |name| seen.lock().unwrap().push(name.to_owned()));
+        all.look(of(&names).collect(), |name| {
+            seen.lock().unwrap().push(name.to_owned());
+            true
+        });
         let mut expected = names.clone();
         expected.sort();
         let expected: Vec<_> = expected.into_iter().map(|(_, name)| name).collect();
@@ -165,7 +188,10 @@ mod tests {
     fn with_helpers_each_is_looked_at_once() {
         let (names, seen) = (names(500), Mutex::new(Vec::new()));
         let all = LookAhead::default();
-        all.look(of(&names).collect(), |name| seen.lock().unwrap().push(name.to_owned()));
+        all.look(of(&names).collect(), |name| {
+            seen.lock().unwrap().push(name.to_owned());
+            name.as_encoded_bytes().ends_with(b"7")
+        });
         let mut seen = seen.into_inner().unwrap();
         seen.sort();
         assert!(seen.iter().eq(names.iter().map(|(_, name)| name)));
