@@ -8,7 +8,7 @@
 //! Where all is in memory this costs a look at the clock for each name. What cannot be looked at fails here for nobody:
 //! the look-up of that name meets the error.
 //!
-//! Limits: the kernel does not tell how much it takes in a reply. The last reply that it took no more into says so; until then,
+//! Limits: the kernel does not say how much it takes in a reply. The last reply that it took no more into says so; until then,
 //! and for a program that takes more, as much again as came so far. What is looked at beyond a reply is what the next one
 //! asks for, if the program reads on.
 
