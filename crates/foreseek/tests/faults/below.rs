@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +22,7 @@ pub(crate) struct Below {
     pub(crate) source: PathBuf,
     pub(crate) plain: PathBuf,
     pub(crate) point: PathBuf,
+    device: PathBuf,
     disk_server: Pid,
     pub(crate) lab: Lab,
 }
@@ -32,11 +33,10 @@ impl Below {
         let lab = Lab::new()?;
         let options = ["--profile", profile, "--size", size, "--fit", "--name", DISK, "--no-delays"];
         let device = lab.attach(&options);
-        let device = device.to_str().expect("plain");
         // Nothing is kept for root alone: this test and the server are root.
         let now = "lazy_itable_init=0,lazy_journal_init=0";
-        lab.tool("mkfs.ext4", &["-q", "-m", "0", "-E", now, device]);
-        lab.tool("mount", &["-o", "noatime", device, lab.mount_point().to_str().expect("plain")]);
+        lab.tool("mkfs.ext4", &["-q", "-m", "0", "-E", now, device.to_str().expect("plain")]);
+        mount_disk(&lab, &device);
         let [source, plain] = ["source", "plain"].map(|name| lab.mount_point().join(name));
         let point = lab.path("view");
         for path in [&source, &plain, &point] {
@@ -44,9 +44,19 @@ impl Below {
         }
         let disk_server = lab.list()[0]["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
         let disk_server = disk_server.expect("a server");
-        let below = Self { source, plain, point, disk_server, lab };
+        let below = Self { source, plain, point, device, disk_server, lab };
         below.mount(policy);
         Some(below)
+    }
+
+    /// Mounts both anew: nothing of the disk is in memory then.
+    pub(crate) fn cool(&self, policy: &str) {
+        let ended = self.lab.run(self.command().arg("--unmount").arg(&self.point));
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        self.lab.unmount(&self.lab.mount_point());
+        self.lab.tool("blockdev", &["--flushbufs", self.device.to_str().expect("plain")]);
+        mount_disk(&self.lab, &self.device);
+        self.mount(policy);
     }
 
     fn mount(&self, policy: &str) {
@@ -100,6 +110,18 @@ impl Below {
             return self.set(&["--fail-none"]);
         }
         self.set(&ranges.iter().flat_map(|range| ["--fail-lba", range]).collect::<Vec<_>>());
+    }
+
+    /// Makes the block that holds the inode of a file of the source a bad one.
+    pub(crate) fn spoil_inode(&self, path: &Path) {
+        let inode = fs::metadata(path).expect("it is there").ino();
+        let device = self.device.to_str().expect("plain");
+        let told = self.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), device]);
+        let block = told.split("located at block ").nth(1).and_then(|rest| rest.split(',').next());
+        let block: usize = block.and_then(|block| block.trim().parse().ok()).expect(&told);
+        let size = rustix::fs::statvfs(path).expect("told").f_bsize as usize;
+        let sectors = size / 512;
+        self.set(&["--fail-lba", &format!("{}..{}", block * sectors, (block + 1) * sectors)]);
     }
 
     /// Requests that failed on the disk so far.
@@ -159,6 +181,11 @@ impl Drop for Below {
             let _ = child.kill();
         }
     }
+}
+
+fn mount_disk(lab: &Lab, device: &Path) {
+    let [device, point] = [device, &lab.mount_point()].map(|path| path.to_str().expect("plain").to_owned());
+    lab.tool("mount", &["-o", "noatime", &device, &point]);
 }
 
 /// Bytes that tell where they belong; another file's differ.

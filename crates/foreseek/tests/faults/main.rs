@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 #![allow(unsafe_code, reason = "mappings")]
 
+#[allow(dead_code, reason = "each test program uses its part")]
 mod below;
 #[path = "../disk/lab.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]

@@ -7,11 +7,12 @@ use crate::fs::handles::OpenDirectory;
 use crate::fs::nodes::Node;
 use crate::fs::source::Source;
 use foreseek_seam::Who;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, PoisonError};
 
@@ -44,32 +45,84 @@ pub(crate) fn open(source: &Source, id: u64, who: Who) -> Result<u64, Errno> {
     Ok(source.directories.add(OpenDirectory { node, fd: Mutex::new(fd) }))
 }
 
-/// Gives the entries from an offset on to `take`, until that has no room (answers true).
+/// Gives the entries from an offset on to `take`, with those that are known to follow, until that has no room (answers true).
 pub(crate) fn read(
     source: &Source,
     handle: u64,
     offset: u64,
-    mut take: impl FnMut(Entry<'_>) -> Result<bool, Errno>,
+    mut take: impl FnMut(Entry<'_>, Following<'_>) -> bool,
 ) -> Result<(), Errno> {
     let opened = source.directories.get(handle)?;
     let fd = opened.fd.lock().unwrap_or_else(PoisonError::into_inner);
     rustix::fs::seek(&*fd, SeekFrom::Start(offset))?;
     let mut buffer = [MaybeUninit::uninit(); BUFFER];
     let mut entries = RawDir::new(&*fd, &mut buffer);
+    let mut names = Names::default();
     let mut taken = false;
-    while let Some(entry) = entries.next() {
-        let full = entry.and_then(|entry| {
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            let (number, kind, next) = (entry.ino(), entry.file_type(), entry.next_entry_cookie());
-            take(Entry { node: &opened.node, directory: fd.as_fd(), name, number, kind, next })
-        });
-        match full {
-            Ok(false) => taken = true,
-            Ok(true) => break,
+    loop {
+        match names.fill(&mut entries) {
             // What came before the error is told first.
-            Err(_) if taken => break,
-            Err(errno) => return Err(errno),
+            Err(errno) if !taken => return Err(errno),
+            Ok(()) if !names.list.is_empty() => taken = true,
+            _ => return Ok(()),
+        }
+        for (at, Name { place, number, kind, next }) in names.list.iter().enumerate() {
+            let name = OsStr::from_bytes(&names.bytes[place.clone()]);
+            let (number, kind, next) = (*number, *kind, *next);
+            let entry = Entry { node: &opened.node, directory: fd.as_fd(), name, number, kind, next };
+            if take(entry, Following { list: &names.list[at + 1..], bytes: &names.bytes }) {
+                return Ok(());
+            }
         }
     }
-    Ok(())
+}
+
+/// Entries that were read together.
+#[derive(Debug, Default)]
+struct Names {
+    bytes: Vec<u8>,
+    list: Vec<Name>,
+}
+
+#[derive(Debug)]
+struct Name {
+    /// Where its bytes are.
+    place: Range<usize>,
+    number: u64,
+    kind: FileType,
+    next: u64,
+}
+
+impl Names {
+    /// The next that are read together; none at the end.
+    fn fill(&mut self, entries: &mut RawDir<'_, &OwnedFd>) -> Result<(), Errno> {
+        self.bytes.clear();
+        self.list.clear();
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(entry.file_name().to_bytes());
+            let place = start..self.bytes.len();
+            let (number, kind, next) = (entry.ino(), entry.file_type(), entry.next_entry_cookie());
+            self.list.push(Name { place, number, kind, next });
+            if entries.is_buffer_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Entries that were read and come after one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Following<'a> {
+    list: &'a [Name],
+    bytes: &'a [u8],
+}
+
+impl<'a> Following<'a> {
+    /// Inode numbers and names.
+    pub(crate) fn names(self) -> impl Iterator<Item = (u64, &'a OsStr)> {
+        self.list.iter().map(move |name| (name.number, OsStr::from_bytes(&self.bytes[name.place.clone()])))
+    }
 }

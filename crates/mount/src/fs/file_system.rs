@@ -9,7 +9,7 @@ use crate::fs::attributes::{attributes, bare_attributes, kind_of, timespec};
 use crate::fs::caller::Caller;
 use crate::fs::crew::Crew;
 use crate::fs::directory::{self, Entry};
-use crate::fs::nodes::ROOT;
+use crate::fs::nodes::{ROOT, unseen};
 use crate::fs::passthrough::{Means, STACK_DEPTH, STACKED};
 use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use crate::read_path::Answer;
@@ -27,7 +27,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long the kernel may take names and attributes to be as they were: so long may what others
 /// change in the source itself stay unseen. Changes through the mount are seen at once.
@@ -381,9 +381,9 @@ impl Filesystem for FileSystem {
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let _turn = self.crew.turn();
-        let read = directory::read(&self.source, handle.0, offset, |entry| {
+        let read = directory::read(&self.source, handle.0, offset, |entry, _| {
             let Entry { node, name, number, kind, next, .. } = entry;
-            Ok(reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name))
+            reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name)
         });
         match read {
             Ok(()) => reply.ok(),
@@ -401,26 +401,38 @@ impl Filesystem for FileSystem {
     ) {
         let _turn = self.crew.turn();
         let source = &self.source;
-        let read = directory::read(source, handle.0, offset, |entry| {
+        let mut ahead = source.look_ahead.reply();
+        let read = directory::read(source, handle.0, offset, |entry, following| {
             let Entry { node, directory, name, number, kind, next } = entry;
             if name == "." || name == ".." {
                 let unknown = bare_attributes(node.number_of(number), kind);
-                return Ok(reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION));
+                return reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION);
             }
-            let found = match source.look_up_in(&directory, node.id, name) {
+            let begun = Instant::now();
+            let found = source.look_up_in(&directory, node.id, name);
+            ahead.looked_up(begun.elapsed(), following.names(), |name| Source::look_at(directory, name));
+            let found = match found {
+                Ok(found) => found,
                 // It has gone since its name was read.
-                Err(rustix::io::Errno::NOENT) => return Ok(false),
-                found => found?,
+                Err(rustix::io::Errno::NOENT) => return false,
+                // Its name is told all the same, and the error to who asks for more. That is enough for one reply: a disk
+                // that fails may take seconds for each.
+                Err(_) => {
+                    let unknown = bare_attributes(unseen(number), kind);
+                    reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION);
+                    return true;
+                }
             };
             if found.changed {
                 source.kernel.forget_pages(found.node.id, None);
             }
             let (id, attributes) = (found.node.id, attributes(found.node.id, &found.stat));
             let full = reply.add(INodeNo(id), next, name, &KEEP, &attributes, GENERATION);
+            ahead.took(name, full);
             if full {
                 source.nodes.forget(id, 1);
             }
-            Ok(full)
+            full
         });
         match read {
             Ok(()) => reply.ok(),

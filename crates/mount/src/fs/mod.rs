@@ -4,7 +4,7 @@
 //! read path of every change; `nodes` and `handles` are what the kernel knows and has open, `anchor` how a
 //! file is found again without a descriptor; `caller` acts for whoever asked; `kernel_cache` has the kernel
 //! forget, `errands` keeps what is slow away from readers, `from_memory` answers what the source has in memory, `passthrough` has the
-//! kernel read it there; `crew` decides how many threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
+//! kernel read it there; `look_ahead` has inodes of a listing read in order; `crew` decides how many threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
 
 mod anchor;
 mod attributes;
@@ -16,6 +16,7 @@ mod file_system;
 mod from_memory;
 mod handles;
 mod kernel_cache;
+mod look_ahead;
 pub(crate) mod mount_point;
 pub(crate) mod mounted;
 mod nodes;

@@ -6,6 +6,7 @@ use crate::fs::file_system::{FileSystem, KEEP};
 use crate::fs::from_memory::FromMemory;
 use crate::fs::handles::Handles;
 use crate::fs::kernel_cache::KernelCache;
+use crate::fs::look_ahead::LookAhead;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
 use crate::fs::passthrough::Passthrough;
@@ -86,6 +87,7 @@ impl Mounted {
             kernel: KernelCache::default(),
             errands: Errands::start().context("start", "threads")?,
             foreign_changes: AtomicU64::new(0),
+            look_ahead: LookAhead::default(),
             walks,
             from_memory: FromMemory::default(),
             passthrough: Passthrough::default(),

@@ -31,6 +31,8 @@ const OVERLAYFS: i64 = 0x794c_7630;
 const ECRYPTFS: i64 = 0xf15f;
 /// The topmost bit marks numbers that are counted up.
 const COUNTED: u64 = 1 << 63;
+/// This bit beside it marks those of files that could not be looked at.
+const UNSEEN: u64 = COUNTED | 1 << 62;
 
 /// A file that the kernel knows.
 #[derive(Debug)]
@@ -395,6 +397,11 @@ fn number(volume: u64, inode: u64) -> Option<u64> {
     (inode > ROOT && inode >> NUMBER_BITS == 0).then_some(volume << NUMBER_BITS | inode)
 }
 
+/// A number for a file of which only the name is known. No file is known by it: whoever asks for the name looks it up first.
+pub(crate) const fn unseen(inode: u64) -> u64 {
+    UNSEEN | inode
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -500,6 +507,7 @@ mod tests {
         assert_eq!(number(0, 0), None);
         assert_eq!(number(0, ROOT), None);
         assert_eq!(number(0, 1 << 48), None);
+        assert!(unseen(12) > COUNTED | 1 << 61, "more are not counted up");
     }
 
     #[test]

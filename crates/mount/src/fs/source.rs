@@ -16,6 +16,7 @@ use crate::fs::errands::Errands;
 use crate::fs::from_memory::{FromMemory, SMALL};
 use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, Reads};
 use crate::fs::kernel_cache::KernelCache;
+use crate::fs::look_ahead::LookAhead;
 use crate::fs::nodes::{Node, Nodes};
 use crate::fs::passthrough::{Means, Passthrough};
 use crate::plain::answer_from;
@@ -72,6 +73,7 @@ pub(crate) struct Source {
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Told>,
     pub(crate) from_memory: FromMemory,
+    pub(crate) look_ahead: LookAhead,
     /// Whether files in memory are handed to the kernel.
     pub(crate) passthrough: Passthrough,
     /// Reads that were answered out of what the source has in memory.
@@ -133,6 +135,11 @@ impl Source {
     pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<Found, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         self.look_up_in(&*directory, parent, name)
+    }
+
+    /// Has the file system bring the inode of this name into memory, if it can.
+    pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &OsStr) {
+        let _ = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     }
 
     /// The same in a directory that is open here.
