@@ -145,7 +145,8 @@ mod tests {
             }
         };
         let mut read = 0;
-        for entry in std::fs::read_dir(root.join("experiments/misses")).expect("experiments/misses/") {
+        let folders = ["experiments/misses", "experiments/degraded"].map(|folder| root.join(folder));
+        for entry in folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder")) {
             let path = entry.expect("an entry").path();
             let text = std::fs::read_to_string(&path).expect("a file");
             let name = path.display().to_string();
