@@ -221,7 +221,10 @@ impl Chart {
             Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
-        summary.map_or(NO_BAR, |value| (value.mean, value.low, value.high))
+        // Long counts have no room beside their axis.
+        let thousands = self.normalized_to.is_none() && unit(metric) == "thousand misses";
+        let by = if thousands { 1e-3 } else { 1.0 };
+        summary.map_or(NO_BAR, |value| (value.mean * by, value.low * by, value.high * by))
     }
 
     /// The points at the chart's concurrency level: one a policy that it shows.
@@ -366,7 +369,7 @@ fn unit(metric: &Metric) -> String {
         "array_hits_percent" | "array_cache_hits_percent" | "array_prefetch_hits_percent" => {
             "% of blocks read"
         }
-        "array_refused_by_size" | "array_refused_by_cost" => "misses",
+        "array_refused_by_size" | "array_refused_by_cost" => "thousand misses",
         "requests_per_s" => "requests/s",
         "thrashed_pages_per_s" => "pages/s",
         "processor_use_percent" => "%",
