@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub(super) struct Slowed {
     disk: Box<dyn Device>,
     by: Nanos,
-    /// What the disk has done, in the order in which it is told.
+    /// Requests that the disk has finished, in the order of their late ends.
     held: VecDeque<Finished>,
     finished: Vec<Finished>,
 }
