@@ -20,10 +20,11 @@ pub fn judge_again(results: &str, newer: Option<&str>) -> Result<Outcome, Error>
     for result in read(results)? {
         let id = text(&result, "id")?;
         let result = newer.iter().find(|newer| newer["id"] == id).unwrap_or(&result);
-        let claim = Claim::all()?.into_iter().find(|claim| claim.id == id);
+        let claim = Claim::all()?.into_iter().chain(Claim::checks()?).find(|claim| claim.id == id);
         let claim = claim.ok_or_else(|| wrong(format!("there is no claim '{id}'")))?;
-        let row =
-            rows::all().find(|row| row.id == id).ok_or_else(|| wrong(format!("nothing measures '{id}'")))?;
+        let row = rows::with_checks()
+            .find(|row| row.id == id)
+            .ok_or_else(|| wrong(format!("nothing measures '{id}'")))?;
         judged.push(run::judge(claim, row, measured(result)?, &notes)?);
     }
     Ok(Outcome {

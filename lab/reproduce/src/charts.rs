@@ -16,8 +16,8 @@ const USE_SECONDS: usize = 2;
 /// shown with it. Those of one line are in no figure together, and the first colours are the easiest to tell
 /// apart.
 const COLOURS: [&[&str]; 8] = [
-    &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@128K/none"],
-    &["on-demand", "competitive+cpem", "linux-2.6.18@32K/none", "none/none"],
+    &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@32K/none", "none/none"],
+    &["on-demand", "competitive+cpem", "linux-2.6.18@128K/none"],
     &["aggressive", "linux-2.6.18@512K/none"],
     &["competitive", "none/asp"],
     &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
@@ -160,6 +160,8 @@ impl Chart {
         let upright = self.normalized_to.as_ref().map(|other| format!("times as fast as {other}"));
         let (title, across) = (self.title.clone(), self.across.clone());
         let upright = upright.unwrap_or_else(|| unit(metric));
+        // Curves of policies alone have the colours that their policies have elsewhere.
+        let series = if results.len() == 1 && !devices && policies { of_policies(series) } else { series };
         let scale = if self.linear { Across::Linear } else { Across::Doubling };
         Some(Lines { title, across, scale, upright, series }.to_svg())
     }
@@ -182,7 +184,7 @@ impl Chart {
         let mut groups: Vec<Group> = Vec::new();
         // Runs of one workload differ in what their names say.
         let alike = results.windows(2).any(|pair| pair[0].workload == pair[1].workload);
-        for results in results {
+        for (number, results) in results.iter().enumerate() {
             let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
             devices.dedup();
             for device in &devices {
@@ -190,7 +192,8 @@ impl Chart {
                     policy.map_or(NO_BAR, |policy| self.bar(results, device, policy, metric))
                 };
                 let bars = policies.iter().map(bar).collect();
-                let run = if alike { results.experiment.as_str() } else { results.workload.as_str() };
+                let own = if alike { results.experiment.as_str() } else { results.workload.as_str() };
+                let run = self.names.get(number).map_or(own, String::as_str);
                 let name = if devices.len() > 1 { *device } else { run };
                 groups.push(Group { name: name.to_owned(), bars });
             }
@@ -199,9 +202,11 @@ impl Chart {
             Some(policy) => format!("{} over that of {policy}", quantity(metric)),
             None => unit(metric),
         };
-        let name = |policy: &Option<&Policy>| policy.map(ToString::to_string).unwrap_or_default();
+        let name =
+            |policy: &Option<&Policy>| policy.map(|policy| called(&policy.to_string())).unwrap_or_default();
         let series = policies.iter().map(name).collect();
-        Some(Bars { title: self.title.clone(), across: String::new(), upright, series, groups }.to_svg())
+        let (title, across) = (self.title.clone(), self.across.clone());
+        Some(Bars { title, across, upright, series, groups }.to_svg())
     }
 
     /// One bar; not finite where there is none.
@@ -216,7 +221,10 @@ impl Chart {
             Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
-        summary.map_or(NO_BAR, |value| (value.mean, value.low, value.high))
+        // Long counts have no room beside their axis.
+        let thousands = self.normalized_to.is_none() && unit(metric) == "thousand misses";
+        let by = if thousands { 1e-3 } else { 1.0 };
+        summary.map_or(NO_BAR, |value| (value.mean * by, value.low * by, value.high * by))
     }
 
     /// The points at the chart's concurrency level: one a policy that it shows.
@@ -304,7 +312,8 @@ fn of_slots(series: Vec<Series>, slots: &[&[&str]]) -> Vec<Series> {
         series.as_ref().map(|series| series.name.clone()).unwrap_or_default()
     });
     let nobody = || Series { name: String::new(), points: Vec::new(), mark: Mark::Line };
-    placed.into_iter().map(|series| series.unwrap_or_else(nobody)).collect()
+    let named = placed.into_iter().map(|series| series.unwrap_or_else(nobody));
+    named.map(|series| Series { name: called(&series.name), ..series }).collect()
 }
 
 /// Each at the place of its name's colour, with gaps where others would be; those that have no colour of their
@@ -328,6 +337,20 @@ fn in_slots<T>(
     placed
 }
 
+/// What a legend calls a policy: that of a host and an array by its name in ATC'08 (section 3.1), any other by its own.
+fn called(policy: &str) -> String {
+    let Some((host, array)) = policy.split_once('/') else { return policy.to_owned() };
+    let array = match array {
+        "none" => None,
+        "asp-without-ghosts" => Some("ASP w/o ghost".to_owned()),
+        "asp-without-cost-test" => Some("ASP w/o cost test".to_owned()),
+        array => Some(array.to_uppercase()),
+    };
+    let seqp = host.split_once('@').map(|(_, window)| format!("SEQP{}", window.trim_end_matches('K')));
+    let parts: Vec<String> = array.into_iter().chain(seqp).collect();
+    if parts.is_empty() { "no prefetching".to_owned() } else { parts.join("+") }
+}
+
 /// What a metric is, where it has no unit: over another's.
 fn quantity(metric: &Metric) -> &'static str {
     match metric.name {
@@ -341,11 +364,16 @@ fn quantity(metric: &Metric) -> &'static str {
 /// What an axis of a metric says.
 fn unit(metric: &Metric) -> String {
     match metric.name {
-        "throughput_mb_per_s" => "MB/s",
-        "response_mean_ms" => "ms",
+        "throughput_mb_per_s" | "moved_mb_per_s" => "MB/s",
+        "response_mean_ms" | "response_longest_ms" => "ms",
+        "array_hits_percent" | "array_cache_hits_percent" | "array_prefetch_hits_percent" => {
+            "% of blocks read"
+        }
+        "array_refused_by_size" | "array_refused_by_cost" => "thousand misses",
         "requests_per_s" => "requests/s",
         "thrashed_pages_per_s" => "pages/s",
         "processor_use_percent" => "%",
+        "processor_ms_per_mb" => "ms of processor a MB",
         "seek_distance_mb" => "MB",
         "time_s" => "s",
         other => other,
@@ -377,6 +405,20 @@ mod tests {
         // Two of one colour in one figure: the second takes another.
         let both = named(&["linux-2.6.3", "linux-2.6.10"]);
         assert_eq!((at(&both, "linux-2.6.3"), at(&both, "linux-2.6.10")), (Some(0), Some(COLOURS.len())));
+    }
+
+    #[test]
+    fn a_legend_has_the_names_of_the_papers() {
+        for (policy, name) in [
+            ("none/none", "no prefetching"),
+            ("none/asp+msp", "ASP+MSP"),
+            ("linux-2.6.18@128K/none", "SEQP128"),
+            ("linux-2.6.18@128K/asp+msp", "ASP+MSP+SEQP128"),
+            ("none/asp-without-ghosts", "ASP w/o ghost"),
+            ("competitive", "competitive"),
+        ] {
+            assert_eq!(called(policy), name);
+        }
     }
 
     #[test]

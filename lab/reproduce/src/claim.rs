@@ -6,6 +6,9 @@ use serde::Deserialize;
 /// The project's copy of the claims: TR-840, the position paper, EuroSys'07, ATC'08 and ATC'09.
 const CLAIMS: &str = include_str!("../../../experiments/claims.csv");
 
+/// What the papers state without a number, or in an order: checks that are shown beside the count.
+const CHECKS: &str = include_str!("../../../experiments/checks.csv");
+
 /// One number that a paper states.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Claim {
@@ -33,6 +36,9 @@ pub struct Claim {
     pub value: String,
     /// Its unit.
     pub unit: String,
+    /// Whether it is a check: shown beside the count and no part of it.
+    #[serde(skip)]
+    pub check: bool,
 }
 
 /// When a measured value is what the paper says.
@@ -60,7 +66,19 @@ impl Claim {
     /// # Errors
     /// The list that was built in is damaged.
     pub fn all() -> Result<Vec<Self>, Error> {
-        let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
+        Self::read(CLAIMS)
+    }
+
+    /// The checks beside them.
+    ///
+    /// # Errors
+    /// The list that was built in is damaged.
+    pub fn checks() -> Result<Vec<Self>, Error> {
+        Ok(Self::read(CHECKS)?.into_iter().map(|check| Self { check: true, ..check }).collect())
+    }
+
+    fn read(text: &str) -> Result<Vec<Self>, Error> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
         reader.deserialize().collect::<Result<_, _>>().map_err(|error| Error::Claims(error.to_string()))
     }
 
@@ -125,8 +143,10 @@ mod tests {
 
     #[test]
     fn every_row_can_be_judged() {
-        let claims = Claim::all().expect("built in");
+        let mut claims = Claim::all().expect("built in");
         assert!(claims.len() > 120, "{} claims", claims.len());
+        assert!(claims.iter().all(|claim| !claim.check));
+        claims.extend(Claim::checks().expect("built in"));
         for claim in &claims {
             claim.relation().unwrap_or_else(|error| panic!("{error}"));
         }

@@ -110,10 +110,10 @@ pub(crate) struct Chart {
     /// Only these policies; all where none is named.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
-    /// Of a sweep: what is swept, with its unit.
+    /// Of a sweep: what is swept, with its unit. Of bars: what their groups are.
     #[serde(default)]
     pub(crate) across: String,
-    /// Of a sweep: what its runs are called in the legend, where not by their names.
+    /// What its runs are called, where not by their names: in the legend of a sweep, below the groups of bars.
     #[serde(default)]
     pub(crate) names: Vec<String>,
     /// Of a sweep: sizes in proportion, in GB, in place of their logarithms.

@@ -216,6 +216,7 @@ mod tests {
             relation: relation.into(),
             value: value.into(),
             unit: unit.into(),
+            check: false,
         }
     }
 

@@ -41,7 +41,7 @@ pub struct Drawn {
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The claims, in the order of the papers.
+    /// The claims, in the order of the papers, and behind them the checks, which are not counted.
     pub claims: Vec<Judged>,
     /// Claims of these papers that are asked for and that nothing runs yet: neither held nor missed.
     pub not_run: Vec<String>,
@@ -56,16 +56,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether all claims hold.
+    /// Whether all claims and checks hold.
     #[must_use]
     pub fn all_hold(&self) -> bool {
         self.claims.iter().all(|judged| judged.verdict.holds())
     }
 
+    /// How many checks hold, where there are any: they are no part of the count.
+    pub(crate) fn checked(&self) -> Option<String> {
+        let checks = || self.claims.iter().filter(|judged| judged.claim.check);
+        let held = checks().filter(|judged| judged.verdict.holds()).count();
+        (checks().count() > 0).then(|| format!("{held} of {} checks beside the count hold", checks().count()))
+    }
+
     /// The counts.
     #[must_use]
     pub fn count(&self) -> Counts {
-        let claims = self.claims.iter();
+        let claims = self.claims.iter().filter(|judged| !judged.claim.check);
         Counts::of(claims.map(|judged| {
             (judged.arithmetic, judged.sets.is_some(), judged.verdict.standing, judged.verdict.strict)
         }))
@@ -197,7 +204,11 @@ impl Judged {
     /// Whether it is simulated.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        if self.arithmetic { "arithmetic" } else { "simulated" }
+        match () {
+            () if self.claim.check => "check",
+            () if self.arithmetic => "arithmetic",
+            () => "simulated",
+        }
     }
 
     /// What became of it, in a word.

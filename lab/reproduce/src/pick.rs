@@ -205,6 +205,12 @@ impl Sweep {
         self.0
     }
 
+    /// The place with the largest mean, as a sweep of one place.
+    pub(crate) fn best(self) -> Option<Self> {
+        let most = self.0.into_iter().max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
+        Some(Self(vec![most]))
+    }
+
     /// The place with the largest mean.
     pub(crate) fn largest(self) -> Option<Measured> {
         self.place(|value| value.mean)

@@ -35,6 +35,12 @@ impl Outcome {
         );
         self.claims.iter().for_each(|judged| judged.write(page));
         page.push_str("</tbody></table>\n");
+        if let Some(checked) = self.checked() {
+            let _ = writeln!(
+                page,
+                "<p class=\"quiet\">{checked} (CHECK-*): what the papers state without a number.</p>"
+            );
+        }
         if !self.not_run.is_empty() {
             let _ = writeln!(page, "<p class=\"quiet\">Not run: {}.</p>", escape(&self.not_run.join(", ")));
         }

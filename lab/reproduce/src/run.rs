@@ -86,17 +86,17 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
 /// Seeds of the rows that draw random numbers themselves.
 const SEEDS: u64 = 3;
 
-/// The claims that are asked for and can be run, in the order of the papers.
+/// The claims that are asked for and can be run, in the order of the papers, and then the checks.
 fn asked(only: Option<&str>) -> Result<Vec<(Claim, &'static Row)>, Error> {
     let pattern = WildMatch::new(only.unwrap_or("*"));
     let mut asked = Vec::new();
-    for claim in Claim::all()? {
-        let row = rows::all().find(|row| row.id == claim.id && pattern.matches(row.id));
+    for claim in Claim::all()?.into_iter().chain(Claim::checks()?) {
+        let row = rows::with_checks().find(|row| row.id == claim.id && pattern.matches(row.id));
         asked.extend(row.map(|row| (claim, row)));
     }
     match only {
         Some(glob) if asked.is_empty() => {
-            Err(Error::NoClaim { glob: glob.to_owned(), known: rows::all().count() })
+            Err(Error::NoClaim { glob: glob.to_owned(), known: rows::with_checks().count() })
         }
         _ => Ok(asked),
     }

@@ -33,6 +33,7 @@ impl Outcome {
         }
         let mut text = format!("{table}\n\n{}", self.count());
         text.push_str(&format!("{}\n", self.reservation()));
+        text.extend(self.checked().map(|checked| format!("{checked}\n")));
         if !self.not_run.is_empty() {
             text.push_str(&format!("Not run: {}\n", self.not_run.join(", ")));
         }

@@ -29,14 +29,23 @@ fn counts(claims: &[Value]) -> Counts {
     }))
 }
 
+/// A claim's line of a table.
+fn line(claim: &Value) -> String {
+    let (id, judged) = (text(claim, "id"), text(claim, "judged"));
+    let judged = if text(claim, "verdict") == "holds" { judged.to_owned() } else { format!("**{judged}**") };
+    format!("| {id} | {} | {} | {judged} |\n", text(claim, "paper_says"), text(claim, "ours"))
+}
+
 /// What the page should have between its marks.
 fn block(claims: &[Value]) -> String {
+    let (checks, claims): (Vec<Value>, Vec<Value>) =
+        claims.iter().cloned().partition(|claim| text(claim, "kind") == "check");
+    let claims = claims.as_slice();
     let mut block = format!("{}.\n\n| claim | paper | ours | |\n|---|---|---|---|\n", counts(claims));
-    for claim in claims {
-        let (id, judged) = (text(claim, "id"), text(claim, "judged"));
-        let judged =
-            if text(claim, "verdict") == "holds" { judged.to_owned() } else { format!("**{judged}**") };
-        block += &format!("| {id} | {} | {} | {judged} |\n", text(claim, "paper_says"), text(claim, "ours"));
+    claims.iter().for_each(|claim| block += &line(claim));
+    if !checks.is_empty() {
+        block += "\nChecks beside the count, of what the paper states without a number or in an order:\n\n| check | paper | ours | |\n|---|---|---|---|\n";
+        checks.iter().for_each(|check| block += &line(check));
     }
     let beside: Vec<&Value> = claims
         .iter()

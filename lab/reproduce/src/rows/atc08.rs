@@ -10,33 +10,34 @@ use crate::pick::Sweep;
 use foreseek_simulate::experiment::Metric;
 use std::ops::RangeInclusive;
 
-const SEQP: [&str; 3] = [SEQP_32, SEQP_128, SEQP_512];
+pub(super) const SEQP: [&str; 3] = [SEQP_32, SEQP_128, SEQP_512];
 const SEQP_32: &str = "linux-2.6.18@32K/none";
-const SEQP_128: &str = "linux-2.6.18@128K/none";
+pub(super) const SEQP_128: &str = "linux-2.6.18@128K/none";
 const SEQP_512: &str = "linux-2.6.18@512K/none";
-const NONE: &str = "none/none";
-const SP: &str = "none/sp";
-const ASP: &str = "none/asp";
+pub(super) const NONE: &str = "none/none";
+pub(super) const SP: &str = "none/sp";
+pub(super) const ASP: &str = "none/asp";
 const WITHOUT_GHOSTS: &str = "none/asp-without-ghosts";
 /// Without its cost test.
 const CULLING: &str = "none/asp-without-cost-test";
-const ASP_MSP: &str = "none/asp+msp";
-const MSP: &str = "none/msp";
-const ASP_SEQP: &str = "linux-2.6.18@128K/asp";
-const MSP_SEQP: &str = "linux-2.6.18@128K/msp";
-const ALL_THREE: &str = "linux-2.6.18@128K/asp+msp";
-const WITH_ASP: [&str; 4] = [ASP, ASP_MSP, ASP_SEQP, ALL_THREE];
+pub(super) const ASP_MSP: &str = "none/asp+msp";
+pub(super) const MSP: &str = "none/msp";
+pub(super) const ASP_SEQP: &str = "linux-2.6.18@128K/asp";
+pub(super) const MSP_SEQP: &str = "linux-2.6.18@128K/msp";
+pub(super) const ALL_THREE: &str = "linux-2.6.18@128K/asp+msp";
+pub(super) const WITH_ASP: [&str; 4] = [ASP, ASP_MSP, ASP_SEQP, ALL_THREE];
 const WITHOUT_ASP: [&str; 5] = [SEQP_32, SEQP_128, SEQP_512, MSP, MSP_SEQP];
 
-const BATCH: RangeInclusive<u32> = 1..=1;
+pub(super) const BATCH: RangeInclusive<u32> = 1..=1;
 const CLIENTS_128: RangeInclusive<u32> = 128..=128;
 
-const PCMARK: &[&str] = &["atc-pcmark"];
+pub(super) const PCMARK: &[&str] = &["atc-pcmark"];
 /// Four times what its trace uses.
 const LARGEST_CACHE: &[&str] = &["5200 MiB"];
 const DBENCH: &[&str] = &["atc-dbench"];
 
-const TIO: &[&str] = &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
+pub(super) const TIO: &[&str] =
+    &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
 /// From 1.2 GiB on.
 const LARGE: &[&str] = &["atc-tio-12", "atc-tio-16", "atc-tio-20"];
 /// Where strips pay.
@@ -179,7 +180,7 @@ fn clients(c: &Context<'_>, policies: (&str, &str), within: &RangeInclusive<u32>
 }
 
 /// Throughput of one policy over another's.
-fn rates(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Sweep {
+pub(super) fn rates(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Sweep {
     c.runs.all_ratios(runs, policies, &Metric::THROUGHPUT, &BATCH)
 }
 

@@ -8,6 +8,7 @@
 mod analytic;
 mod atc08;
 mod atc09;
+mod checks;
 mod eurosys;
 mod tr840;
 
@@ -55,6 +56,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Row> {
     analytic::ROWS.iter().chain(tr840::ROWS).chain(eurosys::ROWS).chain(atc08::ROWS).chain(atc09::ROWS)
 }
 
+/// The same, and the checks beside them.
+pub(crate) fn with_checks() -> impl Iterator<Item = &'static Row> {
+    all().chain(checks::ROWS)
+}
+
 /// The claims of the papers that have rows for which there is none, as far as their names match.
 pub(crate) fn not_run(claims: &[Claim], pattern: &str) -> Vec<String> {
     let has_row = |id: &str| all().any(|row| row.id == id);
@@ -86,6 +92,14 @@ mod tests {
             all().map(|row| row.id).filter(|id| !id.starts_with("ASP-") && !id.starts_with("LP-")).collect();
         assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), wanted);
         assert_eq!((rows.len(), wanted.len()), (70, 70), "each once");
+    }
+
+    #[test]
+    fn every_check_has_a_row_and_no_claims_name() {
+        let rows: Vec<&str> = checks::ROWS.iter().map(|row| row.id).collect();
+        let checks = Claim::checks().expect("built in");
+        assert_eq!(rows, checks.iter().map(|check| check.id.as_str()).collect::<Vec<_>>());
+        assert!(rows.iter().all(|id| id.starts_with("CHECK-")));
     }
 
     /// Of ATC'08 and ATC'09 there are rows for what there are workloads for; the others are listed as not run.
@@ -131,7 +145,8 @@ mod tests {
             }
         };
         let mut read = 0;
-        for entry in std::fs::read_dir(root.join("experiments/misses")).expect("experiments/misses/") {
+        let folders = ["experiments/misses", "experiments/degraded"].map(|folder| root.join(folder));
+        for entry in folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder")) {
             let path = entry.expect("an entry").path();
             let text = std::fs::read_to_string(&path).expect("a file");
             let name = path.display().to_string();
@@ -150,7 +165,7 @@ mod tests {
         let figures = Figure::all(&Overrides::default()).expect("built in");
         let runs: BTreeSet<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
-        for row in all() {
+        for row in with_checks() {
             assert!(row.needs.iter().all(|need| runs.contains(need)), "{}: {:?}", row.id, row.needs);
         }
     }

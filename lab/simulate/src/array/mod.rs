@@ -6,11 +6,21 @@
 
 mod member;
 mod settings;
+mod slowed;
 mod strip_device;
 #[cfg(test)]
 mod tests;
 mod write_cache;
 
+use foreseek_device::Device;
+use foreseek_units::Nanos;
+
 pub use member::Member;
 pub use settings::Settings;
 pub use strip_device::{REQUESTS_LIMIT, Seen, StripDevice};
+
+/// The disk, with each of its requests taking so much longer.
+#[must_use]
+pub fn slowed(disk: Box<dyn Device>, by: Nanos) -> Box<dyn Device> {
+    Box::new(slowed::Slowed::new(disk, by))
+}

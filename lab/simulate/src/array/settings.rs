@@ -25,6 +25,10 @@ pub struct Settings {
     pub scheduler: String,
     /// The block layer of each member.
     pub members: block::Settings,
+    /// The member that has failed, counted from zero.
+    pub failed_member: Option<usize>,
+    /// By how much each request of member 0 takes longer than it would.
+    pub slow: Nanos,
 }
 
 /// A driver that submits with a thread of its own, as md's does: the elevators below see one process.
@@ -50,6 +54,8 @@ impl Default for Settings {
             following: None,
             scheduler: BLIND.to_owned(),
             members: block::Settings::LINUX_2_6_18,
+            failed_member: None,
+            slow: Nanos::ZERO,
         }
     }
 }

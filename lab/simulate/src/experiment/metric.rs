@@ -111,6 +111,36 @@ impl Metric {
         meaning: "share of all processors' time that was used",
         of: |report| 100.0 * report.processor_use(),
     };
+    /// Processor time a MB that was read, ms.
+    pub const PROCESSOR_COST: Self = Self {
+        name: "processor_ms_per_mb",
+        meaning: "processor time for each MB of 10^6 that processes have read",
+        of: |report| ratio(report.processor_busy.as_millis_f64(), report.counters.read.get() as f64 / 1e6),
+    };
+    /// Pages that the host has read ahead.
+    pub const PREFETCHED: Self = Self {
+        name: "prefetched_pages_per_s",
+        meaning: "pages read ahead",
+        of: |report| per_second(report.counters.prefetched.get(), report.time),
+    };
+    /// Blocks that an array's driver answered and that were requested before, %.
+    pub const ARRAY_CACHE_HITS: Self = Self {
+        name: "array_cache_hits_percent",
+        meaning: "of its driver's blocks: had been read for the host before",
+        of: |report| of_array(report, |stats| stats.cache_hits),
+    };
+    /// Blocks that an array's driver answered and that it had prefetched, %.
+    pub const ARRAY_PREFETCH_HITS: Self = Self {
+        name: "array_prefetch_hits_percent",
+        meaning: "of its driver's blocks: had been prefetched",
+        of: |report| of_array(report, |stats| stats.prefetch_hits),
+    };
+    /// Blocks that an array's driver has prefetched, %.
+    pub const ARRAY_PREFETCHED: Self = Self {
+        name: "array_prefetched_percent",
+        meaning: "blocks that an array's driver has prefetched, beside 100 that were read through it",
+        of: |report| of_array(report, |stats| stats.strip_blocks + stats.massive_blocks),
+    };
 }
 
 /// All of them, in the order of results.
@@ -162,9 +192,7 @@ pub const METRICS: &[Metric] = &[
     metric("missed_pages_per_s", "touches that did not find their page", |report| {
         per_second(report.counters.misses.get(), report.time)
     }),
-    metric("prefetched_pages_per_s", "pages read ahead", |report| {
-        per_second(report.counters.prefetched.get(), report.time)
-    }),
+    Metric::PREFETCHED,
     metric("used_pages_per_s", "pages read ahead and then used", |report| {
         per_second(report.counters.used.get(), report.time)
     }),
@@ -176,20 +204,16 @@ pub const METRICS: &[Metric] = &[
     }),
     Metric::THRASHED,
     Metric::PROCESSOR,
+    Metric::PROCESSOR_COST,
     metric(
         "anticipating_percent",
         "share of the time in which the device was kept idle on purpose",
         |report| 100.0 * ratio(report.block.anticipations.idle.get() as f64, report.time.get() as f64),
     ),
     Metric::ARRAY_HITS,
-    metric(
-        "array_cache_hits_percent",
-        "of its driver's blocks: had been read for the host before",
-        |report| of_array(report, |stats| stats.cache_hits),
-    ),
-    metric("array_prefetch_hits_percent", "of its driver's blocks: had been prefetched", |report| {
-        of_array(report, |stats| stats.prefetch_hits)
-    }),
+    Metric::ARRAY_CACHE_HITS,
+    Metric::ARRAY_PREFETCH_HITS,
+    Metric::ARRAY_PREFETCHED,
     Metric::ARRAY_REFUSED,
     Metric::ARRAY_REFUSED_BY_SIZE,
     metric("swapped_mb", "the most private memory that did not fit, in MB of 10^6", |report| {

@@ -209,6 +209,8 @@ struct WrittenArrayCache {
     missed_turn: Option<bool>,
     scheduler: Option<String>,
     in_device: Option<usize>,
+    failed_member: Option<usize>,
+    slow_ms: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -520,6 +522,8 @@ impl Reader<'_> {
         if let Some(scheduler) = given.scheduler {
             to.scheduler = scheduler;
         }
+        to.failed_member = given.failed_member.or(to.failed_member);
+        to.slow = self.time("array_cache.slow_ms", given.slow_ms, 1e6, to.slow)?;
         to.members.in_device = given.in_device.unwrap_or(to.members.in_device);
         if !(1..=REQUESTS_LIMIT).contains(&(to.members.in_device as u64)) {
             let reason = format!("is {}: give 1 to {REQUESTS_LIMIT}", to.members.in_device);

@@ -1,7 +1,7 @@
 //! Running an experiment: one machine a place of the sweep and seed, on all processors.
 
 use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, Run, SWEEP_LIMIT};
-use crate::array::{Member, Seen, StripDevice};
+use crate::array::{self, Member, Seen, StripDevice};
 use crate::block::{self, BlockLayer, scheduler};
 use crate::directed::WithLibprefetch;
 use crate::machine::{CONCURRENCY_LIMIT, Machine, Parts, Report, reclaim};
@@ -426,13 +426,18 @@ impl Experiment {
         profile: &Profile,
         seed: u64,
     ) -> Result<(Box<dyn Device>, Option<Seen>), ExperimentError> {
-        let build = Build { seed, queue: self.block.device_order, ..Build::default() };
+        let failed_member = self.array.failed_member;
+        let build = Build { seed, queue: self.block.device_order, failed_member, ..Build::default() };
         let failed = |cause| ExperimentError::Device { experiment: self.name.clone(), cause };
         let Some((engine, geometry)) = self.strips(policy, profile)? else {
             return Ok((profile.build(&build).map_err(failed)?, None));
         };
         self.members_scheduler()?;
+        let mut number = 0;
         let mut member = |disk: Box<dyn Device>| -> Box<dyn Device> {
+            let slow = number == 0 && !self.array.slow.is_zero();
+            number += 1;
+            let disk = if slow { array::slowed(disk, self.array.slow) } else { disk };
             match scheduler::by_name(&self.array.scheduler) {
                 Some(scheduler) => Box::new(Member::new(self.array.members, scheduler, disk)),
                 None => disk,
