@@ -12,7 +12,8 @@
 //! - `m` is what a miss takes that is read alone, the mean over those reads. `pace` pages pass in that time, so a window of `n`
 //!   pages is expected to take `m * (1 + n / pace)`.
 //! - `S`, *stock*, grows by what a miss alone takes, by `m` for a miss with a window, and by `m` for the first read
-//!   of a page that a window has brought. `C`, *ours*, grows by what was really waited.
+//!   of a page that a window has brought, unless it follows the read before it: the kernel's read-ahead would have
+//!   brought that one as well. `C`, *ours*, grows by what was really waited.
 //! - A window is read only if `C + m * (1 + n / pace) <= rho * (S + m)`.
 //!
 //! **Bound.** If no window takes longer than expected, then `C <= rho * S` after every read, whatever is read.
@@ -58,6 +59,8 @@ pub struct ReadAround {
     alone: (u64, Nanos),
     classes: HashMap<u64, Class>,
     brought: Brought,
+    /// Where the last read ended.
+    last: Option<PageIndex>,
     counters: Counters,
 }
 
@@ -105,6 +108,7 @@ impl ReadAround {
             alone: (0, Nanos::ZERO),
             classes: HashMap::new(),
             brought: Brought::default(),
+            last: None,
             counters: Counters::default(),
         }
     }
@@ -170,10 +174,11 @@ impl ReadAround {
     /// A page was read. Answers what a miss alone would have taken longer, where a window has brought it.
     pub fn read(&mut self, class: u64, read: PageSpan, outcome: Outcome) -> Option<Nanos> {
         let was_brought = read.iter().filter(|&page| self.brought.take(page)).count() > 0;
+        let follows = self.last.replace(read.end) == Some(read.start);
         let (mean, pace) = (self.mean(), self.pace);
         let known = self.class(class);
         let saved = match (outcome.missed, mean) {
-            (false, Some(mean)) if was_brought => {
+            (false, Some(mean)) if was_brought && !follows => {
                 known.used += 1;
                 known.credit = (known.credit + mean).min(mean * CREDIT_LIMIT);
                 self.stock += mean;
@@ -415,6 +420,18 @@ mod tests {
             assert!(window.covers(read) && window.len().get().is_power_of_two());
             assert_eq!(window.start.get() % window.len().get(), 0);
         }
+    }
+
+    #[test]
+    fn what_the_kernel_reads_ahead_anyway_pays_for_nothing() {
+        let mut machine = Machine::new(20_000);
+        for page in scattered(SEEKS_FIRST_SEEN, 100_000) {
+            machine.read(1, page, 100_000, End::Seen);
+        }
+        for page in 3000..3200 {
+            machine.read(1, page, 100_000, End::Seen);
+        }
+        assert_eq!(machine.around.counters().used, 0);
     }
 
     #[test]

@@ -224,7 +224,8 @@ impl Watch {
     /// Asks for the neighbours of a page that misses, where that is likely to pay. Answers how many.
     fn read_around(&mut self, fd: HostFd, page: PageNo, read: PageSpan) -> Pages {
         let (misses, end) = self.planner.outlook(stream(fd));
-        let class = class(self.planner.tree_of(page));
+        // What is no page of a known tree is mostly one of a chain, which the kernel reads ahead.
+        let Some(class) = self.planner.tree_of(page).map(class) else { return Pages::ZERO };
         let Some(window) = self.around.window(class, read, misses, end) else { return Pages::ZERO };
         let window = window.intersection(self.planner.extent());
         let absent = |page: &PageIndex| {
@@ -236,8 +237,8 @@ impl Watch {
         }
         if self.around.counters().windows.is_multiple_of(WINDOWS_A_LOOK) {
             let memory = settings::current().ok().and_then(|settings| settings.policy.memory);
-            let half = Pages(available().bytes.pages_floor().get() / 2);
-            self.around.hold(memory.unwrap_or(half).min(half));
+            let share = share(available().bytes.pages_floor(), self.planner.extent().len());
+            self.around.hold(memory.unwrap_or(share).min(share));
         }
         self.around.fetched(class, &neighbours);
         Pages(neighbours.len() as u64)
@@ -286,7 +287,7 @@ impl Watch {
         if predicted {
             return true;
         }
-        let class = class(self.planner.tree_of(page));
+        let Some(class) = self.planner.tree_of(page).map(class) else { return false };
         let read = self.header().span_of(page).pages();
         let saved = self.around.read(class, read, Outcome { time, missed, around });
         if let Some(time) = saved {
@@ -411,9 +412,16 @@ fn merge(mut lists: Vec<Vec<PageAccess>>) -> Vec<PageAccess> {
     items.into_iter().map(|(_, access)| access).collect()
 }
 
-/// What stands for a tree, by its root, or for all pages of which none is known.
-fn class(tree: Option<PageNo>) -> u64 {
-    tree.map_or(0, |root| u64::from(root.get()))
+/// What stands for a tree, by its root.
+fn class(root: PageNo) -> u64 {
+    u64::from(root.get())
+}
+
+/// How much of the memory may hold pages that were brought and not read: half where the file fits into it, and as
+/// much less as the file is larger, since pages of its other trees need room as well.
+fn share(memory: Pages, file: Pages) -> Pages {
+    let (memory, file) = (u128::from(memory.get()), u128::from(file.get()));
+    Pages(u64::try_from(memory * memory / (2 * file.max(memory).max(1))).unwrap_or(u64::MAX))
 }
 
 fn stream(fd: HostFd) -> u64 {
