@@ -37,6 +37,10 @@
 //!   the statement ends. That is a bound on time that passes; pages fetched in vain may be more, where steps before
 //!   have saved the time for them.
 //!
+//! - A read that misses and that no scan predicts may bring neighbours, by the rules of
+//!   [`foreseek_hints::read_around`]: 24 misses alone first, then 1.05 times what misses cost, or 1.25 times while a scan goes on whose end is visible.
+//!   What neighbours drive out of memory is not in that sum; a share of the memory bounds it.
+//!
 //! Own reads count. Overflow pages count with the row that they belong to: where steps over
 //! such rows gain nothing, none are made. Use is counted by pages of the database, whatever their size.
 //!
