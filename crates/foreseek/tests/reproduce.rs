@@ -19,7 +19,7 @@ fn refused(args: &[&str], words: &[&str]) {
 #[test]
 fn what_matches_nothing_is_refused_and_no_success() {
     refused(&["--only", "nosuch"], &["'nosuch'", "EU-two-rand"]);
-    refused(&["--learnt", "--only", "nosuch"], &["'nosuch'", "studies"]);
+    refused(&["--adaptive", "--only", "nosuch"], &["'nosuch'", "studies"]);
     refused(&["--learnt", "--only", "traces"], &["'traces'", "--traces DIR"]);
 }
 

@@ -59,7 +59,7 @@ const FILES: &[(&str, &str)] = figures![
     "atc09-figure-13.toml",
 ];
 
-/// The files of the learnt depth.
+/// The files of the policy `adaptive`.
 const LEARNT: &[(&str, &str)] = figures![
     "learnt-micro.toml",
     "learnt-free.toml",
@@ -166,7 +166,7 @@ impl Figure {
         FILES.iter().map(|(file, text)| Self::parse(file, text, set)).collect()
     }
 
-    /// Those of the learnt depth.
+    /// Those of the policy `adaptive`.
     ///
     /// # Errors
     /// A file that was built in is damaged.

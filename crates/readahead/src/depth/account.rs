@@ -10,7 +10,7 @@
 //! - for ever, if `X + t >= a (E + c) + (a^2 - 1) C` ([`Account::least`]): from that line on the next fetch
 //!   leads to the line again, whatever it costs, below it the room can run out.
 //!
-//! docs/internals/learnt-depth.md has the proof. With `rho = 2` and costs that stay as they are both leave `t = C`.
+//! docs/internals/adaptive-depth.md has the proof. With `rho = 2` and costs that stay as they are both leave `t = C`.
 //!
 //! Limits: costs are those that the caller states when it fetches.
 

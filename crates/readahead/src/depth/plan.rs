@@ -16,7 +16,7 @@
 //!   that is allowed leads to the line again, below it the room that is left runs out.
 //!
 //! That is [`Account`] with switches that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
-//! prefetching. docs/internals/learnt-depth.md has the proof. Depths are whole pages, so that the promise holds up to the
+//! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the promise holds up to the
 //! transfer of one page.
 //!
 //! Limits: one switch cost and one rate; who fetches where they differ takes the plan's [`Plan::wish`] and

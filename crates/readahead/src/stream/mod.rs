@@ -9,12 +9,12 @@
 //! each place where a prefetcher can stand; those of the papers' kernels are in the laboratory), and a *depth rule*, which says how much at
 //! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
+mod adaptive;
 mod aggressive;
 mod behind;
 mod competitive;
 mod demand;
 mod generation;
-mod learnt;
 pub mod machine;
 pub mod mapped;
 mod none;

@@ -28,8 +28,8 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
-    ("adaptive", "by the lengths of past streams, within rho times the optimum", Everywhere, super::learnt::build),
-    (TOLD, "the same with lengths that it was told, learning nothing", Simulated, super::learnt::told),
+    ("adaptive", "by the lengths of past streams, within rho times the optimum", Everywhere, super::adaptive::build),
+    (TOLD, "the same with lengths that it was told, learning nothing", Simulated, super::adaptive::told),
     ("oracle", "told how much each stream will read", Simulated, super::oracle::build),
 ];
 

@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 /// one fetch.
 const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 
-/// The bound that the learnt policy keeps where none is given. Told the lengths, 3 reaches 0.98 of what
+/// The bound that `adaptive` keeps where none is given. Told the lengths, 3 reaches 0.98 of what
 /// no bound at all would over ten loads on two disks, 2.5 reaches 0.94, 2 (competitive prefetching) 0.73,
-/// 3.5 and more 0.99 (docs/internals/learnt-depth.md).
+/// 3.5 and more 0.99 (docs/internals/adaptive-depth.md).
 pub const RHO: f64 = 3.0;
 /// The largest bound that may be set: beyond a thousand times the optimum none is meant.
 pub const RHO_LIMIT: f64 = 1000.0;
@@ -43,7 +43,7 @@ pub struct Settings {
     pub switch_weight: f64,
     /// How the competitive depth becomes pages.
     pub page_measure: PageMeasure,
-    /// How much more than the optimum a stream may cost under the learnt policy, 2 to
+    /// How much more than the optimum a stream may cost under `adaptive`, 2 to
     /// [`RHO_LIMIT`].
     #[serde(deserialize_with = "rho")]
     pub rho: f64,

@@ -183,7 +183,7 @@ impl Aim {
             let values = vec![value.mean, value.low, value.high, mean(free), share, mean(oracle)];
             (format!("{} {name}", self.at(place).name()), values)
         };
-        let heads = ["adaptive", "from", "to", "told, no promise", "learnt of that", "oracle"];
+        let heads = ["adaptive", "from", "to", "told, no promise", "adaptive of that", "oracle"];
         Some(Table {
             title: format!("{}, aim {}", self.what, self.aim),
             heads: heads.map(str::to_owned).to_vec(),

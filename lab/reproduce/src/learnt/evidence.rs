@@ -113,7 +113,13 @@ fn policies(sources: &[(String, Vec<Read>)]) -> Table {
             rows.push((format!("{source}, {name}"), shares));
         }
     }
-    let heads = ["slow start", "competitive", "adaptive", "told", "told, no promise"];
+    let heads = [
+        "competitive",
+        "competitive-without-slow-start",
+        "adaptive",
+        "adaptive-told",
+        "adaptive-told, no bound",
+    ];
     Table { title: "Share of the oracle by device time".to_owned(), heads: owned(&heads), rows }
 }
 

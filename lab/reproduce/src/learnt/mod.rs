@@ -202,7 +202,7 @@ fn of_jobs(results: &Results) -> bool {
     results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()))
 }
 
-/// Of jobs: how long they take under learnt depth over competitive prefetching, with its interval over the seeds.
+/// Of jobs: how long they take under `adaptive` over competitive prefetching, with its interval over the seeds.
 fn times(results: &Results) -> Option<Table> {
     let (ours, theirs) = (Policy::new("adaptive"), Policy::new("competitive"));
     let points = results.points.iter().filter(|point| point.policy == ours && of_jobs(results));

@@ -73,7 +73,7 @@ impl LearntOutcome {
         self.figures.iter().for_each(|figure| figure.write(&mut page));
         page.push_str("<h2>Numbers</h2>\n");
         self.tables.iter().for_each(|table| table.write(&mut page));
-        document("Foreseek: learnt depth", &page)
+        document("Foreseek: adaptive depth", &page)
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Options of `foreseek lab reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --learnt only the runs:
+    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --adaptive only the runs:
     /// learnt-two-*, studies, traces, adversary (searches for the stream that costs most over its bound).
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
@@ -24,16 +24,16 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// What learnt depth adds to the papers: its runs, its studies and its aims with their verdicts.
-    #[arg(long, conflicts_with = "seed")]
-    learnt: bool,
+    /// What the policy `adaptive` adds to the papers: its runs, its studies and its aims with their verdicts.
+    #[arg(long, alias = "learnt", conflicts_with = "seed")]
+    adaptive: bool,
 
-    /// With --learnt: every run on all devices, with 1 to 512 requests at a time. Takes hours.
-    #[arg(long, requires = "learnt", conflicts_with = "quick")]
+    /// With --adaptive: every run on all devices, with 1 to 512 requests at a time. Takes hours.
+    #[arg(long, requires = "adaptive", conflicts_with = "quick")]
     full: bool,
 
-    /// With --learnt: replay the traces of this folder, too.
-    #[arg(long, value_name = "DIR", requires = "learnt")]
+    /// With --adaptive: replay the traces of this folder, too.
+    #[arg(long, value_name = "DIR", requires = "adaptive")]
     traces: Option<PathBuf>,
 
     /// The first seed; the others follow it.
@@ -42,21 +42,21 @@ pub(crate) struct Args {
 
     /// What a congested queue cancels of read-ahead, in place of each set-up's own rule: stock,
     /// cancels-all, cancels-ahead or ignored.
-    #[arg(long, value_name = "RULE", conflicts_with = "learnt")]
+    #[arg(long, value_name = "RULE", conflicts_with = "adaptive")]
     congestion: Option<Congestion>,
 
     /// Set this in every run in place of what the set-ups have, to see what depends on it: block.in_device=4,
     /// machine.private_share=0.86, device.cache_segments=16. Can be given several times.
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "learnt")]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "adaptive")]
     set: Vec<String>,
 
     /// The claims under each variant of experiments/sensitivity.toml, side by side. With --quick some ten times as
     /// long as one look.
-    #[arg(long, conflicts_with_all = ["learnt", "set", "congestion"])]
+    #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion"])]
     sensitivity: bool,
 
     /// Run nothing: judge the results.json of an earlier run by the rules as they are.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["learnt", "set", "congestion", "sensitivity", "only", "quick"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity", "only", "quick"])]
     judge: Option<PathBuf>,
 
     /// With --judge: results of a newer run that take the place of those of the same claims.
@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     // Before the work: a folder that cannot be written is known at once.
     args.output.as_deref().map(prepare).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if args.learnt {
+    if args.adaptive {
         return run_learnt(&args, workers);
     }
     let Args { ref only, quick, seed, .. } = args;
@@ -189,9 +189,9 @@ fn write(outcome: &Outcome, folder: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn write_learnt(outcome: &LearntOutcome, folder: &Path) -> anyhow::Result<PathBuf> {
-    put(folder, "learnt.txt", outcome.to_table())?;
-    put(folder, "learnt.json", format!("{:#}\n", outcome.to_json()))?;
-    put(folder, "learnt.html", outcome.to_html())
+    put(folder, "adaptive.txt", outcome.to_table())?;
+    put(folder, "adaptive.json", format!("{:#}\n", outcome.to_json()))?;
+    put(folder, "adaptive.html", outcome.to_html())
 }
 
 fn put(folder: &Path, name: &str, text: String) -> anyhow::Result<PathBuf> {

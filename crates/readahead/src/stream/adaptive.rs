@@ -49,7 +49,7 @@ const UNIT_TOLERANCE: f64 = 0.1;
 /// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
 /// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
 /// it is next to none. A half lost nothing to speak of against the better of the two in any load
-/// that was tried (docs/internals/learnt-depth.md). The promise reckons with one.
+/// that was tried (docs/internals/adaptive-depth.md). The promise reckons with one.
 const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
 /// next to nothing more, keeps all others waiting and takes their memory.
