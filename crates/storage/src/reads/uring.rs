@@ -14,7 +14,7 @@
 //! request queue) the kernel hands to workers of its own, of which there are a few.
 #![allow(unsafe_code)]
 
-use super::flight::{Flight, Next};
+use super::flight::{Next, ReadInFlight};
 use super::read::{Ended, Read, Reads, Sink};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
@@ -51,7 +51,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Table {
-    flights: Slab<Flight>,
+    flights: Slab<ReadInFlight>,
     urgent: VecDeque<Read>,
     patient: VecDeque<Read>,
     /// Entries that the kernel did not take yet.
@@ -150,7 +150,7 @@ impl Shared {
     /// over.
     fn launch(&self, table: &mut Table, read: Read, ended: &mut Vec<Ended>) -> u32 {
         let others = table.flights.len();
-        let slot = table.flights.insert(Flight::new(read, others));
+        let slot = table.flights.insert(ReadInFlight::new(read, others));
         self.ask(table, slot, ended)
     }
 
@@ -231,7 +231,7 @@ impl Shared {
             let next = table.urgent.pop_front();
             let Some(read) = next.or_else(|| table.patient.pop_front()) else { break };
             if table.stopping {
-                ended.push(Flight::new(read, 0).end(Some(Errno::CANCELED)));
+                ended.push(ReadInFlight::new(read, 0).end(Some(Errno::CANCELED)));
             } else {
                 pushed += self.launch(&mut table, read, &mut ended);
             }
