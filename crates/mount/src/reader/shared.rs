@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Hands fetches on; those that were not taken.
-    fn start_reads(&self, wanted: Vec<reads::Read>) -> Vec<FetchId> {
+    fn start_reads(&self, wanted: Vec<reads::DiskRead>) -> Vec<FetchId> {
         let Some(reads) = self.reads.get().filter(|_| !wanted.is_empty()) else { return Vec::new() };
         let refused = reads.start(wanted);
         refused.iter().filter_map(|read| Token::fetch(read.token)).collect()

@@ -94,7 +94,7 @@ fn address(file: &ReadFile) -> usize {
 /// Takes reads and keeps them until the simulation ends them.
 #[derive(Default)]
 struct Device {
-    taken: Mutex<Vec<reads::Read>>,
+    taken: Mutex<Vec<reads::DiskRead>>,
     /// How many of the next ones are refused.
     refusing: AtomicU64,
     /// Those that were.
@@ -102,7 +102,7 @@ struct Device {
 }
 
 impl Reads for Device {
-    fn start(&self, wanted: Vec<reads::Read>) -> Vec<reads::Read> {
+    fn start(&self, wanted: Vec<reads::DiskRead>) -> Vec<reads::DiskRead> {
         let (mut taken, mut back) = (self.taken.lock().expect("no panic"), Vec::new());
         for read in wanted {
             let left = self.refusing.load(Relaxed);
@@ -314,7 +314,7 @@ impl Simulation {
     }
 
     /// Makes a read below.
-    fn end(&mut self, mut read: reads::Read) -> Ended {
+    fn end(&mut self, mut read: reads::DiskRead) -> Ended {
         let file = self.file_of(address(&read.file));
         let model = &self.files[file];
         let start = (read.offset.get() as usize).min(model.bytes.len());

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Work {
     /// Fetches to be made, those of one call together.
-    pub(super) reads: Vec<reads::Read>,
+    pub(super) reads: Vec<reads::DiskRead>,
     /// Reads to be made as they are.
     pub(super) passes: Vec<Pass>,
     /// Reads to be answered.
@@ -64,7 +64,7 @@ impl Backing for Below {
         let filling = self.frames.fill(&frames).ok_or(Refusal::Gone)?;
         let (token, offset) = (Token::of_fetch(id), range.start.offset());
         let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);
-        self.work.reads.push(reads::Read { token, file, offset, into, urgent, apart });
+        self.work.reads.push(reads::DiskRead { token, file, offset, into, urgent, apart });
         Ok(())
     }
 

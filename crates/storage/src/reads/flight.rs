@@ -11,7 +11,7 @@
 //! all is read buffered.
 
 use super::file::Access;
-use super::read::{Ended, Read, Target};
+use super::read::{DiskRead, Ended, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::io::Errno;
 use std::os::fd::RawFd;
@@ -25,7 +25,7 @@ const RETRIES: u32 = 8;
 
 /// See the module's documentation.
 pub(super) struct ReadInFlight {
-    read: Read,
+    read: DiskRead,
     done: usize,
     /// What was last asked for.
     vectors: Vec<libc::iovec>,
@@ -64,7 +64,7 @@ pub(super) enum Next {
 }
 
 impl ReadInFlight {
-    pub(super) fn new(read: Read, others: usize) -> Self {
+    pub(super) fn new(read: DiskRead, others: usize) -> Self {
         let (done, asked, retries, issued) = (0, 0, 0, Instant::now());
         let (access, alone) = (Access::Direct, false);
         Self { read, done, vectors: Vec::new(), asked, access, retries, alone, issued, others }
@@ -160,7 +160,7 @@ mod tests {
         let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
         let into = Target::Buffer(arena.try_take(pages * PAGE).expect("room"));
         ReadInFlight::new(
-            Read { token: 0, file, offset: ByteOffset(8192), into, urgent: true, apart: false },
+            DiskRead { token: 0, file, offset: ByteOffset(8192), into, urgent: true, apart: false },
             0,
         )
     }
@@ -225,7 +225,7 @@ mod tests {
                 let into = Target::Frames(frames.fill(&[FrameId(frame)]).expect("free"));
                 let file = Arc::clone(&file);
                 ReadInFlight::new(
-                    Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false },
+                    DiskRead { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false },
                     0,
                 )
             })

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::flight::{Next, ReadInFlight};
-use super::read::{Ended, Read, Reads, Sink};
+use super::read::{DiskRead, Ended, Reads, Sink};
 use crate::advice::last_error;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -32,8 +32,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    urgent: VecDeque<Read>,
-    patient: VecDeque<Read>,
+    urgent: VecDeque<DiskRead>,
+    patient: VecDeque<DiskRead>,
     under_way: usize,
     threads: usize,
     stopping: bool,
@@ -64,7 +64,7 @@ impl PoolReads {
 }
 
 impl Reads for PoolReads {
-    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let mut queue = self.shared.lock();
         if queue.stopping {
             return reads;
