@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::token::Token;
 use crate::read_path::{Answer, Version};
-use foreseek_readahead::driver::{self, Asked, Backing, Fetch};
+use foreseek_readahead::driver::{self, Backing, Fetch, WaitingRead};
 use foreseek_seam::{FrameId, Refusal, RequestId, Urgency};
 use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_storage::{Frames, Reading};
@@ -78,7 +78,12 @@ impl Backing for Below {
         }
     }
 
-    fn pass(&mut self, request: RequestId, asked: &Asked<Answer>, file: Arc<ReadFile>) -> Result<(), Errno> {
+    fn pass(
+        &mut self,
+        request: RequestId,
+        asked: &WaitingRead<Answer>,
+        file: Arc<ReadFile>,
+    ) -> Result<(), Errno> {
         self.work.passes.push(Pass::new(request, asked.range, file).ok_or(Errno::INVAL)?);
         Ok(())
     }
