@@ -13,7 +13,7 @@ use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_emulate::{LoggedOp, Stats};
 use foreseek_rig::{
-    Disk, DiskPlan, Interrupt, MemoryGroup, Place, Program, Version, check_space, extents_of,
+    CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Program, Version, check_space, extents_of,
 };
 use foreseek_units::{Bytes, Lba, Nanos};
 use std::fs::File;
@@ -31,7 +31,7 @@ struct Tools {
     shell: Program,
     mkfs: Program,
     extension: PathBuf,
-    place: Place,
+    place: CgroupParent,
 }
 
 /// A demo under way. Dropping it undoes all of it.
@@ -112,7 +112,7 @@ impl Tools {
             shell: Program::find("sqlite3", "sqlite3")?,
             mkfs: Program::find("mkfs.ext4", "e2fsprogs")?,
             extension,
-            place: Place::find()?,
+            place: CgroupParent::find()?,
         })
     }
 }

@@ -13,7 +13,9 @@ use crate::record::Records;
 use crate::run::Told;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Place, Program, Running, missing};
+use foreseek_rig::{
+    CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Program, Running, missing,
+};
 use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -130,7 +132,7 @@ fn todo(options: &Options, there: &[Run]) -> Vec<Todo> {
 struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
-    place: Place,
+    place: CgroupParent,
     foreseek: PathBuf,
     /// What programs are given of each tree, and how much that is; relative to the disk.
     given: BTreeMap<Tree, (PathBuf, Bytes)>,
@@ -142,7 +144,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn begin(options: &'a Options, interrupt: &'a Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Self> {
-        let place = Place::find()?;
+        let place = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         let folder = tempfile::Builder::new().prefix("foreseek-bench-walk-").tempdir_in(space);
         let folder = folder.map_err(|error| Error::io("cannot make a folder in", space.display(), error))?;
