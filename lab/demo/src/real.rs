@@ -6,7 +6,7 @@
 
 use crate::database::{self, Database, Plan};
 use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
-use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
+use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query::{Foreseek, Query, find_extension};
 use crate::report::blocks::Mark;
 use crate::{Error, Result, scan};
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -
     for (name, title, memory) in options.runs(database.bytes) {
         let stock = demo.measure(&database, memory, &format!("stock SQLite, {title}"), false)?;
         let foreseek = demo.measure(&database, memory, &format!("with Foreseek, {title}"), true)?;
-        runs.push(Run::compare(name, title, memory, stock, foreseek, &limits)?);
+        runs.push(QueryRun::compare(name, title, memory, stock, foreseek, &limits)?);
     }
     let mut notes = demo.notes();
     let versions = demo.versions();
