@@ -10,7 +10,7 @@ use crate::rest::RestWatch;
 use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
-use foreseek_storage::reads::{Ended, Read, Reads, Target};
+use foreseek_storage::reads::{DiskRead, Ended, Reads, Target};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Act, StripDriver, skip};
@@ -98,7 +98,7 @@ struct State {
 /// What is to be done once the lock is free.
 #[derive(Default)]
 struct Todo {
-    reads: Vec<Read>,
+    reads: Vec<DiskRead>,
     served: Vec<(DataReply, ByteSpan, Reading)>,
     passed: Vec<Pass>,
     changes: Vec<(RequestId, Pending)>,
@@ -295,9 +295,9 @@ impl Served {
         }
     }
 
-    fn read(&self, state: &mut State, under: Under, range: ByteSpan, into: Target, urgent: bool) -> Read {
+    fn read(&self, state: &mut State, under: Under, range: ByteSpan, into: Target, urgent: bool) -> DiskRead {
         let token = state.under.insert(under) as u64;
-        Read { token, file: self.below.reads(), offset: range.start, into, urgent, apart: false }
+        DiskRead { token, file: self.below.reads(), offset: range.start, into, urgent, apart: false }
     }
 
     fn carry_out(&self, todo: Todo) {
@@ -350,7 +350,7 @@ impl Served {
         self.over(ended.into_iter().map(well).collect());
     }
 
-    fn over(&self, reads: Vec<(Read, bool)>) {
+    fn over(&self, reads: Vec<(DiskRead, bool)>) {
         if reads.is_empty() {
             return;
         }
@@ -433,7 +433,7 @@ fn answer(reply: DataReply, slices: &[&[u8]]) {
 struct Nothing;
 
 impl Reads for Nothing {
-    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         reads
     }
 

@@ -91,14 +91,14 @@ impl Lines {
             Across::Linear => {
                 let axis = Axis::new((first.min(0.0), last), (LEFT, RIGHT));
                 axis.ticks(8).into_iter().for_each(|tick| frame::tick(svg, axis.at(tick), &plain(tick)));
-                Level { axis, place: Place::InProportion }
+                Level { axis, place: AxisScale::InProportion }
             }
             Across::Doubling => {
                 let axis = Axis::new((doublings(first), doublings(last)), (LEFT, RIGHT));
                 for power in powers(axis) {
                     frame::tick(svg, axis.at(f64::from(power)), &binary(1 << power));
                 }
-                Level { axis, place: Place::Logarithm }
+                Level { axis, place: AxisScale::Logarithm }
             }
             Across::Steps => {
                 // Half a step is left free at either end.
@@ -106,7 +106,7 @@ impl Lines {
                 for (step, x) in xs.iter().enumerate() {
                     frame::tick(svg, axis.at(step as f64), &plain(*x));
                 }
-                Level { axis, place: Place::Step(xs) }
+                Level { axis, place: AxisScale::Step(xs) }
             }
         }
     }
@@ -121,11 +121,11 @@ impl Point {
 /// The level axis.
 struct Level {
     axis: Axis,
-    place: Place,
+    place: AxisScale,
 }
 
 /// Where on the axis a value lies.
-enum Place {
+enum AxisScale {
     InProportion,
     Logarithm,
     /// At its number among these.
@@ -135,9 +135,9 @@ enum Place {
 impl Level {
     fn at(&self, x: f64) -> f64 {
         self.axis.at(match &self.place {
-            Place::InProportion => x,
-            Place::Logarithm => doublings(x),
-            Place::Step(steps) => steps.partition_point(|step| *step < x) as f64,
+            AxisScale::InProportion => x,
+            AxisScale::Logarithm => doublings(x),
+            AxisScale::Step(steps) => steps.partition_point(|step| *step < x) as f64,
         })
     }
 }

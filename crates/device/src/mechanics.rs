@@ -9,7 +9,7 @@
 //! wanted sector comes first, so that a range within one track never takes more than a turn once the
 //! head is there.
 
-use crate::geometry::{Geometry, Place};
+use crate::geometry::{Geometry, TrackAddress};
 use crate::io::Op;
 use crate::seek::SeekCurve;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan};
@@ -67,11 +67,11 @@ pub(crate) struct Mechanics {
 
 impl Mechanics {
     /// Moving from one track to another for an access that does not continue the one before.
-    pub(crate) fn movement(&self, from: Place, to: Place) -> Nanos {
+    pub(crate) fn movement(&self, from: TrackAddress, to: TrackAddress) -> Nanos {
         self.switching(from, to).max(self.resettle)
     }
 
-    fn switching(&self, from: Place, to: Place) -> Nanos {
+    fn switching(&self, from: TrackAddress, to: TrackAddress) -> Nanos {
         match from.cylinder.abs_diff(to.cylinder) {
             0 if from.head == to.head => Nanos::ZERO,
             0 => self.head_switch,
@@ -87,9 +87,9 @@ impl Mechanics {
     /// the sequential pass.
     pub(crate) fn positioning(
         &self,
-        head: Place,
+        head: TrackAddress,
         at: Instant,
-        (place, passes): (Place, Nanos),
+        (place, passes): (TrackAddress, Nanos),
         how: Approach,
     ) -> Positioning {
         let mut movement =
@@ -120,7 +120,7 @@ impl Mechanics {
     }
 
     /// Where the head is when it has just read the last sector before `end`.
-    pub(crate) fn place_before(&self, end: Lba) -> Place {
+    pub(crate) fn place_before(&self, end: Lba) -> TrackAddress {
         self.geometry.place(Lba(end.get().saturating_sub(1)))
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_head_switch_hides_behind_a_longer_seek() {
         let mechanics = mechanics(0);
-        let place = |cylinder, head| Place { cylinder, head };
+        let place = |cylinder, head| TrackAddress { cylinder, head };
         let ms = |from, to| mechanics.movement(from, to).as_millis_f64();
         assert_eq!(ms(place(5, 1), place(5, 1)), 0.0);
         assert_eq!(ms(place(5, 1), place(5, 2)), 0.4);

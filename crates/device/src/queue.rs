@@ -1,6 +1,6 @@
 //! The disk's queue: requests that wait, and in which order they are chosen.
 
-use crate::geometry::Place;
+use crate::geometry::TrackAddress;
 use crate::io::{Io, Op};
 use foreseek_units::{Instant, Nanos};
 
@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
     /// Whether the disk has looked at it since.
     pub(crate) seen: bool,
     /// Where its first sector lies.
-    pub(crate) place: Place,
+    pub(crate) place: TrackAddress,
     /// When its first sector passes in the sequential pass.
     pub(crate) passes: Nanos,
     /// Whether it is a write that the cache holds and the host knows to be done.
@@ -126,7 +126,7 @@ mod tests {
             served_before: sequence,
             ready: Instant::ZERO,
             seen: true,
-            place: Place::default(),
+            place: TrackAddress::default(),
             passes: Nanos(passes),
             cached: false,
         }

@@ -24,7 +24,7 @@ struct Segment {
 
 /// Reading that goes on: the head passes over sectors one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
+pub(crate) struct DriveReadAhead {
     segment: usize,
     /// When the sector at which it began started to pass; may lie ahead by a rotational wait.
     began: Instant,
@@ -52,11 +52,11 @@ pub(crate) enum Held {
 pub(crate) struct Buffer {
     segments: Vec<Segment>,
     size: Sectors,
-    stream: Option<Stream>,
+    stream: Option<DriveReadAhead>,
     uses: u64,
 }
 
-impl Stream {
+impl DriveReadAhead {
     /// When the last sector before `end` has been read, if the stream goes on that far.
     pub(crate) fn passed_at(&self, geometry: &Geometry, end: Lba) -> Instant {
         self.began + (geometry.passed_at(end) - self.origin)
@@ -92,7 +92,7 @@ impl Buffer {
     }
 
     /// The reading that goes on, if any.
-    pub(crate) fn stream(&self) -> Option<&Stream> {
+    pub(crate) fn stream(&self) -> Option<&DriveReadAhead> {
         self.stream.as_ref()
     }
 
@@ -141,7 +141,7 @@ impl Buffer {
         let joins = |segment: &Segment| !segment.held.is_empty() && segment.held.end == from;
         let segment = self.segments.iter().position(joins).unwrap_or_else(|| self.take_oldest(from));
         let origin = geometry.passes_at(from);
-        self.stream = Some(Stream { segment, began, origin, limit, consumed: end });
+        self.stream = Some(DriveReadAhead { segment, began, origin, limit, consumed: end });
         self.touch(segment);
     }
 

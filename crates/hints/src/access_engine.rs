@@ -29,10 +29,10 @@
 //! list and a silent application can cost.
 
 use crate::access_list::Progress;
-use crate::entry::{Entry, Place};
+use crate::entry::{Entry, ListIndex};
 use crate::held::Met;
 use crate::objects::{PageKey, Slot};
-use crate::plan::{self, Run};
+use crate::plan::{self, FetchRun};
 use crate::state::{AccessListEngine, Look, Work};
 use crate::{Settings, Stats};
 use foreseek_seam::{
@@ -54,8 +54,8 @@ enum Miss {
     /// Nothing follows from it.
     Aside,
     Strayed,
-    Listed(Place),
-    Evicted(Place),
+    Listed(ListIndex),
+    Evicted(ListIndex),
 }
 
 impl Miss {
@@ -306,7 +306,7 @@ impl AccessListEngine {
         }
     }
 
-    fn settled(&mut self, fetch: FetchId) -> Option<Run> {
+    fn settled(&mut self, fetch: FetchId) -> Option<FetchRun> {
         let asked = self.under_way.iter().position(|(id, _)| *id == fetch);
         let at = self.checks.some(asked)?;
         self.under_way.remove(at).map(|(_, run)| run)

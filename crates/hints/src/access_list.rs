@@ -19,7 +19,7 @@
 //! consumed and the place is right after it, so this is a *set* for everyone but the application,
 //! which counted from the mark.
 
-use crate::entry::{Entry, Place, Reach};
+use crate::entry::{Entry, ListIndex, Reach};
 use crate::lookahead::Lookahead;
 use crate::objects::PageKey;
 use foreseek_seam::HintMode;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It matched this entry, and the place is now after it.
-    On(Place),
+    On(ListIndex),
     /// It was read or left out a little while ago.
     Behind,
     /// It will come later, perhaps; the place has not moved.
@@ -43,12 +43,12 @@ pub(crate) enum Progress {
 pub(crate) struct AccessList {
     entries: VecDeque<Entry>,
     /// The place of the first entry kept; up to twice `reach` before the place itself.
-    first: Place,
-    place: Place,
+    first: ListIndex,
+    place: ListIndex,
     limit: usize,
     marked: Option<PageKey>,
     complete: bool,
-    suspected: Option<Place>,
+    suspected: Option<ListIndex>,
     reach: Reach,
     lookahead: Lookahead,
 }
@@ -61,8 +61,8 @@ impl AccessList {
     pub(crate) fn with_reach(limit: usize, reach: Reach) -> Self {
         Self {
             entries: VecDeque::new(),
-            first: Place::default(),
-            place: Place::default(),
+            first: ListIndex::default(),
+            place: ListIndex::default(),
             limit,
             marked: None,
             complete: false,
@@ -100,12 +100,12 @@ impl AccessList {
     }
 
     /// The place of the next entry.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> ListIndex {
         self.place
     }
 
     /// The place after the last entry.
-    pub(crate) fn end(&self) -> Place {
+    pub(crate) fn end(&self) -> ListIndex {
         self.first.plus(self.entries.len())
     }
 
@@ -120,14 +120,14 @@ impl AccessList {
     }
 
     /// The pages from a place on, with their places; from the first kept, where that is later.
-    pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = (Place, PageKey)> {
+    pub(crate) fn from(&self, place: ListIndex) -> impl Iterator<Item = (ListIndex, PageKey)> {
         let start = place.max(self.first);
         let skipped = start.since(self.first).min(self.entries.len());
         self.entries.range(skipped..).enumerate().map(move |(n, entry)| (start.plus(n), entry.page()))
     }
 
     /// The page at a place, if it is kept.
-    pub(crate) fn page(&self, place: Place) -> Option<PageKey> {
+    pub(crate) fn page(&self, place: ListIndex) -> Option<PageKey> {
         self.entry(place).map(Entry::page)
     }
 
@@ -161,12 +161,12 @@ impl AccessList {
 
     /// The first entry for a page, from the place to the end of the list: the application has just
     /// told where it is. Takes time in proportion to the list.
-    pub(crate) fn locate(&self, page: PageKey) -> Option<Place> {
+    pub(crate) fn locate(&self, page: PageKey) -> Option<ListIndex> {
         self.from(self.place).find(|(_, entry)| *entry == page).map(|(place, _)| place)
     }
 
     /// Moves the place on to an entry, past what lies between.
-    pub(crate) fn go_to(&mut self, place: Place) {
+    pub(crate) fn go_to(&mut self, place: ListIndex) {
         let target = place.min(self.end());
         if target <= self.place {
             return;
@@ -180,17 +180,17 @@ impl AccessList {
         self.trim();
     }
 
-    fn entry(&self, place: Place) -> Option<Entry> {
+    fn entry(&self, place: ListIndex) -> Option<Entry> {
         self.entries.get(place.since(self.first)).copied()
     }
 
-    fn reached(&mut self, at: Place) -> Progress {
+    fn reached(&mut self, at: ListIndex) -> Progress {
         self.go_to(at.next());
         Progress::On(at)
     }
 
     /// The match that makes a suspected place certain.
-    fn confirms(&self, page: PageKey) -> Option<Place> {
+    fn confirms(&self, page: PageKey) -> Option<ListIndex> {
         let suspected = self.suspected?;
         let at = self.lookahead.ahead_from(page, suspected)?;
         (at.since(suspected) <= self.reach.confirm).then_some(at)
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(list.marked(), Some(key(2)));
         list.hint(HintMode::SetFromMark, [Entry::new(key(9), false)].into_iter(), true);
         assert_eq!(list.marked(), Some(key(2)));
-        assert_eq!(list.read(key(9)), Progress::On(Place(5)));
+        assert_eq!(list.read(key(9)), Progress::On(ListIndex(5)));
         assert!(list.is_complete());
     }
 
@@ -307,7 +307,7 @@ mod tests {
             list.read(key(page));
         }
         assert_eq!(list.room(HintMode::Append), 10);
-        assert_eq!(list.locate(key(49)), Some(Place(49)));
+        assert_eq!(list.locate(key(49)), Some(ListIndex(49)));
         assert_eq!(list.locate(key(50)), None);
         assert_eq!(list.locate(key(3)), None);
     }
@@ -373,7 +373,7 @@ mod tests {
             }
             self.place = at + 1;
             self.suspected = None;
-            Progress::On(Place(self.dropped + at as u64))
+            Progress::On(ListIndex(self.dropped + at as u64))
         }
     }
 

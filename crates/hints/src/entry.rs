@@ -4,9 +4,9 @@ use crate::objects::PageKey;
 
 /// A place in the list: entries are numbered from the list's making, through all replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u64);
+pub(crate) struct ListIndex(pub(crate) u64);
 
-impl Place {
+impl ListIndex {
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }

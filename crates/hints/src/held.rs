@@ -8,7 +8,7 @@
 //! keeps what it holds, since a page read once is often read again.
 
 use crate::objects::{PageKey, Slot};
-use crate::plan::Run;
+use crate::plan::FetchRun;
 use foreseek_units::{PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -95,10 +95,15 @@ impl Held {
     }
 
     /// A new round fetches these runs and keeps these pages; it wants these of all of them.
-    pub(crate) fn begin(&mut self, runs: &[Run], kept: &[PageKey], wanted: impl Iterator<Item = PageKey>) {
+    pub(crate) fn begin(
+        &mut self,
+        runs: &[FetchRun],
+        kept: &[PageKey],
+        wanted: impl Iterator<Item = PageKey>,
+    ) {
         self.round = self.round.wrapping_add(1);
         let round = self.round;
-        for page in runs.iter().flat_map(Run::keys) {
+        for page in runs.iter().flat_map(FetchRun::keys) {
             self.pages.insert(page, Page { round, kind: Kind::Infill });
         }
         self.account = Account::default();
@@ -273,9 +278,9 @@ mod tests {
         PageKey::new(slot(), PageIndex(page)).expect("small")
     }
 
-    fn run(start: u64, pages: u64) -> Run {
+    fn run(start: u64, pages: u64) -> FetchRun {
         let span = Span::at(PageIndex(start), Pages(pages));
-        Run { slot: slot(), span, wanted: Pages(pages), end: Spot::on_device(Lba(0)) }
+        FetchRun { slot: slot(), span, wanted: Pages(pages), end: Spot::on_device(Lba(0)) }
     }
 
     #[test]
@@ -352,7 +357,7 @@ mod tests {
                         let pages: Vec<u64> = spans.iter().flat_map(|(at, n)| *at..at + n).collect();
                         let (kept, fetched): (Vec<u64>, Vec<u64>) =
                             pages.iter().partition(|page| keep && model.contains_key(page));
-                        let runs: Vec<Run> = fetched.iter().map(|page| run(*page, 1)).collect();
+                        let runs: Vec<FetchRun> = fetched.iter().map(|page| run(*page, 1)).collect();
                         let wanted = fetched.iter().step_by(2).chain(&kept).map(|page| key(*page));
                         let keys: Vec<PageKey> = kept.iter().map(|page| key(*page)).collect();
                         held.begin(&runs, &keys, wanted);

@@ -6,7 +6,7 @@
 //! entries, and a list that is read exactly in order pays nothing. After a jump longer than the
 //! window it is built anew, which costs no more than the entries that were jumped over.
 
-use crate::entry::{Entry, Place, Reach};
+use crate::entry::{Entry, ListIndex, Reach};
 use crate::objects::PageKey;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 /// The first and last entries for one page ahead; those between are linked through `next`.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    first: Place,
-    last: Place,
+    first: ListIndex,
+    last: ListIndex,
 }
 
 #[derive(Debug)]
@@ -23,13 +23,13 @@ pub(crate) struct Lookahead {
     reach: Reach,
     valid: bool,
     /// Entries from `start` up to `here` are behind, from `here` up to `end` ahead.
-    start: Place,
-    here: Place,
-    end: Place,
-    behind: FxHashMap<PageKey, Place>,
+    start: ListIndex,
+    here: ListIndex,
+    end: ListIndex,
+    behind: FxHashMap<PageKey, ListIndex>,
     ahead: FxHashMap<PageKey, Chain>,
     /// For each entry ahead, the next entry for the same page.
-    next: VecDeque<Option<Place>>,
+    next: VecDeque<Option<ListIndex>>,
 }
 
 impl Lookahead {
@@ -37,9 +37,9 @@ impl Lookahead {
         Self {
             reach,
             valid: false,
-            start: Place::default(),
-            here: Place::default(),
-            end: Place::default(),
+            start: ListIndex::default(),
+            here: ListIndex::default(),
+            end: ListIndex::default(),
             behind: FxHashMap::default(),
             ahead: FxHashMap::default(),
             next: VecDeque::new(),
@@ -52,18 +52,18 @@ impl Lookahead {
     }
 
     /// The last entry for a page before the place.
-    pub(crate) fn behind(&self, page: PageKey) -> Option<Place> {
+    pub(crate) fn behind(&self, page: PageKey) -> Option<ListIndex> {
         self.behind.get(&page).copied()
     }
 
     /// The first entry for a page at or after the place.
-    pub(crate) fn ahead(&self, page: PageKey) -> Option<Place> {
+    pub(crate) fn ahead(&self, page: PageKey) -> Option<ListIndex> {
         self.ahead.get(&page).map(|chain| chain.first)
     }
 
     /// The first entry for a page at or after `from`. It gives up after a few links: a page that
     /// occurs so often shows nothing about where the application is.
-    pub(crate) fn ahead_from(&self, page: PageKey, from: Place) -> Option<Place> {
+    pub(crate) fn ahead_from(&self, page: PageKey, from: ListIndex) -> Option<ListIndex> {
         let mut at = self.ahead(page)?;
         for _ in 0..self.reach.confirm {
             if at >= from {
@@ -75,12 +75,12 @@ impl Lookahead {
     }
 
     /// Catches up with a list whose kept entries begin at `first` and whose place is `place`.
-    pub(crate) fn follow(&mut self, entries: &VecDeque<Entry>, first: Place, place: Place) {
+    pub(crate) fn follow(&mut self, entries: &VecDeque<Entry>, first: ListIndex, place: ListIndex) {
         let list_end = first.plus(entries.len());
         if !self.valid || self.start < first || place.since(self.end) > self.reach.ahead {
             self.begin(place.minus(self.reach.behind).max(first));
         }
-        let page = |at: Place| entries[at.since(first)].page();
+        let page = |at: ListIndex| entries[at.since(first)].page();
         while self.here < place {
             self.pass(page(self.here));
         }
@@ -98,7 +98,7 @@ impl Lookahead {
         }
     }
 
-    fn begin(&mut self, start: Place) {
+    fn begin(&mut self, start: ListIndex) {
         self.behind.clear();
         self.ahead.clear();
         self.next.clear();

@@ -14,7 +14,7 @@
 //! when half a buffer was read, and when the head has come around.
 
 use crate::access_list::Progress;
-use crate::entry::Place;
+use crate::entry::ListIndex;
 use crate::objects::PageKey;
 use crate::plan::{self, Walk};
 use crate::settings::Mode;
@@ -50,11 +50,11 @@ const PART: usize = 16;
 #[derive(Clone, Copy, Debug, Default)]
 struct Meeting {
     /// The last entry that it reached, and its page.
-    at: Option<(Place, PageKey)>,
+    at: Option<(ListIndex, PageKey)>,
     /// A page was missing.
     missed: bool,
     /// It is an entry that the tour has still to fetch.
-    needed: Option<Place>,
+    needed: Option<ListIndex>,
     /// A page was missing that is not on the list.
     strayed: Option<PageKey>,
     lost: Pages,
@@ -69,7 +69,7 @@ impl AccessListEngine {
     }
 
     /// Begins a round at an entry, after a question where the list is short of a buffer-full.
-    pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: Place, out: &mut Commands) {
+    pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: ListIndex, out: &mut Commands) {
         let walk = plan::walk(&self.list, &self.objects, at, self.round_size());
         let more = !self.list.is_complete() && self.list.room(HintMode::Append) > 0;
         if walk.ended && more && self.patience.may_ask() {
@@ -82,7 +82,7 @@ impl AccessListEngine {
         &mut self,
         look: Look,
         page: PageKey,
-        from: Place,
+        from: ListIndex,
         walk: &Walk,
         out: &mut Commands,
     ) {
@@ -101,7 +101,7 @@ impl AccessListEngine {
 
     /// Begins a tour, or goes on with one, at the entry of a read that waits. `missing`: its page is
     /// not in memory.
-    pub(crate) fn tour_from(&mut self, look: Look, from: Place, missing: bool, out: &mut Commands) {
+    pub(crate) fn tour_from(&mut self, look: Look, from: ListIndex, missing: bool, out: &mut Commands) {
         if !self.pipeline.is_touring() {
             self.round = None;
             self.stats.rounds += 1;
@@ -112,7 +112,7 @@ impl AccessListEngine {
         self.go_on(look.request, needed, out);
     }
 
-    fn plan_tour(&mut self, from: Place) {
+    fn plan_tour(&mut self, from: ListIndex) {
         let before = self.pipeline.tour.take();
         let begins = before.is_none();
         let course = Course {

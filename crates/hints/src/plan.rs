@@ -1,7 +1,7 @@
 //! What one round fetches: from the list to runs in fetch order.
 
 use crate::access_list::AccessList;
-use crate::entry::Place;
+use crate::entry::ListIndex;
 use crate::infill::{self, Pass};
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::{Spot, Stop, c_look};
@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 /// Pages of one object that are fetched by one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct FetchRun {
     pub(crate) slot: Slot,
     pub(crate) span: PageSpan,
     /// How many of them are wanted; the rest is infill.
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) end: Spot,
 }
 
-impl Run {
+impl FetchRun {
     pub(crate) fn keys(&self) -> impl Iterator<Item = PageKey> {
         let slot = self.slot;
         self.span.iter().filter_map(move |page| PageKey::new(slot, page))
@@ -31,15 +31,15 @@ impl Run {
 #[derive(Debug)]
 pub(crate) struct Walk {
     /// Each page with the place of its first entry.
-    pub(crate) pages: Vec<(PageKey, Place)>,
+    pub(crate) pages: Vec<(PageKey, ListIndex)>,
     /// The first entry that none of them answers.
-    pub(crate) end: Place,
+    pub(crate) end: ListIndex,
     /// The list ended before there were enough.
     pub(crate) ended: bool,
 }
 
 /// Walks the list from a place on until `target` unique pages were seen that can be fetched.
-pub(crate) fn walk(list: &AccessList, objects: &Objects, from: Place, target: Pages) -> Walk {
+pub(crate) fn walk(list: &AccessList, objects: &Objects, from: ListIndex, target: Pages) -> Walk {
     let mut walk = Walk { pages: Vec::new(), end: list.end(), ended: true };
     let mut seen = FxHashSet::default();
     for (place, page) in list.from(from) {
@@ -62,13 +62,13 @@ pub(crate) fn walk(list: &AccessList, objects: &Objects, from: Place, target: Pa
 /// A round: what is fetched and how much of the list it answers.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<FetchRun>,
     /// Wanted pages that are held already.
     pub(crate) kept: Vec<PageKey>,
     /// How many pages of the walk, in its order, are wanted.
     pub(crate) wanted: usize,
     /// The first entry that it does not answer.
-    pub(crate) end: Place,
+    pub(crate) end: ListIndex,
 }
 
 /// How a round is to be planned.
@@ -96,8 +96,8 @@ pub(crate) fn plan(objects: &Objects, manner: Manner, walk: &Walk, held: impl Fn
 }
 
 /// Joins the stops of a pass into runs.
-fn runs<'a>(stops: impl Iterator<Item = &'a Stop>, pass: Pass) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs<'a>(stops: impl Iterator<Item = &'a Stop>, pass: Pass) -> Vec<FetchRun> {
+    let mut runs: Vec<FetchRun> = Vec::new();
     let mut last: Option<Stop> = None;
     for stop in stops {
         let bridged = last.and_then(|last| infill::gap(last, *stop)).filter(|gap| *gap <= pass.gap);
@@ -108,7 +108,7 @@ fn runs<'a>(stops: impl Iterator<Item = &'a Stop>, pass: Pass) -> Vec<Run> {
                 run.wanted += Pages(1);
                 run.end = stop.spot.after(Pages(1));
             }
-            _ => runs.push(Run {
+            _ => runs.push(FetchRun {
                 slot: stop.page.slot(),
                 span: page,
                 wanted: Pages(1),

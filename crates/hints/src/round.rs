@@ -1,11 +1,11 @@
 //! One round of the access-list engine: asking, judging the last, planning, and the commands.
 
-use crate::entry::Place;
+use crate::entry::ListIndex;
 use crate::held::Account;
 use crate::objects::PageKey;
 use crate::order::Spot;
-use crate::plan::{self, Manner, Run, Walk};
-use crate::state::{AccessListEngine, Asked, Look, Round, Work};
+use crate::plan::{self, FetchRun, Manner, Walk};
+use crate::state::{AccessListEngine, Look, Question, Round, Work};
 use crate::trust::Verdict;
 use foreseek_seam::{Command, Commands, FetchId, HintCommand, Into, Urgency};
 use foreseek_units::{Pages, Span};
@@ -25,7 +25,7 @@ impl AccessListEngine {
     }
 
     /// The present round is over, for a reason other than eviction; the next one begins at `from`.
-    pub(crate) fn judge(&mut self, from: Place) {
+    pub(crate) fn judge(&mut self, from: ListIndex) {
         let Some(round) = self.round.take() else { return };
         let mut account = self.held.account();
         let consumed = !round.abandoned && self.list.place() >= round.end;
@@ -51,26 +51,42 @@ impl AccessListEngine {
     }
 
     /// Asks the application what it will read.
-    pub(crate) fn ask(&mut self, look: Look, page: PageKey, at: Option<Place>, out: &mut Commands) {
-        self.put(Asked { look, page, at, missing: true, list: (Place::default(), Place::default()) }, out);
-    }
-
-    /// Asks it for more, while the list goes on. `missing`: the read's page is not in memory.
-    pub(crate) fn ask_on(&mut self, look: Look, page: PageKey, at: Place, missing: bool, out: &mut Commands) {
+    pub(crate) fn ask(&mut self, look: Look, page: PageKey, at: Option<ListIndex>, out: &mut Commands) {
         self.put(
-            Asked { look, page, at: Some(at), missing, list: (Place::default(), Place::default()) },
+            Question { look, page, at, missing: true, list: (ListIndex::default(), ListIndex::default()) },
             out,
         );
     }
 
-    fn put(&mut self, asked: Asked, out: &mut Commands) {
+    /// Asks it for more, while the list goes on. `missing`: the read's page is not in memory.
+    pub(crate) fn ask_on(
+        &mut self,
+        look: Look,
+        page: PageKey,
+        at: ListIndex,
+        missing: bool,
+        out: &mut Commands,
+    ) {
+        self.put(
+            Question {
+                look,
+                page,
+                at: Some(at),
+                missing,
+                list: (ListIndex::default(), ListIndex::default()),
+            },
+            out,
+        );
+    }
+
+    fn put(&mut self, asked: Question, out: &mut Commands) {
         // A round that was read to its end is judged first, so that the application is asked for as
         // much as the buffer holds from now on.
         if self.round.is_some_and(|round| !round.abandoned && self.list.place() >= round.end) {
             self.judge(self.list.place());
         }
         let list = (self.list.place(), self.list.end());
-        self.asked = Some(Asked { list, ..asked });
+        self.asked = Some(Question { list, ..asked });
         self.stats.wants += 1;
         let name = |key: PageKey| (self.objects.id(key.slot()), key.page());
         out.push(Command::Hint(HintCommand::Want {
@@ -81,7 +97,7 @@ impl AccessListEngine {
     }
 
     /// Looks a waiting read up on the list as it is now, and notes its pages there.
-    pub(crate) fn find_again(&mut self, asked: Asked) -> Option<Place> {
+    pub(crate) fn find_again(&mut self, asked: Question) -> Option<ListIndex> {
         let found = self.list.locate(asked.page)?;
         self.list.go_to(found);
         for page in Span::new(asked.page.page(), asked.look.span.end).iter() {
@@ -145,10 +161,10 @@ impl AccessListEngine {
     fn advise_again(&mut self, page: PageKey, out: &mut Commands) {
         let span = Span::at(page.page(), Pages(1));
         let end = self.head.unwrap_or_else(|| Spot::of(&self.objects, self.settings.order, page));
-        self.command(Run { slot: page.slot(), span, wanted: Pages(1), end }, out);
+        self.command(FetchRun { slot: page.slot(), span, wanted: Pages(1), end }, out);
     }
 
-    pub(crate) fn fetch(&mut self, run: Run, out: &mut Commands) {
+    pub(crate) fn fetch(&mut self, run: FetchRun, out: &mut Commands) {
         if !self.command(run, out) {
             return;
         }
@@ -159,7 +175,7 @@ impl AccessListEngine {
     }
 
     /// Asks for a run, where its object can be fetched.
-    fn command(&mut self, run: Run, out: &mut Commands) -> bool {
+    fn command(&mut self, run: FetchRun, out: &mut Commands) -> bool {
         let object = self.objects.get(run.slot);
         if object.unfetchable {
             // Refused while this round was being given out.

@@ -5,12 +5,12 @@
 
 use crate::access_list::AccessList;
 use crate::contention::Contention;
-use crate::entry::Place;
+use crate::entry::ListIndex;
 use crate::held::Held;
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::Spot;
 use crate::patience::Patience;
-use crate::plan::Run;
+use crate::plan::FetchRun;
 use crate::settings::Mode;
 use crate::tour::Tour;
 use crate::trust::Trust;
@@ -34,23 +34,23 @@ pub(crate) struct Look {
 
 /// A read that waits for the application's answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Question {
     pub(crate) look: Look,
     /// The page that led to the question.
     pub(crate) page: PageKey,
     /// Its place on the list; `None` when it is not on it.
-    pub(crate) at: Option<Place>,
+    pub(crate) at: Option<ListIndex>,
     /// Whether it was missing; else the list was only about to end.
     pub(crate) missing: bool,
     /// Where the list began and ended when the question was put.
-    pub(crate) list: (Place, Place),
+    pub(crate) list: (ListIndex, ListIndex),
 }
 
 /// The present round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     /// The first entry of the list that it does not answer.
-    pub(crate) end: Place,
+    pub(crate) end: ListIndex,
     /// The list was replaced before the application had come there.
     pub(crate) abandoned: bool,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Round {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) forget: VecDeque<(Slot, PageSpan)>,
-    pub(crate) fetch: VecDeque<Run>,
+    pub(crate) fetch: VecDeque<FetchRun>,
     /// Wanted pages that are to be advised once more, in this order.
     pub(crate) again: VecDeque<PageKey>,
     /// The read that waits for them.
@@ -173,9 +173,9 @@ pub struct AccessListEngine {
     pub(crate) round: Option<Round>,
     pub(crate) work: Option<Work>,
     pub(crate) pipeline: Pipeline,
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<Question>,
     /// Fetches that were asked for and have not been answered, oldest first.
-    pub(crate) under_way: VecDeque<(FetchId, Run)>,
+    pub(crate) under_way: VecDeque<(FetchId, FetchRun)>,
     pub(crate) head: Option<Spot>,
     /// What is held may have gone: pages were evicted.
     pub(crate) doubtful: bool,

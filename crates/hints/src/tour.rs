@@ -30,11 +30,11 @@
 //! the other.
 
 use crate::access_list::AccessList;
-use crate::entry::Place;
+use crate::entry::ListIndex;
 use crate::held::join;
 use crate::objects::{Objects, PageKey, Slot};
 use crate::order::Spot;
-use crate::plan::Run;
+use crate::plan::FetchRun;
 use crate::settings::{FETCH_LIMIT, Order};
 use foreseek_units::{PageSpan, Pages, Span};
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ pub(crate) enum Met {
 #[derive(Debug)]
 pub(crate) struct Tour {
     /// The place of the first entry.
-    base: Place,
+    base: ListIndex,
     steps: Vec<Step>,
     /// Every page of them that can be fetched, in disk order.
     stops: Vec<Stop>,
@@ -175,7 +175,7 @@ pub(crate) struct Course<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) order: Order,
     /// The entry that is being read.
-    pub(crate) from: Place,
+    pub(crate) from: ListIndex,
     /// Where the head is.
     pub(crate) head: Option<Spot>,
     /// How much memory is to be used.
@@ -228,7 +228,7 @@ impl Tour {
 
     fn new() -> Self {
         Self {
-            base: Place::default(),
+            base: ListIndex::default(),
             steps: Vec::new(),
             stops: Vec::new(),
             here: 0,
@@ -347,7 +347,7 @@ impl Tour {
     }
 
     /// Whether an entry is one that it knows.
-    pub(crate) fn covers(&self, place: Place) -> bool {
+    pub(crate) fn covers(&self, place: ListIndex) -> bool {
         place >= self.base && place.since(self.base) < self.steps.len()
     }
 
@@ -358,7 +358,7 @@ impl Tour {
 
     /// A read has come to this entry, and its page is in the page cache or not. The entries before it
     /// are over.
-    pub(crate) fn read(&mut self, place: Place, resident: bool) -> Met {
+    pub(crate) fn read(&mut self, place: ListIndex, resident: bool) -> Met {
         // The read before this one has returned, and so what it waited for has come.
         self.arrived = self.arrived.max(self.awaited.0);
         self.settled = self.settled.max(self.awaited.1).max(self.fetches.saturating_sub(QUEUE));
@@ -401,7 +401,7 @@ impl Tour {
     }
 
     /// The stop of an entry, if its page is not held.
-    pub(crate) fn missing(&self, place: Place) -> Option<usize> {
+    pub(crate) fn missing(&self, place: ListIndex) -> Option<usize> {
         let step = self.steps.get(place.since(self.base))?;
         let stop = self.stops.get(step.stop as usize)?;
         (!stop.state.is_held()).then_some(step.stop as usize)
@@ -431,7 +431,7 @@ impl Tour {
                 Some(_) => break,
                 None if wanted => {
                     let (slot, span) = (stop.page.slot(), Span::at(stop.page.page(), Pages(1)));
-                    step.run = Some(Run { slot, span, wanted: Pages(1), end: spot.after(Pages(1)) });
+                    step.run = Some(FetchRun { slot, span, wanted: Pages(1), end: spot.after(Pages(1)) });
                     self.fetches += 1;
                 }
                 None => {}
@@ -619,7 +619,7 @@ pub(crate) struct Way<'a> {
 
 impl Way<'_> {
     /// Whether a page lies right behind a run and there is room for it.
-    fn joins(&self, run: &Run, page: PageKey, spot: Spot) -> bool {
+    fn joins(&self, run: &FetchRun, page: PageKey, spot: Spot) -> bool {
         page.slot() == run.slot
             && page.page() == run.span.end
             && spot == run.end
@@ -630,7 +630,7 @@ impl Way<'_> {
 /// What a move of the head gives.
 pub(crate) struct Advance {
     /// What is to be fetched.
-    pub(crate) run: Option<Run>,
+    pub(crate) run: Option<FetchRun>,
     /// Over how many pages of the list it has gone.
     pub(crate) passed: usize,
     /// The head has come around.
@@ -749,7 +749,7 @@ mod tests {
             list
         }
 
-        fn plan(&self, list: &AccessList, from: Place, memory: u64, before: Option<Tour>) -> Tour {
+        fn plan(&self, list: &AccessList, from: ListIndex, memory: u64, before: Option<Tour>) -> Tour {
             let (objects, order, head) = (&self.objects, Order::Disk, None);
             Tour::plan(&Course { list, objects, order, from, head, memory: Pages(memory) }, before)
         }
@@ -777,7 +777,7 @@ mod tests {
     fn it_reaches_as_far_as_the_mean_of_the_distinct_pages_is_the_memory() {
         let files = Files::new();
         let reach = |pages: &[u64], complete, memory| {
-            let tour = files.plan(&files.list(pages, complete), Place(0), memory, None);
+            let tour = files.plan(&files.list(pages, complete), ListIndex(0), memory, None);
             super::reach(&tour.steps, &tour.stops, complete, Pages(memory))
         };
         // No page twice: the mean of 1 to n is (n + 1) / 2.
@@ -797,7 +797,7 @@ mod tests {
         let orders: [fn(u64) -> u64; 2] = [|n| n * 7919 % 1000, |n| 999 - n];
         for order in orders {
             let list: Vec<u64> = (0..1000).map(order).collect();
-            let mut tour = files.plan(&files.list(&list, true), Place(0), 100, None);
+            let mut tour = files.plan(&files.list(&list, true), ListIndex(0), 100, None);
             while !tour.advance(&files.way(Pages(1000), None)).around {}
             check(&tour);
             assert!((75..=110).contains(&tour.held.get()), "{:?}", tour.held);
@@ -808,15 +808,15 @@ mod tests {
     fn a_page_is_given_back_once_it_was_read_and_is_not_listed_again() {
         let files = Files::new();
         let list = files.list(&[5, 6, 5, 7], true);
-        let mut tour = files.plan(&list, Place(0), 100, None);
+        let mut tour = files.plan(&list, ListIndex(0), 100, None);
         while tour.advance(&files.way(Pages(100), None)).run.is_some() {}
         assert_eq!(tour.held, Pages(3));
         assert_eq!(
-            [0, 1, 2, 3].map(|at| tour.read(Place(at), true)),
+            [0, 1, 2, 3].map(|at| tour.read(ListIndex(at), true)),
             [Met::First, Met::First, Met::Again, Met::First]
         );
         tour.passes();
-        tour.read(Place(4), true);
+        tour.read(ListIndex(4), true);
         check(&tour);
         let given = tour.drops(Pages(1), &files.objects, Order::Disk);
         assert_eq!(given, [(files.slots[0], Span::new(PageIndex(5), PageIndex(8)))]);
@@ -826,7 +826,7 @@ mod tests {
     #[test]
     fn what_was_fetched_again_is_not_given_back() {
         let files = Files::new();
-        let mut tour = files.plan(&files.list(&[5, 6], true), Place(0), 100, None);
+        let mut tour = files.plan(&files.list(&[5, 6], true), ListIndex(0), 100, None);
         tour.drops.push((files.page(5), 0));
         tour.drops.push((files.page(9), 0));
         tour.advance(&files.way(Pages(100), Some(0)));
@@ -843,7 +843,7 @@ mod tests {
         ) {
             let files = Files::new();
             let list = files.list(&pages, true);
-            let mut tour = files.plan(&list, Place(0), memory, None);
+            let mut tour = files.plan(&list, ListIndex(0), memory, None);
             tour.adopt([3, 1003, 1999].map(|page| files.page(page)).into_iter());
             let mut place = 0;
             for (op, number) in ops {
@@ -855,7 +855,7 @@ mod tests {
                     }
                     3 | 4 => {
                         place = (place + number % 7).min(pages.len() as u64 - 1);
-                        let at = Place(tour.base.0.max(place));
+                        let at = ListIndex(tour.base.0.max(place));
                         tour.read(at, number % 11 != 0);
                     }
                     5 => drop(tour.relieve(true)),
@@ -864,7 +864,7 @@ mod tests {
                     _ if number % 3 == 1 => {
                         tour.disown(files.slots[0], Span::new(PageIndex(number), PageIndex(number + 50)));
                     }
-                    _ => tour = files.plan(&list, Place(tour.base.0.max(place)), memory, Some(tour)),
+                    _ => tour = files.plan(&list, ListIndex(tour.base.0.max(place)), memory, Some(tour)),
                 }
                 check(&tour);
             }

@@ -3,7 +3,7 @@
 //! This is the plain pass-through that the prefetching mount is measured against, and what tests of
 //! the file system itself use. It blocks the thread that took the request on the device.
 
-use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
+use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::ReadStatus;
 use foreseek_seam::StreamId;
 use foreseek_units::{ByteSpan, Bytes};
@@ -43,7 +43,7 @@ impl ReadPath for Plain {
         stream
     }
 
-    fn read(&self, read: Read, answer: Answer) {
+    fn read(&self, read: ReadRequest, answer: Answer) {
         self.reads.fetch_add(1, Relaxed);
         let Some(file) = self.file(read.stream) else { return answer.fail(Errno::BADF) };
         match answer_from(&file, read.range, answer) {
@@ -132,7 +132,7 @@ mod tests {
             let (to, from) = channel();
             let range = ByteSpan::at(ByteOffset(start), Bytes(length));
             let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"));
-            plain.read(Read { stream, range, who: Who(1) }, answer);
+            plain.read(ReadRequest { stream, range, who: Who(1) }, answer);
             from.recv().expect("an answer")
         };
         assert_eq!(read(2, 3), Ok(b"234".to_vec()));

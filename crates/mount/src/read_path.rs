@@ -28,7 +28,7 @@ pub trait ReadPath: Send + Sync {
     fn opened(&self, opened: OpenedFile) -> StreamId;
 
     /// Answers a read; a range that ends past the end of the file is answered short.
-    fn read(&self, read: Read, answer: Answer);
+    fn read(&self, read: ReadRequest, answer: Answer);
 
     /// The last descriptor of an opened file was closed; no read of the stream follows.
     fn closed(&self, stream: StreamId);
@@ -89,7 +89,7 @@ impl Version {
 
 /// A read to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadRequest {
     /// Of which stream.
     pub stream: StreamId,
     /// Which bytes; not empty.

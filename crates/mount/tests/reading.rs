@@ -3,7 +3,7 @@
 
 mod reading_common;
 
-use foreseek_mount::{Answer, Change, Lessons, Read, ReadPath, Reader, ReaderOptions, Version};
+use foreseek_mount::{Answer, Change, Lessons, ReadPath, ReadRequest, Reader, ReaderOptions, Version};
 use foreseek_readahead::ServingEngine;
 use foreseek_seam::{ObjectId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -91,7 +91,7 @@ fn a_thousand_readers_at_once_are_all_answered_in_little_memory() {
                 answered.fetch_add(1, Relaxed);
             });
             let range = ByteSpan::at(ByteOffset(at), Bytes(65_536));
-            lab.reader.read(Read { stream: *stream, range, who: Who(1) }, answer);
+            lab.reader.read(ReadRequest { stream: *stream, range, who: Who(1) }, answer);
         }
     }
     let limit = Instant::now() + LIMIT;

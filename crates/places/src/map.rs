@@ -28,7 +28,7 @@ pub enum Cached {
 
 /// Missing pages that lie in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct DiskRun {
     /// Which pages.
     pub pages: PageSpan,
     /// Their first sector on the disk.
@@ -72,7 +72,7 @@ impl Map {
 
 /// The missing pages of a file, cut by its extents, on a partition that starts at `start`.
 #[must_use]
-pub fn placed(layout: &Layout, missing: &[PageSpan], start: Sectors, size: Bytes) -> Vec<Run> {
+pub fn placed(layout: &Layout, missing: &[PageSpan], start: Sectors, size: Bytes) -> Vec<DiskRun> {
     let end = PageIndex(size.pages_ceil().get());
     let within =
         |span: PageSpan| missing.iter().map(move |run| run.intersection(span)).filter(|run| !run.is_empty());
@@ -82,13 +82,13 @@ pub fn placed(layout: &Layout, missing: &[PageSpan], start: Sectors, size: Bytes
         let pages = PageSpan::at(extent.page, extent.pages);
         runs.extend(within(pages).map(|run| {
             let lba = extent.lba + start + (run.start - extent.page).sectors();
-            Run { pages: run, lba }
+            DiskRun { pages: run, lba }
         }));
         rest = Some((pages.end, extent.lba + start + Sectors(extent.pages.get() * SECTORS_PER_PAGE)));
     }
     if let (true, Some((from, lba))) = (layout.cut_short, rest) {
         let beyond = Span::new(from, end.max(from));
-        runs.extend(within(beyond).map(|pages| Run { pages, lba }));
+        runs.extend(within(beyond).map(|pages| DiskRun { pages, lba }));
     }
     runs
 }
@@ -142,7 +142,7 @@ mod tests {
         };
         let layout = Layout { extents: vec![extent(0, 4, 800), extent(8, 2, 80)], cut_short: true };
         let runs = placed(&layout, &[span(1, 3), span(9, 14)], Sectors(1000), Bytes(4096 * 12));
-        let run = |start, end, lba| Run { pages: span(start, end), lba: Lba(lba) };
+        let run = |start, end, lba| DiskRun { pages: span(start, end), lba: Lba(lba) };
         // The hole between the extents is nothing to read; what follows the last follows it.
         assert_eq!(runs, [run(1, 3, 1808), run(9, 10, 1088), run(10, 12, 1096)]);
     }

@@ -7,7 +7,7 @@
 
 /// A place on a device that sorts: known sectors first, then inode numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum DiskPosition {
     /// The first sector.
     Sector(u64),
     /// The place is not known; the inode's number stands for it.
@@ -20,7 +20,7 @@ pub struct Stop {
     /// The device: one is finished before the next.
     pub device: u16,
     /// Where it lies there.
-    pub place: Place,
+    pub place: DiskPosition,
     /// What it is; equal places keep this order.
     pub what: u32,
 }
@@ -32,10 +32,10 @@ pub fn c_look(stops: &mut [Stop], head: Option<(u16, u64)>) {
     let Some((device, sector)) = head else { return };
     let begin = stops.partition_point(|stop| stop.device < device);
     let end = stops.partition_point(|stop| {
-        stop.device < device || (stop.device == device && matches!(stop.place, Place::Sector(_)))
+        stop.device < device || (stop.device == device && matches!(stop.place, DiskPosition::Sector(_)))
     });
     let placed = &mut stops[begin..end];
-    let above = placed.partition_point(|stop| stop.place < Place::Sector(sector));
+    let above = placed.partition_point(|stop| stop.place < DiskPosition::Sector(sector));
     placed.rotate_left(above);
 }
 
@@ -45,7 +45,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn stop() -> impl Strategy<Value = Stop> {
-        let place = prop_oneof![(0..50u64).prop_map(Place::Sector), (0..50u64).prop_map(Place::Inode)];
+        let place =
+            prop_oneof![(0..50u64).prop_map(DiskPosition::Sector), (0..50u64).prop_map(DiskPosition::Inode)];
         (0..3u16, place, 0..100u32).prop_map(|(device, place, what)| Stop { device, place, what })
     }
 
@@ -71,7 +72,7 @@ mod tests {
             prop_assert!(down.len() <= 1);
             for two in down {
                 prop_assert_eq!(two[0].device, device);
-                prop_assert!(two[0].place >= Place::Sector(sector) && two[1].place < Place::Sector(sector));
+                prop_assert!(two[0].place >= DiskPosition::Sector(sector) && two[1].place < DiskPosition::Sector(sector));
             }
         }
 

@@ -32,7 +32,7 @@ const FILES_LIMIT: usize = 256;
 /// The VFSes of the unix family, all of which share the table of calls; the first one found is used.
 const VFSES: [&CStr; 4] = [c"unix", c"unix-excl", c"unix-dotfile", c"unix-none"];
 
-type Read = unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t;
+type ReadCall = unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t;
 type Pread = unsafe extern "C" fn(c_int, *mut c_void, size_t, off_t) -> ssize_t;
 type Close = unsafe extern "C" fn(c_int) -> c_int;
 
@@ -75,13 +75,13 @@ pub(crate) fn install(api: Api) -> Vec<&'static str> {
     // SAFETY: the handler only sets a flag, and the library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     let calls: [(&CStr, &'static str, *mut c_void, &AtomicPtr<c_void>); 4] = [
-        (c"read", "read", read_hook as Read as *mut c_void, &REAL_READ),
+        (c"read", "read", read_hook as ReadCall as *mut c_void, &REAL_READ),
         (c"pread", "pread", pread_hook as Pread as *mut c_void, &REAL_PREAD),
         (c"pread64", "pread64", pread64_hook as Pread as *mut c_void, &REAL_PREAD64),
         (c"close", "close", close_hook as Close as *mut c_void, &REAL_CLOSE),
     ];
     let default: [*mut c_void; 4] = [
-        libc::read as Read as *mut c_void,
+        libc::read as ReadCall as *mut c_void,
         libc::pread as Pread as *mut c_void,
         libc::pread64 as Pread as *mut c_void,
         libc::close as Close as *mut c_void,
@@ -340,7 +340,7 @@ fn at(offset: off_t) -> impl FnOnce(HostFd) -> Option<ByteOffset> {
 unsafe extern "C" fn read_hook(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: what is held is a `read`; the arguments are SQLite's own.
     unsafe {
-        let real: Read = std::mem::transmute(REAL_READ.load(Ordering::Acquire));
+        let real: ReadCall = std::mem::transmute(REAL_READ.load(Ordering::Acquire));
         hooked(fd, buffer, count, HostFd::position, || real(fd, buffer, count))
     }
 }

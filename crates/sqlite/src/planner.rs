@@ -60,7 +60,7 @@ pub struct Planner {
     schema: Option<Schema>,
     /// Where in its tree a page is that is not a root.
     owners: HashMap<PageNo, Owner>,
-    streams: HashMap<u64, Stream>,
+    streams: HashMap<u64, DescriptorReads>,
     scans: Vec<Scan>,
     /// Evidence asked for, by root of the index, where it is more than [`EVIDENCE`].
     caution: HashMap<PageNo, usize>,
@@ -90,7 +90,7 @@ pub struct Cost {
 
 /// What is known of the reads through one descriptor.
 #[derive(Debug, Default)]
-struct Stream {
+struct DescriptorReads {
     recogniser: Recogniser,
     neighbours: Neighbours,
     allowance: Allowance,
@@ -108,7 +108,7 @@ struct Stream {
     fresh: HashSet<PageNo>,
 }
 
-impl Stream {
+impl DescriptorReads {
     fn new(sweep: u64) -> Self {
         let mut stream = Self::default();
         stream.allowance.within(sweep);
@@ -248,7 +248,7 @@ impl Planner {
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
         if let Some(stream) = self.streams.get_mut(&stream) {
-            *stream = Stream::new(self.sweep);
+            *stream = DescriptorReads::new(self.sweep);
         }
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
@@ -331,7 +331,7 @@ impl Planner {
 
     /// Counts what a read has cost. Answers whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
-        let Stream { allowance, expected, fresh, .. } = self.stream(stream);
+        let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
         if expected.take() == Some(number) {
             allowance.predicted(cost.time, fresh.remove(&number));
             return true;
@@ -442,12 +442,12 @@ impl Planner {
         if schema.tables.iter().any(|table| table.root == root) { Role::Rows } else { Role::Unknown }
     }
 
-    fn stream(&mut self, stream: u64) -> &mut Stream {
+    fn stream(&mut self, stream: u64) -> &mut DescriptorReads {
         if self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream) {
             self.streams.clear();
         }
         let sweep = self.sweep;
-        self.streams.entry(stream).or_insert_with(|| Stream::new(sweep))
+        self.streams.entry(stream).or_insert_with(|| DescriptorReads::new(sweep))
     }
 
     fn row_page<R: ReadPage>(
@@ -750,7 +750,7 @@ impl Planner {
         }
         let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
         let stream = scan.stream;
-        let Stream { allowance, fresh, .. } = self.stream(stream);
+        let DescriptorReads { allowance, fresh, .. } = self.stream(stream);
         if !beside {
             fresh.clear();
         }

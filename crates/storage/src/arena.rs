@@ -25,14 +25,14 @@ pub struct Arena {
 
 #[derive(Debug)]
 struct Free {
-    runs: Vec<Run>,
+    runs: Vec<PageRun>,
     /// Who may take next, and the next number in line.
     serving: u64,
     next_in_line: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct PageRun {
     page: usize,
     pages: usize,
 }
@@ -41,7 +41,7 @@ struct Run {
 #[derive(Debug)]
 pub struct Buffer {
     arena: Arc<Arena>,
-    run: Run,
+    run: PageRun,
     length: usize,
 }
 
@@ -60,7 +60,7 @@ impl Arena {
     }
 
     fn over(region: Region) -> Arc<Self> {
-        let runs = vec![Run { page: 0, pages: region.pages() }];
+        let runs = vec![PageRun { page: 0, pages: region.pages() }];
         let free = Free { runs, serving: 0, next_in_line: 0 };
         Arc::new(Self { region, free: Mutex::new(free), returned: Condvar::new() })
     }
@@ -101,7 +101,7 @@ impl Arena {
         Some(Buffer { arena: Arc::clone(self), run, length })
     }
 
-    fn give_back(&self, run: Run) {
+    fn give_back(&self, run: PageRun) {
         let mut free = self.lock();
         free.give_back(run);
         if free.serving < free.next_in_line {
@@ -116,10 +116,10 @@ impl Arena {
 }
 
 impl Free {
-    fn take(&mut self, pages: usize) -> Option<Run> {
+    fn take(&mut self, pages: usize) -> Option<PageRun> {
         let index = self.runs.iter().position(|run| run.pages >= pages)?;
         let run = &mut self.runs[index];
-        let taken = Run { page: run.page, pages };
+        let taken = PageRun { page: run.page, pages };
         run.page += pages;
         run.pages -= pages;
         if run.pages == 0 {
@@ -128,7 +128,7 @@ impl Free {
         Some(taken)
     }
 
-    fn give_back(&mut self, run: Run) {
+    fn give_back(&mut self, run: PageRun) {
         let index = self.runs.partition_point(|other| other.page < run.page);
         self.runs.insert(index, run);
         if self.runs.get(index + 1).is_some_and(|next| next.page == run.page + run.pages) {
@@ -190,7 +190,7 @@ mod tests {
                 prop_assert!(buffer.iter().all(|byte| byte == mark));
             }
             drop(held);
-            prop_assert_eq!(&arena.lock().runs, &[Run { page: 0, pages: arena.region.pages() }]);
+            prop_assert_eq!(&arena.lock().runs, &[PageRun { page: 0, pages: arena.region.pages() }]);
         }
     }
 

@@ -42,7 +42,7 @@ pub struct Frames {
 
 /// Consecutive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct FrameRun {
     first: usize,
     count: usize,
 }
@@ -124,7 +124,7 @@ impl Frames {
     }
 
     /// Gives the memory of frames back that were empty and were taken for that.
-    fn strip(&self, run: Run) {
+    fn strip(&self, run: FrameRun) {
         // SAFETY: the frames were empty and are taken: nobody fills or reads them.
         unsafe { self.region.give_back(run.first, run.count) };
         self.backed.fetch_sub(run.count, Ordering::Relaxed);
@@ -166,18 +166,18 @@ impl Frames {
 }
 
 /// Frames as runs of consecutive numbers, in order.
-fn runs(frames: &[FrameId]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(frames: &[FrameId]) -> Vec<FrameRun> {
+    let mut runs: Vec<FrameRun> = Vec::new();
     for frame in frames.iter().map(|frame| frame.0 as usize) {
         match runs.last_mut() {
             Some(last) if last.first + last.count == frame => last.count += 1,
-            _ => runs.push(Run { first: frame, count: 1 }),
+            _ => runs.push(FrameRun { first: frame, count: 1 }),
         }
     }
     runs
 }
 
-fn members(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
+fn members(runs: &[FrameRun]) -> impl Iterator<Item = usize> + '_ {
     runs.iter().flat_map(|run| run.first..run.first + run.count)
 }
 
@@ -185,7 +185,7 @@ fn members(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
 #[derive(Debug)]
 pub struct Filling {
     frames: Arc<Frames>,
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
     count: usize,
 }
 
@@ -246,7 +246,7 @@ impl Drop for Filling {
 #[derive(Debug)]
 pub struct Reading {
     frames: Arc<Frames>,
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
 }
 
 impl Reading {
@@ -271,7 +271,7 @@ impl Drop for Reading {
 }
 
 /// `length` bytes of runs from the byte `skip` on: the page, where in it, how many bytes.
-fn pieces(runs: &[Run], skip: usize, length: usize) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+fn pieces(runs: &[FrameRun], skip: usize, length: usize) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
     let (mut skip, mut left) = (skip, length);
     runs.iter().filter_map(move |run| {
         let bytes = run.count * PAGE;

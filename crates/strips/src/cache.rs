@@ -42,7 +42,7 @@ use crate::costs::{StripCosts, VirtualCosts};
 use crate::error::StripsError;
 use crate::feedback::Feedback;
 use crate::geometry::{Geometry, StripNo};
-use crate::lists::{Bottom, Lists, Stream};
+use crate::lists::{Bottom, Lists, StripList};
 use crate::replacement::Replacement;
 use crate::rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
 use crate::stats::Stats;
@@ -183,7 +183,7 @@ impl StripCache {
     /// The strips of the upstream and of the downstream, and the ghosts.
     #[must_use]
     pub fn strips(&self) -> (u64, u64, u64) {
-        (self.lists.len(Stream::Up).into(), self.lists.len(Stream::Down).into(), self.ghosts)
+        (self.lists.len(StripList::Up).into(), self.lists.len(StripList::Down).into(), self.ghosts)
     }
 
     /// The virtual read costs with and without strip prefetching, where the rules have the test.
@@ -242,7 +242,7 @@ impl StripCache {
             return Blocks::NONE;
         }
         self.hold(slot, missing);
-        self.lists.renew(slot, Stream::Up);
+        self.lists.renew(slot, StripList::Up);
         self.stats.massive_blocks += missing.count();
         self.flow(dropped);
         missing
@@ -301,7 +301,7 @@ impl StripCache {
                 let beside = fetch.without(missing);
                 self.stats.strip_blocks += beside.count();
                 if !beside.without(past).is_empty() {
-                    self.lists.renew(slot, Stream::Up);
+                    self.lists.renew(slot, StripList::Up);
                 }
                 return fetch;
             }
@@ -368,7 +368,7 @@ impl StripCache {
             None => self.add(strip),
         };
         self.table.live(strip, slot);
-        self.lists.renew(slot, Stream::Up);
+        self.lists.renew(slot, StripList::Up);
         self.replacement.admitted(strip);
         slot
     }
@@ -425,9 +425,9 @@ impl StripCache {
         if !self.strips.culls() {
             return;
         }
-        while u64::from(self.lists.len(Stream::Up)) > self.feedback.limit() {
-            let Some(slot) = self.lists.oldest(Stream::Up) else { return };
-            self.lists.renew(slot, Stream::Down);
+        while u64::from(self.lists.len(StripList::Up)) > self.feedback.limit() {
+            let Some(slot) = self.lists.oldest(StripList::Up) else { return };
+            self.lists.renew(slot, StripList::Down);
             self.settle(slot, dropped);
         }
     }
@@ -435,7 +435,7 @@ impl StripCache {
     /// Holds a strip to the rules of its list: culls it in the downstream, and ends it where it has no blocks.
     fn settle(&mut self, slot: u32, dropped: &mut Vec<Dropped>) {
         let entry = &self.entries[slot as usize];
-        if self.lists.stream_of(slot) == Some(Stream::Down) {
+        if self.lists.stream_of(slot) == Some(StripList::Down) {
             let keep = entry.requested.with(entry.past).with(entry.arriving);
             let culled = entry.held.without(keep);
             self.stats.culled += culled.count();

@@ -26,7 +26,7 @@
 //!
 //! Memory: 16 bytes a member, 24 bytes a strip (kept with the strip).
 
-use crate::geometry::{Geometry, Place, StripNo};
+use crate::geometry::{Geometry, MemberAddress, StripNo};
 use foreseek_units::{DeviceCosts, Lba, Nanos, Pages};
 use std::fmt;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl VirtualCosts {
 
     /// One access of a member, and where it leaves the head.
     fn access(&mut self, strip: StripNo, start: u64, end: u64, with: bool) -> Nanos {
-        let Place { member, lba } = self.geometry.place_of(strip, start);
+        let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
         let heads = if with { &mut self.heads_with } else { &mut self.heads_without };
         let head = std::mem::replace(&mut heads[member.0 as usize], lba + Pages(end - start).sectors());
         let half_turn = self.member.half_turn();

@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 
 /// A fetch under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct StripFetch {
     pub(crate) strip: StripNo,
     pub(crate) blocks: Blocks,
     /// What it brings has changed since: it counts as failed.
@@ -43,7 +43,7 @@ struct Waiting {
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flights {
-    places: Vec<Option<Flight>>,
+    places: Vec<Option<StripFetch>>,
     free: Vec<u32>,
     /// The place of the last fetch of each strip.
     of_strip: FxHashMap<StripNo, u32>,
@@ -73,7 +73,7 @@ impl Flights {
         self.started += 1;
         let next = self.of_strip.insert(strip, place).unwrap_or(NONE);
         let (stale, first, others) = (false, None, Vec::new());
-        self.places[place as usize] = Some(Flight { strip, blocks, stale, name, next, first, others });
+        self.places[place as usize] = Some(StripFetch { strip, blocks, stale, name, next, first, others });
         name
     }
 
@@ -99,7 +99,11 @@ impl Flights {
 
     /// A fetch is over: what it was. The reads that wait for nothing more are added to `ready`. `None` if there is none
     /// of this name.
-    pub(crate) fn end(&mut self, name: FetchId, ready: &mut Vec<(RequestId, PageSpan)>) -> Option<Flight> {
+    pub(crate) fn end(
+        &mut self,
+        name: FetchId,
+        ready: &mut Vec<(RequestId, PageSpan)>,
+    ) -> Option<StripFetch> {
         let place = (name.0 % FLIGHTS_LIMIT as u64) as u32;
         let flight = self.places.get_mut(place as usize)?.take_if(|flight| flight.name == name)?;
         self.free.push(place);
@@ -121,7 +125,7 @@ impl Flights {
     }
 
     /// The fetches of a strip that bring any of these blocks.
-    fn each_of(&mut self, strip: StripNo, blocks: Blocks, mut act: impl FnMut(&mut Flight)) {
+    fn each_of(&mut self, strip: StripNo, blocks: Blocks, mut act: impl FnMut(&mut StripFetch)) {
         let mut place = self.of_strip.get(&strip).copied().unwrap_or(NONE);
         while let Some(flight) = self.places.get_mut(place as usize).and_then(Option::as_mut) {
             if !flight.blocks.and(blocks).is_empty() {
@@ -132,7 +136,7 @@ impl Flights {
     }
 
     /// Takes a fetch out of those of its strip.
-    fn unlink(&mut self, gone: &Flight, place: u32) {
+    fn unlink(&mut self, gone: &StripFetch, place: u32) {
         let head = self.of_strip.get(&gone.strip).copied().unwrap_or(NONE);
         if head == place {
             match gone.next {

@@ -28,7 +28,7 @@ pub struct Member(pub u32);
 
 /// Where a block lies on its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemberAddress {
     /// Which member.
     pub member: Member,
     /// Which sector of it.
@@ -129,11 +129,11 @@ impl Geometry {
 
     /// Where a block of a strip lies on its member.
     #[must_use]
-    pub fn place_of(&self, strip: StripNo, block: u64) -> Place {
+    pub fn place_of(&self, strip: StripNo, block: u64) -> MemberAddress {
         let offset = Pages(block).sectors();
         let row = self.stripe_of(strip).0;
         let lba = self.stripes.on_member(row, offset, offset + Sectors(1)).start;
-        Place { member: self.member_of(strip), lba }
+        MemberAddress { member: self.member_of(strip), lba }
     }
 
     /// The pages of a strip that are on the device.
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(array.stripe_pages(), Pages(16));
         // Parity of stripe 0 is on disk 4, of stripe 1 on disk 3: strip 4 is on disk 4.
         assert_eq!((array.member_of(StripNo(4)), array.stripe_of(StripNo(4))), (Member(4), StripeNo(1)));
-        assert_eq!(array.place_of(StripNo(4), 1), Place { member: Member(4), lba: Lba(5 * 8) });
+        assert_eq!(array.place_of(StripNo(4), 1), MemberAddress { member: Member(4), lba: Lba(5 * 8) });
     }
 
     #[test]

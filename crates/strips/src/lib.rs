@@ -44,7 +44,7 @@ pub use engine::{READ_LIMIT, StripEngine};
 pub use error::StripsError;
 pub use event::{Event, Outcome};
 pub use flights::{FLIGHTS_LIMIT, WAITING_LIMIT};
-pub use geometry::{Geometry, MEMBERS_LIMIT, Member, Place, StripNo, StripeNo};
+pub use geometry::{Geometry, MEMBERS_LIMIT, Member, MemberAddress, StripNo, StripeNo};
 pub use massive::{ACTIVE_READS, MULTIPLE_LIMIT, STREAMS_LIMIT};
 pub use replacement::{Fifo, Lru, Replacement};
 pub use rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 
 /// Which list a strip is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Stream {
+pub(crate) enum StripList {
     /// Cached and prefetched blocks.
     Up,
     /// No prefetched blocks.
@@ -40,7 +40,7 @@ struct Node {
     older: u32,
     /// Non-empty blocks.
     blocks: u16,
-    list: Option<Stream>,
+    list: Option<StripList>,
     /// In which bottoms it is.
     within: [bool; 2],
 }
@@ -92,12 +92,12 @@ impl Lists {
     }
 
     /// How many strips a list has.
-    pub(crate) fn len(&self, stream: Stream) -> u32 {
+    pub(crate) fn len(&self, stream: StripList) -> u32 {
         self.lists[stream as usize].strips
     }
 
     /// The list that a strip is in.
-    pub(crate) fn stream_of(&self, slot: u32) -> Option<Stream> {
+    pub(crate) fn stream_of(&self, slot: u32) -> Option<StripList> {
         self.nodes.get(slot as usize).and_then(|node| node.list)
     }
 
@@ -113,7 +113,7 @@ impl Lists {
     }
 
     /// The least recently used strip of a list.
-    pub(crate) fn oldest(&self, stream: Stream) -> Option<u32> {
+    pub(crate) fn oldest(&self, stream: StripList) -> Option<u32> {
         let oldest = self.lists[stream as usize].oldest;
         (oldest != NONE).then_some(oldest)
     }
@@ -122,11 +122,11 @@ impl Lists {
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> {
         let up = |slot: u32| Some(self.nodes[slot as usize].newer).filter(|newer| *newer != NONE);
         let list = move |stream| std::iter::successors(self.oldest(stream), move |slot| up(*slot));
-        list(Stream::Down).chain(list(Stream::Up))
+        list(StripList::Down).chain(list(StripList::Up))
     }
 
     /// Makes a strip that is in no list, or in any, the most recently used of one.
-    pub(crate) fn renew(&mut self, slot: u32, stream: Stream) {
+    pub(crate) fn renew(&mut self, slot: u32, stream: StripList) {
         self.remove(slot);
         if self.nodes.len() <= slot as usize {
             self.nodes.resize(slot as usize + 1, UNLINKED);
@@ -179,12 +179,12 @@ impl Lists {
     }
 
     /// Brings the bottoms up to date after a list has one strip more or less.
-    fn settle(&mut self, changed: Stream) {
-        if changed == Stream::Down {
-            let below = self.bottom.min(self.lists[Stream::Down as usize].strips);
-            self.lists[Stream::Up as usize].tails[Bottom::Global as usize].wanted = self.bottom - below;
+    fn settle(&mut self, changed: StripList) {
+        if changed == StripList::Down {
+            let below = self.bottom.min(self.lists[StripList::Down as usize].strips);
+            self.lists[StripList::Up as usize].tails[Bottom::Global as usize].wanted = self.bottom - below;
         }
-        for stream in [Stream::Up, Stream::Down] {
+        for stream in [StripList::Up, StripList::Down] {
             for bottom in Bottom::ALL {
                 self.fit(stream, bottom);
             }
@@ -192,7 +192,7 @@ impl Lists {
     }
 
     /// Makes a bottom's part of a list as long as it is to be.
-    fn fit(&mut self, stream: Stream, bottom: Bottom) {
+    fn fit(&mut self, stream: StripList, bottom: Bottom) {
         loop {
             let list = &self.lists[stream as usize];
             let tail = &list.tails[bottom as usize];
@@ -208,7 +208,7 @@ impl Lists {
         }
     }
 
-    fn join(&mut self, slot: u32, stream: Stream, bottom: Bottom) {
+    fn join(&mut self, slot: u32, stream: StripList, bottom: Bottom) {
         let node = &mut self.nodes[slot as usize];
         node.within[bottom as usize] = true;
         let tail = &mut self.lists[stream as usize].tails[bottom as usize];
@@ -217,7 +217,7 @@ impl Lists {
         tail.blocks += u64::from(node.blocks);
     }
 
-    fn leave(&mut self, slot: u32, stream: Stream, bottom: Bottom) {
+    fn leave(&mut self, slot: u32, stream: StripList, bottom: Bottom) {
         let node = &mut self.nodes[slot as usize];
         node.within[bottom as usize] = false;
         let tail = &mut self.lists[stream as usize].tails[bottom as usize];
@@ -260,7 +260,7 @@ mod tests {
                     assert_eq!(lists.is_in(slot, which), expected.contains(&slot), "{slot} in {which:?}");
                 }
             }
-            for stream in [Stream::Up, Stream::Down] {
+            for stream in [StripList::Up, StripList::Down] {
                 let list = &self.lists[stream as usize];
                 assert_eq!(lists.len(stream), list.len() as u32);
                 assert_eq!(lists.oldest(stream), list.last().copied());
@@ -281,7 +281,7 @@ mod tests {
             for (op, slot, blocks) in ops {
                 match op {
                     0 | 1 => {
-                        let stream = if op == 0 { Stream::Up } else { Stream::Down };
+                        let stream = if op == 0 { StripList::Up } else { StripList::Down };
                         lists.renew(slot, stream);
                         naive.remove(slot);
                         naive.lists[stream as usize].insert(0, slot);

@@ -41,7 +41,7 @@ const SHARE: u64 = 4;
 
 /// A reader that comes forward.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stream {
+struct SequentialStream {
     start: PageIndex,
     /// The end of what was prefetched: aligned to stripes, or the device's end.
     fetched: PageIndex,
@@ -57,7 +57,7 @@ const NOWHERE: PageIndex = PageIndex(u64::MAX / 2);
 pub(crate) struct MassiveStripes {
     geometry: Geometry,
     cache: Pages,
-    streams: [Stream; STREAMS_LIMIT],
+    streams: [SequentialStream; STREAMS_LIMIT],
     /// The ends of the streams' furthest reads, apart: each read searches them.
     ends: [PageIndex; STREAMS_LIMIT],
     /// Which read of all was the last of each stream.
@@ -70,7 +70,7 @@ pub(crate) struct MassiveStripes {
 impl MassiveStripes {
     /// No stream yet, above a cache of so many pages.
     pub(crate) fn new(geometry: Geometry, cache: Pages) -> Self {
-        let streams = [Stream::default(); STREAMS_LIMIT];
+        let streams = [SequentialStream::default(); STREAMS_LIMIT];
         let (ends, last) = ([NOWHERE; STREAMS_LIMIT], [0; STREAMS_LIMIT]);
         let order = std::array::from_fn(|at| at as u8);
         Self { geometry, cache, streams, ends, last, order, reads: 0 }
@@ -117,7 +117,7 @@ impl MassiveStripes {
     /// A stream begins with this read, in the place of the least recently read one.
     fn begin(&mut self, pages: PageSpan) -> usize {
         let at = usize::from(self.order[STREAMS_LIMIT - 1]);
-        self.streams[at] = Stream { start: pages.start, fetched: PageIndex::ZERO, stripes: 1 };
+        self.streams[at] = SequentialStream { start: pages.start, fetched: PageIndex::ZERO, stripes: 1 };
         self.ends[at] = pages.end;
         at
     }

@@ -1,6 +1,6 @@
 //! What the driver answers: listings, places, and fetches that are over.
 
-use crate::state::{Brings, Flight, State};
+use crate::state::{Brings, PendingFetch, State};
 use crate::tree::{Key, Listing, Pieces, flag};
 use crate::{Entry, Kind, Node, Outcome, Placed};
 use foreseek_seam::FetchId;
@@ -152,7 +152,7 @@ impl State {
     }
 
     /// Nothing of a fetch was made.
-    fn refused(&mut self, at: usize, flight: &Flight) {
+    fn refused(&mut self, at: usize, flight: &PendingFetch) {
         for about in &flight.items {
             let item = self.tree.item(about.directory, about.entry).copied();
             let Some(item) = item.filter(|item| item.inode == about.inode) else { continue };

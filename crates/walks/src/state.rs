@@ -39,7 +39,7 @@ pub(crate) struct About {
 
 /// A fetch that is not answered yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct PendingFetch {
     /// None where that walk is over.
     pub(crate) walk: Option<usize>,
     pub(crate) brings: Brings,
@@ -61,7 +61,7 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) tree: Tree,
     pub(crate) walks: Vec<Option<Walk>>,
-    pub(crate) flights: FxHashMap<FetchId, Flight>,
+    pub(crate) flights: FxHashMap<FetchId, PendingFetch>,
     pub(crate) next_fetch: u64,
     /// Files whose place was asked for, and by which walk.
     pub(crate) asked: FxHashMap<Node, (usize, About)>,
@@ -120,7 +120,7 @@ impl State {
                 Brings::Inodes | Brings::Blocks => walk.metadata = Some(fetch),
             }
         }
-        self.flights.insert(fetch, Flight { walk: Some(at), brings, items, charge });
+        self.flights.insert(fetch, PendingFetch { walk: Some(at), brings, items, charge });
         fetch
     }
 

@@ -15,7 +15,7 @@ use crate::place::Piece;
 use crate::tree::Tree;
 use crate::trouble::Troubles;
 use crate::{Work, parallel};
-use foreseek_places::{Place, Stop, Volumes, c_look};
+use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Means, Residency, will_need};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use rustix::io::Errno;
@@ -56,7 +56,8 @@ pub(crate) fn in_order(pieces: &[Piece], tree: &Tree) -> Vec<Piece> {
         .zip(pieces)
         .map(|(what, piece)| {
             let file = &tree.files()[piece.file as usize];
-            let place = piece.lba.map_or(Place::Inode(file.inode), |lba| Place::Sector(lba.get()));
+            let place =
+                piece.lba.map_or(DiskPosition::Inode(file.inode), |lba| DiskPosition::Sector(lba.get()));
             Stop { device: disks[usize::from(file.volume)].0, place, what }
         })
         .collect();

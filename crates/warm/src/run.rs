@@ -23,7 +23,7 @@ use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::Troubles;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
-use foreseek_places::{By, Cached, Metadata, Place, Stop, c_look};
+use foreseek_places::{By, Cached, DiskPosition, Metadata, Stop, c_look};
 use foreseek_storage::{OpenWatch, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
@@ -166,13 +166,13 @@ pub fn in_physical_order(
         .zip(tree.files())
         .map(|(what, file)| Stop {
             device: disks[usize::from(file.volume)].0,
-            place: Place::Inode(file.inode),
+            place: DiskPosition::Inode(file.inode),
             what,
         })
         .collect();
     for piece in &places.pieces {
         if let Some(lba) = piece.lba {
-            stops[piece.file as usize].place = Place::Sector(lba.get());
+            stops[piece.file as usize].place = DiskPosition::Sector(lba.get());
         }
     }
     c_look(&mut stops, None);

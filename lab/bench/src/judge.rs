@@ -207,7 +207,7 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
             let entry = cell.entries.iter().find(|entry| entry.policy == *policy);
             (cell.cell.to_string(), entry.and_then(value))
         });
-        places.collect::<Vec<Place>>()
+        places.collect::<Vec<PointValue>>()
     };
     let one = |cell: Cell, value: Option<Summary>| vec![(cell.to_string(), value)];
     let plain = |values: fn(&[Run], Cell, &Policy) -> Values, cell: Cell| {
@@ -217,7 +217,7 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
     let hot = plain(throughput, Cell::Hot);
     let cold = plain(medians, Cell::Cold);
     let more = difference(&cold.0, &cold.1);
-    let claim = |claim, places: Vec<Place>, bound: Bound| worst(policy, claim, places, bound);
+    let claim = |claim, places: Vec<PointValue>, bound: Bound| worst(policy, claim, places, bound);
     [
         claim(
             "at least 0.95 of the best static setting at every point",
@@ -338,10 +338,10 @@ impl Bound {
 }
 
 /// A place with what was measured there.
-type Place = (String, Option<Summary>);
+type PointValue = (String, Option<Summary>);
 
 /// The claim as its worst place decides it; none where it was measured nowhere.
-fn worst(policy: &Policy, claim: &'static str, places: Vec<Place>, bound: Bound) -> Option<Claim> {
+fn worst(policy: &Policy, claim: &'static str, places: Vec<PointValue>, bound: Bound) -> Option<Claim> {
     let absent = places.iter().filter(|(_, value)| value.is_none());
     let missing: Vec<String> = absent.map(|(place, _)| place.clone()).collect();
     let places: Vec<(String, Summary)> =

@@ -16,7 +16,7 @@ use crate::stand::Ground;
 use crate::{Error, Result};
 use foreseek_device::Profile;
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{Disk, DiskPlan, Interrupt, Place, Program, check_space, missing};
+use foreseek_rig::{CgroupParent, Disk, DiskPlan, Interrupt, Program, check_space, missing};
 use foreseek_seam::Extent;
 use foreseek_simulate::workload;
 use foreseek_units::Bytes;
@@ -170,7 +170,7 @@ struct Bench<'a> {
     options: &'a Options,
     profile: &'a Profile,
     interrupt: &'a Interrupt,
-    place: Place,
+    place: CgroupParent,
     nbd: Option<(Program, Program)>,
     program: std::path::PathBuf,
     extents: Vec<Vec<Extent>>,
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         progress: &dyn Fn(f64),
     ) -> Result<Self> {
         let mkfs = Program::find("mkfs.ext4", "e2fsprogs")?;
-        let place = Place::find()?;
+        let place = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         check_space(space, options.data + data::BESIDE)?;
         let folder = tempfile::Builder::new()

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::server::{END_LIMIT, Server};
 use crate::{Error, Result};
 use foreseek_rig::{
-    Disk, Interrupt, MemoryGroup, Mounted, Place, Program, memory_peak, mount_ext4, processor_time,
+    CgroupParent, Disk, Interrupt, MemoryGroup, Mounted, Program, memory_peak, mount_ext4, processor_time,
 };
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::{Bytes, Nanos};
@@ -22,7 +22,7 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Ground<'a> {
     pub(crate) disk: &'a Disk,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a CgroupParent,
     /// A folder of ours with the mount points `disk`, `view` and `file`.
     pub(crate) folder: &'a Path,
     /// This program, for `foreseek mount`.

@@ -62,7 +62,7 @@ pub struct DiskUse {
 
 /// The query at one size of memory, both ways.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct QueryRun {
     /// Short name: `main`, `fits`.
     pub name: &'static str,
     /// The same in words.
@@ -99,7 +99,7 @@ pub struct Outcome {
     /// The factor on the disk's time.
     pub time_scale: f64,
     /// The runs; the first is the main one.
-    pub runs: Vec<Run>,
+    pub runs: Vec<QueryRun>,
     /// From the beginning to the end, building included.
     pub elapsed: Nanos,
     /// What was used, name and version.
@@ -139,7 +139,7 @@ impl Limits<'_> {
     }
 }
 
-impl Run {
+impl QueryRun {
     /// Puts both ways side by side.
     ///
     /// # Errors

@@ -6,14 +6,14 @@
 
 use crate::database::{self, Database, Plan};
 use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
-use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
+use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query::{Foreseek, Query, find_extension};
 use crate::report::blocks::Mark;
 use crate::{Error, Result, scan};
 use foreseek_device::Profile;
 use foreseek_emulate::{LoggedOp, Stats};
 use foreseek_rig::{
-    Disk, DiskPlan, Interrupt, MemoryGroup, Place, Program, Version, check_space, extents_of,
+    CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Program, Version, check_space, extents_of,
 };
 use foreseek_units::{Bytes, Lba, Nanos};
 use std::fs::File;
@@ -31,7 +31,7 @@ struct Tools {
     shell: Program,
     mkfs: Program,
     extension: PathBuf,
-    place: Place,
+    place: CgroupParent,
 }
 
 /// A demo under way. Dropping it undoes all of it.
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -
     for (name, title, memory) in options.runs(database.bytes) {
         let stock = demo.measure(&database, memory, &format!("stock SQLite, {title}"), false)?;
         let foreseek = demo.measure(&database, memory, &format!("with Foreseek, {title}"), true)?;
-        runs.push(Run::compare(name, title, memory, stock, foreseek, &limits)?);
+        runs.push(QueryRun::compare(name, title, memory, stock, foreseek, &limits)?);
     }
     let mut notes = demo.notes();
     let versions = demo.versions();
@@ -112,7 +112,7 @@ impl Tools {
             shell: Program::find("sqlite3", "sqlite3")?,
             mkfs: Program::find("mkfs.ext4", "e2fsprogs")?,
             extension,
-            place: Place::find()?,
+            place: CgroupParent::find()?,
         })
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::database::{self, Plan};
 use crate::options::{DISK_SIZE, Options, build};
-use crate::outcome::{DiskUse, Limits, Measured, Outcome, Run};
+use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query_process::{Alone, End, Query};
 use crate::report::blocks::Mark;
 use crate::{Error, Result, scan};
@@ -74,7 +74,7 @@ pub(crate) fn run(
             stage.done(&format!("{:.1} s of virtual time", measured.time.as_secs_f64()));
             Ok::<_, Error>(measured)
         };
-        runs.push(Run::compare(name, title.clone(), memory, measure(false)?, measure(true)?, &limits)?);
+        runs.push(QueryRun::compare(name, title.clone(), memory, measure(false)?, measure(true)?, &limits)?);
     }
     Ok(Outcome {
         simulated: true,

@@ -201,7 +201,7 @@ fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape
             shape.patterns.len() - 1
         });
         let sectors = cylinder.iter().map(|extent| extent.sectors).sum();
-        let place = Place { pattern, sectors, cylinder: first.cylinder as i64, angle };
+        let place = PatternPosition { pattern, sectors, cylinder: first.cylinder as i64, angle };
         let step = f64::from(switches) * zone.track_skew + zone.cylinder_skew;
         if !append(&mut shape, place, step) {
             return Err(wrong(first.line, format!("there may be {SECTIONS_LIMIT} unlike cylinders")));
@@ -212,7 +212,7 @@ fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape
 }
 
 /// A pattern where it lies.
-struct Place {
+struct PatternPosition {
     pattern: usize,
     sectors: u64,
     cylinder: i64,
@@ -221,7 +221,7 @@ struct Place {
 
 /// Adds a cylinder to the last section if that goes on with it, or as a new one; answers whether there
 /// was room.
-fn append(shape: &mut TracksShape, place: Place, angle_step: f64) -> bool {
+fn append(shape: &mut TracksShape, place: PatternPosition, angle_step: f64) -> bool {
     /// Angles that differ by less are the same: a thousandth of a sector of any track.
     const SAME: f64 = 1e-9;
     if let Some(last) = shape.sections.last_mut().filter(|last| last.pattern == place.pattern) {
@@ -239,7 +239,7 @@ fn append(shape: &mut TracksShape, place: Place, angle_step: f64) -> bool {
     if shape.sections.len() == SECTIONS_LIMIT {
         return false;
     }
-    let Place { pattern, sectors, cylinder, angle } = place;
+    let PatternPosition { pattern, sectors, cylinder, angle } = place;
     shape.sections.push(SectionShape {
         pattern,
         sectors,

@@ -35,7 +35,7 @@ pub use claim::{Claim, Gain, Relation};
 pub use counts::{Count, Counts};
 pub use error::Error;
 pub use judgement::{Standing, Verdict};
-pub use learnt::{Aim, LearntOptions, LearntOutcome, Place, Reached, Table, Trace, learnt};
+pub use learnt::{Aim, AimPoint, LearntOptions, LearntOutcome, Reached, Table, Trace, learnt};
 pub use measured::Measured;
 pub use outcome::{Drawn, Judged, Outcome};
 pub use overrides::Overrides;

@@ -34,7 +34,7 @@ pub enum Version {
 
 /// Where a group can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CgroupParent {
     /// Which interface.
     pub version: Version,
     /// The folder to make it in.
@@ -61,7 +61,7 @@ pub struct MemoryGroup {
     path: PathBuf,
 }
 
-impl Place {
+impl CgroupParent {
     /// Finds where this process can make groups.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// Without permission, or where the kernel refuses the limit.
-    pub fn create(place: &Place, name: &str, limit: Bytes) -> Result<Self> {
+    pub fn create(place: &CgroupParent, name: &str, limit: Bytes) -> Result<Self> {
         let path = place.parent.join(format!("foreseek-{name}-{}", std::process::id()));
         let refuse = |error: &io::Error| Error::NoMemoryGroup {
             reason: format!("{}: {error}; run as root", path.display()),
@@ -255,21 +255,21 @@ mod tests {
         "30 24 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot";
     const CONTAINER: &str = "30 24 0:28 /docker/ab12 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
 
-    fn place(version: Version, parent: &str) -> Option<Place> {
-        Some(Place { version, parent: PathBuf::from(parent) })
+    fn place(version: Version, parent: &str) -> Option<CgroupParent> {
+        Some(CgroupParent { version, parent: PathBuf::from(parent) })
     }
 
     #[test]
     fn the_hierarchy_that_has_the_memory_controller_is_found() {
         let at_root = "5:memory:/\n0::/";
-        assert_eq!(Place::locate(HYBRID, at_root), place(Version::V1, "/sys/fs/cgroup/memory"));
+        assert_eq!(CgroupParent::locate(HYBRID, at_root), place(Version::V1, "/sys/fs/cgroup/memory"));
         let below = "5:cpu,memory:/user/me\n0::/";
-        assert_eq!(Place::locate(HYBRID, below), place(Version::V1, "/sys/fs/cgroup/memory/user/me"));
+        assert_eq!(CgroupParent::locate(HYBRID, below), place(Version::V1, "/sys/fs/cgroup/memory/user/me"));
         let session = "0::/user.slice/session-1.scope";
-        assert_eq!(Place::locate(UNIFIED, session), place(Version::V2, "/sys/fs/cgroup"));
+        assert_eq!(CgroupParent::locate(UNIFIED, session), place(Version::V2, "/sys/fs/cgroup"));
         let inside = "5:memory:/docker/ab12";
-        assert_eq!(Place::locate(CONTAINER, inside), place(Version::V1, "/sys/fs/cgroup/memory"));
-        assert_eq!(Place::locate("24 1 0:22 / / rw - ext4 /dev/sda rw", at_root), None);
+        assert_eq!(CgroupParent::locate(CONTAINER, inside), place(Version::V1, "/sys/fs/cgroup/memory"));
+        assert_eq!(CgroupParent::locate("24 1 0:22 / / rw - ext4 /dev/sda rw", at_root), None);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             println!("SKIPPED: control groups are made by root");
             return;
         }
-        let place = Place::find().expect("a memory controller");
+        let place = CgroupParent::find().expect("a memory controller");
         let limit = Bytes::mib(16);
         let group = MemoryGroup::create(&place, "overeating", limit).expect("it is made");
         let folder = group.path.clone();

@@ -5,7 +5,7 @@
 //! would follow them if it saw every touch and forgot nothing.
 
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_readahead::learn::{self, Classes, Follower, Memory, SCHEME, Stream};
+use foreseek_readahead::learn::{self, Classes, FinishedStream, Follower, Memory, SCHEME};
 use foreseek_units::{ByteOffset, ByteSpan, Instant, PageIndex, PageSpan, Pages, Span};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -35,7 +35,7 @@ pub fn streams<K: Default>(
     seed: u64,
     most: u64,
     classes: &mut Classes<K>,
-    each: &mut dyn FnMut(&FileSpec, Stream),
+    each: &mut dyn FnMut(&FileSpec, FinishedStream),
 ) {
     let mut files = workload.files();
     let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -56,7 +56,7 @@ pub fn streams<K: Default>(
 /// The streams that are open, and what became of others.
 struct Seen<'a, K> {
     classes: &'a mut Classes<K>,
-    each: &'a mut dyn FnMut(&FileSpec, Stream),
+    each: &'a mut dyn FnMut(&FileSpec, FinishedStream),
     open: Vec<(Handle, FileNumber, Follower)>,
     streams: u64,
     pages: u64,

@@ -2,7 +2,7 @@
 
 use super::{Disk, RECOVERY_TURNS};
 use crate::controller::Until;
-use crate::geometry::Place;
+use crate::geometry::TrackAddress;
 use crate::io::{Op, Outcome};
 use crate::mechanics::{Approach, Positioning};
 use crate::queue::Waiting;
@@ -83,7 +83,7 @@ impl Disk {
     }
 
     /// The track under the head.
-    pub(super) fn head_at(&self, now: Instant) -> Place {
+    pub(super) fn head_at(&self, now: Instant) -> TrackAddress {
         let Some(stream) = self.parts.buffer.stream() else { return self.head };
         let geometry = &self.parts.mechanics.geometry;
         let reached = stream.reached(geometry, now);
@@ -94,7 +94,13 @@ impl Disk {
     }
 
     /// The time until a request's data begin to pass.
-    pub(super) fn cost(&self, head: Place, streamed: SectorSpan, now: Instant, one: &Waiting) -> Nanos {
+    pub(super) fn cost(
+        &self,
+        head: TrackAddress,
+        streamed: SectorSpan,
+        now: Instant,
+        one: &Waiting,
+    ) -> Nanos {
         let direct = || {
             self.parts
                 .mechanics
@@ -118,7 +124,7 @@ impl Disk {
         }
     }
 
-    pub(super) fn write(&mut self, one: &Waiting, head: Place, now: Instant) {
+    pub(super) fn write(&mut self, one: &Waiting, head: TrackAddress, now: Instant) {
         self.end_stream(now);
         let range = one.io.range;
         self.parts.buffer.forget(range);
@@ -142,7 +148,7 @@ impl Disk {
         self.written_at = self.written_at.max(self.head_free);
     }
 
-    pub(super) fn read(&mut self, one: &Waiting, head: Place, now: Instant) {
+    pub(super) fn read(&mut self, one: &Waiting, head: TrackAddress, now: Instant) {
         let range = one.io.range;
         let skipping = self.skips(range);
         let (held, streamed) = self.held(now, range);
@@ -178,7 +184,7 @@ impl Disk {
     }
 
     /// Reads from `from` to the end of a request: by letting the stream go on, or by moving the head.
-    fn read_media(&mut self, one: &Waiting, from: Lba, head: Place, now: Instant) -> MediaRead {
+    fn read_media(&mut self, one: &Waiting, from: Lba, head: TrackAddress, now: Instant) -> MediaRead {
         let range = one.io.range;
         let skipping = self.skips(range);
         let follows = self.parts.buffer.follows(&self.parts.mechanics.geometry, now, range.start);
@@ -246,7 +252,7 @@ impl Disk {
     }
 
     /// Tries to read an unreadable sector.
-    fn fail_at(&mut self, bad: Lba, head: Place, now: Instant) -> MediaRead {
+    fn fail_at(&mut self, bad: Lba, head: TrackAddress, now: Instant) -> MediaRead {
         self.end_stream(now);
         let moving = self.position(head, now, bad);
         self.head = self.parts.mechanics.geometry.place(bad);
@@ -262,7 +268,7 @@ impl Disk {
         (span.start < range.end).then(|| span.start.max(range.start))
     }
 
-    fn position(&self, head: Place, now: Instant, lba: Lba) -> Positioning {
+    fn position(&self, head: TrackAddress, now: Instant, lba: Lba) -> Positioning {
         let geometry = &self.parts.mechanics.geometry;
         self.parts.mechanics.positioning(head, now, geometry.locate(lba), Approach::anew(Op::Read))
     }

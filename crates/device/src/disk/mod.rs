@@ -23,7 +23,7 @@ mod cache;
 mod cached;
 
 use crate::controller::Controller;
-use crate::geometry::Place;
+use crate::geometry::TrackAddress;
 use crate::io::{Counters, Finished, Io, Op, Outcome};
 use crate::machine::{Clock, Machine};
 use crate::mechanics::Mechanics;
@@ -68,7 +68,7 @@ pub(crate) struct Disk {
     /// When the last write that was begun is on the media.
     written_at: Instant,
     /// The track under the head while there is no stream.
-    head: Place,
+    head: TrackAddress,
     /// What the cache holds that is not on the media yet.
     cached: Cached,
     /// What the command before was.
@@ -106,7 +106,7 @@ impl Disk {
             head_free: Instant::ZERO,
             bus_free: Instant::ZERO,
             written_at: Instant::ZERO,
-            head: Place::default(),
+            head: TrackAddress::default(),
             last_end: Lba::ZERO,
             busy_since: Instant::ZERO,
             last_arrival: Instant::ZERO,

@@ -27,8 +27,8 @@ mod tracks;
 mod zone;
 
 pub use shape::{
-    LayoutShape, Mapping, Place, Rules, RunShape, SectionShape, Spares, SwitchTimes, TracksShape, ZoneDetail,
-    ZoneShape,
+    LayoutShape, Mapping, Rules, RunShape, SectionShape, Spares, SwitchTimes, TrackAddress, TracksShape,
+    ZoneDetail, ZoneShape,
 };
 
 use foreseek_units::{Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
@@ -43,7 +43,7 @@ pub struct Geometry {
     turn: u64,
     sectors: u64,
     /// Sectors whose data lie elsewhere, ascending: where by address, and in which zone's terms.
-    remapped: Vec<(u64, Place, Nanos)>,
+    remapped: Vec<(u64, TrackAddress, Nanos)>,
 }
 
 /// The two ways in which a layout is described.
@@ -76,7 +76,11 @@ impl Geometry {
     /// Lays out what a profile describes. `moves` tells how long it takes from one track to another; of
     /// zones the rules tell. What the caller must have checked is said at the two ways.
     #[must_use]
-    pub fn of(rules: &Rules, shape: &LayoutShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+    pub fn of(
+        rules: &Rules,
+        shape: &LayoutShape,
+        moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
+    ) -> Self {
         match shape {
             LayoutShape::Zones(zones) => Self::new(rules, zones),
             LayoutShape::Tracks(tracks) => Self::of_tracks(rules.turn, tracks, moves),
@@ -86,7 +90,11 @@ impl Geometry {
     /// Lays tracks out in the order of their addresses. `moves` tells how long it takes from one track
     /// to another. The caller has checked that there is a track, no count is zero and all are within the
     /// limits of a profile.
-    fn of_tracks(turn: Nanos, shape: &TracksShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+    fn of_tracks(
+        turn: Nanos,
+        shape: &TracksShape,
+        moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
+    ) -> Self {
         let tracks = Tracks::new(turn, shape, moves);
         let remapped = |(lba, physical): &(u64, u64)| {
             let (place, passes) = tracks.locate_place(*physical);
@@ -121,7 +129,7 @@ impl Geometry {
 
     /// Where a sector lies.
     #[must_use]
-    pub fn place(&self, lba: Lba) -> Place {
+    pub fn place(&self, lba: Lba) -> TrackAddress {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).place(lba),
             Layout::Tracks(tracks) => tracks.locate(lba).0,
@@ -130,7 +138,7 @@ impl Geometry {
 
     /// Where a sector lies and when it begins to pass under its head, in the sequential pass.
     #[must_use]
-    pub fn locate(&self, lba: Lba) -> (Place, Nanos) {
+    pub fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
         if let Some((_, place, passes)) = self.remap_of(lba) {
             return (*place, *passes);
         }
@@ -138,7 +146,7 @@ impl Geometry {
     }
 
     /// The same where nothing is remapped.
-    fn in_place(&self, lba: Lba) -> (Place, Nanos) {
+    fn in_place(&self, lba: Lba) -> (TrackAddress, Nanos) {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).locate(self.turn, lba),
             Layout::Tracks(tracks) => tracks.locate(lba),
@@ -252,7 +260,7 @@ impl Geometry {
         Rate::bytes_per_second(sum / sectors.get() as f64)
     }
 
-    fn remap_of(&self, lba: Lba) -> Option<&(u64, Place, Nanos)> {
+    fn remap_of(&self, lba: Lba) -> Option<&(u64, TrackAddress, Nanos)> {
         if self.remapped.is_empty() {
             return None;
         }
@@ -281,7 +289,7 @@ mod tests {
     }
 
     /// A geometry, its switch times and its sectors one by one.
-    fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<(Place, u32, u32)>)> {
+    fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<(TrackAddress, u32, u32)>)> {
         (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
             let switch = SwitchTimes::new(Nanos(head), Nanos(head + more));
             let geometry = Geometry::new(&Rules::plain(heads, Nanos(TURN), switch), &shapes);
@@ -290,13 +298,13 @@ mod tests {
     }
 
     /// Sector by sector: zone, cylinder, head, and sector on the track.
-    fn walk(heads: u32, shapes: &[ZoneShape]) -> Vec<(Place, u32, u32)> {
+    fn walk(heads: u32, shapes: &[ZoneShape]) -> Vec<(TrackAddress, u32, u32)> {
         let (mut all, mut cylinder) = (Vec::new(), 0);
         for shape in shapes {
             for _ in 0..shape.cylinders {
                 for head in 0..heads {
                     let track = (0..shape.sectors_per_track)
-                        .map(|sector| (Place { cylinder, head }, sector, shape.sectors_per_track));
+                        .map(|sector| (TrackAddress { cylinder, head }, sector, shape.sectors_per_track));
                     all.extend(track);
                 }
                 cylinder += 1;

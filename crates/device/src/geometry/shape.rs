@@ -4,7 +4,7 @@ use foreseek_units::Nanos;
 
 /// The physical place of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TrackAddress {
     /// Counted from the outside.
     pub cylinder: u32,
     /// Counted from the top.

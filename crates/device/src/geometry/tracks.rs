@@ -9,12 +9,12 @@
 //! Source: the layout model `dm_layout_g4` of the DiskSim 4.0 disk parameter files, an index tree of
 //! which the two lowest levels are kept as they are; `dm_layout_g2` is brought into the same form.
 
-use super::shape::{Place, RunShape, SectionShape, TracksShape};
+use super::shape::{RunShape, SectionShape, TrackAddress, TracksShape};
 use foreseek_units::{Lba, Nanos};
 
 /// Tracks of one surface that follow one another.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct TrackRun {
     shape: RunShape,
     /// Its first place within the pattern.
     first: u64,
@@ -41,7 +41,7 @@ struct Section {
 #[derive(Clone, Debug)]
 pub(super) struct Tracks {
     turn: u64,
-    patterns: Vec<Vec<Run>>,
+    patterns: Vec<Vec<TrackRun>>,
     sections: Vec<Section>,
     /// Slips: the first place, how many places with data lie before it, and how many slipped ones lie
     /// before its end.
@@ -54,20 +54,20 @@ pub(super) struct Tracks {
 struct Parts<'a> {
     section: &'a Section,
     time: u64,
-    run: &'a Run,
+    run: &'a TrackRun,
     track: u64,
     sector: u64,
 }
 
 impl Parts<'_> {
-    fn place(&self) -> Place {
+    fn place(&self) -> TrackAddress {
         let (section, run) = (&self.section.shape, &self.run.shape);
         let cylinder = section.cylinder
             + section.cylinder_step * self.time as i64
             + run.cylinder
             + run.cylinder_step * self.track as i64;
         // A description whose cylinders were negative would have been refused.
-        Place { cylinder: cylinder.max(0) as u32, head: run.head }
+        TrackAddress { cylinder: cylinder.max(0) as u32, head: run.head }
     }
 
     /// When the sector so far into the track passes.
@@ -84,7 +84,11 @@ impl Tracks {
     /// Lays the sections out one behind the other. `moves` tells how long it takes from one track to
     /// another. The caller has checked that no count is zero and all are within the limits of a
     /// profile.
-    pub(super) fn new(turn: Nanos, shape: &TracksShape, moves: &dyn Fn(Place, Place) -> Nanos) -> Self {
+    pub(super) fn new(
+        turn: Nanos,
+        shape: &TracksShape,
+        moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
+    ) -> Self {
         let turn = turn.get();
         let patterns = shape.patterns.iter().map(|pattern| runs(turn, pattern, moves)).collect();
         let mut tracks = Self {
@@ -111,8 +115,8 @@ impl Tracks {
     fn append(
         &mut self,
         shape: &SectionShape,
-        moves: &dyn Fn(Place, Place) -> Nanos,
-        end: &mut Option<(Place, u64)>,
+        moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
+        end: &mut Option<(TrackAddress, u64)>,
     ) {
         let Some(first_run) = self.patterns[shape.pattern].first() else { return };
         let leads = first_run.passes;
@@ -141,12 +145,12 @@ impl Tracks {
     }
 
     /// Where a sector lies, and when it begins to pass.
-    pub(super) fn locate(&self, lba: Lba) -> (Place, Nanos) {
+    pub(super) fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
         self.locate_place(self.physical_of(lba))
     }
 
     /// The same of a place.
-    pub(super) fn locate_place(&self, physical: u64) -> (Place, Nanos) {
+    pub(super) fn locate_place(&self, physical: u64) -> (TrackAddress, Nanos) {
         let parts = self.parts(physical);
         (parts.place(), Nanos(parts.passes(self.turn, parts.sector)))
     }
@@ -246,11 +250,15 @@ impl Tracks {
 }
 
 /// A pattern's runs, each as early as the one before lets it be.
-fn runs(turn: u64, pattern: &[RunShape], moves: &dyn Fn(Place, Place) -> Nanos) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::with_capacity(pattern.len());
+fn runs(
+    turn: u64,
+    pattern: &[RunShape],
+    moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
+) -> Vec<TrackRun> {
+    let mut runs: Vec<TrackRun> = Vec::with_capacity(pattern.len());
     let (mut first, mut end) = (0, None::<(RunShape, u64)>);
     for shape in pattern {
-        let track = |run: &RunShape, track: i64| Place {
+        let track = |run: &RunShape, track: i64| TrackAddress {
             // Only distances count, and a pattern may begin on its highest cylinder.
             cylinder: (i64::from(u32::MAX / 2) + run.cylinder + run.cylinder_step * track) as u32,
             head: run.head,
@@ -262,7 +270,7 @@ fn runs(turn: u64, pattern: &[RunShape], moves: &dyn Fn(Place, Place) -> Nanos) 
             passed + moves(track(&before, i64::from(before.tracks) - 1), track(shape, 0)).get()
         });
         let passes = phase_from(turn, earliest, shape.angle);
-        runs.push(Run { shape: *shape, first, passes, period });
+        runs.push(TrackRun { shape: *shape, first, passes, period });
         first += u64::from(shape.tracks) * u64::from(shape.sectors);
         end = Some((*shape, passes + (u64::from(shape.tracks) - 1) * period + one));
     }

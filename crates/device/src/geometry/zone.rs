@@ -4,7 +4,7 @@
 //! its sectors, a skew some more. Skews of whole sectors need one slot a sector; those that are
 //! parts of a revolution take finer ones.
 
-use super::shape::{Mapping, Place, Rules, ZoneDetail, ZoneShape};
+use super::shape::{Mapping, Rules, TrackAddress, ZoneDetail, ZoneShape};
 use super::spread::Spread;
 use foreseek_units::{Lba, Nanos};
 
@@ -112,12 +112,12 @@ impl Zone {
     }
 
     /// Where a sector lies.
-    pub(super) fn place(&self, lba: Lba) -> Place {
+    pub(super) fn place(&self, lba: Lba) -> TrackAddress {
         self.place_of(self.physical(lba) / self.sectors_per_track)
     }
 
     /// Where a sector lies, and when it begins to pass.
-    pub(super) fn locate(&self, turn: u64, lba: Lba) -> (Place, Nanos) {
+    pub(super) fn locate(&self, turn: u64, lba: Lba) -> (TrackAddress, Nanos) {
         let physical = self.physical(lba);
         let passes = self.base + self.time_of_slot(turn, self.slot_of(physical));
         (self.place_of(physical / self.sectors_per_track), Nanos(passes))
@@ -168,7 +168,11 @@ impl Zone {
 
     /// A remapped sector: its address, and where and when its replacement passes. `None` where no
     /// data are concerned.
-    pub(super) fn remapped(&self, rules: &Rules, (from, to): (u64, u64)) -> Option<(u64, Place, Nanos)> {
+    pub(super) fn remapped(
+        &self,
+        rules: &Rules,
+        (from, to): (u64, u64),
+    ) -> Option<(u64, TrackAddress, Nanos)> {
         let within = self.spread.as_ref().map_or(from, |spread| spread.logical(from));
         let lba = self.first_lba + within;
         if from == to || lba >= self.end_lba || self.physical(Lba(lba)) != from {
@@ -183,7 +187,7 @@ impl Zone {
         self.spread.as_ref().map_or(within, |spread| spread.physical(within))
     }
 
-    fn place_of(&self, track: u64) -> Place {
+    fn place_of(&self, track: u64) -> TrackAddress {
         let (cylinder, head) = ((track / self.heads) as u32, (track % self.heads) as u32);
         let down = match self.mapping {
             Mapping::Conventional => false,
@@ -191,7 +195,7 @@ impl Zone {
             Mapping::Serpentine => (self.first_cylinder + cylinder) % 2 == 1,
         };
         let head = if down { self.heads as u32 - 1 - head } else { head };
-        Place { cylinder: self.first_cylinder + cylinder, head }
+        TrackAddress { cylinder: self.first_cylinder + cylinder, head }
     }
 
     /// The slot at which a physical sector begins.

@@ -14,7 +14,7 @@ use super::limits::{
 use super::seek::SeekSpec;
 use super::write::Writer;
 use crate::controller::Controller;
-use crate::geometry::{Geometry, LayoutShape, Mapping, Place, Rules, Spares, SwitchTimes};
+use crate::geometry::{Geometry, LayoutShape, Mapping, Rules, Spares, SwitchTimes, TrackAddress};
 use crate::seek::{DistanceMoments, SeekCurve};
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
 
@@ -221,7 +221,7 @@ impl DiskSpec {
     /// A layout with this disk's movements between tracks.
     pub(crate) fn geometry(&self, rules: &Rules, shapes: &LayoutShape) -> Geometry {
         let seek = |distance: u32| Nanos::from_millis_f64(self.seek.at_most_ms(distance));
-        let moves = |from: Place, to: Place| match from.cylinder.abs_diff(to.cylinder) {
+        let moves = |from: TrackAddress, to: TrackAddress| match from.cylinder.abs_diff(to.cylinder) {
             0 if from.head == to.head => Nanos::ZERO,
             0 => rules.switch.head,
             distance => seek(distance).max(rules.switch.head),

@@ -298,7 +298,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_path::{Answer, Change, OpenedFile, Read};
+    use crate::read_path::{Answer, Change, OpenedFile, ReadRequest};
     use crate::status::ReadStatus;
     use foreseek_seam::StreamId;
     use std::sync::atomic::AtomicU64;
@@ -317,7 +317,7 @@ mod tests {
         fn opened(&self, _: OpenedFile) -> StreamId {
             StreamId(0)
         }
-        fn read(&self, _: Read, _: Answer) {}
+        fn read(&self, _: ReadRequest, _: Answer) {}
         fn closed(&self, _: StreamId) {}
         fn changed(&self, _: Change) {}
         fn lessons(&self) -> Option<Lessons> {

@@ -20,7 +20,7 @@ use crate::fs::look_ahead::LookAhead;
 use crate::fs::nodes::{Node, Nodes};
 use crate::fs::passthrough::{Means, Passthrough};
 use crate::plain::answer_from;
-use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath, Version};
+use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_seam::{StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use foreseek_watch::told::{DESCRIPTORS, Told};
@@ -557,7 +557,7 @@ impl Source {
         }
         let Some(answer) = answer else { return };
         match self.stream(&opened, reads, who) {
-            Ok(stream) => self.reads.read(Read { stream, range, who }, answer),
+            Ok(stream) => self.reads.read(ReadRequest { stream, range, who }, answer),
             Err(errno) => answer.fail(errno),
         }
     }

@@ -4,7 +4,7 @@ use super::about::Described;
 use super::found::{Disks, Found};
 use super::pass::Pass;
 use super::work::{Below, Reply, Work};
-use crate::read_path::{Answer, OpenedFile, Read};
+use crate::read_path::{Answer, OpenedFile, ReadRequest};
 use foreseek_readahead::driver::{Opening, ServingDriver};
 use foreseek_seam::StreamId;
 use foreseek_storage::reads::Access;
@@ -83,7 +83,7 @@ impl Core {
         self.driver.open(now, Opening { object, version, file: found.file, who, about, placed })
     }
 
-    pub(super) fn read(&mut self, now: Instant, read: Read, answer: Answer) {
+    pub(super) fn read(&mut self, now: Instant, read: ReadRequest, answer: Answer) {
         if let Err(answer) = self.driver.read(now, read.stream, read.range, read.who, answer) {
             self.work().replies.push(Reply::Error(answer, Errno::BADF));
         }

@@ -39,7 +39,7 @@ pub use budget::{Memory, SystemMemory};
 pub use options::{GUESS, ReaderOptions};
 
 use crate::Lessons;
-use crate::read_path::{Answer, Change, OpenedFile, Read, ReadPath};
+use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
@@ -141,7 +141,7 @@ impl ReadPath for Reader {
         self.shared.with(|core, now| core.opened(now, &opened, found, described))
     }
 
-    fn read(&self, read: Read, answer: Answer) {
+    fn read(&self, read: ReadRequest, answer: Answer) {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
             processes.watch(read.who.0);
         }

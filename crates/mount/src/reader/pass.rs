@@ -33,9 +33,9 @@ impl Pass {
         self.aligned.len().get() as usize
     }
 
-    pub(super) fn into_read(self, buffer: Buffer) -> reads::Read {
+    pub(super) fn into_read(self, buffer: Buffer) -> reads::DiskRead {
         let (token, offset) = (Token::of_pass(self.request), self.aligned.start);
-        reads::Read {
+        reads::DiskRead {
             token,
             file: self.file,
             offset,

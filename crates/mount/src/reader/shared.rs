@@ -8,7 +8,7 @@ use super::outside::Outside;
 use super::pass::Pass;
 use super::token::Token;
 use super::work::{Below, Reply, Work};
-use foreseek_readahead::driver::{Asked, Doubt};
+use foreseek_readahead::driver::{Doubt, WaitingRead};
 use foreseek_seam::{FetchId, Refusal, RequestId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Hands fetches on; those that were not taken.
-    fn start_reads(&self, wanted: Vec<reads::Read>) -> Vec<FetchId> {
+    fn start_reads(&self, wanted: Vec<reads::DiskRead>) -> Vec<FetchId> {
         let Some(reads) = self.reads.get().filter(|_| !wanted.is_empty()) else { return Vec::new() };
         let refused = reads.start(wanted);
         refused.iter().filter_map(|read| Token::fetch(read.token)).collect()
@@ -166,7 +166,7 @@ impl Shared {
     /// Answers a passed read, of which these bytes from `offset` on were read.
     fn pass_ended(&self, request: RequestId, offset: ByteOffset, result: Result<&[u8], Errno>) {
         let mut core = self.lock();
-        let Some(Asked { range, answer, .. }) = core.driver.take(request) else { return };
+        let Some(WaitingRead { range, answer, .. }) = core.driver.take(request) else { return };
         let counts = &mut core.driver.counts;
         counts.passed += range.len();
         match result {

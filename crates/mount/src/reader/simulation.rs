@@ -27,7 +27,7 @@ use super::outside::Outside;
 use super::shared::Shared;
 use super::token::Token;
 use super::work::Below;
-use crate::read_path::{Answer, OpenedFile, Read, Version};
+use crate::read_path::{Answer, OpenedFile, ReadRequest, Version};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::{Event, ObjectId, ServingEvent, StreamId, Who};
@@ -94,7 +94,7 @@ fn address(file: &ReadFile) -> usize {
 /// Takes reads and keeps them until the simulation ends them.
 #[derive(Default)]
 struct Device {
-    taken: Mutex<Vec<reads::Read>>,
+    taken: Mutex<Vec<reads::DiskRead>>,
     /// How many of the next ones are refused.
     refusing: AtomicU64,
     /// Those that were.
@@ -102,7 +102,7 @@ struct Device {
 }
 
 impl Reads for Device {
-    fn start(&self, wanted: Vec<reads::Read>) -> Vec<reads::Read> {
+    fn start(&self, wanted: Vec<reads::DiskRead>) -> Vec<reads::DiskRead> {
         let (mut taken, mut back) = (self.taken.lock().expect("no panic"), Vec::new());
         for read in wanted {
             let left = self.refusing.load(Relaxed);
@@ -142,7 +142,7 @@ impl Model {
 }
 
 /// A read that is not answered.
-struct Asked {
+struct ModelRead {
     stream: usize,
     file: usize,
     range: ByteSpan,
@@ -163,7 +163,7 @@ struct Simulation {
     files: Vec<Model>,
     /// Open streams, their files, and where they go on.
     streams: Vec<Option<(StreamId, usize, u64)>>,
-    waiting: BTreeMap<u64, Asked>,
+    waiting: BTreeMap<u64, ModelRead>,
     answers: Answers,
     asked: u64,
     /// A number that comes out the same for the same run.
@@ -288,12 +288,12 @@ impl Simulation {
         let seen = model.stale.iter().chain([&model.bytes]).map(Arc::clone).collect();
         let request = self.asked;
         self.asked += 1;
-        self.waiting.insert(request, Asked { stream, file, range, seen, may_fail: false });
+        self.waiting.insert(request, ModelRead { stream, file, range, seen, may_fail: false });
         let answers = Arc::clone(&self.answers);
         let answer = Answer::call(move |answer| {
             answers.lock().expect("no panic").push((request, answer.map(<[u8]>::to_vec)));
         });
-        let read = Read { stream: name, range, who: Who(stream as u32) };
+        let read = ReadRequest { stream: name, range, who: Who(stream as u32) };
         self.shared.with(|core, now| core.read(now, read, answer));
     }
 
@@ -314,7 +314,7 @@ impl Simulation {
     }
 
     /// Makes a read below.
-    fn end(&mut self, mut read: reads::Read) -> Ended {
+    fn end(&mut self, mut read: reads::DiskRead) -> Ended {
         let file = self.file_of(address(&read.file));
         let model = &self.files[file];
         let start = (read.offset.get() as usize).min(model.bytes.len());
@@ -350,7 +350,7 @@ impl Simulation {
     /// Reads of these bytes that wait may fail.
     fn excuse(&mut self, file: usize, range: ByteSpan) {
         let pages = range.pages();
-        let concerned = |asked: &&mut Asked| asked.file == file && asked.range.pages().overlaps(pages);
+        let concerned = |asked: &&mut ModelRead| asked.file == file && asked.range.pages().overlaps(pages);
         self.waiting.values_mut().filter(concerned).for_each(|asked| asked.may_fail = true);
     }
 
@@ -502,7 +502,7 @@ impl Simulation {
 }
 
 /// Holds an answer to what the file was while its reader waited.
-fn right(asked: &Asked, bytes: &[u8]) {
+fn right(asked: &ModelRead, bytes: &[u8]) {
     let (start, end) = (asked.range.start.get() as usize, asked.range.end.get() as usize);
     let of = |seen: &'_ Arc<Vec<u8>>| start.min(seen.len())..end.min(seen.len());
     if asked.seen.iter().any(|seen| seen[of(seen)] == *bytes) {

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::token::Token;
 use crate::read_path::{Answer, Version};
-use foreseek_readahead::driver::{self, Asked, Backing, Fetch};
+use foreseek_readahead::driver::{self, Backing, Fetch, WaitingRead};
 use foreseek_seam::{FrameId, Refusal, RequestId, Urgency};
 use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_storage::{Frames, Reading};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Work {
     /// Fetches to be made, those of one call together.
-    pub(super) reads: Vec<reads::Read>,
+    pub(super) reads: Vec<reads::DiskRead>,
     /// Reads to be made as they are.
     pub(super) passes: Vec<Pass>,
     /// Reads to be answered.
@@ -64,7 +64,7 @@ impl Backing for Below {
         let filling = self.frames.fill(&frames).ok_or(Refusal::Gone)?;
         let (token, offset) = (Token::of_fetch(id), range.start.offset());
         let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);
-        self.work.reads.push(reads::Read { token, file, offset, into, urgent, apart });
+        self.work.reads.push(reads::DiskRead { token, file, offset, into, urgent, apart });
         Ok(())
     }
 
@@ -78,7 +78,12 @@ impl Backing for Below {
         }
     }
 
-    fn pass(&mut self, request: RequestId, asked: &Asked<Answer>, file: Arc<ReadFile>) -> Result<(), Errno> {
+    fn pass(
+        &mut self,
+        request: RequestId,
+        asked: &WaitingRead<Answer>,
+        file: Arc<ReadFile>,
+    ) -> Result<(), Errno> {
         self.work.passes.push(Pass::new(request, asked.range, file).ok_or(Errno::INVAL)?);
         Ok(())
     }

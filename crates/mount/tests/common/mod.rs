@@ -9,7 +9,7 @@
 pub(crate) mod file_systems;
 
 use foreseek_mount::{MountOptions, Policy, Settings, WalkOptions, client, serve};
-use foreseek_rig::{MemoryGroup, Place};
+use foreseek_rig::{CgroupParent, MemoryGroup};
 use foreseek_units::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::{self, File};
@@ -89,7 +89,7 @@ pub(crate) fn mounted_within(
 ) -> Option<TestMount> {
     let mut mount = prepared(policy, |options| fill(&options.source))?;
     let name = mount.settings.mount.mount_point.display().to_string().replace('/', "-");
-    match Place::find().and_then(|place| MemoryGroup::create(&place, &name, limit)) {
+    match CgroupParent::find().and_then(|place| MemoryGroup::create(&place, &name, limit)) {
         Ok(group) => mount.group = Some(group),
         Err(error) => {
             println!("SKIPPED: {error}");

@@ -1,7 +1,9 @@
 //! A reader over files of a temporary directory, with faults and want of memory at will.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use foreseek_mount::{Answer, Change, Memory, OpenedFile, Read, ReadPath, Reader, ReaderOptions, Version};
+use foreseek_mount::{
+    Answer, Change, Memory, OpenedFile, ReadPath, ReadRequest, Reader, ReaderOptions, Version,
+};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_storage::reads::{self, Ended, Reads, Sink};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -92,7 +94,7 @@ impl Lab {
         let answer = Answer::call(move |answer| drop(to.send(answer.map(<[u8]>::to_vec))));
         let range = ByteSpan::at(ByteOffset(at), Bytes(length));
         let who = Who(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        self.reader.read(Read { stream, range, who }, answer);
+        self.reader.read(ReadRequest { stream, range, who }, answer);
         from.recv_timeout(LIMIT).expect("an answer in time")
     }
 

@@ -5,7 +5,7 @@
 //! so much costs at most twice what knowing the stream's length would; see [`crate::competitive`].
 //! Where both were measured while running ([`Measured`](super::Measured)), it goes by that.
 
-use super::rule::{Asked, Depth, Served};
+use super::rule::{Depth, DepthQuery, Served};
 use super::switch_cost::SwitchCost;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 
@@ -55,7 +55,7 @@ impl Competitive {
 
 impl Depth for Competitive {
     /// At least a page, as the page that is wanted is read in any case, and at most [`DEPTH_LIMIT`].
-    fn most(&mut self, asked: &Asked) -> Pages {
+    fn most(&mut self, asked: &DepthQuery) -> Pages {
         let costs = self.switch.costs();
         let depth = match asked.measured {
             Some(measured) => measured.depth(),
@@ -85,8 +85,14 @@ mod tests {
         Competitive::new(SwitchCost::new(costs, Averaging::Times, SWITCH_WEIGHT), measure)
     }
 
-    fn at(place: Option<u64>) -> Asked {
-        Asked { page: PageIndex(0), place: place.map(Lba), consumed: Pages::ZERO, told: None, measured: None }
+    fn at(place: Option<u64>) -> DepthQuery {
+        DepthQuery {
+            page: PageIndex(0),
+            place: place.map(Lba),
+            consumed: Pages::ZERO,
+            told: None,
+            measured: None,
+        }
     }
 
     /// The papers' depths: 540, 393, 446 and 646 KB at random seeks and the mean rate.

@@ -1,6 +1,6 @@
 //! A constant: what kernels do (`read_ahead_kb`).
 
-use super::rule::{Asked, Depth};
+use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
 /// The same depth everywhere and always: 32 pages in stock Linux, 256 pages (TR-840 section 5.2) or
@@ -12,7 +12,7 @@ pub struct Fixed(
 );
 
 impl Depth for Fixed {
-    fn most(&mut self, _asked: &Asked) -> Pages {
+    fn most(&mut self, _asked: &DepthQuery) -> Pages {
         self.0
     }
 }

@@ -33,7 +33,7 @@ pub use lone::LoneCosts;
 pub use measured::{CostLearner, Visit};
 pub use plan::{Plan, Promise};
 pub use ramp::{Ramp, SLOW_START};
-pub use rule::{Asked, Depth, Served};
+pub use rule::{Depth, DepthQuery, Served};
 pub use survival::Survival;
 pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
 pub use told::Told;

@@ -5,7 +5,7 @@ use foreseek_units::{Lba, PageIndex, Pages, SectorSpan};
 
 /// What a fetch is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct DepthQuery {
     /// The first page that it would read.
     pub page: PageIndex,
     /// Where that lies on the device, if that is known.
@@ -30,7 +30,7 @@ pub struct Served {
 /// How much one fetch reads at most.
 pub trait Depth: Send {
     /// For this fetch; none: nothing is read ahead.
-    fn most(&mut self, asked: &Asked) -> Pages;
+    fn most(&mut self, asked: &DepthQuery) -> Pages;
 
     /// The device has served a request.
     fn served(&mut self, _served: Served) {}

@@ -1,6 +1,6 @@
 //! The oracle's depth: all that the stream will read, and no more.
 
-use super::rule::{Asked, Depth};
+use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
 /// What the stream was told to read from here on (EuroSys'07 section 6.2: through an extended
@@ -9,7 +9,7 @@ use foreseek_units::Pages;
 pub struct Told;
 
 impl Depth for Told {
-    fn most(&mut self, asked: &Asked) -> Pages {
+    fn most(&mut self, asked: &DepthQuery) -> Pages {
         asked.told.unwrap_or(Pages::ZERO)
     }
 }

@@ -1,6 +1,6 @@
 //! Nothing ahead.
 
-use super::rule::{Asked, Depth};
+use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
 /// Only what is asked for is read.
@@ -8,7 +8,7 @@ use foreseek_units::Pages;
 pub struct Zero;
 
 impl Depth for Zero {
-    fn most(&mut self, _asked: &Asked) -> Pages {
+    fn most(&mut self, _asked: &DepthQuery) -> Pages {
         Pages::ZERO
     }
 }

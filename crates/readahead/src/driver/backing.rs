@@ -17,7 +17,7 @@ impl Version for Bytes {
 
 /// A read that is not answered.
 #[derive(Debug)]
-pub struct Asked<A> {
+pub struct WaitingRead<A> {
     /// Of what.
     pub object: ObjectId,
     /// Which bytes.
@@ -93,7 +93,7 @@ pub trait Backing {
     fn pass(
         &mut self,
         request: RequestId,
-        asked: &Asked<Self::Answer>,
+        asked: &WaitingRead<Self::Answer>,
         file: Self::File,
     ) -> Result<(), Self::Error>;
 

@@ -32,6 +32,6 @@ mod counts;
 mod files;
 mod serving;
 
-pub use backing::{Asked, Backing, Fetch, Reply, Version};
+pub use backing::{Backing, Fetch, Reply, Version, WaitingRead};
 pub use counts::Counts;
 pub use serving::{Doubt, Opening, ServingDriver};

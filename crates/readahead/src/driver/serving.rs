@@ -1,6 +1,6 @@
 //! The driver: events to its engine, commands to its backing.
 
-use super::backing::{Asked, Backing, Fetch, Reply, Version};
+use super::backing::{Backing, Fetch, Reply, Version, WaitingRead};
 use super::counts::Counts;
 use super::files::Files;
 use crate::serving::{ServingEngine, Stats};
@@ -30,7 +30,7 @@ pub struct ServingDriver<B: Backing> {
     recorder: Option<Recorder>,
     files: Files<B::File, B::Version>,
     streams: FxHashMap<StreamId, ObjectId>,
-    requests: FxHashMap<RequestId, Asked<B::Answer>>,
+    requests: FxHashMap<RequestId, WaitingRead<B::Answer>>,
     /// Fetches under way, of which object and epoch they are.
     fetches: FxHashMap<FetchId, (ObjectId, Epoch)>,
     /// The fetches that failed last and how, to be named by the reads that wait for them and others.
@@ -204,7 +204,7 @@ impl<B: Backing> ServingDriver<B> {
         };
         let request = RequestId(self.next_request);
         self.next_request += 1;
-        self.requests.insert(request, Asked { object, range, answer });
+        self.requests.insert(request, WaitingRead { object, range, answer });
         self.demanded = false;
         self.tell(now, Event::Read { request, stream, range, who: Some(who) });
         // Gone already: it was answered out of memory. Else it waits for what is fetched for it, or for
@@ -270,7 +270,7 @@ impl<B: Backing> ServingDriver<B> {
     }
 
     /// Takes a passed read that is over, to be answered.
-    pub fn take(&mut self, request: RequestId) -> Option<Asked<B::Answer>> {
+    pub fn take(&mut self, request: RequestId) -> Option<WaitingRead<B::Answer>> {
         self.requests.remove(&request)
     }
 
@@ -334,7 +334,7 @@ impl<B: Backing> ServingDriver<B> {
 
     /// Answers a read out of frames.
     fn serve(&mut self, request: RequestId, frames: Vec<FrameId>) {
-        let Some(Asked { object, range, answer }) = self.requests.remove(&request) else { return };
+        let Some(WaitingRead { object, range, answer }) = self.requests.remove(&request) else { return };
         let skip = range.start.get() % PAGE_SIZE;
         let there = Bytes(frames.len() as u64 * PAGE_SIZE).saturating_sub(Bytes(skip));
         let of_file = self.files.length(object).saturating_sub(range.start - ByteOffset::ZERO);
@@ -346,7 +346,7 @@ impl<B: Backing> ServingDriver<B> {
             Err(Reply { answer, frames, .. }) => {
                 self.counts.contradictions += 1;
                 self.unread.extend(frames);
-                self.requests.insert(request, Asked { object, range, answer });
+                self.requests.insert(request, WaitingRead { object, range, answer });
                 self.pass(request);
             }
         }

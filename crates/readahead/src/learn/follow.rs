@@ -33,12 +33,12 @@ pub struct Follower {
     known: Option<Box<Known>>,
     /// The classes of streams that begin within the file, and at its start.
     chains: [Option<Chain>; 2],
-    run: Option<Run>,
+    run: Option<FollowedStream>,
 }
 
 /// A stream.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct FollowedStream {
     start: PageIndex,
     /// The page after the last one that was touched.
     reached: PageIndex,
@@ -50,7 +50,7 @@ struct Run {
 
 /// A stream that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct FinishedStream {
     /// Its first page.
     pub start: PageIndex,
     /// How much of it was seen; never none.
@@ -63,7 +63,7 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The first of a stream; the one before it is over.
-    Began(Option<Stream>),
+    Began(Option<FinishedStream>),
     /// One more of it.
     WentOn,
     /// One of it that lies before the last: passed over, or touched again.
@@ -151,7 +151,8 @@ impl Follower {
             let nothing = Known::default();
             classes.chain_of(self.length, start, self.known.as_deref().unwrap_or(&nothing))
         });
-        let mut run = Run { start: page, reached: page.next(), cell: 0, decided: page, chain: *chain };
+        let mut run =
+            FollowedStream { start: page, reached: page.next(), cell: 0, decided: page, chain: *chain };
         run.decided = run.end_of(0);
         run.advance(classes);
         self.run = Some(run);
@@ -163,17 +164,17 @@ impl Follower {
         &mut self,
         classes: &mut Classes<K>,
         unseen: impl Fn(PageIndex) -> bool,
-    ) -> Option<Stream> {
+    ) -> Option<FinishedStream> {
         let run = self.run.take()?;
         let length = run.reached - run.start;
         let at_end = run.reached >= PageIndex::ZERO + self.length;
         let ended = !at_end && !unseen(run.reached);
         classes.over(&run.chain, length, ended);
-        Some(Stream { start: run.start, length, ended })
+        Some(FinishedStream { start: run.start, length, ended })
     }
 }
 
-impl Run {
+impl FollowedStream {
     /// The page that decides a cell: the one after its last.
     fn end_of(&self, cell: usize) -> PageIndex {
         self.start + Pages(point(cell + 1)) + Pages(1)

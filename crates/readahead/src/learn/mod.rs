@@ -21,7 +21,7 @@ mod saved;
 pub use class::{Common, Feature, LEVELS_LIMIT, SCHEME, Scheme};
 pub use classes::{CLASSES_LIMIT, Chain, Classes};
 pub use explain::Explained;
-pub use follow::{Follower, Step, Stream};
+pub use follow::{FinishedStream, Follower, Step};
 pub use lengths::{Lengths, Memory};
 pub use saved::{FORMAT, LoadError, Loaded, TEXT_LIMIT, check};
 

@@ -86,7 +86,7 @@ impl<K: Default> Classes<K> {
             return Err(LoadError { line: 1, reason: format!("the text is longer than {TEXT_LIMIT} bytes") });
         }
         let mut loaded = Loaded::default();
-        let mut open: Option<Read> = None;
+        let mut open: Option<SavedClass> = None;
         let outcome = self.read(text, &mut open, &mut loaded);
         if let Some(read) = open {
             self.put(read, &mut loaded);
@@ -94,7 +94,12 @@ impl<K: Default> Classes<K> {
         outcome.map(|()| loaded)
     }
 
-    fn read(&mut self, text: &str, open: &mut Option<Read>, loaded: &mut Loaded) -> Result<(), LoadError> {
+    fn read(
+        &mut self,
+        text: &str,
+        open: &mut Option<SavedClass>,
+        loaded: &mut Loaded,
+    ) -> Result<(), LoadError> {
         for (number, line) in text.lines().enumerate() {
             let wrong = |reason| LoadError { line: number + 1, reason };
             match line.split_once(' ') {
@@ -123,8 +128,8 @@ impl<K: Default> Classes<K> {
         if text.is_empty() { Err(LoadError { line: 1, reason: "it is empty".to_owned() }) } else { Ok(()) }
     }
 
-    fn put(&mut self, read: Read, loaded: &mut Loaded) {
-        let Read { common, longest, seen, cells } = read;
+    fn put(&mut self, read: SavedClass, loaded: &mut Loaded) {
+        let SavedClass { common, longest, seen, cells } = read;
         if common.level(self.scheme()).is_none() {
             loaded.left_out += 1;
             return;
@@ -136,7 +141,7 @@ impl<K: Default> Classes<K> {
 }
 
 /// A class as it is being read.
-struct Read {
+struct SavedClass {
     common: Common,
     longest: Pages,
     seen: u64,
@@ -172,8 +177,8 @@ fn format(line: &str) -> Result<(), String> {
     }
 }
 
-fn class(rest: &str) -> Result<Read, String> {
-    let mut read = Read { common: Common::default(), longest: Pages::ZERO, seen: 0, cells: Vec::new() };
+fn class(rest: &str) -> Result<SavedClass, String> {
+    let mut read = SavedClass { common: Common::default(), longest: Pages::ZERO, seen: 0, cells: Vec::new() };
     let common = &mut read.common;
     for field in rest.split_ascii_whitespace() {
         let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' has no value"))?;

@@ -2,7 +2,7 @@
 
 use super::flight::{Fetch, Turn};
 use super::settings::MEMORY_LEAST;
-use super::state::{ServingEngine, Stream, ceiling};
+use super::state::{ServedStream, ServingEngine, ceiling};
 use crate::depth::LoneCosts;
 use crate::stream::Opened;
 use foreseek_cache::{Process, STREAMS_LIMIT};
@@ -44,7 +44,7 @@ impl ServingEngine {
             self.resized(slot, length);
         }
         self.objects.open(stream, slot, length);
-        self.streams.insert(stream, Stream { who, length: opened.length, reach: PageIndex::ZERO });
+        self.streams.insert(stream, ServedStream { who, length: opened.length, reach: PageIndex::ZERO });
         self.activity.ran(Process(who.0), self.now);
         self.prefetcher.opened(self.now, opened);
     }

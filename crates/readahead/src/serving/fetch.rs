@@ -31,10 +31,10 @@ impl ServingEngine {
         let end = (PageIndex::ZERO + length).max(wanted.pages.end).min(PageKey::END);
         let range = range.intersection(Span::new(PageIndex::ZERO, end));
         let mut owed = wanted.pages.iter().filter(|page| !self.has(wanted, *page)).count();
-        let mut run = Run::at(range.start);
+        let mut run = MissingRun::at(range.start);
         for page in range.iter() {
             if self.has(wanted, page) {
-                self.ask(wanted, std::mem::replace(&mut run, Run::at(page.next())), marker);
+                self.ask(wanted, std::mem::replace(&mut run, MissingRun::at(page.next())), marker);
                 continue;
             }
             let demand = wanted.pages.contains(page);
@@ -91,7 +91,7 @@ impl ServingEngine {
     }
 
     /// Asks for a run of pages, in fetches of like length, none longer than the settings allow.
-    fn ask(&mut self, wanted: &Wanted<'_>, mut run: Run, marker: Option<PageIndex>) {
+    fn ask(&mut self, wanted: &Wanted<'_>, mut run: MissingRun, marker: Option<PageIndex>) {
         // The frame freed last is taken first. In ascending order most of them lie together in memory: the
         // device writes, and a reply reads, a few long pieces instead of many pages.
         run.frames.sort_unstable();
@@ -168,14 +168,14 @@ impl ServingEngine {
 }
 
 /// Missing pages in a row, with the frames that were taken for them.
-struct Run {
+struct MissingRun {
     start: PageIndex,
     frames: Vec<FrameId>,
     demand: bool,
     ahead: u64,
 }
 
-impl Run {
+impl MissingRun {
     fn at(start: PageIndex) -> Self {
         Self { start, frames: Vec::new(), demand: false, ahead: 0 }
     }

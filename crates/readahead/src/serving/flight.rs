@@ -100,7 +100,7 @@ pub(super) struct Turn<'a> {
 
 /// All fetches that have not ended.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct FetchTable {
     fetches: FxHashMap<FetchId, Fetch>,
     /// How many of them are each stream's.
     streams: FxHashMap<StreamId, usize>,
@@ -122,7 +122,7 @@ pub(super) struct Flight {
     last: Option<(ObjectId, PageIndex)>,
 }
 
-impl Flight {
+impl FetchTable {
     pub(super) fn new(limit: u32) -> Self {
         Self {
             fetches: FxHashMap::default(),

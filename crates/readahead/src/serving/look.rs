@@ -7,7 +7,7 @@ use foreseek_units::{ByteSpan, PageIndex, PageSpan};
 
 /// A read that was told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRead {
     pub(super) request: RequestId,
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
@@ -26,7 +26,7 @@ pub(super) struct Look {
     pub(super) whole: bool,
 }
 
-impl Asked {
+impl PendingRead {
     pub(super) fn pages(&self) -> PageSpan {
         self.range.pages()
     }

@@ -1,7 +1,7 @@
 //! Reads: what is there, what is asked for, when one is answered.
 
 use super::fetch::Wanted;
-use super::look::{Asked, Look};
+use super::look::{Look, PendingRead};
 use super::pages::{Flying, Held, State};
 use super::reads::{Ticket, Waiting};
 use super::settings::READ_LIMIT;
@@ -45,7 +45,7 @@ impl ServingEngine {
         let who = who.unwrap_or(opened.who);
         self.activity.ran(Process(who.0), self.now);
         self.active.touched(self.now, stream);
-        let asked = Asked { request, stream, slot, range, who };
+        let asked = PendingRead { request, stream, slot, range, who };
         // Who needs memory waits behind those who wait for it already.
         let waits = !self.starved.is_empty() && self.missing(&asked) > 0;
         if waits || !self.serve(asked, out) {
@@ -72,13 +72,13 @@ impl ServingEngine {
     }
 
     /// How many pages of a read are neither there nor on their way.
-    fn missing(&self, asked: &Asked) -> usize {
+    fn missing(&self, asked: &PendingRead) -> usize {
         let absent = |page: &PageIndex| !self.table.has(&PageKey::within(asked.slot, *page));
         asked.pages().iter().filter(absent).count()
     }
 
     /// Serves a read, or arranges that it will be. False where there is no memory for it.
-    fn serve(&mut self, asked: Asked, out: &mut Commands) -> bool {
+    fn serve(&mut self, asked: PendingRead, out: &mut Commands) -> bool {
         let mut missing = self.missing(&asked);
         while self.frames.available() < missing {
             if !self.make_room(missing) {
@@ -99,7 +99,7 @@ impl ServingEngine {
     }
 
     /// Looks for a page of a read, and takes hold of it if it is there.
-    fn look(&mut self, asked: &Asked, page: PageIndex) -> Look {
+    fn look(&mut self, asked: &PendingRead, page: PageIndex) -> Look {
         let key = PageKey::within(asked.slot, page);
         // Who has read its last byte does not come back for it.
         let length = self.objects.get(asked.slot).length.unwrap_or_default();
@@ -147,7 +147,7 @@ impl ServingEngine {
     }
 
     /// Touches each page of a read: what is missing is asked for, and what the prefetcher wants beside it.
-    fn touch(&mut self, asked: &Asked, looks: &[Look]) {
+    fn touch(&mut self, asked: &PendingRead, looks: &[Look]) {
         let pages = asked.pages();
         self.tell_length(asked);
         let active = self.active.count(self.now, self.streams.len());
@@ -195,7 +195,7 @@ impl ServingEngine {
 
     /// The prefetcher wants this for a stream: where that lies elsewhere than what it wanted before, the reader has
     /// left that.
-    fn follow(&mut self, asked: &Asked, range: PageSpan) {
+    fn follow(&mut self, asked: &PendingRead, range: PageSpan) {
         let Some(stream) = self.streams.get_mut(&asked.stream) else { return };
         let reach = std::mem::replace(&mut stream.reach, range.end);
         if range.start.distance(reach) > NEAR {
@@ -204,7 +204,7 @@ impl ServingEngine {
     }
 
     /// The prefetcher hears of a length that has changed.
-    fn tell_length(&mut self, asked: &Asked) {
+    fn tell_length(&mut self, asked: &PendingRead) {
         let length = self.objects.get(asked.slot).length.unwrap_or_default().pages_ceil();
         if let Some(stream) = self.streams.get_mut(&asked.stream).filter(|stream| stream.length != length) {
             stream.length = length;
@@ -213,7 +213,7 @@ impl ServingEngine {
     }
 
     /// Takes hold of the frames into which a read's missing pages come, and joins those fetches.
-    fn take_hold(&mut self, asked: &Asked, looks: &[Look]) -> Waiting {
+    fn take_hold(&mut self, asked: &PendingRead, looks: &[Look]) -> Waiting {
         let pages = asked.pages();
         let sources = pages.iter().zip(looks).map(|(page, look)| self.source(asked.slot, page, *look));
         let sources: Option<Vec<Source>> = sources.collect();
@@ -253,7 +253,7 @@ impl ServingEngine {
     }
 
     /// A read that holds these frames, and waits for nothing yet.
-    fn waiting(&self, asked: &Asked, frames: Vec<FrameId>) -> Waiting {
+    fn waiting(&self, asked: &PendingRead, frames: Vec<FrameId>) -> Waiting {
         let object = self.objects.get(asked.slot);
         Waiting {
             request: asked.request,
@@ -338,7 +338,7 @@ mod tests {
         let length = Bytes::mib(1);
         engine.on(Instant(1), Event::Opened { stream, object, length, who }, &mut out);
         let slot = engine.objects.find(object).expect("it is open");
-        let asked = Asked {
+        let asked = PendingRead {
             request: RequestId(3),
             stream,
             slot,

@@ -1,8 +1,8 @@
 //! What a serving engine keeps from one event to the next.
 
-use super::flight::Flight;
+use super::flight::FetchTable;
 use super::frames::Frames;
-use super::look::Asked;
+use super::look::PendingRead;
 use super::pace::Pace;
 use super::pages::Table;
 use super::reads::{Reads, Ticket};
@@ -34,7 +34,7 @@ const ACTIVE: Nanos = Nanos::from_secs(4);
 
 /// What is kept of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct ServedStream {
     pub(super) who: Who,
     /// The length of its object that the prefetcher knows.
     pub(super) length: Pages,
@@ -47,13 +47,13 @@ pub struct ServingEngine {
     pub(super) settings: Settings,
     pub(super) prefetcher: Box<dyn Prefetcher>,
     pub(super) objects: Objects,
-    pub(super) streams: FxHashMap<StreamId, Stream>,
+    pub(super) streams: FxHashMap<StreamId, ServedStream>,
     pub(super) frames: Frames,
     pub(super) table: Table,
-    pub(super) flight: Flight,
+    pub(super) flight: FetchTable,
     pub(super) reads: Reads,
     /// Reads for which there was no memory, in order.
-    pub(super) starved: VecDeque<Asked>,
+    pub(super) starved: VecDeque<PendingRead>,
     /// Reads that are to be answered and found no room among the commands.
     pub(super) ready: VecDeque<Ticket>,
     pub(super) history: EvictionHistory<PageKey>,
@@ -90,7 +90,7 @@ impl ServingEngine {
             streams: FxHashMap::default(),
             frames: Frames::new(settings.memory),
             table: Table::new(),
-            flight: Flight::new(settings.in_flight),
+            flight: FetchTable::new(settings.in_flight),
             reads: Reads::default(),
             starved: VecDeque::new(),
             ready: VecDeque::new(),

@@ -73,11 +73,11 @@ fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
     let (idle, classes) = (Idle::default(), Classes::new(SCHEME, memory));
     let around = settings.window;
-    Box::new(Streams::new(Learnt { switch, idle, rho, unseen_hits, measured: None, around, classes }))
+    Box::new(Streams::new(Adaptive { switch, idle, rho, unseen_hits, measured: None, around, classes }))
 }
 
 /// The machine.
-struct Learnt {
+struct Adaptive {
     switch: SwitchCost,
     idle: Idle,
     rho: f64,
@@ -101,7 +101,7 @@ struct Planned {
 
 /// Where a reader is in one stream.
 #[derive(Clone, Debug)]
-struct Run {
+struct ReaderState {
     follower: Follower,
     /// The page after the last one that was fetched.
     fetched: PageIndex,
@@ -118,7 +118,7 @@ struct Run {
     faults: mapped::Classic,
 }
 
-impl Run {
+impl ReaderState {
     /// The transfer of what was fetched and lies behind a page: so much at the most.
     fn unused(&self, page: PageIndex) -> f64 {
         (self.fetched - page).get() as f64 * self.slowest
@@ -130,13 +130,13 @@ const NEVER: Pages = Pages(u64::MAX);
 /// Slack for rounding, in seconds.
 const ROUNDING: f64 = 1e-9;
 
-impl Machine for Learnt {
-    type Stream = Run;
+impl Machine for Adaptive {
+    type Stream = ReaderState;
 
-    fn open(&self, opened: &Opened) -> Run {
+    fn open(&self, opened: &Opened) -> ReaderState {
         let follower = Follower::new(opened.length);
         let follower = if self.unseen_hits { follower.behind_read_ahead() } else { follower };
-        Run {
+        ReaderState {
             follower,
             fetched: PageIndex::ZERO,
             fetches: 0,
@@ -148,20 +148,20 @@ impl Machine for Learnt {
         }
     }
 
-    fn describe(&self, run: &mut Run, about: &About<'_>) {
+    fn describe(&self, run: &mut ReaderState, about: &About<'_>) {
         run.follower.describe(about);
     }
 
-    fn resize(&self, run: &mut Run, length: Pages) {
+    fn resize(&self, run: &mut ReaderState, length: Pages) {
         run.follower.resize(length);
     }
 
-    fn close(&mut self, run: &mut Run) {
+    fn close(&mut self, run: &mut ReaderState) {
         let unseen = run.ends_unseen;
         run.follower.leave(&mut self.classes, |_| unseen);
     }
 
-    fn touch(&mut self, run: &mut Run, answer: &mut Answer<'_>) {
+    fn touch(&mut self, run: &mut ReaderState, answer: &mut Answer<'_>) {
         let page = answer.page();
         self.measured = answer.view.measured();
         let (view, unseen_hits, fetched) = (answer.view, self.unseen_hits, run.fetched);
@@ -218,12 +218,12 @@ impl Machine for Learnt {
     }
 }
 
-impl Learnt {
+impl Adaptive {
     /// Fetches from where the last fetch ended on, for a stream that is sure to touch all pages before one. Of
     /// what should be read `around` so much is read as the promise can bear.
     fn fetch(
         &mut self,
-        run: &mut Run,
+        run: &mut ReaderState,
         start: PageIndex,
         sure: PageIndex,
         around: PageSpan,
@@ -261,7 +261,7 @@ impl Learnt {
     }
 
     /// When the next fetch may be made early.
-    fn early(&mut self, run: &Run, start: PageIndex, answer: &Answer<'_>) -> Pages {
+    fn early(&mut self, run: &ReaderState, start: PageIndex, answer: &Answer<'_>) -> Pages {
         let (from, fetched, left) = (run.fetched, run.fetched - start, answer.end() - run.fetched);
         if left.is_zero() {
             return NEVER;
@@ -282,7 +282,7 @@ impl Learnt {
     }
 
     /// How much to fetch next, at a place, for a stream of which so much was fetched.
-    fn wish(&mut self, run: &Run, fetched: Pages, place: Option<Lba>) -> Pages {
+    fn wish(&mut self, run: &ReaderState, fetched: Pages, place: Option<Lba>) -> Pages {
         let deepest = Pages((self.promise(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
         self.plan(run, place).wish(run.fetches, fetched).min(deepest)
     }
@@ -313,7 +313,7 @@ impl Learnt {
 
     /// The plan for streams like this one at a place, made anew where it has grown old or was made for another
     /// zone: who plans for less than passes during a switch there has no freedom left after some fetches.
-    fn plan(&mut self, run: &Run, place: Option<Lba>) -> &Plan {
+    fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
         let (promise, length) = (self.promise(place), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
@@ -370,7 +370,7 @@ fn unit(costs: Measured) -> f64 {
     costs.rate.as_bytes_per_second() * costs.switch.as_secs_f64() / PAGE_SIZE as f64
 }
 
-impl Learning for Learnt {
+impl Learning for Adaptive {
     fn save(&self) -> String {
         self.classes.save()
     }

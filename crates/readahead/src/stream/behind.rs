@@ -47,7 +47,7 @@ pub(super) struct Behind {
 
 /// A sequence.
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
+struct Sequence {
     /// The first page that was called for.
     start: PageIndex,
     /// The page after the last one that was called for.
@@ -60,7 +60,7 @@ struct Run {
     used: u64,
 }
 
-impl Run {
+impl Sequence {
     /// Whether it was read ahead.
     fn is_followed(&self) -> bool {
         !self.size.is_zero()
@@ -79,8 +79,8 @@ impl Run {
 
 /// The runs of one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Runs {
-    runs: [Run; RUNS],
+pub(super) struct Sequences {
+    runs: [Sequence; RUNS],
     calls: u64,
     /// The run of the call that is being made.
     at: usize,
@@ -91,13 +91,13 @@ pub(super) struct Runs {
 }
 
 impl Machine for Behind {
-    type Stream = Runs;
+    type Stream = Sequences;
 
-    fn open(&self, _opened: &Opened) -> Runs {
-        Runs::default()
+    fn open(&self, _opened: &Opened) -> Sequences {
+        Sequences::default()
     }
 
-    fn touch(&mut self, runs: &mut Runs, answer: &mut Answer<'_>) {
+    fn touch(&mut self, runs: &mut Sequences, answer: &mut Answer<'_>) {
         if answer.touch.first {
             runs.call(answer);
         }
@@ -135,7 +135,7 @@ impl Machine for Behind {
 
 impl Behind {
     /// How long the next window of a run is.
-    fn size(&self, run: &Run, answer: &Answer<'_>, most: Pages) -> Pages {
+    fn size(&self, run: &Sequence, answer: &Answer<'_>, most: Pages) -> Pages {
         let request = answer.touch.request;
         if !run.is_followed() {
             self.ramp.first(most, request, most)
@@ -148,7 +148,7 @@ impl Behind {
     }
 }
 
-impl Runs {
+impl Sequences {
     /// A call: finds its run, or begins one.
     fn call(&mut self, answer: &Answer<'_>) {
         let page = answer.page();
@@ -159,7 +159,7 @@ impl Runs {
         self.at = found.unwrap_or_else(|| self.oldest());
         let run = &mut self.runs[self.at];
         if found.is_none() {
-            *run = Run { start: page, reached: page, ..Run::default() };
+            *run = Sequence { start: page, reached: page, ..Sequence::default() };
         }
         self.goes_on = found.is_some();
         self.front = (found.is_some() || page == PageIndex::ZERO).then_some(run.reached);
@@ -176,7 +176,7 @@ impl Runs {
             let is_island = other != self.at && island.used > 0 && !island.is_followed();
             if is_island && island.start == reached {
                 self.runs[self.at].reached = island.reached;
-                self.runs[other] = Run::default();
+                self.runs[other] = Sequence::default();
             }
         }
     }

@@ -8,7 +8,7 @@
 use super::prefetcher::{Ahead, Found, Opened, Prefetcher, Touch};
 use super::slab::Slab;
 use super::view::View;
-use crate::depth::{Asked, Depth, Served};
+use crate::depth::{Depth, DepthQuery, Served};
 use crate::learn::Learning;
 use foreseek_seam::{About, StreamId};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
@@ -149,7 +149,7 @@ impl Answer<'_> {
 
     /// What a depth rule gives for a fetch that begins at `page`, within the bound of memory.
     pub fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
-        let asked = Asked {
+        let asked = DepthQuery {
             page,
             place: self.view.place(page),
             consumed: page - self.first,

@@ -6,7 +6,7 @@
 
 use foreseek_device::Profile;
 use foreseek_readahead::ServingEngine;
-use foreseek_readahead::driver::{Asked, Backing, Fetch, Opening, Reply, ServingDriver, Version};
+use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, Version, WaitingRead};
 use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
@@ -503,7 +503,7 @@ impl Backing for Storage {
         Ok(())
     }
 
-    fn pass(&mut self, request: RequestId, asked: &Asked<u64>, _file: ()) -> Result<(), u64> {
+    fn pass(&mut self, request: RequestId, asked: &WaitingRead<u64>, _file: ()) -> Result<(), u64> {
         let read = self.answered(asked.answer, Answer::Passed);
         assert!(self.closed || read.range.pages().len() > READ_LIMIT || self.lies > 0);
         self.passed.push(request);

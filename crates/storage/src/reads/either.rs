@@ -6,7 +6,7 @@
 //! tells the whole as read: bytes of another place.
 
 use super::pool::PoolReads;
-use super::read::{Read, Reads, SharedSink, sink_to};
+use super::read::{DiskRead, Reads, SharedSink, sink_to};
 use super::uring::UringReads;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl EitherReads {
         Ok(Self { ring, threads: OnceLock::new(), sink: Arc::clone(sink) })
     }
 
-    fn by_threads(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn by_threads(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         if reads.is_empty() {
             return reads;
         }
@@ -42,7 +42,7 @@ impl EitherReads {
 }
 
 impl Reads for EitherReads {
-    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         if !reads.iter().any(|read| read.file.is_fuse()) {
             return self.ring.start(reads);
         }

@@ -11,7 +11,7 @@
 //! all is read buffered.
 
 use super::file::Access;
-use super::read::{Ended, Read, Target};
+use super::read::{DiskRead, Ended, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::io::Errno;
 use std::os::fd::RawFd;
@@ -24,8 +24,8 @@ const VECTORS_MOST: usize = 1024;
 const RETRIES: u32 = 8;
 
 /// See the module's documentation.
-pub(super) struct Flight {
-    read: Read,
+pub(super) struct ReadInFlight {
+    read: DiskRead,
     done: usize,
     /// What was last asked for.
     vectors: Vec<libc::iovec>,
@@ -40,7 +40,7 @@ pub(super) struct Flight {
 
 // SAFETY: the vectors point into the read's own memory, which moves with it.
 #[allow(unsafe_code)]
-unsafe impl Send for Flight {}
+unsafe impl Send for ReadInFlight {}
 
 /// What to ask the kernel for.
 pub(super) struct Ask<'a> {
@@ -63,8 +63,8 @@ pub(super) enum Next {
     Over(Option<Errno>),
 }
 
-impl Flight {
-    pub(super) fn new(read: Read, others: usize) -> Self {
+impl ReadInFlight {
+    pub(super) fn new(read: DiskRead, others: usize) -> Self {
         let (done, asked, retries, issued) = (0, 0, 0, Instant::now());
         let (access, alone) = (Access::Direct, false);
         Self { read, done, vectors: Vec::new(), asked, access, retries, alone, issued, others }
@@ -155,14 +155,17 @@ mod tests {
     const PAGE: usize = 4096;
 
     /// A read of so many pages of a file without alignment.
-    fn flight(pages: usize) -> Flight {
+    fn flight(pages: usize) -> ReadInFlight {
         let file = Arc::new(ReadFile::buffered_over(Arc::new(tempfile::tempfile().expect("a file"))));
         let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
         let into = Target::Buffer(arena.try_take(pages * PAGE).expect("room"));
-        Flight::new(Read { token: 0, file, offset: ByteOffset(8192), into, urgent: true, apart: false }, 0)
+        ReadInFlight::new(
+            DiskRead { token: 0, file, offset: ByteOffset(8192), into, urgent: true, apart: false },
+            0,
+        )
     }
 
-    fn asked(flight: &mut Flight) -> (u64, usize) {
+    fn asked(flight: &mut ReadInFlight) -> (u64, usize) {
         let ask = flight.ask().expect("open");
         (ask.offset.get(), ask.vectors.iter().map(|vector| vector.iov_len).sum())
     }
@@ -217,12 +220,12 @@ mod tests {
         let file = Arc::new(ReadFile::reopen(std::os::fd::AsFd::as_fd(&file)).expect("readable"));
         let frames = Frames::new(Pages(2)).expect("memory");
         let direct = file.access() == Access::Direct;
-        let mut flights: Vec<Flight> = (0..2)
+        let mut flights: Vec<ReadInFlight> = (0..2)
             .map(|frame| {
                 let into = Target::Frames(frames.fill(&[FrameId(frame)]).expect("free"));
                 let file = Arc::clone(&file);
-                Flight::new(
-                    Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false },
+                ReadInFlight::new(
+                    DiskRead { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false },
                     0,
                 )
             })

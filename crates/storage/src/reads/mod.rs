@@ -21,7 +21,7 @@ mod uring;
 
 pub use file::{Access, ReadFile};
 pub use pool::PoolReads;
-pub use read::{Ended, Read, Reads, Sink, Target};
+pub use read::{DiskRead, Ended, Reads, Sink, Target};
 pub use uring::UringReads;
 
 use either::EitherReads;

@@ -2,8 +2,8 @@
 //! forbidden (containers, hardened kernels). Each read goes to the kernel by itself, be it to go apart or not.
 #![allow(unsafe_code)]
 
-use super::flight::{Flight, Next};
-use super::read::{Ended, Read, Reads, Sink};
+use super::flight::{Next, ReadInFlight};
+use super::read::{DiskRead, Ended, Reads, Sink};
 use crate::advice::last_error;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -32,8 +32,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    urgent: VecDeque<Read>,
-    patient: VecDeque<Read>,
+    urgent: VecDeque<DiskRead>,
+    patient: VecDeque<DiskRead>,
     under_way: usize,
     threads: usize,
     stopping: bool,
@@ -64,7 +64,7 @@ impl PoolReads {
 }
 
 impl Reads for PoolReads {
-    fn start(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let mut queue = self.shared.lock();
         if queue.stopping {
             return reads;
@@ -113,11 +113,11 @@ impl Shared {
             match next {
                 Some(read) if queue.stopping => {
                     drop(queue);
-                    (self.sink)(vec![Flight::new(read, 0).end(Some(Errno::CANCELED))]);
+                    (self.sink)(vec![ReadInFlight::new(read, 0).end(Some(Errno::CANCELED))]);
                     queue = self.lock();
                 }
                 Some(read) => {
-                    let flight = Flight::new(read, queue.under_way);
+                    let flight = ReadInFlight::new(read, queue.under_way);
                     queue.under_way += 1;
                     drop(queue);
                     (self.sink)(vec![fly(flight)]);
@@ -157,7 +157,7 @@ fn set_priority(priority: u16) {
 }
 
 /// Makes one read.
-fn fly(mut flight: Flight) -> Ended {
+fn fly(mut flight: ReadInFlight) -> Ended {
     loop {
         let answer = flight.ask().and_then(|ask| {
             let vectors = ask.vectors.len() as libc::c_int;

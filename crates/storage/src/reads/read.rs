@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A read to be made.
 #[derive(Debug)]
-pub struct Read {
+pub struct DiskRead {
     /// Names it to whoever asked for it.
     pub token: u64,
     /// Of which file.
@@ -55,7 +55,7 @@ impl Target {
 #[derive(Debug)]
 pub struct Ended {
     /// Which; it owns the memory with what was read.
-    pub read: Read,
+    pub read: DiskRead,
     /// How much arrived, from its start: less than asked for at the end of the file.
     pub got: Bytes,
     /// Why no more did; ECANCELED where it was not made any more.
@@ -88,7 +88,7 @@ pub trait Reads: Send + Sync {
     /// from within this call. Those that were not taken come back: it is stopping, or a file could not
     /// be opened.
     #[must_use]
-    fn start(&self, reads: Vec<Read>) -> Vec<Read>;
+    fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead>;
 
     /// Takes no more reads and waits until those under way are over, at most so long; those that
     /// wait end with ECANCELED. Whether all are over: what is not keeps its memory until it is.

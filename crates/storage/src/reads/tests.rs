@@ -71,7 +71,7 @@ fn scattered_frames_get_the_pages_of_the_file_in_order() {
         let ids: Vec<FrameId> = (0..20).map(|at| FrameId(at * 13 % 64)).collect();
         let into = Target::Frames(frames.fill(&ids).expect("free"));
         let read =
-            Read { token: 7, file, offset: ByteOffset(3 * PAGE_SIZE), into, urgent: true, apart: false };
+            DiskRead { token: 7, file, offset: ByteOffset(3 * PAGE_SIZE), into, urgent: true, apart: false };
         assert!(reads.start(vec![read]).is_empty());
         let ended = next(from);
         assert_eq!((ended.read.token, ended.got, ended.error), (7, Bytes(20 * PAGE_SIZE), None));
@@ -93,7 +93,7 @@ fn more_runs_than_a_call_takes_are_read_in_several() {
         let into = Target::Frames(frames.fill(&ids).expect("free"));
         assert!(
             reads
-                .start(vec![Read {
+                .start(vec![DiskRead {
                     token: 0,
                     file,
                     offset: ByteOffset::ZERO,
@@ -121,7 +121,8 @@ fn the_end_of_a_file_comes_short_wherever_it_lies() {
             let frames = Frames::new(Pages(8)).expect("memory");
             let ids: Vec<FrameId> = (0..8).map(FrameId).collect();
             let into = Target::Frames(frames.fill(&ids).expect("free"));
-            let read = Read { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false };
+            let read =
+                DiskRead { token: 0, file, offset: ByteOffset::ZERO, into, urgent: true, apart: false };
             assert!(reads.start(vec![read]).is_empty());
             let ended = next(from);
             assert_eq!((ended.got, ended.error), (Bytes(length as u64), None));
@@ -139,7 +140,9 @@ fn a_buffer_is_filled_too_from_any_aligned_place() {
         let into = Target::Buffer(arena.try_take(unit as usize * 2).expect("room"));
         let offset = ByteOffset(5 * unit);
         assert!(
-            reads.start(vec![Read { token: 0, file, offset, into, urgent: true, apart: false }]).is_empty()
+            reads
+                .start(vec![DiskRead { token: 0, file, offset, into, urgent: true, apart: false }])
+                .is_empty()
         );
         let ended = next(from);
         assert_eq!((ended.got, ended.error), (Bytes(2 * unit), None));
@@ -163,7 +166,7 @@ fn many_at_once_all_end_and_each_with_its_own() {
                         let into = Target::Frames(frames.fill(&[FrameId(token as u32)]).expect("free"));
                         let offset = ByteOffset(u64::from(at) * PAGE_SIZE);
                         let (file, urgent, apart) = (Arc::clone(file), at % 2 == 0, at % 3 == 0);
-                        let read = Read { token, file, offset, into, urgent, apart };
+                        let read = DiskRead { token, file, offset, into, urgent, apart };
                         assert!(reads.start(vec![read]).is_empty());
                     }
                 });
@@ -191,7 +194,7 @@ fn after_stop_nothing_is_taken_and_all_that_was_taken_has_ended() {
         let read = |token: u64| {
             let into = Target::Frames(frames.fill(&[FrameId(token as u32)]).expect("free"));
             let offset = ByteOffset(token * PAGE_SIZE);
-            Read { token, file: Arc::clone(&file), offset, into, urgent: false, apart: false }
+            DiskRead { token, file: Arc::clone(&file), offset, into, urgent: false, apart: false }
         };
         assert!(reads.start((0..1999).map(read).collect()).is_empty());
         assert!(reads.stop(LIMIT));
@@ -210,7 +213,7 @@ fn what_the_kernel_refuses_is_told() {
         let Ok(file) = ReadFile::reopen(folder.as_fd()) else { return };
         let frames = Frames::new(Pages(1)).expect("memory");
         let into = Target::Frames(frames.fill(&[FrameId(0)]).expect("free"));
-        let read = Read {
+        let read = DiskRead {
             token: 0,
             file: Arc::new(file),
             offset: ByteOffset::ZERO,
@@ -265,10 +268,10 @@ impl Pageful {
         Self { file, frames: Frames::new(Pages(pages as u64)).expect("memory") }
     }
 
-    fn read(&self, page: usize) -> Read {
+    fn read(&self, page: usize) -> DiskRead {
         let into = Target::Frames(self.frames.fill(&[FrameId(page as u32)]).expect("free"));
         let (token, offset) = (page as u64, ByteOffset((page * PAGE) as u64));
-        Read { token, file: Arc::clone(&self.file), offset, into, urgent: true, apart: false }
+        DiskRead { token, file: Arc::clone(&self.file), offset, into, urgent: true, apart: false }
     }
 }
 

@@ -14,8 +14,8 @@
 //! request queue) the kernel hands to workers of its own, of which there are a few.
 #![allow(unsafe_code)]
 
-use super::flight::{Flight, Next};
-use super::read::{Ended, Read, Reads, Sink};
+use super::flight::{Next, ReadInFlight};
+use super::read::{DiskRead, Ended, Reads, Sink};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use slab::Slab;
@@ -51,9 +51,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Table {
-    flights: Slab<Flight>,
-    urgent: VecDeque<Read>,
-    patient: VecDeque<Read>,
+    flights: Slab<ReadInFlight>,
+    urgent: VecDeque<DiskRead>,
+    patient: VecDeque<DiskRead>,
     /// Entries that the kernel did not take yet.
     left: u32,
     stopping: bool,
@@ -79,7 +79,7 @@ impl UringReads {
 }
 
 impl Reads for UringReads {
-    fn start(&self, mut reads: Vec<Read>) -> Vec<Read> {
+    fn start(&self, mut reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let mut refused = Vec::new();
         while !reads.is_empty() {
             let apart = reads.iter().position(|read| read.apart);
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Makes reads, or lets them wait; those that were not taken.
-    fn take_on(&self, reads: Vec<Read>) -> Vec<Read> {
+    fn take_on(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let (mut failed, mut pushed) = (Vec::new(), 0);
         let mut table = self.lock();
         if table.stopping {
@@ -148,9 +148,9 @@ impl Shared {
 
     /// Puts a read into the ring; how many entries that were. One whose file could not be opened is
     /// over.
-    fn launch(&self, table: &mut Table, read: Read, ended: &mut Vec<Ended>) -> u32 {
+    fn launch(&self, table: &mut Table, read: DiskRead, ended: &mut Vec<Ended>) -> u32 {
         let others = table.flights.len();
-        let slot = table.flights.insert(Flight::new(read, others));
+        let slot = table.flights.insert(ReadInFlight::new(read, others));
         self.ask(table, slot, ended)
     }
 
@@ -231,7 +231,7 @@ impl Shared {
             let next = table.urgent.pop_front();
             let Some(read) = next.or_else(|| table.patient.pop_front()) else { break };
             if table.stopping {
-                ended.push(Flight::new(read, 0).end(Some(Errno::CANCELED)));
+                ended.push(ReadInFlight::new(read, 0).end(Some(Errno::CANCELED)));
             } else {
                 pushed += self.launch(&mut table, read, &mut ended);
             }

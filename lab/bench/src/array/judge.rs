@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::options::Options;
-use super::record::{Measured, Run, measured};
+use super::record::{ArrayRun, Measured, measured};
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, ratio};
 use foreseek_array::DEFAULT_POLICY;
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) server_ms_per_mb: f64,
 }
 
-fn throughput(runs: &[Run], load: Load, way: &Way) -> Values {
+fn throughput(runs: &[ArrayRun], load: Load, way: &Way) -> Values {
     measured(runs, load, way)
         .map(|(pair, run)| (pair, run.mb_per_s()))
         .filter(|(_, value)| *value > 0.0)
@@ -38,7 +38,7 @@ fn throughput(runs: &[Run], load: Load, way: &Way) -> Values {
 
 /// Puts numbers to every cell of which something was measured.
 #[must_use]
-pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
+pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
     let cell = |load: &Load| {
         let load = *load;
         let entries = options.ways.iter().filter_map(|way| {
@@ -95,9 +95,9 @@ mod tests {
             let measured =
                 Measured { read_bytes: megabytes * 1_000_000, seconds: 1.0, ..Measured::default() };
             let way = way.parse().expect("a way");
-            Run { load, way, pair, outcome: Outcome::Measured(measured) }
+            ArrayRun { load, way, pair, outcome: Outcome::Measured(measured) }
         };
-        let pairs = |count: u32| -> Vec<Run> {
+        let pairs = |count: u32| -> Vec<ArrayRun> {
             (0..count)
                 .flat_map(|pair| [run("raw", pair, 10), run(DEFAULT_POLICY, pair, 200 + u64::from(pair))])
                 .collect()

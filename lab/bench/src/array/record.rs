@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct ArrayRun {
     pub(crate) load: Load,
     pub(crate) way: Way,
     /// Which pair, from 0.
@@ -37,7 +37,7 @@ impl Measured {
 }
 
 /// What was measured, by pair.
-pub(crate) fn measured(runs: &[Run], load: Load, way: &Way) -> impl Iterator<Item = (u32, Measured)> {
+pub(crate) fn measured(runs: &[ArrayRun], load: Load, way: &Way) -> impl Iterator<Item = (u32, Measured)> {
     runs.iter().filter(move |run| run.load == load && run.way == *way).filter_map(|run| match run.outcome {
         Outcome::Measured(measured) => Some((run.pair, measured)),
         Outcome::Failed(_) => None,

@@ -2,7 +2,7 @@
 
 use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
-use super::record::Run;
+use super::record::ArrayRun;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
 use crate::report::{aims_and_notes, json, range, write_both};
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(plan: Plan, runs: &[Run], options: &Options, notes: Vec<String>) -> Self {
+    pub(crate) fn of(plan: Plan, runs: &[ArrayRun], options: &Options, notes: Vec<String>) -> Self {
         let cells = cells(runs, options);
         Self { aims: aims(&cells), plan, cells, notes }
     }

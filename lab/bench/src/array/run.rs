@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::options::{Options, Plan};
-use super::record::{Measured, Outcome, Run, measured};
+use super::record::{ArrayRun, Measured, Outcome, measured};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
@@ -33,7 +33,7 @@ pub struct Ahead {
 pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
-    let mut records = Records::<Run>::open(&options.out, &plan)?;
+    let mut records = Records::<ArrayRun>::open(&options.out, &plan)?;
     let todo = todo(options, &records.runs);
     let all = options.loads.len() * options.ways.len() * options.pairs as usize;
     (told.ahead)(&Ahead { runs: todo.len(), there: all - todo.len() });
@@ -64,7 +64,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
             if let Outcome::Failed(why) = &outcome {
                 notes.push(format!("{load}, {way}: {why}"));
             }
-            records.push(Run { load, way, pair, outcome })?;
+            records.push(ArrayRun { load, way, pair, outcome })?;
         }
         disk.detach()?;
     }
@@ -72,7 +72,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
 }
 
 /// What is to be measured, in order.
-fn todo(options: &Options, there: &[Run]) -> Vec<(u32, Load, Way)> {
+fn todo(options: &Options, there: &[ArrayRun]) -> Vec<(u32, Load, Way)> {
     let ways = &options.ways;
     let of = |pair: u32, load: Load| {
         (0..ways.len()).map(move |at| (pair, load, ways[(at + pair as usize) % ways.len()].clone()))
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(all[0].2, Way::stock());
         assert_ne!(all[all.len() / 2].2, Way::stock(), "the second pair begins with another");
         let (pair, load, way) = all[0].clone();
-        let run = |outcome| Run { load, way: way.clone(), pair, outcome };
+        let run = |outcome| ArrayRun { load, way: way.clone(), pair, outcome };
         assert_eq!(todo(&options, &[run(Outcome::Failed("it died".to_owned()))]).len(), all.len());
         assert_eq!(todo(&options, &[run(Outcome::Measured(Measured::default()))]).len(), all.len() - 1);
     }

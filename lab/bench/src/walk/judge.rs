@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use super::options::Options;
 use super::program::Named;
-use super::record::{Measured, Run, measured};
+use super::record::{Measured, WalkRun, measured};
 use super::tree::Tree;
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, mean_of_pairs, ratio, ratios};
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) seeks: f64,
 }
 
-fn by_pair(runs: &[Run], cell: (Tree, Named), way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
+fn by_pair(runs: &[WalkRun], cell: (Tree, Named), way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
     measured(runs, cell.0, cell.1, way)
         .map(|(pair, run)| (pair, of(&run)))
         .filter(|(_, value)| *value > 0.0)
@@ -66,7 +66,7 @@ const BESIDE: fn(&Measured) -> f64 = |run| run.beside_seconds.unwrap_or(0.0);
 
 /// Puts numbers to every cell of which something was measured.
 #[must_use]
-pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
+pub(crate) fn cells(runs: &[WalkRun], options: &Options) -> Vec<Cell> {
     options
         .cells()
         .into_iter()
@@ -75,7 +75,7 @@ pub(crate) fn cells(runs: &[Run], options: &Options) -> Vec<Cell> {
         .collect()
 }
 
-fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
+fn judge(runs: &[WalkRun], at: (Tree, Named), ways: &[Way]) -> Cell {
     let stock = Some(Way::Stock);
     let pass = mean(&by_pair(runs, at, None, SECONDS));
     // Where memory holds a part of the tree alone, the second run is no run over cached data.
@@ -109,7 +109,7 @@ fn judge(runs: &[Run], at: (Tree, Named), ways: &[Way]) -> Cell {
 
 /// Judges what is aimed at.
 #[must_use]
-pub(crate) fn aims(runs: &[Run], cells: &[Cell]) -> Vec<Aim> {
+pub(crate) fn aims(runs: &[WalkRun], cells: &[Cell]) -> Vec<Aim> {
     let gains = [
         (Way::Warm, Tree::Fresh, 4.0),
         (Way::Warm, Tree::Aged, 2.0),
@@ -180,7 +180,7 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
 }
 
 /// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
-fn geometric_mean(runs: &[Run], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
+fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
     let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.reads_alone());
     let seconds = |program, way| by_pair(runs, (tree, program), Some(way), SECONDS);
     let gains =
@@ -189,7 +189,7 @@ fn geometric_mean(runs: &[Run], cells: &[Cell], tree: Tree, way: Way) -> Option<
 }
 
 /// jdupes after `warm` against fclones, which reads in an order of its own.
-fn duplicates(runs: &[Run]) -> Option<Aim> {
+fn duplicates(runs: &[WalkRun]) -> Option<Aim> {
     let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<Named>().ok());
     let ours = by_pair(runs, (Tree::Fresh, jdupes?), Some(Way::Warm), SECONDS);
     let theirs = by_pair(runs, (Tree::Fresh, fclones?), Some(Way::Stock), SECONDS);
@@ -204,10 +204,10 @@ mod tests {
     use super::*;
     use crate::judge::Verdict;
 
-    fn run(program: &str, way: Option<Way>, pair: u32, seconds: f64) -> Run {
+    fn run(program: &str, way: Option<Way>, pair: u32, seconds: f64) -> WalkRun {
         let measured = Measured { seconds, again_seconds: 1.0, reads: 10, seeks: 4, ..Measured::default() };
         let program = program.parse().expect("known");
-        Run { tree: Tree::Fresh, program, way, pair, outcome: Outcome::Measured(measured) }
+        WalkRun { tree: Tree::Fresh, program, way, pair, outcome: Outcome::Measured(measured) }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A run, or the pass over a tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct WalkRun {
     /// Over which tree.
     pub(crate) tree: Tree,
     /// Which program.
@@ -43,7 +43,7 @@ pub(crate) struct Measured {
 
 /// What was measured, by pair.
 pub(crate) fn measured(
-    runs: &[Run],
+    runs: &[WalkRun],
     tree: Tree,
     program: Named,
     way: Option<Way>,

@@ -4,7 +4,7 @@ use super::beside::{self, Beside, Reader};
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
 use super::program::Named;
-use super::record::{Measured, Outcome, Run, measured};
+use super::record::{Measured, Outcome, WalkRun, measured};
 use super::report::Report;
 use super::tree::{Tree, bytes_below};
 use super::way::{Ground, Way};
@@ -13,7 +13,9 @@ use crate::record::Records;
 use crate::run::Told;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Place, Program, Running, missing};
+use foreseek_rig::{
+    CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Program, Running, missing,
+};
 use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,7 +63,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
     let plan = Plan::of(options);
     let mut options = options.clone();
     let left_out = leave_out(&mut options);
-    let there = Records::<Run>::look(&options.out, &plan)?;
+    let there = Records::<WalkRun>::look(&options.out, &plan)?;
     let (todo, all) =
         (todo(&options, &there), options.cells().len() * options.ways.len() * options.pairs as usize);
     (told.ahead)(&Ahead { runs: todo.len(), there: all - todo.len(), left_out: left_out.clone() });
@@ -85,13 +87,13 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
             (told.progress)(making + (1.0 - making) * number as f64 / count, &what);
             if measured(&records.runs, cell.0, cell.1, None).next().is_none() {
                 let outcome = Outcome::of(bench.pass(cell))?;
-                records.push(Run { tree: cell.0, program: cell.1, way: None, pair: 0, outcome })?;
+                records.push(WalkRun { tree: cell.0, program: cell.1, way: None, pair: 0, outcome })?;
             }
             let outcome = Outcome::of(bench.measure(cell, way))?;
             if let Outcome::Failed(why) = &outcome {
                 notes.push(format!("{} over {}, {way}: {why}", cell.1, cell.0.name()));
             }
-            records.push(Run { tree: cell.0, program: cell.1, way: Some(way), pair, outcome })?;
+            records.push(WalkRun { tree: cell.0, program: cell.1, way: Some(way), pair, outcome })?;
         }
         notes.extend(bench.disk.remarks().iter().cloned());
         bench.end()?;
@@ -113,7 +115,7 @@ fn leave_out(options: &mut Options) -> Vec<String> {
 }
 
 /// What is to be measured, in order.
-fn todo(options: &Options, there: &[Run]) -> Vec<Todo> {
+fn todo(options: &Options, there: &[WalkRun]) -> Vec<Todo> {
     let ways = &options.ways;
     let of = |pair: u32, cell: (Tree, Named)| {
         (0..ways.len()).map(move |at| (pair, cell, ways[(at + pair as usize) % ways.len()]))
@@ -130,7 +132,7 @@ fn todo(options: &Options, there: &[Run]) -> Vec<Todo> {
 struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
-    place: Place,
+    place: CgroupParent,
     foreseek: PathBuf,
     /// What programs are given of each tree, and how much that is; relative to the disk.
     given: BTreeMap<Tree, (PathBuf, Bytes)>,
@@ -142,7 +144,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn begin(options: &'a Options, interrupt: &'a Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Self> {
-        let place = Place::find()?;
+        let place = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         let folder = tempfile::Builder::new().prefix("foreseek-bench-walk-").tempdir_in(space);
         let folder = folder.map_err(|error| Error::io("cannot make a folder in", space.display(), error))?;
@@ -388,7 +390,7 @@ mod tests {
         assert_eq!((all[0].2, all[1].2), (Way::Stock, Way::Warm));
         assert_eq!(all[all.len() / 2].2, Way::Warm, "the second pair begins with another");
         let (pair, cell, way) = all[0];
-        let run = |outcome| Run { tree: cell.0, program: cell.1, way: Some(way), pair, outcome };
+        let run = |outcome| WalkRun { tree: cell.0, program: cell.1, way: Some(way), pair, outcome };
         assert_eq!(todo(&options, &[run(Outcome::Failed("it died".to_owned()))]).len(), all.len());
         assert_eq!(todo(&options, &[run(Outcome::Measured(Measured::default()))]).len(), all.len() - 1);
     }

@@ -1,7 +1,7 @@
 //! The figures that the table and the page show, in words and units for people.
 
 use super::blocks::grouped;
-use crate::outcome::{Measured, Outcome, Run};
+use crate::outcome::{Measured, Outcome, QueryRun};
 
 /// A line of the table.
 pub(super) struct Row {
@@ -25,12 +25,12 @@ pub(super) fn setting(outcome: &Outcome) -> String {
 }
 
 /// What a run is called.
-pub(super) fn heading(run: &Run) -> String {
+pub(super) fn heading(run: &QueryRun) -> String {
     format!("{}: memory {}", run.title, run.memory)
 }
 
 /// The lines of a run's table.
-pub(super) fn rows(outcome: &Outcome, run: &Run) -> Vec<Row> {
+pub(super) fn rows(outcome: &Outcome, run: &QueryRun) -> Vec<Row> {
     let both = |name, strong, of: &dyn Fn(&Measured) -> String| Row {
         name,
         stock: of(&run.stock),

@@ -3,11 +3,11 @@
 use super::blocks::{self, Way};
 use super::figures::{self, Row};
 use crate::QUERY;
-use crate::outcome::{Outcome, Run};
+use crate::outcome::{Outcome, QueryRun};
 use foreseek_chart::escape;
 use std::fmt::Write;
 
-impl Run {
+impl QueryRun {
     /// The plot of this run.
     #[must_use]
     pub fn to_svg(&self, outcome: &Outcome) -> String {
@@ -79,7 +79,7 @@ impl Outcome {
         page.push_str("</div>\n");
     }
 
-    fn write_run(&self, page: &mut String, run: &Run) {
+    fn write_run(&self, page: &mut String, run: &QueryRun) {
         let _ = writeln!(
             page,
             "<section><h2>{}</h2>\n<figure>{}</figure>\n<table><thead><tr><th></th><th>stock</th>\

@@ -1,6 +1,6 @@
 //! The outcome as one JSON object. The main run's figures stand at the top, all runs in `runs`.
 
-use crate::outcome::{Outcome, Run};
+use crate::outcome::{Outcome, QueryRun};
 use serde_json::{Map, Value, json};
 
 impl Outcome {
@@ -18,7 +18,7 @@ impl Outcome {
         put("disk_bytes", json!(self.disk.get()));
         put("time_scale", json!(self.time_scale));
         put("elapsed_seconds", json!(self.elapsed.as_secs_f64()));
-        put("identical", json!(self.runs.iter().all(Run::identical)));
+        put("identical", json!(self.runs.iter().all(QueryRun::identical)));
         put("versions", self.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect());
         put("notes", json!(self.notes));
         put("runs", self.runs.iter().map(|run| Value::Object(self.run(run))).collect());
@@ -33,7 +33,7 @@ impl Outcome {
         Value::Object(object)
     }
 
-    fn run(&self, run: &Run) -> Map<String, Value> {
+    fn run(&self, run: &QueryRun) -> Map<String, Value> {
         let scaled = |time: foreseek_units::Nanos| time.scale(self.time_scale).as_secs_f64();
         let value = json!({
             "name": run.name,

@@ -45,7 +45,7 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{DiskUse, Measured, Run};
+    use crate::outcome::{DiskUse, Measured, QueryRun};
     use crate::report::blocks::Mark;
     use foreseek_simulate::limit::Limit;
     use foreseek_units::{Bytes, Lba, Nanos, Pages};
@@ -89,7 +89,7 @@ mod tests {
 
     /// An outcome with round figures: 120 s and 5 s at a time scale of a quarter, a limit of 16 s.
     fn outcome() -> Outcome {
-        let run = |name, title: &str, memory| Run {
+        let run = |name, title: &str, memory| QueryRun {
             name,
             title: title.to_owned(),
             memory,

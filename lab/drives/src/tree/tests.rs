@@ -2,7 +2,7 @@
 
 use super::super::block::{Reader, parse};
 use super::*;
-use foreseek_device::geometry::{Geometry, LayoutShape, Place, Rules, SwitchTimes};
+use foreseek_device::geometry::{Geometry, LayoutShape, Rules, SwitchTimes, TrackAddress};
 use foreseek_units::{Lba, Nanos, Sectors};
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn shape(text: &str) -> Result<(TracksShape, Vec<String>), ExtractedError> {
 }
 
 /// Half a millisecond to any other cylinder, a tenth to another head.
-fn moves(from: Place, to: Place) -> Nanos {
+fn moves(from: TrackAddress, to: TrackAddress) -> Nanos {
     match from {
         _ if from == to => Nanos::ZERO,
         _ if from.cylinder == to.cylinder => Nanos(100_000),
@@ -179,7 +179,7 @@ proptest! {
         let root = nodes.last().and_then(|root| root.last()).map_or(0, |last| last.first + last.sectors);
         let places: Vec<u64> = (0..root).filter(|place| !slipped(*place)).collect();
         prop_assert_eq!(geometry.sectors(), Sectors(places.len() as u64));
-        let mut before = None::<(Place, Nanos)>;
+        let mut before = None::<(TrackAddress, Nanos)>;
         for (lba, place) in (0..).map(Lba).zip(&places) {
             let (cylinder, head, angle) = walk(&kinds, &nodes, nodes.len() - 1, *place);
             let (found, passes) = geometry.locate(lba);

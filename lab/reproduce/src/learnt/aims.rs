@@ -15,12 +15,12 @@ pub struct Aim {
     /// Whether the value must not be more than that, instead of not less.
     pub at_most: bool,
     /// The places and what was measured there.
-    pub places: Vec<Place>,
+    pub places: Vec<AimPoint>,
 }
 
 /// A place at which an aim is judged.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct AimPoint {
     /// Where.
     pub name: String,
     /// What was measured.
@@ -33,7 +33,7 @@ pub struct Place {
     pub free: Option<Summary>,
 }
 
-impl Place {
+impl AimPoint {
     /// One that has no ceilings.
     #[must_use]
     pub fn of(name: String, value: Summary) -> Self {
@@ -81,7 +81,7 @@ impl Aim {
 
     /// The verdict on a place.
     #[must_use]
-    pub fn at(&self, place: &Place) -> Reached {
+    pub fn at(&self, place: &AimPoint) -> Reached {
         match (self.reached_by(place.value.low), self.reached_by(place.value.high)) {
             (true, true) => Reached::Holds,
             (false, false) => Reached::Missed,
@@ -106,7 +106,7 @@ impl Aim {
     #[must_use]
     pub fn out_of_reach(&self) -> (usize, usize) {
         let missed = || self.places.iter().filter(|place| !self.reached_by(place.value.mean));
-        let short = |ceiling: fn(&Place) -> Option<&Summary>| {
+        let short = |ceiling: fn(&AimPoint) -> Option<&Summary>| {
             missed().filter_map(ceiling).filter(|ceiling| !self.reached_by(ceiling.mean)).count()
         };
         (short(|place| place.oracle.as_ref()), short(|place| place.free.as_ref()))
@@ -114,8 +114,8 @@ impl Aim {
 
     /// The place that is furthest from it.
     #[must_use]
-    pub fn worst(&self) -> Option<&Place> {
-        let order = |one: &&Place, other: &&Place| one.value.mean.total_cmp(&other.value.mean);
+    pub fn worst(&self) -> Option<&AimPoint> {
+        let order = |one: &&AimPoint, other: &&AimPoint| one.value.mean.total_cmp(&other.value.mean);
         if self.at_most { self.places.iter().max_by(order) } else { self.places.iter().min_by(order) }
     }
 
@@ -132,7 +132,7 @@ impl Aim {
         frees().next()?;
         Some((
             geometric(frees().map(|free| free.mean)),
-            geometric(self.places.iter().filter_map(Place::of_ceiling)),
+            geometric(self.places.iter().filter_map(AimPoint::of_ceiling)),
         ))
     }
 
@@ -177,8 +177,8 @@ impl Aim {
     pub(super) fn table(&self) -> Option<Table> {
         self.places.iter().find(|place| place.oracle.is_some() || place.free.is_some())?;
         let mean = |ceiling: &Option<Summary>| ceiling.as_ref().map_or(f64::NAN, |ceiling| ceiling.mean);
-        let row = |place: &Place| {
-            let Place { name, value, oracle, free } = place;
+        let row = |place: &AimPoint| {
+            let AimPoint { name, value, oracle, free } = place;
             let share = place.of_ceiling().unwrap_or(f64::NAN);
             let values = vec![value.mean, value.low, value.high, mean(free), share, mean(oracle)];
             (format!("{} {name}", self.at(place).name()), values)
@@ -193,8 +193,8 @@ impl Aim {
 
     pub(super) fn to_json(&self) -> Value {
         let mean = |ceiling: &Option<Summary>| ceiling.as_ref().map(|ceiling| ceiling.mean);
-        let place = |place: &Place| {
-            let Place { name, value, oracle, free } = place;
+        let place = |place: &AimPoint| {
+            let AimPoint { name, value, oracle, free } = place;
             json!({
                 "place": name, "value": value.mean, "low": value.low, "high": value.high,
                 "verdict": self.at(place).name(), "oracle": mean(oracle), "told_without_promise": mean(free),
@@ -230,7 +230,7 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
 
 /// The policy's throughput over another's at each place of a run, and its ceilings: that of the oracle, and
 /// that of who is told and promises nothing, whose run has the same name and `-free`.
-fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<Place> {
+fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<AimPoint> {
     let Some(results) = runs.get(run) else { return Vec::new() };
     let (ours, told, theirs) = (Policy::new("adaptive"), Policy::new("adaptive-told"), Policy::new(theirs));
     let free = runs.get(&format!("{run}-free"));
@@ -241,7 +241,7 @@ fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<Place> {
         let over = |results: &Results, policy: &Policy| {
             Some(results.point(device, policy, level)?.ratio(other, &Metric::THROUGHPUT))
         };
-        Some(Place {
+        Some(AimPoint {
             name: format!("{}, {device}, {level}", results.workload),
             value: point.ratio(other, &Metric::THROUGHPUT),
             oracle: over(results, &Policy::new("oracle")),
@@ -262,8 +262,8 @@ fn geometric(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn place(name: &str, values: &[f64]) -> Place {
-        Place::of(name.to_owned(), Summary::of(values.to_vec()))
+    fn place(name: &str, values: &[f64]) -> AimPoint {
+        AimPoint::of(name.to_owned(), Summary::of(values.to_vec()))
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_nobody_reaches_is_told_apart_from_what_is_ours() {
-        let under = |oracle: f64, free: f64| Place {
+        let under = |oracle: f64, free: f64| AimPoint {
             oracle: Some(Summary::of(vec![oracle])),
             free: Some(Summary::of(vec![free])),
             ..place("a", &[1.0])

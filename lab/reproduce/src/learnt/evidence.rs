@@ -1,7 +1,7 @@
 //! The studies: classes, `rho`, regret, changes, the adversary, depths.
 
-use super::study::{Device, Learner, Read, share, side_by_side, streams};
-use super::{Aim, LearntOptions, Place, Table};
+use super::study::{Device, Learner, StudiedStream, share, side_by_side, streams};
+use super::{Aim, AimPoint, LearntOptions, Table};
 use crate::charts::of_policies;
 use crate::outcome::Drawn;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
@@ -27,9 +27,9 @@ pub(super) struct Evidence {
 }
 
 /// The streams of the workloads, by their names.
-type Workloads = Vec<(&'static str, Vec<Read>)>;
+type Workloads = Vec<(&'static str, Vec<StudiedStream>)>;
 /// The same and what was made of them.
-type Sources = Vec<(String, Vec<Read>)>;
+type Sources = Vec<(String, Vec<StudiedStream>)>;
 
 /// Makes all studies: those with a verdict on the streams of every seed, the others on the first one's.
 pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
@@ -76,7 +76,7 @@ const NO_PROMISE: f64 = 1000.0;
 type OfSeed = Vec<(String, f64, f64)>;
 
 /// What was measured at each place with each seed, as one value a place.
-fn over_seeds(measured: Vec<OfSeed>) -> Vec<Place> {
+fn over_seeds(measured: Vec<OfSeed>) -> Vec<AimPoint> {
     let mut places: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
     for (name, value, free) in measured.into_iter().flatten() {
         match places.iter_mut().find(|(known, ..)| *known == name) {
@@ -87,15 +87,15 @@ fn over_seeds(measured: Vec<OfSeed>) -> Vec<Place> {
             None => places.push((name, vec![value], vec![free])),
         }
     }
-    let place = |(name, values, frees)| Place {
+    let place = |(name, values, frees)| AimPoint {
         free: Some(Summary::of(frees)),
-        ..Place::of(name, Summary::of(values))
+        ..AimPoint::of(name, Summary::of(values))
     };
     places.into_iter().map(place).collect()
 }
 
 /// The share of the oracle for each policy and source.
-fn policies(sources: &[(String, Vec<Read>)]) -> Table {
+fn policies(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     let mut rows = Vec::new();
     for (name, device) in DEVICES {
         for (source, reads) in sources {
@@ -145,9 +145,9 @@ const SCHEMES: [(&str, Scheme); 7] = [
 ];
 
 /// The share of the oracle by the classes that learning goes by.
-fn classes(sources: &[(String, Vec<Read>)]) -> Table {
+fn classes(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     let (_, device) = DEVICES[0];
-    let row = |(source, reads): &(String, Vec<Read>)| {
+    let row = |(source, reads): &(String, Vec<StudiedStream>)| {
         let by = |(_, scheme): &(&str, Scheme)| {
             let mut learner = Learner::new(*scheme, RHO, device);
             share(reads, device, |read| learner.read(read))
@@ -160,7 +160,7 @@ fn classes(sources: &[(String, Vec<Read>)]) -> Table {
 }
 
 /// The share of the oracle by the bound that is kept.
-fn rhos(sources: &[(String, Vec<Read>)]) -> Table {
+fn rhos(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, NO_PROMISE];
     let mut rows = Vec::new();
     for (name, device) in DEVICES {
@@ -263,7 +263,7 @@ fn changes(seeds: &[Workloads]) -> Aim {
 
 /// What each policy has cost more than who knows the distribution, stream by stream; the behaviour
 /// changes in the middle.
-fn regret(first: &[Read], second: &[Read], device: Device) -> String {
+fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> String {
     const EACH: usize = 500;
     let (first, second) = (&first[..EACH], &second[..EACH]);
     let mut told = [Learner::told(first, RHO, device), Learner::told(second, RHO, device)];
@@ -292,7 +292,7 @@ fn regret(first: &[Read], second: &[Read], device: Device) -> String {
 }
 
 /// How deep each fetch of a stream is after a workload was learnt.
-fn sequences(workloads: &[(&'static str, Vec<Read>)]) -> String {
+fn sequences(workloads: &[(&'static str, Vec<StudiedStream>)]) -> String {
     let (_, device) = DEVICES[0];
     // The two workloads of random portions are one here.
     let shown = workloads.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, workload)| workload).take(5);
@@ -318,7 +318,7 @@ fn sequences(workloads: &[(&'static str, Vec<Read>)]) -> String {
 }
 
 /// What an adversary gets out of the policy after it has learnt each workload, for several bounds.
-fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
+fn promises(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
     /// Streams learnt before, and the longest that the adversary tries.
     const STREAMS: usize = 300;
     const LONGEST: Pages = Pages(1 << 14);
@@ -354,7 +354,7 @@ fn promises(workloads: &[(&'static str, Vec<Read>)]) -> Aim {
             }
             // To the transfer of a page: depths and lengths are whole pages.
             let worst = against_policy(&mut *policy, &model, LONGEST).ratio - (rho + 1.0) * page;
-            places.push(Place::of(format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
+            places.push(AimPoint::of(format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
         }
     }
     Aim { what: "what an adversary gets, over rho", aim: 1.0, at_most: true, places }
@@ -377,7 +377,7 @@ pub(super) fn searched(runs: usize) -> (Aim, Table, Vec<String>) {
              in {} fetches with {case}",
             costly.ratio, costly.but_a_page, costly.length, costly.fetches,
         ));
-        places.push(Place::of(name, Summary::of(vec![costly.but_a_page / rho])));
+        places.push(AimPoint::of(name, Summary::of(vec![costly.but_a_page / rho])));
     }
     let what = "what an adversary that searches gets, over rho";
     let heads = owned(&["ratio", "without a page"]);

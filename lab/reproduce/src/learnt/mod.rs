@@ -11,7 +11,7 @@ mod matrix;
 mod page;
 mod study;
 
-pub use aims::{Aim, Place, Reached};
+pub use aims::{Aim, AimPoint, Reached};
 
 use crate::figure::Figure;
 use crate::outcome::Drawn;
@@ -218,7 +218,7 @@ fn times(results: &Results) -> Option<Table> {
 }
 
 /// The streams of every workload with enough of them to learn from, as one seed has them.
-fn workload_streams(seed: u64) -> Result<Vec<(&'static str, Vec<study::Read>)>, Error> {
+fn workload_streams(seed: u64) -> Result<Vec<(&'static str, Vec<study::StudiedStream>)>, Error> {
     /// Streams of each: what a busy disk serves in some minutes.
     const STREAMS: u64 = 2000;
     const NAMES: [&str; 10] = [

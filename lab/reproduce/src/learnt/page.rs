@@ -1,6 +1,6 @@
 //! The outcome as text, JSON and a page.
 
-use super::{Aim, LearntOutcome, Place, Table};
+use super::{Aim, AimPoint, LearntOutcome, Table};
 use crate::page::document;
 use comfy_table::{CellAlignment, presets};
 use foreseek_chart::escape;
@@ -81,7 +81,7 @@ impl Aim {
     /// A row of the page.
     fn write(&self, page: &mut String) {
         let class = if self.holds() { "" } else { " class=\"missed\"" };
-        let worst = self.worst().map(Place::told).unwrap_or_default();
+        let worst = self.worst().map(AimPoint::told).unwrap_or_default();
         let ceiling = self.ceiling().map_or_else(String::new, |(ceiling, _)| format!("{ceiling:.3}"));
         let (oracle, free) = self.out_of_reach();
         let missed = self.places.len() - self.reached();

@@ -17,7 +17,7 @@ const PLAN_EVERY: u64 = 16;
 
 /// A stream that was read, with what a policy may know of it beforehand.
 #[derive(Clone, Debug)]
-pub(super) struct Read {
+pub(super) struct StudiedStream {
     pub(super) file: Pages,
     pub(super) from_start: bool,
     pub(super) directory: String,
@@ -30,12 +30,17 @@ pub(super) struct Read {
 }
 
 /// The first streams of a workload's programs; `program` is what they are.
-pub(super) fn streams(workload: &mut dyn Workload, program: &str, seed: u64, most: u64) -> Vec<Read> {
+pub(super) fn streams(
+    workload: &mut dyn Workload,
+    program: &str,
+    seed: u64,
+    most: u64,
+) -> Vec<StudiedStream> {
     let mut reads = Vec::new();
     let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Memory::Told);
     truth::streams(workload, seed, most, &mut nothing, &mut |file, stream| {
         let pages = file.length.pages_ceil().max(stream.length);
-        reads.push(Read {
+        reads.push(StudiedStream {
             file: pages,
             from_start: stream.start == PageIndex::ZERO,
             directory: format!("{program}/{}", file.directory),
@@ -49,8 +54,8 @@ pub(super) fn streams(workload: &mut dyn Workload, program: &str, seed: u64, mos
 }
 
 /// Several lists as one, in turn, each as often as it has streams: programs that run side by side.
-pub(super) fn side_by_side(lists: Vec<Vec<Read>>) -> Vec<Read> {
-    let mut all: Vec<(f64, Read)> = Vec::new();
+pub(super) fn side_by_side(lists: Vec<Vec<StudiedStream>>) -> Vec<StudiedStream> {
+    let mut all: Vec<(f64, StudiedStream)> = Vec::new();
     for list in lists {
         let count = list.len() as f64;
         all.extend(list.into_iter().enumerate().map(|(n, read)| ((n as f64 + 0.5) / count, read)));
@@ -67,12 +72,12 @@ pub(super) struct Device {
 
 impl Device {
     /// What who knows a stream's length pays.
-    pub(super) fn optimum(self, read: &Read) -> f64 {
+    pub(super) fn optimum(self, read: &StudiedStream) -> f64 {
         1.0 + read.length.get() as f64 / self.unit
     }
 
     /// What fixed depths (in pages) cost.
-    pub(super) fn fixed(self, depths: &Depths, read: &Read) -> f64 {
+    pub(super) fn fixed(self, depths: &Depths, read: &StudiedStream) -> f64 {
         let (mut at, mut cost) = (0.0, 0.0);
         for depth in depths.iter() {
             if at >= read.length.get() as f64 {
@@ -110,7 +115,7 @@ impl Learner {
     }
 
     /// One that knows the distribution of all streams and learns nothing.
-    pub(super) fn told(reads: &[Read], rho: f64, device: Device) -> Self {
+    pub(super) fn told(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
         let mut told = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
         told.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
         reads.iter().for_each(|read| told.learn(read));
@@ -119,7 +124,7 @@ impl Learner {
     }
 
     /// Reads a stream and learns from it: what it cost.
-    pub(super) fn read(&mut self, read: &Read) -> f64 {
+    pub(super) fn read(&mut self, read: &StudiedStream) -> f64 {
         let about = About { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         let longest = self.classes.longest(&chain);
@@ -138,7 +143,7 @@ impl Learner {
         cost
     }
 
-    fn learn(&mut self, read: &Read) {
+    fn learn(&mut self, read: &StudiedStream) {
         let about = About { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         self.classes.stream(&chain, read.length, read.ended);
@@ -146,7 +151,11 @@ impl Learner {
 }
 
 /// The share of the oracle's throughput over these streams.
-pub(super) fn share(reads: &[Read], device: Device, mut cost: impl FnMut(&Read) -> f64) -> f64 {
+pub(super) fn share(
+    reads: &[StudiedStream],
+    device: Device,
+    mut cost: impl FnMut(&StudiedStream) -> f64,
+) -> f64 {
     let optimum: f64 = reads.iter().map(|read| device.optimum(read)).sum();
     optimum / reads.iter().map(&mut cost).sum::<f64>()
 }

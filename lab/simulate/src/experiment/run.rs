@@ -41,7 +41,7 @@ pub struct Progress {
 
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct PlannedRun<'a> {
     /// Which variant of the experiment, and its value of the fifth axis.
     variant: usize,
     value: Option<&'a str>,
@@ -99,7 +99,7 @@ pub fn run(
 /// Makes every run; the reports come in the order of the places.
 fn run_all(
     made: &[Made],
-    places: &[Place<'_>],
+    places: &[PlannedRun<'_>],
     workers: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Report>, ExperimentError> {
@@ -140,8 +140,9 @@ struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    fn new(places: &[Place<'_>], progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
-        let each = |place: &Place<'_>| place.experiment.period(place.concurrency).whole().get() / 1_000_000;
+    fn new(places: &[PlannedRun<'_>], progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        let each =
+            |place: &PlannedRun<'_>| place.experiment.period(place.concurrency).whole().get() / 1_000_000;
         let closed = places.iter().all(|place| place.experiment.is_closed());
         let all = if closed { places.iter().map(each).sum() } else { 0 };
         let runs = places.len();
@@ -168,7 +169,7 @@ impl<'a> Clock<'a> {
     }
 }
 
-fn run_one(made: &Made, place: Place<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
+fn run_one(made: &Made, place: PlannedRun<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
     let experiment = place.experiment;
     let (machine, seen) = experiment.machine_for(made, place)?;
     let period = experiment.period(place.concurrency);
@@ -362,7 +363,7 @@ impl Experiment {
     }
 
     /// Every run, in the order of results.
-    fn places(&self) -> Vec<Place<'_>> {
+    fn places(&self) -> Vec<PlannedRun<'_>> {
         let mut places = Vec::new();
         for (variant, (value, experiment)) in self.variants().into_iter().enumerate() {
             for device in 0..experiment.devices.len() {
@@ -370,7 +371,7 @@ impl Experiment {
                     for &concurrency in &experiment.concurrency {
                         for &seed in &experiment.seeds {
                             let place =
-                                Place { variant, value, experiment, device, policy, concurrency, seed };
+                                PlannedRun { variant, value, experiment, device, policy, concurrency, seed };
                             places.push(place);
                         }
                     }
@@ -380,7 +381,11 @@ impl Experiment {
         places
     }
 
-    fn machine_for(&self, made: &Made, place: Place<'_>) -> Result<(Machine, Option<Seen>), ExperimentError> {
+    fn machine_for(
+        &self,
+        made: &Made,
+        place: PlannedRun<'_>,
+    ) -> Result<(Machine, Option<Seen>), ExperimentError> {
         let profile = &self.devices[place.device];
         let (device, seen) = self.device(place.policy, profile, place.seed)?;
         let mount = self.mount(place.policy, profile)?;
@@ -488,8 +493,8 @@ impl Experiment {
         Err(self.wrong("array_cache.scheduler", unknown(name, known())))
     }
 
-    fn failed(&self, place: Place<'_>, cause: crate::machine::MachineError) -> ExperimentError {
-        let Place { value, device, policy, concurrency, seed, .. } = place;
+    fn failed(&self, place: PlannedRun<'_>, cause: crate::machine::MachineError) -> ExperimentError {
+        let PlannedRun { value, device, policy, concurrency, seed, .. } = place;
         let device = self.devices[device].name();
         let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
         let run = format!("{value}{device}, {policy}, concurrency {concurrency}, seed {seed}");

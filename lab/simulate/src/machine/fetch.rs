@@ -32,7 +32,7 @@ pub(super) struct Pending {
 
 /// What is on its way.
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct IoInFlight {
     pub(super) pending: slab::Slab<Pending>,
     /// What is still to be read, by where it begins: up to where, and for which submission. These
     /// never overlap, since a page is on its way once; what has come of a long submission may be

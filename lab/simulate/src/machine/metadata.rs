@@ -10,7 +10,7 @@
 
 use super::files::{Entry, File};
 use super::names::FileNo;
-use super::process::{Doing, LookUp, Stream};
+use super::process::{Doing, LookUp, OpenStream};
 use super::processors::Turn;
 use super::reading::{Brought, Touched};
 use super::reclaim::Why;
@@ -37,7 +37,7 @@ impl Machine {
         let device = FileNo(self.files.len() as u32);
         let whole = Extent { page: PageIndex::ZERO, pages: metadata.pages(), lba: Lba::ZERO };
         self.files.push(File::new(metadata.pages().bytes(), vec![whole]));
-        let stream = self.streams.insert(Stream { file: device, opening: 0 }) as u32;
+        let stream = self.streams.insert(OpenStream { file: device, opening: 0 }) as u32;
         self.tables = Some(Box::new(Tables { metadata, device, stream }));
         self
     }

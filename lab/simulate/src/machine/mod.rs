@@ -53,7 +53,7 @@ use foreseek_readahead::stream::{self, Ahead, Generation, Prefetcher};
 use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages};
 use frames::Frames;
-use process::{Process, Stream};
+use process::{OpenStream, Process};
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -154,12 +154,12 @@ pub struct Machine {
     memory: memory::Held,
     swap: Option<private::Swap>,
     short_of_memory: VecDeque<u32>,
-    flight: fetch::Flight,
+    flight: fetch::IoInFlight,
     mount: Option<Box<mount::Mount>>,
     tables: Option<Box<metadata::Tables>>,
     watching: Option<watching::Watching>,
     dirt: writing::Dirt,
-    streams: Slab<Stream>,
+    streams: Slab<OpenStream>,
     openings: u32,
     processes: Slab<Process>,
     processors: processors::Processors,
@@ -208,7 +208,7 @@ impl Machine {
             memory: memory::Held::default(),
             swap: None,
             short_of_memory: VecDeque::new(),
-            flight: fetch::Flight::default(),
+            flight: fetch::IoInFlight::default(),
             mount: None,
             tables: None,
             watching: None,

@@ -15,7 +15,7 @@ use super::names::FileNo;
 use super::reading::Touched;
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_readahead::driver::{Asked, Backing, Fetch, Opening, Reply, ServingDriver};
+use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, WaitingRead};
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
@@ -82,7 +82,7 @@ impl Backing for Work {
         Ok(())
     }
 
-    fn pass(&mut self, request: RequestId, _asked: &Asked<Request>, _file: FileNo) -> Result<(), ()> {
+    fn pass(&mut self, request: RequestId, _asked: &WaitingRead<Request>, _file: FileNo) -> Result<(), ()> {
         self.passes.push(request);
         Ok(())
     }
@@ -287,7 +287,7 @@ impl Machine {
     /// The server reads for a request what it does not keep.
     fn pass(&mut self, request: RequestId) {
         let asked = self.mount.as_mut().and_then(|mount| mount.driver.take(request));
-        if let Some(Asked { answer: Request { file, pages }, .. }) = asked {
+        if let Some(WaitingRead { answer: Request { file, pages }, .. }) = asked {
             self.submit(Op::Read, file, pages, SERVER, true);
         }
     }

@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 
 /// An open file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct OpenStream {
     pub(super) file: FileNo,
     /// Tells this opening from every other: names of streams are used again.
     pub(super) opening: u32,

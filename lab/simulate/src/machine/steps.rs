@@ -1,7 +1,7 @@
 //! A process on its processor: the steps of its program, one page at a time.
 
 use super::names::FileNo;
-use super::process::{Doing, LookUp, Process, Stream, Wait};
+use super::process::{Doing, LookUp, OpenStream, Process, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use crate::machine::events::Event;
@@ -189,7 +189,7 @@ impl Machine {
         }
         let opening = self.openings;
         self.openings = (self.openings + 1) % OPENINGS;
-        let stream = self.streams.insert(Stream { file: FileNo(file.0), opening }) as u32;
+        let stream = self.streams.insert(OpenStream { file: FileNo(file.0), opening }) as u32;
         one.open.push((handle, stream));
         let opened = Opened {
             stream: StreamId(u64::from(stream)),

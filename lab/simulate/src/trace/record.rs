@@ -20,7 +20,7 @@ pub enum When {
 /// What a request was made to. Numbers are the trace's own for devices, and in order of appearance
 /// for files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum TraceTarget {
     /// A block device.
     Device(u32),
     /// A file (or a virtual disk, which is a file to the machine that serves it).
@@ -35,7 +35,7 @@ pub struct Record {
     /// Read, write or flush.
     pub op: Op,
     /// To what.
-    pub place: Place,
+    pub place: TraceTarget,
     /// Which bytes; empty for a flush.
     pub range: ByteSpan,
     /// The process that made it, where the trace tells.

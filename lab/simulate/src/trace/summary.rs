@@ -1,6 +1,6 @@
 //! What a trace holds.
 
-use super::record::{PLACES_LIMIT, Place, Record, When};
+use super::record::{PLACES_LIMIT, Record, TraceTarget, When};
 use super::{Format, Reader, TraceError};
 use foreseek_device::Op;
 use foreseek_units::{Bytes, Instant, Nanos};
@@ -15,9 +15,9 @@ const PROGRESS: u64 = 1 << 14;
 
 /// What is asked of one device or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaceSummary {
+pub struct TargetSummary {
     /// Which.
-    pub place: Place,
+    pub place: TraceTarget,
     /// Its name, where the trace has names.
     pub name: Option<String>,
     /// Requests to it.
@@ -60,7 +60,7 @@ pub struct Summary {
     /// Processes, where it tells them; counted up to 65,536.
     pub processes: usize,
     /// The devices and files, in order of their numbers.
-    pub places: Vec<PlaceSummary>,
+    pub places: Vec<TargetSummary>,
 }
 
 impl Summary {
@@ -70,8 +70,8 @@ impl Summary {
     /// The trace cannot be read, is malformed, holds no request, or names too many devices.
     pub fn of(mut reader: Reader<impl BufRead>, progress: &mut dyn FnMut(u64)) -> Result<Self, TraceError> {
         let mut summary = Self::empty(reader.file(), reader.format());
-        let mut places: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
-        let mut ends: BTreeMap<Place, u64> = BTreeMap::new();
+        let mut places: BTreeMap<TraceTarget, (u64, u64)> = BTreeMap::new();
+        let mut ends: BTreeMap<TraceTarget, u64> = BTreeMap::new();
         let mut processes = BTreeSet::new();
         let mut last = None;
         while let Some(record) = reader.next_record()? {
@@ -99,13 +99,13 @@ impl Summary {
             return Err(TraceError::Empty { file: summary.file });
         }
         summary.processes = processes.len();
-        let name = |place: &Place| match place {
-            Place::File(number) => reader.name(*number).map(str::to_owned),
-            Place::Device(_) => None,
+        let name = |place: &TraceTarget| match place {
+            TraceTarget::File(number) => reader.name(*number).map(str::to_owned),
+            TraceTarget::Device(_) => None,
         };
         summary.places = places
             .iter()
-            .map(|(place, (requests, end))| PlaceSummary {
+            .map(|(place, (requests, end))| TargetSummary {
                 place: *place,
                 name: name(place),
                 requests: *requests,

@@ -169,7 +169,7 @@ impl Workload for IndexSearch {
         let stream = |(n, list): (usize, &List)| {
             let wanted = ((list.range.len().get() as f64 * share) as u64).max(ENTRY as u64);
             let range = ByteSpan::at(list.range.start, Bytes(wanted).min(list.range.len()));
-            Stream { handle: Handle(n as u32), file: list.file, range, at: range.start }
+            ListReader { handle: Handle(n as u32), file: list.file, range, at: range.start }
         };
         Script::boxed(Query {
             streams: lists.iter().enumerate().map(stream).collect(),
@@ -184,14 +184,14 @@ impl Workload for IndexSearch {
 
 /// One list as a query reads it.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct ListReader {
     handle: Handle,
     file: FileNumber,
     range: ByteSpan,
     at: ByteOffset,
 }
 
-impl Stream {
+impl ListReader {
     /// How far it has been read, as a share of what is wanted of it.
     fn share(&self) -> f64 {
         (self.at - self.range.start).get() as f64 / self.range.len().get() as f64
@@ -229,7 +229,7 @@ enum State {
 }
 
 struct Query {
-    streams: Vec<Stream>,
+    streams: Vec<ListReader>,
     words: Vec<u64>,
     looked_up: usize,
     state: State,

@@ -7,7 +7,7 @@
 //! `CPU` or `Total` on) is not part of the trace. Device numbers are `major << 20 | minor`.
 
 use super::super::field::{field, number, shown, time};
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, nothing, sectors};
 use foreseek_device::Op;
 use foreseek_seam::Who;
@@ -69,7 +69,7 @@ impl LineParser for Blkparse {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: Place::Device(device),
+            place: TraceTarget::Device(device),
             range,
             who: Some(Who(pid)),
             response: None,

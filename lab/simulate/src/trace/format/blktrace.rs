@@ -6,7 +6,7 @@
 //! notes and everything else are not. `blktrace` writes a file a processor: `blkparse -d` makes one
 //! of them, in order of time.
 
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{Binary, nothing, span};
 use foreseek_device::Op;
 use foreseek_seam::Who;
@@ -86,7 +86,7 @@ impl Binary for Blktrace {
         };
         let at = When::At(Instant(at));
         let record =
-            Record { at, op, place: Place::Device(device), range, who: Some(Who(pid)), response: None };
+            Record { at, op, place: TraceTarget::Device(device), range, who: Some(Who(pid)), response: None };
         Ok((Some(record), payload))
     }
 }

@@ -2,7 +2,7 @@
 //! Blocks have 512 bytes; bit 0 of the flags (hexadecimal) says that it is a read.
 
 use super::super::field::{field, number, shown, time};
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, sectors};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -25,7 +25,7 @@ impl LineParser for DiskSim {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op: if bits & 1 == 1 { Op::Read } else { Op::Write },
-            place: Place::Device(device),
+            place: TraceTarget::Device(device),
             range: sectors(block, blocks)?,
             who: None,
             response: None,

@@ -7,7 +7,7 @@
 //! 3 each has its time.
 
 use super::super::field::{field, number, shown};
-use super::super::record::{PLACES_LIMIT, Place, Record, When};
+use super::super::record::{PLACES_LIMIT, Record, TraceTarget, When};
 use super::parser::{LineParser, nothing, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -89,7 +89,7 @@ impl LineParser for Fio {
             Some(at) => When::At(Instant(at.get())),
             None => When::After(std::mem::take(&mut self.pause)),
         };
-        let place = Place::File(self.file(file)?);
+        let place = TraceTarget::File(self.file(file)?);
         Ok(Some(Record { at, op, place, range, who: None, response: None }))
     }
 

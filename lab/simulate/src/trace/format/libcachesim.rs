@@ -4,7 +4,7 @@
 //! Commands that move no data bear no request.
 
 use super::super::field::{field, number, shown, time};
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, nothing, sectors, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -12,7 +12,7 @@ use foreseek_units::{Instant, Nanos};
 pub(super) struct LibCacheSim;
 
 /// The virtual disk: a trace has one.
-const DISK: Place = Place::File(0);
+const DISK: TraceTarget = TraceTarget::File(0);
 
 impl LineParser for LibCacheSim {
     fn parse(&mut self, line: &str) -> Result<Option<Record>, String> {

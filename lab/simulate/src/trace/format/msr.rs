@@ -4,7 +4,7 @@
 //! told apart by the order in which they appear, the disk is the low byte of the number.
 
 use super::super::field::{field, number, time};
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -57,7 +57,7 @@ impl LineParser for Msr {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: Place::Device(host << 8 | u32::from(disk)),
+            place: TraceTarget::Device(host << 8 | u32::from(disk)),
             range: span(offset, size)?,
             who: None,
             response: Some(response),

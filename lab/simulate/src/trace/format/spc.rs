@@ -4,7 +4,7 @@
 //! (application storage unit) counts as a device.
 
 use super::super::field::{field, number, time};
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, sectors, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -27,7 +27,7 @@ impl LineParser for Spc {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: Place::Device(asu),
+            place: TraceTarget::Device(asu),
             range: span(start.get(), size)?,
             who: None,
             response: None,

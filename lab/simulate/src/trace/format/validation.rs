@@ -2,7 +2,7 @@
 //! `R|W Hit|Miss LBA blocks response gap`; times in microseconds, the gap from the completion of the
 //! request before to the making of this one. Whether it hit the drive's own buffer is not used.
 
-use super::super::record::{Place, Record, When};
+use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, sectors};
 use foreseek_drives::validation::parse_request;
 
@@ -14,7 +14,7 @@ impl LineParser for Validation {
         Ok(Some(Record {
             at: When::After(request.gap),
             op: request.op,
-            place: Place::Device(0),
+            place: TraceTarget::Device(0),
             range: sectors(request.range.start.get(), request.range.len().get())?,
             who: None,
             response: Some(request.response),

@@ -1,7 +1,7 @@
 //! Golden lines of each format, and what happens to those that are none.
 
 use super::*;
-use crate::trace::{Place, When};
+use crate::trace::{TraceTarget, When};
 use foreseek_device::Op;
 use foreseek_seam::Who;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos};
@@ -13,7 +13,7 @@ fn read(text: &[u8]) -> Result<(Format, Vec<Record>), TraceError> {
     Ok((format, reader.collect::<Result<_, _>>()?))
 }
 
-fn record(at: When, op: Op, place: Place, start: u64, length: u64) -> Record {
+fn record(at: When, op: Op, place: TraceTarget, start: u64, length: u64) -> Record {
     let range = ByteSpan::at(ByteOffset(start), Bytes(length));
     Record { at, op, place, range, who: None, response: None }
 }
@@ -29,8 +29,8 @@ fn spc() {
     assert_eq!(
         records,
         [
-            record(at(551_706_000), Op::Write, Place::Device(0), 20_941_264 * 512, 8192),
-            record(at(554_041_000), Op::Read, Place::Device(1), 20_939_840 * 512, 4096),
+            record(at(551_706_000), Op::Write, TraceTarget::Device(0), 20_941_264 * 512, 8192),
+            record(at(554_041_000), Op::Read, TraceTarget::Device(1), 20_939_840 * 512, 4096),
         ]
     );
 }
@@ -40,9 +40,9 @@ fn msr() {
     let text = b"128166372003061629,hm,1,Read,383496192,32768,413\n128166372016382155,src,0,Write,310720,4096,1221\n";
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Msr);
-    let first = record(at(12_816_637_200_306_162_900), Op::Read, Place::Device(1), 383_496_192, 32_768);
+    let first = record(at(12_816_637_200_306_162_900), Op::Read, TraceTarget::Device(1), 383_496_192, 32_768);
     assert_eq!(records[0], Record { response: Some(Nanos(41_300)), ..first });
-    assert_eq!(records[1].place, Place::Device(1 << 8));
+    assert_eq!(records[1].place, TraceTarget::Device(1 << 8));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn blkparse_text() {
         CPU0 (8,16):\n Reads Queued:           1,      128KiB\n";
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Blkparse);
-    let place = Place::Device(8 << 20 | 16);
+    let place = TraceTarget::Device(8 << 20 | 16);
     let by = |who, record| Record { who: Some(Who(who)), ..record };
     assert_eq!(records.len(), 4);
     assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, place, 1_444_645_666 * 512, 131_072)));
@@ -105,7 +105,7 @@ fn blktrace_records() {
         trace.extend(blktrace_record(little, 1 << 29 | WRITE | 1, 2000, 8192, b""));
         let (format, records) = read(&trace).expect("valid");
         assert_eq!(format, Format::Blktrace);
-        let place = Place::Device(8 << 20 | 16);
+        let place = TraceTarget::Device(8 << 20 | 16);
         let by = |record| Record { who: Some(Who(77)), ..record };
         assert_eq!(
             records,
@@ -130,9 +130,9 @@ fn fio_version_2() {
     assert_eq!(
         records,
         [
-            record(after(0), Op::Read, Place::File(0), 4096, 8192),
-            record(after(2000), Op::Write, Place::File(1), 0, 512),
-            record(after(0), Op::Flush, Place::File(0), 0, 0),
+            record(after(0), Op::Read, TraceTarget::File(0), 4096, 8192),
+            record(after(2000), Op::Write, TraceTarget::File(1), 0, 512),
+            record(after(0), Op::Flush, TraceTarget::File(0), 0, 0),
         ]
     );
     assert_eq!((reader.name(0), reader.name(1), reader.name(2)), (Some("/dev/sda"), Some("b"), None));
@@ -144,7 +144,7 @@ fn fio_version_3() {
         b"fio version 3 iolog\n2 nvme add\n872 nvme open\n878 nvme write 0 16384\n10001677 nvme close\n";
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Fio);
-    assert_eq!(records, [record(at(878_000), Op::Write, Place::File(0), 0, 16_384)]);
+    assert_eq!(records, [record(at(878_000), Op::Write, TraceTarget::File(0), 0, 16_384)]);
 }
 
 #[test]
@@ -154,14 +154,14 @@ fn disksim_and_its_validation_traces() {
     assert_eq!(
         records,
         [
-            record(at(7_500_000), Op::Read, Place::Device(0), 512_000, 4096),
-            record(at(8_250_000), Op::Write, Place::Device(1), 1_024_000, 8192),
+            record(at(7_500_000), Op::Read, TraceTarget::Device(0), 512_000, 4096),
+            record(at(8_250_000), Op::Write, TraceTarget::Device(1), 1_024_000, 8192),
         ]
     );
     let (format, records) = read(b"W Hit   11392096  12   1686.00000  40961.00000\n").expect("valid");
     assert_eq!(format, Format::Validation);
     let expected =
-        record(When::After(Nanos(40_961_000)), Op::Write, Place::Device(0), 11_392_096 * 512, 6144);
+        record(When::After(Nanos(40_961_000)), Op::Write, TraceTarget::Device(0), 11_392_096 * 512, 6144);
     assert_eq!(records, [Record { response: Some(Nanos(1_686_000)), ..expected }]);
 }
 
@@ -173,8 +173,8 @@ fn libcachesim() {
     assert_eq!(
         records,
         [
-            record(at(5_633_898_000_000_000), Op::Write, Place::File(0), 42_932_745 * 512, 512),
-            record(at(5_633_899_000_000_000), Op::Read, Place::File(0), 40_409_911 * 512, 6656),
+            record(at(5_633_898_000_000_000), Op::Write, TraceTarget::File(0), 42_932_745 * 512, 512),
+            record(at(5_633_899_000_000_000), Op::Read, TraceTarget::File(0), 40_409_911 * 512, 6656),
         ]
     );
 }
@@ -252,7 +252,7 @@ proptest! {
         prop_assert_eq!(records.len(), requests.len());
         for (read, (asu, lba, size, is_read, micros)) in records.iter().zip(requests) {
             let op = if is_read { Op::Read } else { Op::Write };
-            prop_assert_eq!(*read, record(at(micros * 1000), op, Place::Device(asu), lba * 512, size));
+            prop_assert_eq!(*read, record(at(micros * 1000), op, TraceTarget::Device(asu), lba * 512, size));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where on the device a trace's requests go.
 
-use crate::trace::{Place, Record, Summary, TraceError};
+use crate::trace::{Record, Summary, TraceError, TraceTarget};
 use foreseek_units::{Bytes, Lba, PAGE_SIZE, SectorSpan, Sectors};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const ALIGNMENT: u64 = 1 << 20;
 /// The places of a trace on one device.
 #[derive(Clone, Debug)]
 pub struct Addresses {
-    bases: BTreeMap<Place, u64>,
+    bases: BTreeMap<TraceTarget, u64>,
     capacity: Sectors,
 }
 
@@ -40,7 +40,7 @@ impl Addresses {
 
     /// Where a place begins, before wrapping.
     #[must_use]
-    pub fn base(&self, place: Place) -> Bytes {
+    pub fn base(&self, place: TraceTarget) -> Bytes {
         Bytes(self.bases.get(&place).copied().unwrap_or_default())
     }
 

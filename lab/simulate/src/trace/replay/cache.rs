@@ -3,7 +3,7 @@
 use super::addresses::Addresses;
 use super::chains::{Chained, Chains};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use crate::trace::{Place, Record, Summary, TraceError};
+use crate::trace::{Record, Summary, TraceError, TraceTarget};
 use foreseek_device::Op;
 use foreseek_seam::{Extent, Who};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex};
@@ -22,7 +22,7 @@ pub const PROCESSES_LIMIT: usize = 4096;
 /// counterpart and only count as thought.
 pub struct Accesses {
     files: Vec<FileSpec>,
-    places: BTreeMap<Place, u32>,
+    places: BTreeMap<TraceTarget, u32>,
     chains: Vec<VecDeque<Chained>>,
 }
 
@@ -54,7 +54,7 @@ impl Accesses {
             }
             by_process[at].push_back(chained);
         }
-        let number = |(n, place): (u32, &crate::trace::PlaceSummary)| (place.place, n);
+        let number = |(n, place): (u32, &crate::trace::TargetSummary)| (place.place, n);
         let files = summary.places.iter().map(|place| FileSpec { length: place.end, directory: 0 });
         Ok(Self {
             files: files.collect(),
@@ -67,7 +67,7 @@ impl Accesses {
     /// has them too. A trace that must be wrapped has no such places.
     #[must_use]
     pub fn extents(summary: &Summary, addresses: &Addresses) -> Vec<Vec<Extent>> {
-        let extent = |place: &crate::trace::PlaceSummary| {
+        let extent = |place: &crate::trace::TargetSummary| {
             let lba = Lba(addresses.base(place.place).sectors_floor().get());
             let pages = place.end.pages_ceil();
             let extent = Extent { page: PageIndex::ZERO, pages, lba };
@@ -96,7 +96,7 @@ impl Workload for Accesses {
 /// One process of a trace.
 struct Replayed {
     chain: VecDeque<Chained>,
-    places: BTreeMap<Place, u32>,
+    places: BTreeMap<TraceTarget, u32>,
     open: Vec<u32>,
     steps: VecDeque<Step>,
 }

@@ -77,7 +77,7 @@ impl Workload for Tpch {
 /// One connection: queries one after the other.
 struct Series {
     left: &'static [Query],
-    query: Option<Run>,
+    query: Option<RunningQuery>,
 }
 
 impl Source for Series {
@@ -87,7 +87,7 @@ impl Source for Series {
             None => {
                 let Some((next, left)) = self.left.split_first() else { return };
                 self.left = left;
-                self.query.insert(Run::begin(next, steps))
+                self.query.insert(RunningQuery::begin(next, steps))
             }
         };
         if run.scan(random, steps) {
@@ -102,7 +102,7 @@ impl Source for Series {
 }
 
 /// A query under way.
-struct Run {
+struct RunningQuery {
     outer: Table,
     at: Bytes,
     joins: Vec<Inner>,
@@ -121,7 +121,7 @@ struct Inner {
 
 const OUTER: Handle = Handle(0);
 
-impl Run {
+impl RunningQuery {
     fn begin(query: &Query, steps: &mut Steps) -> Self {
         steps.open(OUTER, query.outer.data(), None);
         let inner = |(n, join): (u32, &Join)| {

@@ -3,7 +3,7 @@
 use super::{Answer, Format, Source};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
-use foreseek_simulate::trace::{self, Place, PlaceSummary, Summary};
+use foreseek_simulate::trace::{self, Summary, TargetSummary, TraceTarget};
 use serde::Serialize;
 
 /// Options of `foreseek lab trace info`.
@@ -53,12 +53,12 @@ struct PlaceInfo {
 }
 
 impl PlaceInfo {
-    fn new(place: &PlaceSummary, format: trace::Format) -> Self {
+    fn new(place: &TargetSummary, format: trace::Format) -> Self {
         let (kind, number) = match place.place {
-            Place::Device(number) => ("device", number),
-            Place::File(number) => ("file", number),
+            TraceTarget::Device(number) => ("device", number),
+            TraceTarget::File(number) => ("file", number),
         };
-        let PlaceSummary { name, requests, end, .. } = place;
+        let TargetSummary { name, requests, end, .. } = place;
         let name = match format {
             // A kernel's device number.
             trace::Format::Blkparse | trace::Format::Blktrace => {

@@ -8,7 +8,7 @@ use foreseek_readahead::stream::UnknownPolicy;
 use foreseek_simulate::block::{self, BlockLayer, Scheduler, scheduler};
 use foreseek_simulate::machine::{Machine, Parts, Period, Settings, reclaim};
 use foreseek_simulate::trace::replay::{Accesses, Addresses, Loop, Outcome, through_block};
-use foreseek_simulate::trace::{Place, Summary};
+use foreseek_simulate::trace::{Summary, TraceTarget};
 use foreseek_storage::read_text;
 use foreseek_units::{Bytes, DeviceCosts, Instant, Nanos, Sectors};
 use serde::Serialize;
@@ -149,7 +149,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Refuses options that would change nothing, and names that are unknown, before the work.
     fn new(args: &'a Args, summary: &'a Summary) -> anyhow::Result<Self> {
-        let files = summary.places.iter().all(|place| matches!(place.place, Place::File(_)));
+        let files = summary.places.iter().all(|place| matches!(place.place, TraceTarget::File(_)));
         let through = args.through.unwrap_or(if files { Through::Cache } else { Through::Block });
         let mode = match (args.mode, through, summary.times) {
             (Some(Mode::Open), Through::Cache, _) => bail!(

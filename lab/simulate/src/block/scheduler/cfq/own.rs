@@ -19,7 +19,7 @@ const SEEKY: u64 = 128 * 1024;
 const VALID: u64 = 80;
 
 /// Where a queue stands among the others: in which list, and at which place.
-pub(super) type Place = (usize, (bool, u64));
+pub(super) type QueueRank = (usize, (bool, u64));
 
 /// The queue of a process, or of all asynchronous requests.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Own {
     pub(super) idles: bool,
     /// Has not been served yet.
     pub(super) new: bool,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<QueueRank>,
     /// The tick at which its last request was over.
     pub(super) last_end: u64,
     position: Lba,
