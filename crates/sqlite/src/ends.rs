@@ -54,6 +54,8 @@ impl Token {
 pub struct Bounds {
     /// For each column of the index: the values at which a scan may end.
     columns: Vec<Bound>,
+    /// How many of the leading columns are compared with values for equality, and with nothing else.
+    held: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +65,8 @@ struct Bound {
     current: bool,
     /// Compared with something else that is no literal.
     other: bool,
+    /// Compared with a literal in another way than for equality.
+    ranged: bool,
 }
 
 /// What the running statements tell about a scan.
@@ -113,6 +117,11 @@ impl Told {
             }
             if let [_] = statements {
                 (told.end, told.rows) = shape(&tokens, table, columns.first().is_some_and(Option::is_some));
+                // What one side of an OR asks for is not all that is read.
+                if !tokens.iter().any(|token| token.is("or")) {
+                    let held = told.bounds.columns.iter().take_while(|bound| bound.is_held());
+                    told.bounds.held = held.count();
+                }
             }
         }
         // A join's inner scan ends with its value, but whether all of it is read does not show.
@@ -125,6 +134,16 @@ impl Told {
 }
 
 impl Bounds {
+    /// The values that the statement asks for of each leading column, where it asks for some and for nothing else
+    /// of them and of the column after them.
+    #[must_use]
+    pub fn points(&self) -> Option<Vec<Vec<Owned>>> {
+        let (held, rest) = self.columns.split_at(self.held.min(self.columns.len()));
+        // Where the next column has bounds, a look-up does not begin at the first entry of its values.
+        let open = rest.first().is_none_or(|bound| *bound == Bound::default());
+        (!held.is_empty() && open).then(|| held.iter().map(|bound| bound.values.clone()).collect())
+    }
+
     /// Whether a scan that was at the entry `from` has come beyond its end with the entry `at`. `ordering`:
     /// how later entries compare with earlier ones, by the index's own order. `run`: two entries of the
     /// first column's value at `from` were followed.
@@ -171,6 +190,11 @@ fn like(a: Value<'_>, b: Value<'_>) -> bool {
 }
 
 impl Bound {
+    /// Whether the column has one of its values in whatever is read.
+    fn is_held(&self) -> bool {
+        !(self.values.is_empty() || self.current || self.other || self.ranged)
+    }
+
     /// Collects what a column is compared with.
     fn find(&mut self, tokens: &[Token], column: &str) {
         let named = |token: &Token| matches!(token, Token::Name(name, _) if name == column);
@@ -186,6 +210,9 @@ impl Bound {
                 && (word.is("between") || word.is("in"))
             {
                 self.listed(rest, word.is("in"));
+                self.ranged |= not || word.is("between");
+            } else if not {
+                self.ranged = true;
             }
             // `5 < k`, `u.x = t.k`: what stands before the name and its qualifier.
             let mut left = &tokens[..at];
@@ -206,7 +233,10 @@ impl Bound {
 
     fn meet(&mut self, sign: &Token, operand: &[Token], backward: bool) {
         match literal(operand) {
-            Some((value, rest)) if backward || !continues(rest) => self.values.push(value),
+            Some((value, rest)) if backward || !continues(rest) => {
+                self.values.push(value);
+                self.ranged |= !(sign.is_sign(b'=') || sign.is("is"));
+            }
             _ if sign.is_sign(b'=') || sign.is("is") => self.current = true,
             _ => self.other = true,
         }
@@ -478,6 +508,29 @@ mod tests {
         assert_eq!([beyond(held, 5, 15), beyond(held, 5, 21), beyond(held, 6, 0)], [false, true, true]);
         let free = "select * from o where total < 9 and day < 20";
         assert_eq!([beyond(free, 5, 21), beyond(free, 10, 0)], [false, true]);
+    }
+
+    #[test]
+    fn values_are_points_where_nothing_else_is_asked_of_their_columns() {
+        let points = |sql: &str| told(&format!("select * from o where {sql}")).bounds.points();
+        let integers = |values: &[i64]| values.iter().copied().map(Owned::Integer).collect::<Vec<_>>();
+        assert_eq!(points("total in (9, 7) and note > 'x'"), Some(vec![integers(&[9, 7])]));
+        assert_eq!(points("day in (1,2) and 5 = total"), Some(vec![integers(&[5]), integers(&[1, 2])]));
+        assert_eq!(points("total is 5 and day == 1"), Some(vec![integers(&[5]), integers(&[1])]));
+        for other in [
+            "total in (9, 7) and total < 8",
+            "total in (9, 7) and day > 3",
+            "total in (9, 7) and day not in (3)",
+            "total in (9, 7) or day = 3",
+            "total not in (9, 7)",
+            "total in (select 5)",
+            "total in (9, abs(7))",
+            "total between 7 and 9",
+            "day in (1, 2)",
+            "total = 5 and total = note",
+        ] {
+            assert_eq!(points(other), None, "{other}");
+        }
     }
 
     #[test]

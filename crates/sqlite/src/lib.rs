@@ -11,7 +11,8 @@
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
 //! - [`sequence`]: the reads of a scan, in order;
 //! - [`recognise`], `neighbours`, [`scan`], [`planner`]: which reads are a scan, and what it will read next;
-//! - [`ends`]: how far the running statement reads, as far as its text shows it.
+//! - [`ends`], [`points`]: how far the running statement reads, and at which values it looks its index up, as far as
+//!   its text shows it.
 //!
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
@@ -72,6 +73,7 @@ mod neighbours;
 pub mod page;
 mod page_no;
 pub mod planner;
+pub mod points;
 pub mod recognise;
 pub mod record;
 mod report;

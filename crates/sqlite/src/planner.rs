@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::header::Header;
 use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
+use crate::points::Points;
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
 use crate::record::{columns, compare};
 use crate::scan::Scan;
@@ -49,6 +50,8 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
+/// Leaves between two questions for values that are looked up, at most: as many seeks take a second or two.
+const WAIT_LIMIT: usize = 256;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
@@ -103,9 +106,34 @@ struct DescriptorReads {
     left: bool,
     /// The page that a scan expects to be read now.
     expected: Option<PageNo>,
+    /// Whether the statement looks values up.
+    look_ups: LookUps,
     /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
     /// hold several small ones, each of which is a read of the statement.
     fresh: HashSet<PageNo>,
+}
+
+/// How often a statement is asked for the values that it looks up: to ask costs its text.
+#[derive(Clone, Copy, Debug, Default)]
+struct LookUps {
+    /// Leaves until it is asked again, and how many there were last time.
+    wait: usize,
+    waited: usize,
+}
+
+impl LookUps {
+    /// A leaf was read. Answers whether to ask.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.wait == 0;
+        self.wait = self.wait.saturating_sub(1);
+        is_due
+    }
+
+    /// The statement was asked: where it looks up nothing, it is left alone for twice as long.
+    fn answered(&mut self, any: bool) {
+        self.waited = if any { 0 } else { (self.waited * 2).clamp(EVIDENCE, WAIT_LIMIT) };
+        self.wait = self.waited;
+    }
 }
 
 impl DescriptorReads {
@@ -323,7 +351,7 @@ impl Planner {
                 None
             }
             Kind::TableLeaf => self.row_page(source, stream, &page, told),
-            Kind::IndexLeaf => self.index_leaf(source, stream, &page, bytes, told),
+            Kind::IndexLeaf => self.index_leaf(source, stream, (&page, bytes), cost.missed, told),
         }
         // What a scan has predicted is no evidence of another.
         .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, told) })
@@ -407,8 +435,8 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        page: &Page<'_>,
-        bytes: &[u8],
+        (page, bytes): (&Page<'_>, &[u8]),
+        missed: bool,
         told: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.root_of(source, page.number());
@@ -427,11 +455,36 @@ impl Planner {
         let is_planned = self.scans.iter().any(planned);
         self.follow(source, stream, page.number(), Scan::is_of_leaves);
         if !is_planned {
-            let least = if page.cells() > MANY { 2 * EVIDENCE } else { EVIDENCE };
+            // The text costs time, and is only asked for where a read has cost more.
+            let known = self.stream(stream);
+            let is_asked = missed && known.may_look() && known.look_ups.is_due();
+            let cells = root.filter(|_| is_asked).and_then(|root| self.looked_up(page, root, &told()));
+            if is_asked {
+                self.stream(stream).look_ups.answered(cells.is_some());
+            }
+            let cells = cells.unwrap_or_else(|| (0..page.cells()).collect());
+            let least = if cells.len() > MANY { 2 * EVIDENCE } else { EVIDENCE };
             let evidence = root.and_then(|root| self.caution.get(&root)).copied().unwrap_or(least).max(least);
-            self.stream(stream).recogniser.leaf(page, bytes, leads, evidence);
+            self.stream(stream).recogniser.leaf(page, bytes, cells, leads, evidence);
         }
         None
+    }
+
+    /// The cells of a leaf that a statement looks up, where it asks for several values of this index.
+    fn looked_up(&self, leaf: &Page<'_>, root: PageNo, statements: &[String]) -> Option<Vec<usize>> {
+        let schema = self.schema.as_ref()?;
+        let index = schema.indexes.iter().find(|index| index.root == root)?;
+        let told = Told::by(statements, &schema.table_of(index).name, &index.columns);
+        let points = self.points(&told.bounds, index, Direction::Forward)?;
+        let entry = |cell: &usize| columns(leaf.cell(*cell).ok()?.payload?.local);
+        let cells = (0..leaf.cells()).filter(|cell| entry(cell).is_some_and(|entry| points.hold(entry)));
+        Some(cells.collect())
+    }
+
+    /// The values that a statement asks for of an index.
+    fn points(&self, bounds: &Bounds, index: &Index, direction: Direction) -> Option<Points> {
+        let encoding = self.header().encoding;
+        Points::new(bounds.points()?, |position| index.order(position), encoding, direction)
     }
 
     fn role(&self, root: Option<PageNo>) -> Role<'_> {
@@ -661,8 +714,12 @@ impl Planner {
             Direction::Forward => cell,
             Direction::Backward => leaf.cells() - 1 - cell,
         };
+        let points = self.points(&told.bounds, index, found.direction);
         let until = self.until(&leaf, found.last, found.direction, index, told.bounds);
-        let sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
+        let mut sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
+        if let Some(points) = points {
+            sequence = sequence.at_points(points);
+        }
         Ok(self.enter(source, stream, index.root, sequence, (told.end, rows)))
     }
 

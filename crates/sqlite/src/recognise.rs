@@ -93,10 +93,10 @@ enum Entries {
 }
 
 impl Entries {
-    fn of(page: &Page<'_>, leads: &Leads) -> Self {
+    fn of(page: &Page<'_>, cells: &[usize], leads: &Leads) -> Self {
         let record =
             |cell| Some(page.cell(cell).ok()?.payload.filter(|payload| payload.overflow.is_none())?.local);
-        let cells = 0..page.cells();
+        let cells = cells.iter().copied();
         match leads {
             Leads::Rowid => Self::Rowids(cells.map(|cell| record(cell).and_then(last_integer)).collect()),
             Leads::Key { at, orders } => {
@@ -126,7 +126,8 @@ impl Entries {
 struct Leaf {
     number: PageNo,
     bytes: Arc<[u8]>,
-    cells: usize,
+    /// The cells whose rows may be read.
+    cells: Vec<usize>,
     /// Decoded when there is enough to compare with.
     entries: Option<Entries>,
 }
@@ -179,15 +180,15 @@ impl Recogniser {
         self.candidates.clear();
     }
 
-    /// An index leaf was read. `evidence`: how many table pages must follow it, at least
-    /// [`EVIDENCE`].
-    pub fn leaf(&mut self, page: &Page<'_>, bytes: &[u8], leads: Leads, evidence: usize) {
+    /// An index leaf was read. `cells`: those whose rows may be read, all of them or those that a statement looks
+    /// up. `evidence`: how many table pages must follow it, at least [`EVIDENCE`].
+    pub fn leaf(&mut self, page: &Page<'_>, bytes: &[u8], cells: Vec<usize>, leads: Leads, evidence: usize) {
         let number = page.number();
         let again = |candidate: &Candidate| candidate.leaves.back().is_some_and(|leaf| leaf.number == number);
         self.candidates.retain(|candidate| !again(candidate));
         // A leaf of few entries may be passed before there is evidence: what was read for it counts
         // for the next leaf too.
-        let few = |leaf: &Leaf| leaf.cells < READS_KEPT;
+        let few = |leaf: &Leaf| leaf.cells.len() < READS_KEPT;
         let (mut leaves, mut reads) = (VecDeque::new(), VecDeque::new());
         let linked = self.candidates.back().is_some_and(|before| before.leaves.back().is_some_and(few));
         if let Some(before) = linked.then(|| self.candidates.pop_back()).flatten() {
@@ -196,7 +197,7 @@ impl Recogniser {
         if leaves.len() == LEAVES_LINKED {
             leaves.pop_front();
         }
-        leaves.push_back(Leaf { number, bytes: bytes.into(), cells: page.cells(), entries: None });
+        leaves.push_back(Leaf { number, bytes: bytes.into(), cells, entries: None });
         if self.candidates.len() == CANDIDATES_LIMIT {
             self.candidates.pop_front();
         }
@@ -238,7 +239,7 @@ impl Candidate {
         for leaf in &mut self.leaves {
             if leaf.entries.is_none() {
                 let page = Page::parse(leaf.number, &leaf.bytes, header.usable()).ok()?;
-                leaf.entries = Some(Entries::of(&page, &self.leads));
+                leaf.entries = Some(Entries::of(&page, &leaf.cells, &self.leads));
             }
         }
         // In a small table the reads may fit in several ways: the likeliest is the one in which most of them
@@ -252,10 +253,10 @@ impl Candidate {
 
     /// A scan in this direction, and its rank: how many reads do not fit, and how many entries the others span.
     fn judge_direction(&self, header: &Header, direction: Direction) -> Option<((usize, usize), Found)> {
-        // All entries in reading order: the leaf and the cell of each.
+        // All entries in reading order: the leaf of each, and which of its cells.
         let order: Vec<(usize, usize)> = (0..self.leaves.len())
             .flat_map(|leaf| {
-                let cells = self.leaves[leaf].cells;
+                let cells = self.leaves[leaf].cells.len();
                 (0..cells).map(move |ordinal| match direction {
                     Direction::Forward => (leaf, ordinal),
                     Direction::Backward => (leaf, cells - 1 - ordinal),
@@ -270,7 +271,7 @@ impl Candidate {
         // scan is.
         let &(page, ref newest) = self.reads.back()?;
         let leaf = self.leaves.back()?;
-        let of_newest = order.len() - leaf.cells..order.len();
+        let of_newest = order.len() - leaf.cells.len()..order.len();
         let chains = of_newest.filter(|&last| leads(last, newest)).filter_map(|last| {
             let (first, fits) = self.chain_back(last, &leads)?;
             Some(((self.reads.len() - fits, last - first), first, last))
@@ -281,7 +282,7 @@ impl Candidate {
         let from_edge = first.checked_sub(EDGE).is_none_or(|before| order[before].0 != first_leaf);
         let leaves_ago = self.leaves.len() - 1 - first_leaf;
         let bytes = Arc::clone(&leaf.bytes);
-        let last = order[last].1;
+        let last = leaf.cells[order[last].1];
         Some((rank, Found { leaf: leaf.number, bytes, direction, last, page, leaves_ago, from_edge }))
     }
 
@@ -356,7 +357,7 @@ mod tests {
     fn leaf(recogniser: &mut Recogniser, number: u32, rowids: &[i32]) {
         let bytes = index_leaf(rowids);
         let page = Page::parse(PageNo(number), &bytes, 4096).expect("sound");
-        recogniser.leaf(&page, &bytes, Leads::Rowid, EVIDENCE);
+        recogniser.leaf(&page, &bytes, (0..page.cells()).collect(), Leads::Rowid, EVIDENCE);
     }
 
     fn read(recogniser: &mut Recogniser, rows: u8) -> Option<Found> {

@@ -9,10 +9,11 @@ use crate::ends::Bounds;
 use crate::error::Result;
 use crate::header::{HEADER_LEN, Header};
 use crate::page::{Page, PageNo};
-use crate::record::columns;
-use crate::schema::{Index, Schema, Table};
+use crate::points::{PointAt, Points};
+use crate::record::{Columns, columns};
+use crate::schema::{Index, Schema, Table, TableKind};
 use crate::source::ReadPage;
-use crate::tree::{Interior, Owned};
+use crate::tree::{Interior, Owned, RowKey};
 use crate::walk::{Direction, Stop, Target, Walk, target};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -42,9 +43,56 @@ pub struct Sequence {
     leaf: Option<Leaf>,
     /// The one after it; nothing at the end.
     next: Option<Stop>,
-    /// Entries of the next leaf that the scan has passed already.
-    skip: usize,
+    /// Where in the next leaf the scan goes on.
+    from: Resume,
     until: Option<Until>,
+    looks: Option<Looks>,
+}
+
+/// Where in a leaf a scan goes on.
+#[derive(Clone, Debug)]
+enum Resume {
+    /// After so many entries.
+    Entry(usize),
+    /// At the first entry that does not come before these columns.
+    Columns(Vec<Owned>),
+}
+
+impl Default for Resume {
+    fn default() -> Self {
+        Self::Entry(0)
+    }
+}
+
+/// Where a scan goes on after a part of a leaf.
+enum Onward {
+    /// On this leaf, where it has more.
+    Here,
+    /// On the next one.
+    Next,
+    /// Where these columns are looked up.
+    At(Vec<Owned>),
+    Nowhere,
+}
+
+/// The look-ups of a statement that asks for several values.
+#[derive(Clone, Debug)]
+struct Looks {
+    points: Points,
+    /// The one at which the sequence is.
+    at: PointAt,
+    /// The first after it that was not announced.
+    announced: Option<PointAt>,
+    /// How many were passed, and how many entries they had.
+    passed: usize,
+    entries: usize,
+}
+
+impl Looks {
+    /// How many look-ups it takes to find so many entries, about.
+    fn for_entries(&self, entries: usize) -> usize {
+        entries.saturating_mul(self.passed + 1).div_ceil(self.entries + 1)
+    }
 }
 
 /// Where a sequence ends before its index does.
@@ -89,7 +137,8 @@ impl Sequence {
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
         let next = Some(Stop { between: None, leaf: walk.leaf() });
         let table = Some(Arc::new(table.clone()));
-        Self { index: index.clone(), table, walk, leaf: None, next, skip, until: None }
+        let from = Resume::Entry(skip);
+        Self { index: index.clone(), table, walk, leaf: None, next, from, until: None, looks: None }
     }
 
     /// The leaves that follow the one at which `walk` stands, and no rows.
@@ -103,7 +152,8 @@ impl Sequence {
         source: &mut R,
     ) -> Result<Self> {
         let next = walk.next(interior, source)?;
-        Ok(Self { index: index.clone(), table: None, walk, leaf: None, next, skip: 0, until: None })
+        let (index, from) = (index.clone(), Resume::default());
+        Ok(Self { index, table: None, walk, leaf: None, next, from, until: None, looks: None })
     }
 
     /// Whether the leaves alone are read.
@@ -119,17 +169,35 @@ impl Sequence {
         self
     }
 
+    /// The same for a statement that asks for these values alone. The sequence must be at one of them, by the columns
+    /// of the entry that the scan has passed; else they are not followed.
+    #[must_use]
+    pub fn at_points(mut self, points: Points) -> Self {
+        let passed = self.until.as_ref().map(|until| until.from.iter().map(Owned::value));
+        let at = passed.and_then(|passed| Some((points.from(passed.clone())?, passed)));
+        self.looks = at.filter(|(at, passed)| points.is_at(at, passed.clone())).map(|(at, _)| Looks {
+            points,
+            at,
+            announced: None,
+            passed: 0,
+            entries: 0,
+        });
+        self
+    }
+
     /// How many entries the leaf has that is being generated.
     #[must_use]
     pub fn leaf_entries(&self) -> Option<usize> {
         self.leaf.as_ref().map(|leaf| leaf.cells)
     }
 
-    /// Whether the entry in a cell lies beyond the end.
+    /// Whether the entry in a cell lies beyond the end, or beyond the value that is looked up.
     fn is_beyond(&self, page: &Page<'_>, cell: usize, header: &Header) -> bool {
+        let Some(columns) = entry(page, cell) else { return false };
+        if let Some(looks) = &self.looks {
+            return !looks.points.is_at(&looks.at, columns);
+        }
         let Some(until) = &self.until else { return false };
-        let Ok(Some(payload)) = page.cell(cell).map(|cell| cell.payload) else { return false };
-        let Some(columns) = columns(payload.local) else { return false };
         let later = match self.walk.direction() {
             Direction::Forward => Ordering::Greater,
             Direction::Backward => Ordering::Less,
@@ -168,44 +236,129 @@ impl Sequence {
                     let bytes = interior.get(source, number)?;
                     let page = Page::parse(number, &bytes, usable)?;
                     if self.is_beyond(&page, cell, interior.header()) {
-                        return Ok(None);
+                        let Some(columns) = self.look_up(&page, cell) else { return Ok(None) };
+                        self.seek(interior, source, columns)?;
+                        return Ok(Some(Vec::new()));
                     }
                     targets.extend(target(source, &page, cell, &self.index, &table, usable));
                 }
-                self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?;
+                match self.looks.as_ref().map(|looks| looks.for_entries(entries)) {
+                    Some(looks) => self.announce_points(interior, source, looks.clamp(1, LEAVES_AHEAD))?,
+                    None => self.walk.announce(interior, source, leaves.min(LEAVES_AHEAD))?,
+                }
                 let mut bytes = Vec::new();
                 source.read(stop.leaf, &mut bytes)?;
-                let cells = Page::parse(stop.leaf, &bytes, usable)?.cells();
-                let ordinal = std::mem::take(&mut self.skip).min(cells);
+                let page = Page::parse(stop.leaf, &bytes, usable)?;
+                let cells = page.cells();
+                let ordinal = match std::mem::take(&mut self.from) {
+                    Resume::Entry(passed) => passed.min(cells),
+                    Resume::Columns(columns) => {
+                        self.walk.cells_before(&page, &self.index, &columns, interior.header())?
+                    }
+                };
                 (Leaf { number: stop.leaf, bytes, ordinal, cells }, Some(targets.len()))
             }
         };
         let page = Page::parse(leaf.number, &leaf.bytes, usable)?;
-        let until = leaf.ordinal.saturating_add(entries.max(1)).min(leaf.cells);
-        let mut ended = false;
-        for ordinal in leaf.ordinal..until {
-            let cell = match self.walk.direction() {
-                Direction::Forward => ordinal,
-                Direction::Backward => leaf.cells - 1 - ordinal,
-            };
-            ended = self.is_beyond(&page, cell, interior.header());
-            if ended {
+        let most = targets.len().saturating_add(entries.max(1));
+        let mut onward = Onward::Here;
+        while targets.len() < most {
+            if leaf.ordinal == leaf.cells {
+                onward = Onward::Next;
                 break;
             }
-            targets.extend(target(source, &page, cell, &self.index, &table, usable));
+            let cell = match self.walk.direction() {
+                Direction::Forward => leaf.ordinal,
+                Direction::Backward => leaf.cells - 1 - leaf.ordinal,
+            };
+            if !self.is_beyond(&page, cell, interior.header()) {
+                targets.extend(target(source, &page, cell, &self.index, &table, usable));
+                leaf.ordinal += 1;
+                continue;
+            }
+            let Some(columns) = self.look_up(&page, cell) else {
+                onward = Onward::Nowhere;
+                break;
+            };
+            leaf.ordinal = self.walk.cells_before(&page, &self.index, &columns, interior.header())?;
+            if leaf.ordinal == leaf.cells {
+                onward = Onward::At(columns);
+                break;
+            }
+        }
+        if let Some(looks) = &mut self.looks {
+            looks.entries += targets.len();
         }
         let mark = mark_at.map(|at| (at, leaf.number));
         let reads = reads(interior, source, &table, targets, mark)?;
-        leaf.ordinal = until;
-        if ended {
-            return Ok(Some(reads));
-        }
-        if until < leaf.cells {
-            self.leaf = Some(leaf);
-        } else {
-            self.next = self.walk.next(interior, source)?;
+        match onward {
+            Onward::Here if leaf.ordinal < leaf.cells => self.leaf = Some(leaf),
+            Onward::Here | Onward::Next => self.next = self.walk.next(interior, source)?,
+            Onward::At(columns) => {
+                self.seek(interior, source, columns)?;
+                // It would be on this leaf: then it is the entry after it, or there is none.
+                if self.walk.leaf() == leaf.number {
+                    self.from = Resume::default();
+                    self.next = self.walk.next(interior, source)?;
+                }
+            }
+            Onward::Nowhere => {}
         }
         Ok(Some(reads))
+    }
+
+    /// Goes on to the first value that is looked up and does not come before the entry in a cell. Answers its
+    /// columns.
+    fn look_up(&mut self, page: &Page<'_>, cell: usize) -> Option<Vec<Owned>> {
+        let looks = self.looks.as_mut()?;
+        // In a damaged tree entries may come in any order.
+        let next = looks.points.from(entry(page, cell)?).filter(|next| *next > looks.at)?;
+        looks.at = next;
+        looks.passed += 1;
+        Some(looks.points.values(&looks.at))
+    }
+
+    /// Goes to the leaf where these columns are looked up.
+    fn seek<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        columns: Vec<Owned>,
+    ) -> Result<()> {
+        self.walk.seek(interior, source, &self.index, &columns)?;
+        self.next = Some(Stop { between: None, leaf: self.walk.leaf() });
+        self.from = Resume::Columns(columns);
+        Ok(())
+    }
+
+    /// Announces the leaves of so many values to come, in ascending order of pages, once those that were announced
+    /// are passed.
+    fn announce_points<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        count: usize,
+    ) -> Result<()> {
+        let Some(looks) = &mut self.looks else { return Ok(()) };
+        if looks.announced.as_ref().is_some_and(|until| looks.at < *until) {
+            return Ok(());
+        }
+        let mut keys = Vec::new();
+        let mut at = Some(looks.at.clone());
+        while let Some(point) = at.take_if(|_| keys.len() < count) {
+            keys.push(RowKey::Columns(looks.points.values(&point)));
+            at = looks.points.after(&point);
+        }
+        looks.announced = Some(at.unwrap_or_else(PointAt::end));
+        let kind = TableKind::Key((0..looks.points.width()).map(|at| self.index.order(at)).collect());
+        let tree = Table { name: String::new(), root: self.index.root, kind };
+        let mut leaves: Vec<PageNo> = interior.locate(source, &tree, &keys)?.into_iter().flatten().collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        if leaves.len() > 1 {
+            source.soon(&leaves);
+        }
+        Ok(())
     }
 
     /// The next leaf, where the leaves alone are read.
@@ -225,6 +378,11 @@ impl Sequence {
         self.next = self.walk.next(interior, source)?;
         Ok(Some(vec![PageAccess { page: stop.leaf, mark: true }]))
     }
+}
+
+/// The columns of the entry in a cell, as far as they lie on its page.
+fn entry<'a>(page: &Page<'a>, cell: usize) -> Option<Columns<'a>> {
+    columns(page.cell(cell).ok()?.payload?.local)
 }
 
 /// The reads for these entries; the landmark before the entry of this number.

@@ -7,10 +7,10 @@
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
-use crate::record::{Value, columns, compare};
+use crate::record::{Order, Value, columns, compare};
 use crate::schema::{Index, Table, TableKind};
 use crate::source::{CHAIN_LIMIT, ReadPage, whole_payload};
-use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey, lower_bound};
+use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey, compare_record, lower_bound};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
@@ -123,6 +123,62 @@ impl Walk {
             path.push(Step { page: pair[0], child, cells: page.cells() });
         }
         Ok(Self { direction, path, leaf, left: pages, announced: 0 })
+    }
+
+    /// Goes to the leaf on which the first entry would be that does not come before these columns. Neither that leaf nor what
+    /// lies between is read.
+    ///
+    /// # Errors
+    /// Where an interior page can't be read, is damaged or can't be compared with them.
+    pub fn seek<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        index: &Index,
+        columns: &[Owned],
+    ) -> Result<()> {
+        let height = interior.height(source, index.root)?;
+        let header = *interior.header();
+        let (mut path, mut at) = (Vec::with_capacity(height), index.root);
+        for _ in 0..height {
+            let bytes = interior.get(source, at)?;
+            let page = index_interior(at, &bytes, &header)?;
+            let before = self.cells_before(&page, index, columns, &header)?;
+            let child = match self.direction {
+                Direction::Forward => before,
+                Direction::Backward => page.cells() - before,
+            };
+            path.push(Step { page: at, child, cells: page.cells() });
+            at = page.child(child)?;
+        }
+        (self.path, self.leaf, self.announced) = (path, at, 0);
+        Ok(())
+    }
+
+    /// How many cells of a page of an index come before these columns, in the direction of the walk.
+    ///
+    /// # Errors
+    /// Where a cell is damaged or can't be compared with them.
+    pub fn cells_before(
+        &self,
+        page: &Page<'_>,
+        index: &Index,
+        columns: &[Owned],
+        header: &Header,
+    ) -> Result<usize> {
+        let damaged = Error::Damaged { page: page.number(), at: 0, what: "a key that can't be compared" };
+        let orders: Vec<Order> = (0..columns.len()).map(|position| index.order(position)).collect();
+        let (cells, _) = lower_bound(page.cells(), |cell| {
+            let payload = page.cell(cell)?.payload.ok_or(damaged.clone())?;
+            let ordering = compare_record(payload.local, columns, &orders, header).ok_or(damaged.clone())?;
+            // Against the index's order the last of equal entries comes first.
+            let is_passed = ordering == Ordering::Equal && self.direction == Direction::Backward;
+            Ok(if is_passed { Ordering::Less } else { ordering })
+        })?;
+        Ok(match self.direction {
+            Direction::Forward => cells,
+            Direction::Backward => page.cells() - cells,
+        })
     }
 
     /// The leaf at which it stands.

@@ -158,6 +158,48 @@ fn a_nested_loop_by_index_is_not_prefetched_beyond_its_rows() {
     assert!(wasted * 4 < reads, "{wasted} wasted, {reads} read: {status}");
 }
 
+/// An IN list of these values.
+fn list(values: impl Iterator<Item = u64>, of: impl Fn(u64) -> String) -> String {
+    values.map(of).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn the_rows_of_an_in_list_are_predicted_and_no_others_fetched() {
+    if !has_shell("the_rows_of_an_in_list_are_predicted_and_no_others_fetched") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = large(directory.path());
+    let is_out = drop_cache(&path);
+    let db = rusqlite::Connection::open(&path).expect("opens");
+    db.execute_batch("CREATE INDEX j ON t(n); CREATE INDEX nk ON t(n DESC, k);").expect("indexes");
+    drop(db);
+    // Every second value is there; those of `n` have 100 rows each.
+    let key = |row: u64| format!("'{:09}'", row / 2 * 2 * 199 % 60_000 * 7_919_017 % 999_999_937 + row % 2);
+    let keys = list(0..1200, key);
+    let numbers = list(0..60, |at| (at * 37 % 700).to_string());
+    for (tail, rows) in [
+        (format!("INDEXED BY i WHERE k IN ({keys})"), 600),
+        (format!("INDEXED BY i WHERE k IN ({keys}) ORDER BY k DESC"), 600),
+        (format!("INDEXED BY j WHERE n IN ({numbers})"), 5000),
+        (format!("INDEXED BY nk WHERE n IN ({numbers}) ORDER BY n"), 5000),
+        (format!("INDEXED BY nk WHERE n = 37 AND k IN ({keys})"), 0),
+    ] {
+        let status = same_rows(&path, FOLLOW, &scan(&tail));
+        let (leaves, predicted) = (counter(&status, "leaves_read"), counter(&status, "predicted_reads"));
+        assert_eq!(counter(&status, "failed"), 0, "{tail:.40} {status}");
+        if rows == 0 {
+            continue;
+        }
+        assert!(leaves > rows, "{leaves} {tail:.40}");
+        assert_eq!(counter(&status, "scans"), 1, "{tail:.40} {status}");
+        assert!(predicted + 60 >= leaves, "{predicted} of {leaves}: {tail:.40} {status}");
+        let unused = fetched(&status, "fetched_pages")
+            .saturating_sub(fetched(&status, "used_pages") + fetched(&status, "infill_pages"));
+        assert!(!is_out || unused * 20 < leaves, "{unused} of {leaves} in vain: {tail:.40} {status}");
+    }
+}
+
 #[test]
 fn memory_mapping_and_being_switched_off_are_said_with_their_remedy() {
     if !has_shell("memory_mapping_and_being_switched_off_are_said_with_their_remedy") {
