@@ -10,7 +10,7 @@
 //! - [`source`]: where pages come from;
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
 //! - [`sequence`]: the reads of a scan, in order;
-//! - [`recognise`], `neighbours`, [`scan`], [`planner`]: which reads are a scan, and what it will read next;
+//! - [`recognise`], `neighbours`, `keyed`, [`scan`], [`planner`]: which reads are a scan, and what it will read next;
 //! - [`ends`], [`points`]: how far the running statement reads, and at which values it looks its index up, as far as
 //!   its text shows it.
 //!
@@ -69,6 +69,7 @@ mod functions;
 pub mod header;
 mod hook;
 mod json;
+mod keyed;
 mod neighbours;
 pub mod page;
 mod page_no;

@@ -14,14 +14,15 @@ pub use crate::counters::Counters;
 
 use crate::ends::{Bounds, Rows, Told};
 use crate::error::Result;
-use crate::header::Header;
+use crate::header::{Encoding, Header};
+use crate::keyed::{KeyedEvidence, KeyedReads, points_on};
 use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
 use crate::points::Points;
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
-use crate::record::{columns, compare};
-use crate::scan::Scan;
+use crate::record::{Collation, Order, columns, compare};
 pub use crate::scan::{Much, Plan, ScanId};
+use crate::scan::{Reads, Scan};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
@@ -106,8 +107,10 @@ struct DescriptorReads {
     left: bool,
     /// The page that a scan expects to be read now.
     expected: Option<PageNo>,
-    /// Whether the statement looks values up.
+    /// Whether the statement looks values up in an index, and whether in a table's own tree.
     look_ups: LookUps,
+    key_look_ups: LookUps,
+    keyed: KeyedEvidence,
     /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
     /// hold several small ones, each of which is a read of the statement.
     fresh: HashSet<PageNo>,
@@ -355,6 +358,9 @@ impl Planner {
         }
         // What a scan has predicted is no evidence of another.
         .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, told) })
+        .or_else(|| {
+            if predicted { None } else { self.looked_up_by_key(source, stream, &page, cost.missed, told) }
+        })
     }
 
     /// Counts what a read has cost. Answers whether a scan has predicted it.
@@ -591,6 +597,48 @@ impl Planner {
         begun
     }
 
+    /// A page was read: where it is a leaf that holds keys of which a statement names several, and those before it
+    /// were so, a scan that looks the others up begins.
+    fn looked_up_by_key<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        leaf: &Page<'_>,
+        missed: bool,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        let root = self.owners.get(&leaf.number())?.root;
+        let schema = self.schema.as_ref()?;
+        let table = schema.tables.iter().find(|table| table.root == root)?;
+        let known = self.streams.get_mut(&stream)?;
+        let mine = |scan: &Scan| scan.stream == stream && scan.index == root;
+        if leaf.kind().is_interior()
+            || !missed
+            || !known.may_look()
+            || self.scans.iter().any(mine)
+            || !known.key_look_ups.is_due()
+        {
+            return None;
+        }
+        let statements = told();
+        let found = key_points(table, &statements, self.header().encoding, Direction::Forward);
+        let on = found.as_ref().and_then(|(points, _)| points_on(leaf, points));
+        let known = self.streams.get_mut(&stream)?;
+        known.key_look_ups.answered(on.is_some());
+        let direction = known.keyed.leaf(root, leaf.number(), on?.0)?;
+        let table = table.clone();
+        let (points, told) = key_points(&table, &statements, self.header().encoding, direction)?;
+        let (_, next) = points_on(leaf, &points)?;
+        let believed = if self.caution.contains_key(&root) { End::Unseen } else { told.end };
+        // A LIMIT counts rows that a filter lets through: what is left of the list is the most.
+        let end = if told.rows.is_some() { End::Unseen } else { believed };
+        if !self.may_begin(stream, end) {
+            return None;
+        }
+        let reads = KeyedReads::new(&table, points, next, leaf.number());
+        self.enter(source, stream, root, Reads::ByKey(reads), (end, None))
+    }
+
     /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
     fn begin_leaves<R: ReadPage>(
         &mut self,
@@ -618,7 +666,7 @@ impl Planner {
         };
         let until = self.until(leaf, last, direction, index, told.bounds);
         let sequence = Sequence::leaves(index, walk, &mut self.interior, source)?.until(until);
-        Ok(self.enter(source, stream, index.root, sequence, (told.end, None)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(sequence), (told.end, None)))
     }
 
     /// Whether a scan may begin whose end is as visible as that.
@@ -634,11 +682,11 @@ impl Planner {
         source: &mut R,
         stream: u64,
         index: PageNo,
-        sequence: Sequence,
+        reads: Reads,
         (end, rows): (End, Option<Rows>),
     ) -> Option<ScanId> {
         let id = ScanId(self.next_id);
-        let mut scan = Scan::new(id, stream, index, sequence, (end, rows));
+        let mut scan = Scan::new(id, stream, index, reads, (end, rows));
         let worth = if end == End::Seen { WORTH } else { LEAST };
         scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
         if scan.remains_less_than(worth) {
@@ -720,7 +768,7 @@ impl Planner {
         if let Some(points) = points {
             sequence = sequence.at_points(points);
         }
-        Ok(self.enter(source, stream, index.root, sequence, (told.end, rows)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(sequence), (told.end, rows)))
     }
 
     /// Where a scan ends that has come to the entry in this cell.
@@ -830,6 +878,30 @@ fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
     let allowed = allowance.map_or(0, |allowance| allowance.reads(end));
     let least = if end == End::Seen { STEP_FLOOR * 2 } else { 0 };
     allowed.max(least).min(left as u64)
+}
+
+/// The keys of a table that a statement names, in this direction, and what else it tells.
+fn key_points(
+    table: &Table,
+    statements: &[String],
+    encoding: Encoding,
+    direction: Direction,
+) -> Option<(Points, Told)> {
+    let plain = Order { collation: Collation::Binary, descending: false };
+    let points = |names: &[Option<String>], order: &dyn Fn(usize) -> Order| {
+        let told = Told::by(statements, &table.name, names);
+        let columns = told.bounds.points()?;
+        let is_sound = |value: &Owned| !table.kind.is_rowid() || matches!(value, Owned::Integer(_));
+        columns.iter().flatten().all(is_sound).then_some(())?;
+        Some((Points::new(columns, order, encoding, direction)?, told))
+    };
+    match &table.kind {
+        TableKind::Rowid => table.key.iter().find_map(|name| points(&[Some(name.clone())], &|_| plain)),
+        TableKind::Key(orders) => {
+            let names: Vec<_> = table.key.iter().cloned().map(Some).collect();
+            points(&names, &|position| orders.get(position).copied().unwrap_or(plain))
+        }
+    }
 }
 
 /// The columns of an index entry, as far as they lie on its page.

@@ -59,6 +59,12 @@ impl Points {
         points.columns.iter().any(|values| values.len() > 1).then_some(points)
     }
 
+    /// Which way they go.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// How many columns have values.
     #[must_use]
     pub fn width(&self) -> usize {

@@ -6,6 +6,8 @@
 
 use crate::counters::Counters;
 use crate::ends::Rows;
+use crate::error::Result;
+use crate::keyed::KeyedReads;
 use crate::page::PageNo;
 use crate::recognise::EVIDENCE;
 use crate::sequence::{PageAccess, Sequence};
@@ -69,13 +71,57 @@ pub struct Plan {
     pub done: bool,
 }
 
+/// What generates a scan's reads.
+#[derive(Debug)]
+pub(crate) enum Reads {
+    ByIndex(Sequence),
+    ByKey(KeyedReads),
+}
+
+impl Reads {
+    fn is_of_leaves(&self) -> bool {
+        match self {
+            Self::ByIndex(sequence) => sequence.is_of_leaves(),
+            Self::ByKey(_) => true,
+        }
+    }
+
+    fn finished(&self) -> bool {
+        match self {
+            Self::ByIndex(sequence) => sequence.finished(),
+            Self::ByKey(reads) => reads.finished(),
+        }
+    }
+
+    /// How many entries the leaf has that is being generated.
+    fn leaf_entries(&self) -> Option<usize> {
+        match self {
+            Self::ByIndex(sequence) => sequence.leaf_entries(),
+            Self::ByKey(_) => None,
+        }
+    }
+
+    fn next_part<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        leaves: usize,
+        entries: usize,
+    ) -> Result<Option<Vec<PageAccess>>> {
+        match self {
+            Self::ByIndex(sequence) => sequence.next_part(interior, source, leaves, entries),
+            Self::ByKey(reads) => reads.next_part(interior, source, entries),
+        }
+    }
+}
+
 /// A scan that goes on.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) stream: u64,
     pub(crate) index: PageNo,
-    sequence: Sequence,
+    reads: Reads,
     /// Generated and not yet read.
     ahead: VecDeque<PageAccess>,
     /// The last ones before those: read, or passed over, perhaps too soon.
@@ -101,19 +147,19 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// A scan that has shown its evidence; `sequence` goes on after that.
+    /// A scan that has shown its evidence; `reads` goes on after that.
     pub(crate) fn new(
         id: ScanId,
         stream: u64,
         index: PageNo,
-        sequence: Sequence,
+        reads: Reads,
         (end, rows): (End, Option<Rows>),
     ) -> Self {
         Self {
             id,
             stream,
             index,
-            sequence,
+            reads,
             ahead: VecDeque::new(),
             behind: VecDeque::new(),
             end,
@@ -142,7 +188,7 @@ impl Scan {
 
     /// Whether it reads the leaves of a tree alone.
     pub(crate) fn is_of_leaves(&self) -> bool {
-        self.sequence.is_of_leaves()
+        self.reads.is_of_leaves()
     }
 
     /// Whether what it comes to was told to the client.
@@ -167,13 +213,13 @@ impl Scan {
 
     /// Whether it has been read to its end.
     pub(crate) fn is_finished(&self) -> bool {
-        self.ahead.len() <= 1 && self.sequence.finished()
+        self.ahead.len() <= 1 && self.reads.finished()
     }
 
     /// Whether it is known that it has less than so many reads to make.
     pub(crate) fn remains_less_than(&self, reads: usize) -> bool {
         let left = self.rows.filter(|rows| rows.exact).map_or(usize::MAX, |_| self.end().1);
-        self.sequence.finished() && self.ahead.len() < reads || left < reads
+        self.reads.finished() && self.ahead.len() < reads || left < reads
     }
 
     /// Entries of the last plan that were read or passed over, and those that were not.
@@ -256,12 +302,12 @@ impl Scan {
                 marks += usize::from(self.ahead[counted].mark);
                 counted += 1;
             }
-            let ended = self.sequence.finished() || self.failed || counted >= most;
+            let ended = self.reads.finished() || self.failed || counted >= most;
             if pages.len() >= wanted || ended {
                 break;
             }
             // How many leaves the rest takes, going by the present one or those that were counted.
-            let leaf = self.sequence.leaf_entries().unwrap_or(counted / marks.max(1)).max(1);
+            let leaf = self.reads.leaf_entries().unwrap_or(counted / marks.max(1)).max(1);
             let missing = (wanted - pages.len()).min(most - counted);
             let more = if self.bulk { 1 } else { missing };
             self.extend(interior, source, counted + more, missing.div_ceil(leaf), counters);
@@ -269,7 +315,7 @@ impl Scan {
         self.told = counted;
         self.planned = true;
         self.passed_at_plan = self.passed;
-        let ended = counted == self.ahead.len() && (self.sequence.finished() || self.failed);
+        let ended = counted == self.ahead.len() && (self.reads.finished() || self.failed);
         let done = ended || wanted < much.pages;
         Plan { accesses: self.ahead.iter().take(counted).copied().collect(), done }
     }
@@ -288,7 +334,7 @@ impl Scan {
         let entries = entries.min(AHEAD_LIMIT);
         while self.ahead.len() < entries && !self.failed {
             let part = if self.bulk { usize::MAX } else { entries - self.ahead.len() };
-            match self.sequence.next_part(interior, source, leaves, part) {
+            match self.reads.next_part(interior, source, leaves, part) {
                 Ok(Some(reads)) => {
                     counters.planned += reads.len() as u64;
                     self.ahead.extend(reads);

@@ -20,6 +20,9 @@ const SCHEMA_ENTRIES_LIMIT: usize = 8192;
 /// Overflow pages of one statement: SQLite's limit of a million bytes in pages of 512.
 const STATEMENT_PAGES_LIMIT: usize = 2048;
 
+/// The names that every rowid has.
+const ROWID: [&str; 3] = ["rowid", "oid", "_rowid_"];
+
 /// How the rows of a table are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableKind {
@@ -27,6 +30,14 @@ pub enum TableKind {
     Rowid,
     /// By primary key, in an index b-tree; the order of each key column.
     Key(Vec<Order>),
+}
+
+impl TableKind {
+    /// Whether rows are found by rowid.
+    #[must_use]
+    pub fn is_rowid(&self) -> bool {
+        *self == Self::Rowid
+    }
 }
 
 /// A table.
@@ -38,6 +49,8 @@ pub struct Table {
     pub root: PageNo,
     /// How its rows are found.
     pub kind: TableKind,
+    /// Names of the columns of its key in lower case. The rowid has several; the column that is the rowid comes first.
+    pub key: Vec<String>,
 }
 
 /// A secondary index.
@@ -139,7 +152,11 @@ impl Schema {
             } else {
                 TableKind::Rowid
             };
-            schema.tables.push(Table { name: entry.name.clone(), root: entry.root, kind });
+            let key = match &sql.rowid {
+                _ if sql.without_rowid => primary.iter().filter_map(|column| column.name.clone()).collect(),
+                rowid => rowid.iter().cloned().chain(ROWID.map(str::to_owned)).collect(),
+            };
+            schema.tables.push(Table { name: entry.name.clone(), root: entry.root, kind, key });
             declared.push((sql, primary));
         }
         for entry in entries.iter().filter(|entry| entry.kind == "index") {

@@ -351,7 +351,7 @@ impl Sequence {
         }
         looks.announced = Some(at.unwrap_or_else(PointAt::end));
         let kind = TableKind::Key((0..looks.points.width()).map(|at| self.index.order(at)).collect());
-        let tree = Table { name: String::new(), root: self.index.root, kind };
+        let tree = Table { name: String::new(), root: self.index.root, kind, key: Vec::new() };
         let mut leaves: Vec<PageNo> = interior.locate(source, &tree, &keys)?.into_iter().flatten().collect();
         leaves.sort_unstable();
         leaves.dedup();

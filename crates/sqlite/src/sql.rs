@@ -29,6 +29,8 @@ pub struct TableSql {
     pub keys: Vec<Vec<KeyColumn>>,
     /// Whether it is declared WITHOUT ROWID.
     pub without_rowid: bool,
+    /// The column that is the rowid, in a table that has one: its INTEGER PRIMARY KEY.
+    pub rowid: Option<String>,
 }
 
 impl TableSql {
@@ -212,26 +214,55 @@ pub fn table(sql: &str) -> TableSql {
         without_rowid: options.windows(2).any(|pair| pair[0].is("without") && pair[1].is("rowid")),
         ..TableSql::default()
     };
-    let mut integer_key = None;
+    let mut integers = Integers::default();
     for item in items {
         let first = item.first().map_or("", |token| match token {
             Token::Word(word, false) => word,
             _ => "",
         });
         if matches!(first, "constraint" | "primary" | "unique" | "check" | "foreign") {
-            constraint(item, &mut table);
+            constraint(item, &mut table, &mut integers);
         } else {
-            column(item, &mut table, &mut integer_key);
+            column(item, &mut table, &mut integers);
         }
     }
     // An INTEGER PRIMARY KEY gets its index last, and only where the table has no rowid.
     if table.without_rowid {
-        table.keys.extend(integer_key);
+        table.keys.extend(integers.key);
+    } else {
+        table.rowid = integers.key.and_then(|key| key.into_iter().next()?.name);
     }
     table
 }
 
-fn constraint(item: &[Token], table: &mut TableSql) {
+/// The columns of the type INTEGER, and the primary key that is one of them.
+#[derive(Default)]
+struct Integers {
+    names: Vec<String>,
+    key: Option<Vec<KeyColumn>>,
+}
+
+/// Whether a column is declared INTEGER, and nothing more of a type.
+fn is_integer(item: &[Token]) -> bool {
+    let behind = [
+        "constraint",
+        "primary",
+        "not",
+        "null",
+        "unique",
+        "check",
+        "default",
+        "collate",
+        "references",
+        "generated",
+        "as",
+        "on",
+    ];
+    let [_, kind, rest @ ..] = item else { return false };
+    kind.is("integer") && rest.first().is_none_or(|next| behind.iter().any(|word| next.is(word)))
+}
+
+fn constraint(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
     let primary = item.iter().position(|token| token.is("primary"));
     let unique = item.iter().position(|token| token.is("unique"));
     let check = item.iter().position(|token| token.is("check") || token.is("foreign"));
@@ -242,12 +273,22 @@ fn constraint(item: &[Token], table: &mut TableSql) {
     let columns: Vec<KeyColumn> = items(&item[at..]).0.into_iter().map(key_column).collect();
     if primary == Some(at) {
         table.primary.clone_from(&columns);
+        let named =
+            |column: &KeyColumn| column.name.as_ref().is_some_and(|name| integers.names.contains(name));
+        if let [only] = &columns[..]
+            && named(only)
+        {
+            integers.key = Some(columns);
+            return;
+        }
     }
     table.keys.push(columns);
 }
 
-fn column(item: &[Token], table: &mut TableSql, integer_key: &mut Option<Vec<KeyColumn>>) {
+fn column(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
     let Some(name) = item.first().and_then(Token::word) else { return };
+    let integer = is_integer(item);
+    integers.names.extend(integer.then(|| name.to_owned()));
     let key = |descending| vec![KeyColumn { name: Some(name.to_owned()), collation: None, descending }];
     let mut declared = None;
     let mut depth = 0usize;
@@ -261,9 +302,8 @@ fn column(item: &[Token], table: &mut TableSql, integer_key: &mut Option<Vec<Key
             }
             token if token.is("primary") => {
                 table.primary = key(item.get(at + 2).is_some_and(|token| token.is("desc")));
-                let integer = matches!(item.get(1..at), Some([only]) if only.is("integer"));
                 if integer && !table.primary[0].descending {
-                    *integer_key = Some(table.primary.clone());
+                    integers.key = Some(table.primary.clone());
                 } else {
                     table.keys.push(table.primary.clone());
                 }
@@ -311,6 +351,19 @@ mod tests {
         assert_eq!(without.keys, [vec![named("b")], vec![named("a")]]);
         let text = table("create table t(a text primary key)");
         assert_eq!(text.keys, [vec![named("a")]]);
+        assert_eq!((plain.rowid.as_deref(), without.rowid, text.rowid), (Some("a"), None, None));
+        // As programs write it that make their tables themselves.
+        for sql in [
+            "create table t(id integer not null primary key autoincrement, b text unique)",
+            "create table t(id INTEGER NOT NULL, b text, unique(b), primary key(id))",
+        ] {
+            let table = table(sql);
+            assert_eq!((table.keys, table.rowid.as_deref()), (vec![vec![named("b")]], Some("id")), "{sql}");
+        }
+        for sql in ["create table t(a int primary key)", "create table t(a integer(4), primary key(a))"] {
+            let table = table(sql);
+            assert_eq!((table.keys, table.rowid), (vec![vec![named("a")]], None), "{sql}");
+        }
     }
 
     #[test]

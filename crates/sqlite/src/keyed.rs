@@ -1,0 +1,128 @@
+//! Rows that a statement looks up by the keys that its text names: `id IN (5, 7, 9)`.
+//!
+//! SQLite sorts the keys of the list and goes down the table's tree for each. The leaves of a
+//! tree that are read in the order of [points](crate::points) are the evidence; then the leaf of each key to come is known
+//! from the interior pages, which are read in batches. No leaf is read for it.
+
+use crate::error::Result;
+use crate::page::{Kind, Page, PageNo};
+use crate::points::{PointAt, Points};
+use crate::recognise::EVIDENCE;
+use crate::record::{Value, columns};
+use crate::schema::Table;
+use crate::sequence::PageAccess;
+use crate::source::ReadPage;
+use crate::tree::{Interior, Owned, RowKey};
+use crate::walk::Direction;
+use std::sync::Arc;
+
+/// Keys that are looked for at a time, at most: for each level of the tree, as many interior pages.
+const BATCH: usize = 1024;
+
+/// The leaves of one tree that were read at points.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyedEvidence {
+    root: Option<PageNo>,
+    leaf: Option<PageNo>,
+    last: Option<PointAt>,
+    direction: Option<Direction>,
+    leaves: usize,
+}
+
+impl KeyedEvidence {
+    /// A leaf of the tree at `root` was read that [`holds`](points_on) this point. Answers in which direction the
+    /// look-ups go, once there is evidence.
+    pub(crate) fn leaf(&mut self, root: PageNo, leaf: PageNo, point: PointAt) -> Option<Direction> {
+        if self.root != Some(root) {
+            *self = Self { root: Some(root), ..Self::default() };
+        }
+        if self.leaf.replace(leaf) == Some(leaf) {
+            return None;
+        }
+        let direction = self.last.as_ref().and_then(|last| match point.cmp(last) {
+            std::cmp::Ordering::Greater => Some(Direction::Forward),
+            std::cmp::Ordering::Less => Some(Direction::Backward),
+            std::cmp::Ordering::Equal => None,
+        });
+        if direction != self.direction {
+            (self.direction, self.leaves) = (direction, 1);
+        }
+        self.last = Some(point);
+        self.leaves += 1;
+        direction.filter(|_| self.leaves >= EVIDENCE)
+    }
+}
+
+/// The first of the points that lie on a leaf, and the first after it. Nothing where none lies there.
+pub(crate) fn points_on(leaf: &Page<'_>, points: &Points) -> Option<(PointAt, Option<PointAt>)> {
+    let cells = leaf.cells().checked_sub(1)?;
+    let (first, last) = match points.direction() {
+        Direction::Forward => (0, cells),
+        Direction::Backward => (cells, 0),
+    };
+    let from = |cell| match leaf.kind() {
+        Kind::TableLeaf => {
+            let rowid = [Value::Integer(leaf.rowid(cell).ok()?)];
+            let point = points.from(rowid.into_iter());
+            Some((point.clone(), point.is_some_and(|point| points.is_at(&point, rowid.into_iter()))))
+        }
+        Kind::IndexLeaf => {
+            let record = columns(leaf.cell(cell).ok()?.payload?.local)?;
+            let point = points.from(record.clone());
+            Some((point.clone(), point.is_some_and(|point| points.is_at(&point, record))))
+        }
+        Kind::TableInterior | Kind::IndexInterior => None,
+    };
+    let begin = from(first)?.0?;
+    let (end, is_on_end) = from(last)?;
+    let next = match &end {
+        Some(end) if is_on_end => points.after(end),
+        end => end.clone(),
+    };
+    // Where the first point from the leaf's beginning on is also the first behind it, none lies there.
+    (next.as_ref() != Some(&begin)).then_some((begin, next))
+}
+
+/// The leaves of a table that its look-ups to come will read.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyedReads {
+    table: Arc<Table>,
+    points: Points,
+    next: Option<PointAt>,
+    last: Option<PageNo>,
+}
+
+impl KeyedReads {
+    /// The look-ups from this point on, nothing where there are none left. `leaf`: the one that was read last.
+    pub(crate) fn new(table: &Table, points: Points, next: Option<PointAt>, leaf: PageNo) -> Self {
+        Self { table: Arc::new(table.clone()), points, next, last: Some(leaf) }
+    }
+
+    pub(crate) fn finished(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// The leaves of at most so many keys. Nothing at the end.
+    pub(crate) fn next_part<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        entries: usize,
+    ) -> Result<Option<Vec<PageAccess>>> {
+        if self.next.is_none() {
+            return Ok(None);
+        }
+        let mut keys = Vec::new();
+        while let Some(point) = self.next.take_if(|_| keys.len() < entries.clamp(1, BATCH)) {
+            self.next = self.points.after(&point);
+            keys.push(match &self.points.values(&point)[..] {
+                [Owned::Integer(rowid)] if self.table.kind.is_rowid() => RowKey::Rowid(*rowid),
+                values => RowKey::Columns(values.to_vec()),
+            });
+        }
+        let pages = interior.locate(source, &self.table, &keys)?.into_iter().flatten();
+        // What lies on one leaf is read once.
+        let pages = pages.filter(|&page| self.last.replace(page) != Some(page));
+        Ok(Some(pages.map(|page| PageAccess { page, mark: true }).collect()))
+    }
+}
