@@ -310,6 +310,13 @@ impl Nodes {
         Ok(Learned { node, is_new: !same, replaced, expire })
     }
 
+    /// Whether files hold more descriptors than they may, so that the kernel was asked to forget some.
+    pub(crate) fn are_asked_back(&self) -> bool {
+        let table = self.table();
+        let held = table.held.iter().filter(|(_, _, id)| table.entries.contains_key(id));
+        held.count() > self.descriptors_limit
+    }
+
     /// The kernel forgets so many lookups of a file.
     pub(crate) fn forget(&self, id: u64, lookups: u64) {
         let mut table = self.table();
@@ -475,6 +482,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             std::fs::write(place.path().join(name), "").expect("written");
             let learned = learn(&nodes, &place.path().join(name));
+            assert_eq!(nodes.are_asked_back(), learned.expire.is_some());
             asked.extend(learned.expire.map(|(_, name)| name));
         }
         assert_eq!(asked, ["a", "b"]);

@@ -37,7 +37,7 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The most that one `copy_file_range` copies before it answers: a caller asks for the rest, and
 /// one that was interrupted does not wait for gigabytes.
@@ -45,6 +45,10 @@ const COPY_LIMIT: usize = 64 << 20;
 /// Descriptors that what programs have open leaves to everything else: in each of the threads that take
 /// requests for a look-up and for the read path, and some for clients and for the end. Those of what reads ahead of walks come to these.
 pub(crate) const DESCRIPTORS_KEPT: u64 = 64;
+/// How long a program that opens a file waits for names that the kernel was asked to forget: on a busy machine it may
+/// be some time before that is its turn.
+const FORGETTING: Duration = Duration::from_secs(1);
+const FORGETTING_STEP: Duration = Duration::from_millis(2);
 /// Of very few descriptors, the share that is kept.
 pub(crate) const DESCRIPTORS_SHARE: u64 = 4;
 /// What an opener asked for that the kernel does by itself, or that would change what reading and
@@ -449,16 +453,29 @@ impl Source {
         register: impl FnOnce(&File) -> std::io::Result<BackingId>,
     ) -> Result<(Found, u64, Means), Errno> {
         let node = self.nodes.get(id)?;
-        let fd = node.open(open_flags(flags)).inspect_err(|errno| {
+        let fd = self.once_there_are_more(|| node.open(open_flags(flags))).inspect_err(|errno| {
             if *errno == Errno::STALE {
                 node.known().unsettle();
             }
         })?;
-        let fd = self.while_there_are_more(fd)?;
         let (stat, changed) = self.look(&node, &fd)?;
         let found = Found { node, stat, changed };
         let (handle, means) = self.opened(&found, fd, flags, by, register);
         Ok((found, handle, means))
+    }
+
+    /// Opens a file for a program. Where descriptors are short since the kernel has not yet forgotten names that
+    /// it was asked to forget, that is waited for.
+    fn once_there_are_more(&self, open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+        let begun = Instant::now();
+        loop {
+            let opened = open().and_then(|fd| self.while_there_are_more(fd));
+            let is_short = matches!(opened, Err(Errno::NFILE | Errno::MFILE));
+            if !is_short || begun.elapsed() > FORGETTING || !self.nodes.are_asked_back() {
+                return opened;
+            }
+            std::thread::sleep(FORGETTING_STEP);
+        }
     }
 
     /// A descriptor for what a program opens, unless it is one of the last. The kernel gives the lowest
