@@ -666,7 +666,7 @@ impl Planner {
         };
         let until = self.until(leaf, last, direction, index, told.bounds);
         let sequence = Sequence::leaves(index, walk, &mut self.interior, source)?.until(until);
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(sequence), (told.end, None)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (told.end, None)))
     }
 
     /// Whether a scan may begin whose end is as visible as that.
@@ -768,7 +768,7 @@ impl Planner {
         if let Some(points) = points {
             sequence = sequence.at_points(points);
         }
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(sequence), (told.end, rows)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (told.end, rows)))
     }
 
     /// Where a scan ends that has come to the entry in this cell.

@@ -74,7 +74,7 @@ pub struct Plan {
 /// What generates a scan's reads.
 #[derive(Debug)]
 pub(crate) enum Reads {
-    ByIndex(Sequence),
+    ByIndex(Box<Sequence>),
     ByKey(KeyedReads),
 }
 
