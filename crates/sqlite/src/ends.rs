@@ -10,22 +10,24 @@
 //! is recognised anew further on; one that was missed leaves the end [unseen](End::Unseen), and then what is
 //! fetched in vain is bounded by [`foreseek_hints::allowance`].
 //!
-//! - `k = 5`, `k IN (5, 7)`, `k < 5`, `k BETWEEN 5 AND 7`, parameters among them: the end is the nearest of
+//! - `k IN (5, 7)` where nothing else is asked of `k`: these are the [points](crate::points) between which a scan goes on.
+//! - `k = 5`, `k < 5`, `k BETWEEN 5 AND 7`, parameters among them: the end is the nearest of
 //!   these values that lies ahead of the scan. Later columns count where the earlier ones are held by `=`.
 //! - `t.k = u.x`: each inner scan of a join ends where the value of `k` changes, once two entries of the
 //!   same value have been followed.
-//! - The end is [seen](End::Seen) where the statement has one SELECT from one table, which is the scan's own,
+//! - The end is [seen](End::Seen) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
 //!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
 //!   to 15 entries.
 //!
 //! Not visible, and so left to the bound: statements inside of triggers and views, joins, subqueries,
-//! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB, UPDATE and
-//! DELETE, and a program that abandons its statement.
+//! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB,
+//! and a program that abandons its statement.
 
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
 use crate::tree::Owned;
 use foreseek_hints::End;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// Statements longer than this are not read: what is generated with so many literals has no one end.
@@ -110,9 +112,10 @@ impl Told {
         told.bounds.columns = vec![Bound::default(); columns.len()];
         for statement in statements.iter().filter(|statement| statement.len() <= SQL_LIMIT) {
             let tokens = tokens(statement);
+            let compared = without_assignments(&tokens);
             for (bound, column) in told.bounds.columns.iter_mut().zip(columns) {
                 if let Some(column) = column {
-                    bound.find(&tokens, column);
+                    bound.find(&compared, column);
                 }
             }
             if let [_] = statements {
@@ -297,17 +300,45 @@ fn continues(rest: &[Token]) -> bool {
     matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
 }
 
+/// An UPDATE without what it assigns, which looks like comparisons.
+fn without_assignments(tokens: &[Token]) -> Cow<'_, [Token]> {
+    let place = |keyword: &str| tokens.iter().position(|token| token.is(keyword));
+    match (place("update"), place("set")) {
+        (Some(0), Some(set)) => {
+            let end = place("where").filter(|&end| end > set).unwrap_or(tokens.len());
+            [&tokens[..set], &tokens[end..]].concat().into()
+        }
+        _ => tokens.into(),
+    }
+}
+
+/// What a statement's one scan reads from, and what follows it: nothing where it may have several scans.
+fn source(tokens: &[Token]) -> Option<&[Token]> {
+    let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
+    let more = ["join", "union", "except", "intersect", "exists", "match", "conflict"];
+    if more.iter().any(|word| count(word) > 0) {
+        return None;
+    }
+    let behind =
+        |keyword: &str| tokens.iter().position(|token| token.is(keyword)).map(|at| &tokens[at + 1..]);
+    let first = tokens.first()?;
+    let is_any = |words: &[&str]| words.iter().any(|word| first.is(word));
+    match (count("select"), count("from")) {
+        (1, 1) if is_any(&["select", "insert", "replace"]) => behind("from"),
+        (0, 1) if is_any(&["delete"]) => behind("from"),
+        (0, 0) if is_any(&["update"]) => match &tokens[1..] {
+            [or, _, rest @ ..] if or.is("or") => Some(rest),
+            rest => Some(rest),
+        },
+        _ => None,
+    }
+}
+
 /// Whether the end of a statement's one scan is visible, and how many rows it wants.
 fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     let unseen = (End::Unseen, None);
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
-    let first = tokens.first().is_some_and(|token| token.is("select"));
-    let more = ["join", "union", "except", "intersect", "exists", "match"];
-    if !first || count("select") != 1 || count("from") != 1 || more.iter().any(|word| count(word) > 0) {
-        return unseen;
-    }
-    let Some(from) = tokens.iter().position(|token| token.is("from")) else { return unseen };
-    let mut source = &tokens[from + 1..];
+    let Some(mut source) = source(tokens) else { return unseen };
     if let [Token::Name(..), dot, rest @ ..] = source
         && dot.is_sign(b'.')
     {
@@ -318,7 +349,9 @@ fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
         return unseen;
     }
     let clause = |token: &Token| {
-        ["where", "order", "group", "limit", "window", "having"].iter().any(|word| token.is(word))
+        ["where", "order", "group", "limit", "window", "having", "set", "returning"]
+            .iter()
+            .any(|word| token.is(word))
             || token.is_sign(b';')
     };
     let sources = source.iter().take_while(|token| !clause(token));
@@ -534,12 +567,22 @@ mod tests {
     }
 
     #[test]
+    fn what_an_update_assigns_is_no_bound() {
+        let sql = "update o set total = 70, day = 3 where total between 50 and 90";
+        assert_eq!(ends_at(sql, 60, Ordering::Greater, false), Some(91));
+        assert_eq!(told("update o set total = 70").bounds.points(), None);
+    }
+
+    #[test]
     fn an_end_is_seen_where_one_table_is_read_by_literals() {
         let end = |sql: &str| (told(sql).end, told(sql).rows.map(|rows| (rows.count, rows.exact)));
         for sql in [
             "select * from o order by total",
             "SELECT a, max(b) FROM main.o AS x INDEXED BY i WHERE total BETWEEN 1 AND 2 GROUP BY total;",
             "select * from o where total = 'x''y' and lower(name) = 'z' order by total desc",
+            "update or ignore main.o set size = 5, name = 'x' where total < 5 returning *",
+            "delete from o where total < 5",
+            "insert into c select * from o where total < 5",
         ] {
             assert_eq!(end(sql), (End::Seen, None), "{sql}");
         }
@@ -555,7 +598,11 @@ mod tests {
             "select * from o where total < abs(9)",
             "select * from o where total between 3 and abs(9)",
             "select 1 where exists (select 1 from o where total > 3)",
-            "delete from o where total < 5",
+            "update o set size = (select 5) where total < 5",
+            "update o set size = 5 from c where total = c.id",
+            "delete from c where total < 5",
+            "insert into o values (1)",
+            "insert into c select * from o where true on conflict do nothing",
             "with x as (select 1) select * from o",
             "",
         ] {

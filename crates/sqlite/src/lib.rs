@@ -49,7 +49,7 @@
 //!
 //! - In WAL mode and with exclusive locks SQLite does not show where a transaction begins: what is counted of a
 //!   statement is counted of the connection.
-//! - The end of a scan is not visible in triggers, views, joins, subqueries, UPDATE and DELETE, bounds that
+//! - The end of a scan is not visible in triggers, views, joins, subqueries, bounds that
 //!   are computed, and LIKE: steps begin after some 80 rows then. After a bound that was none, a scan is
 //!   recognised again at the next leaf of its index.
 //! - Reads through a memory map (`PRAGMA mmap_size`) or a VFS that is none of SQLite's own for unix are

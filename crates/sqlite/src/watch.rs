@@ -492,6 +492,14 @@ mod tests {
     }
 
     #[test]
+    fn windows_hold_half_of_the_memory_and_less_of_it_for_a_larger_file() {
+        let held = |memory, file| share(Pages(memory), Pages(file)).get();
+        assert_eq!([held(1000, 0), held(1000, 400), held(1000, 1000)], [500; 3]);
+        assert_eq!([held(1000, 2000), held(1000, 4000), held(1000, 4_000_000)], [250, 125, 0]);
+        assert_eq!([held(0, 0), held(0, 9), held(u64::MAX, 1)], [0, 0, u64::MAX / 2]);
+    }
+
+    #[test]
     fn pages_of_any_size_become_pages_of_the_kernel() {
         assert_eq!(offsets(4096, &[(1, true), (3, false)]), [(0, true), (8192, false)]);
         assert_eq!(offsets(8192, &[(2, true)]), [(8192, true), (12_288, false)]);
