@@ -14,8 +14,8 @@ pub(crate) struct Query {
 }
 
 /// Kinds of queries; those from [`WRITES`] on change the database and take it back.
-const KINDS: u64 = 20;
-const WRITES: u64 = 17;
+const KINDS: u64 = 22;
+const WRITES: u64 = 18;
 
 impl Query {
     /// One of any kind.
@@ -66,10 +66,17 @@ impl Query {
             ),
             15 => ["PRAGMA integrity_check", "PRAGMA quick_check"][random.below(2) as usize].to_owned(),
             16 => "SELECT count(*), sum(length(x)) FROM other".to_owned(),
-            17 => format!(
+            17 => {
+                let list: Vec<String> = (0..few * 8).map(|_| (random.below(22_000) as i64 - 500).to_string()).collect();
+                format!("SELECT u, k, filler FROM t WHERE u IN ({}) ORDER BY u{order}", list.join(","))
+            }
+            18 => format!(
                 "BEGIN; UPDATE t SET filler = filler || 'x' WHERE n BETWEEN {low} AND {high}; SELECT * FROM t {scan}; ROLLBACK"
             ),
-            18 => format!("BEGIN; DELETE FROM t WHERE n BETWEEN {low} AND {high}; SELECT u, k FROM t {back}; ROLLBACK"),
+            19 => format!("BEGIN; DELETE FROM t WHERE n BETWEEN {low} AND {high}; SELECT u, k FROM t {back}; ROLLBACK"),
+            20 => format!(
+                "BEGIN; INSERT INTO other SELECT filler FROM t WHERE n IN ({low}, {high}, {part}); SELECT count(*), sum(length(x)) FROM other; ROLLBACK"
+            ),
             _ => "BEGIN; CREATE INDEX j ON t(n, filler, u); SELECT u FROM t INDEXED BY j ORDER BY n, filler, u; ROLLBACK"
                 .to_owned(),
         };
