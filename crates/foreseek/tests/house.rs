@@ -223,6 +223,57 @@ fn every_link_of_a_page_leads_somewhere() {
     assert!(links > 100, "{links} links");
 }
 
+/// The folders in a folder.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.map(|entry| entry.expect("readable").path()).filter(|path| path.is_dir()).collect()
+}
+
+#[test]
+fn each_raw_result_lies_in_a_study_by_date_and_is_listed() {
+    let results = root().join("benches/results");
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    let is_date = |name: &str| {
+        name.len() == 10
+            && name.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    };
+    let mut files = 0;
+    for study in folders(&results) {
+        let listed = fs::read_to_string(study.join("README.md"));
+        let listed = listed.unwrap_or_else(|error| panic!("{}/README.md: {error}", study.display()));
+        for date in folders(&study) {
+            assert!(is_date(&name(&date)), "{}: results lie in STUDY/DATE", date.display());
+            for entry in fs::read_dir(&date).expect("a folder") {
+                let link =
+                    format!("({}/{})", name(&date), entry.expect("readable").file_name().to_string_lossy());
+                assert!(listed.contains(&link), "{}/README.md lists no {link}", study.display());
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 80, "{files} files");
+    let strays = fs::read_dir(&results).expect("a folder").filter(|entry| {
+        entry.as_ref().is_ok_and(|entry| entry.path().is_file() && entry.file_name() != "README.md")
+    });
+    assert_eq!(strays.count(), 0, "results lie in a study");
+}
+
+#[test]
+fn no_page_links_to_a_date() {
+    let mut dated = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        dated.extend(
+            links.filter(|link| link.contains("results/") && link.contains("/20")).map(str::to_owned),
+        );
+    }
+    assert!(dated.is_empty(), "a page links to a study's README: {dated:#?}");
+}
+
 /// Names of variables in quotes: those that the code looks up.
 fn variables(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').filter(|part| {
