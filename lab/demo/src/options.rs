@@ -112,11 +112,11 @@ impl Options {
         let main = self.main_memory(database);
         let ratio = database.get() as f64 / main.get() as f64;
         let title = match ratio {
-            ratio if (1.95..2.05).contains(&ratio) => "data twice memory".to_owned(),
-            ratio => format!("data {ratio:.1} times memory"),
+            ratio if (1.95..2.05).contains(&ratio) => "data twice as large as memory".to_owned(),
+            ratio => format!("data {ratio:.1} times as large as memory"),
         };
         let fits = Bytes(database.get() * 2 / PAGE_SIZE * PAGE_SIZE).max(LEAST_MEMORY * 4);
-        [("main", title, main), ("fits", "data that fits".to_owned(), fits)]
+        [("main", title, main), ("fits", "data that fits into memory".to_owned(), fits)]
     }
 }
 
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn memory_is_half_the_database_and_then_twice_it() {
         let [main, fits] = Options::default().runs(Bytes::mib(101));
-        assert_eq!((main.1.as_str(), main.2), ("data twice memory", Bytes(101 << 19)));
+        assert_eq!((main.1.as_str(), main.2), ("data twice as large as memory", Bytes(101 << 19)));
         assert_eq!(fits.2, Bytes::mib(202));
         let less = Options { memory: Some(Bytes::mib(25)), ..Options::default() };
-        assert_eq!(less.runs(Bytes::mib(100))[0].1, "data 4.0 times memory");
+        assert_eq!(less.runs(Bytes::mib(100))[0].1, "data 4.0 times as large as memory");
     }
 }

@@ -18,8 +18,11 @@ impl QueryRun {
         blocks::plot(
             format!("{mark}Where the disk was read, {}", self.title),
             format!(
-                "{} database, {} memory, {}, time x {}",
-                outcome.database, self.memory, outcome.profile, outcome.time_scale
+                "{} database, {} of memory, {}{}",
+                outcome.database,
+                self.memory,
+                outcome.profile,
+                figures::time_scale(outcome)
             ),
             Way { label: &stock, duration: self.stock.time, marks: &self.stock.marks },
             Way { label: &foreseek, duration: self.foreseek.time, marks: &self.foreseek.marks },
@@ -38,7 +41,7 @@ impl Outcome {
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\">\
-             <title>Foreseek: the main job</title><style>{STYLE}</style></head><body><main>\n"
+             <title>Foreseek: one query, stock and with Foreseek</title><style>{STYLE}</style></head><body><main>\n"
         );
         if self.simulated {
             let why = self.why_simulated.as_deref().unwrap_or("it was asked for");
@@ -133,10 +136,15 @@ code{font:0.95em ui-monospace,'DejaVu Sans Mono',monospace}.query code{color:var
 .tiles div{flex:1 1 15rem;border:1px solid var(--line);border-radius:10px;padding:1rem 1.2rem}\
 .tiles b{display:block;font-size:2.6rem;line-height:1.1;color:var(--accent);font-variant-numeric:tabular-nums}\
 .tiles span{display:block;color:var(--quiet)}\
-figure{margin:0 0 1.2rem}figure svg{width:100%;height:auto;border:1px solid var(--line);border-radius:10px}\
+figure{margin:0 0 1.2rem}figure svg{width:100%;box-sizing:border-box;height:auto;border:1px solid var(--line);border-radius:10px}\
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
 th,td{padding:.32rem .6rem;border-bottom:1px solid var(--line);text-align:right}\
-th:first-child{text-align:left;font-weight:400}thead th{color:var(--quiet);font-weight:600}\
-.strong th,.strong td{font-weight:700}.versions td{text-align:left}.versions th{width:12rem}\
+td{white-space:nowrap}th:first-child{text-align:left;font-weight:400}thead th{color:var(--quiet);font-weight:600}\
+.strong th,.strong td{font-weight:700}.versions td{text-align:left;white-space:normal}.versions th{width:12rem}\
 .quiet{color:var(--quiet)}li{margin:.35rem 0}\
-.simulated{border:2px solid var(--warn);border-radius:10px;padding:.7rem 1rem;color:var(--warn)}";
+.simulated{border:2px solid var(--warn);border-radius:10px;padding:.7rem 1rem;color:var(--warn)}\
+@media screen and (max-width:620px){main{padding-top:1.5rem}h2{margin-top:2rem}figure{overflow-x:auto}\
+figure svg{width:600px}th,td{padding:.32rem .3rem}}\
+@media print{body{font-size:11px}main{max-width:none;padding:0}h1{font-size:1.6rem}h2{margin:1rem 0 .5rem;break-after:avoid}\
+figure,.tiles,tr{break-inside:avoid}figure svg{max-height:7.5cm}th,td{padding:.1rem .5rem}section+section{break-before:page}\
+section:last-child{break-before:auto}}";

@@ -108,8 +108,8 @@ mod tests {
             disk: Bytes::gib(8),
             time_scale: 0.25,
             runs: vec![
-                run("main", "data twice memory", Bytes::mib(50)),
-                run("fits", "data that fits", Bytes::mib(200)),
+                run("main", "data twice as large as memory", Bytes::mib(50)),
+                run("fits", "data that fits into memory", Bytes::mib(200)),
             ],
             elapsed: Nanos::from_secs(250),
             versions: vec![("sqlite3".to_owned(), "3.40.1 <stock>".to_owned())],
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_table_shows_what_was_asked_for() {
         let table = outcome().to_table();
-        for text in ["24.0x", "120.0", "5.00", "83,000", "35 MiB", "1.25", "146,449 rows", "time x 0.25"] {
+        for text in ["24.0x", "120.0", "5.00", "83,000", "35 MiB", "1.25", "146,449 rows", "scaled to 25 %"] {
             assert!(table.contains(text), "{text} in\n{table}");
         }
         assert!(!table.contains("SIMULATED"));
