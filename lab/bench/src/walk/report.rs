@@ -3,9 +3,10 @@
 use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::WalkRun;
-use crate::Result;
+use super::way::Way;
 use crate::judge::{Aim, Verdict};
 use crate::report::{aims_and_notes, json, range, write_both};
+use crate::{Error, Result};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -24,6 +25,69 @@ impl Report {
     pub(crate) fn of(plan: Plan, runs: &[WalkRun], options: &Options, notes: Vec<String>) -> Self {
         let cells = cells(runs, options);
         Self { aims: aims(runs, &cells), plan, cells, notes }
+    }
+
+    /// The report of runs that were written down before: a plan's line, then one for each run.
+    ///
+    /// # Errors
+    /// Where a line is none of these.
+    pub fn of_rows(rows: &str) -> Result<Self> {
+        let mut lines = rows.lines().zip(1..);
+        let wrong = |line: usize| {
+            move |error: serde_json::Error| Error::Option { what: format!("line {line}: {error}") }
+        };
+        let (plan, line) = lines.next().unwrap_or_default();
+        let plan: Plan = serde_json::from_str(plan).map_err(wrong(line))?;
+        let runs = lines.map(|(row, line)| serde_json::from_str(row).map_err(wrong(line)));
+        let runs = runs.collect::<Result<Vec<WalkRun>>>()?;
+        let is_there = |way: &Way| runs.iter().any(|run| run.way == Some(*way));
+        let options = Options { ways: Way::ALL.into_iter().filter(is_there).collect(), ..Options::default() };
+        Ok(Self::of(plan, &runs, &options, Vec::new()))
+    }
+
+    /// The gains and the aims as tables for a page.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut ways: Vec<Way> =
+            self.cells.iter().flat_map(|cell| &cell.entries).map(|entry| entry.way).collect();
+        ways.sort_unstable_by_key(|way| Way::ALL.iter().position(|known| known == way));
+        ways.dedup();
+        ways.retain(|way| *way != Way::Stock);
+        let of = |cell: &Cell, way: Way| cell.entries.iter().position(|entry| entry.way == way);
+        let names = ways.iter().map(|way| format!(" `{way}` |")).collect::<String>();
+        let mut text = format!(
+            "| tree | program | stock |{names} one pass |\n|---|---|---:|{}---:|\n",
+            "---:|".repeat(ways.len())
+        );
+        let mut tree = None;
+        for cell in &self.cells {
+            let name = if tree.replace(cell.tree) == Some(cell.tree) { "" } else { cell.tree.name() };
+            let seconds =
+                |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!("{seconds:.1} s"));
+            let stock = seconds(of(cell, Way::Stock).map(|at| cell.entries[at].seconds.mean));
+            let gains = ways.iter().map(|way| {
+                let gain = of(cell, *way).and_then(|at| cell.entries[at].gain.as_ref());
+                gain.map_or(" |".to_owned(), |gain| {
+                    format!(" {:.1} ({:.1} to {:.1}) |", gain.mean, gain.low, gain.high)
+                })
+            });
+            text += &format!(
+                "| {name} | {} | {stock} |{} {} |\n",
+                cell.program,
+                gains.collect::<String>(),
+                seconds(cell.pass_seconds)
+            );
+        }
+        text += "\n| aim | | measured |\n|---|---|---|\n";
+        for aim in &self.aims {
+            let verdict =
+                if aim.verdict == Verdict::Fails { "**fails**".to_owned() } else { aim.verdict.to_string() };
+            let value = aim.value.as_ref().map_or("not measured".to_owned(), |value| {
+                format!("{:.2} ({})", value.mean, range(value).replace("..", " to "))
+            });
+            text += &format!("| {} | {verdict} | {value} |\n", aim.aim);
+        }
+        text
     }
 
     /// Whether everything that was aimed at was reached, for certain.
