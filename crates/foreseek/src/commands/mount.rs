@@ -4,14 +4,11 @@ mod status;
 
 use super::report::{new_table, report};
 use super::{Answer, Format};
-use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreseek_device::Profile;
 use foreseek_mount::client::{self, Lingering, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, WalkOptions, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
 use foreseek_readahead::stream::{RHO, RHO_LIMIT, RHO_RANGE};
-use foreseek_storage::read_text;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,7 +168,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     let mut mount = MountOptions::new(source, point);
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
-    let profile = args.profile.clone().map(absolute_profile).transpose()?;
+    let profile = args.profile.clone().map(super::absolute_profile).transpose()?;
     mount.walks =
         WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
     // Policy plain is what the others are measured against.
@@ -185,18 +182,6 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
         state: foreseek_mount::state_directory().map(std::path::absolute).transpose()?,
         forget: args.forget,
     })
-}
-
-/// A profile that means the same in the server's working directory; one that there is not is refused
-/// here.
-fn absolute_profile(given: String) -> anyhow::Result<String> {
-    Profile::load(&given, read_text)?;
-    let path = Path::new(&given);
-    if Profile::builtin(&given).is_some() || !path.exists() {
-        return Ok(given);
-    }
-    let path = std::path::absolute(path).with_context(|| format!("cannot find {given}"))?;
-    path.into_os_string().into_string().map_err(|_| anyhow::anyhow!("profile {given}: its path is not text"))
 }
 
 fn remark_all(remarks: &[String]) {

@@ -99,7 +99,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     }
     let paths = args.path.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     let memory_bytes = args.memory.map(Bytes::get);
-    Ok(Options { paths, memory_bytes, share: args.share, profile: args.profile.clone() })
+    let profile = args.profile.clone().map(super::absolute_profile).transpose()?;
+    Ok(Options { paths, memory_bytes, share: args.share, profile })
 }
 
 /// What the user should know of how it began.

@@ -1,0 +1,240 @@
+//! The commands that users' pages show are run as they stand there, page by page and in their order: on an emulated disk in place of
+//! a disk, in folders of the test's own in place of /data and /mnt. What is not run is listed with its reason.
+//!
+//! They need root, FUSE and loop devices, and skip loudly without them.
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "disk/lab.rs"]
+mod lab;
+
+use lab::{Ended, Lab};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is not run: how a command begins, and why.
+const NOT_RUN: [(&str, &str); 6] = [
+    ("make ", "tests/install.rs and scripts/deb-test install and remove; the gate runs the rest"),
+    ("apt install", "scripts/deb-test installs the packages in a clean chroot"),
+    ("systemctl ", "tests/contrib.rs checks the units; there is no service manager in a test"),
+    ("qemu-system", "the emulator goes on until it is ended; scripts/guest uses such a disk"),
+    ("foreseek lab ", "minutes to hours; tests/reproduce.rs, simulate.rs, trace.rs and bench.rs run parts"),
+    ("foreseek disk detach /dev/loopN", "a placeholder; docs/use/emulated-disk.md names its disk"),
+];
+/// Commands that go on until they are ended.
+const ENDLESS: &str = "foreseek watch ";
+
+/// Command lines in the code blocks of a page that hold commands, with what is said behind them.
+fn commands(page: &str) -> Vec<String> {
+    let first = [
+        "foreseek ",
+        "mkfs",
+        "mount ",
+        "umount ",
+        "find ",
+        "sqlite3 ",
+        "LD_PRELOAD=",
+        "sudo ",
+        "make ",
+        "qemu",
+        "nbdcopy",
+    ];
+    let blocks = page.split("\n```").skip(1).step_by(2);
+    let lines = blocks.flat_map(|block| block.lines().skip(1)).map(|line| line.trim_start_matches("sudo "));
+    lines.filter(|line| first.iter().any(|first| line.starts_with(first))).map(str::to_owned).collect()
+}
+
+/// A place that has what the pages speak of.
+struct World {
+    lab: Lab,
+    /// What stands for the devices and names that a command has printed on the page.
+    named: Vec<(String, String)>,
+}
+
+impl World {
+    fn new() -> Option<Self> {
+        let lab = Lab::new()?;
+        for tool in ["sqlite3", "python3", "mkfs.ext4"] {
+            if Command::new(tool).arg("-V").output().is_err() {
+                println!("SKIPPED: {tool} is not installed");
+                return None;
+            }
+        }
+        let node =
+            lab.attach(&["--profile", "barracuda-500g", "--size", "1G", "--no-delays", "--name", "data"]);
+        let node = node.to_str().expect("plain");
+        lab.tool("mkfs.ext4", &["-q", "-F", node]);
+        lab.tool("mount", &[node, lab.mount_point().to_str().expect("plain")]);
+        let disk = lab.attach(&[
+            "--profile",
+            "barracuda-500g",
+            "--size",
+            "8G",
+            "--time-scale",
+            "0.05",
+            "--name",
+            "sdb",
+        ]);
+        let data = lab.mount_point().join("data/project");
+        fs::create_dir_all(&data).expect("made");
+        for number in 0..200 {
+            fs::write(data.join(format!("{number}.c")), format!("pattern {number}\n").repeat(100))
+                .expect("written");
+        }
+        for folder in ["at/data", "work"] {
+            fs::create_dir_all(lab.path(folder)).expect("made");
+        }
+        let rows = "CREATE TABLE customer(id INTEGER PRIMARY KEY, c_zip INT, zip INT); INSERT INTO customer(c_zip, zip) VALUES (2, 1), (1, 2);
+            CREATE INDEX by_zip ON customer(c_zip); CREATE INDEX by_other ON customer(zip)";
+        lab.tool("sqlite3", &[lab.path("work/my.db").to_str().expect("plain"), rows]);
+        let report = "import sqlite3\nprint(sqlite3.connect('my.db').execute('SELECT count(*) FROM customer').fetchone())\n";
+        fs::write(lab.path("work/report.py"), report).expect("written");
+        // An emulated array announces no strips, as md does: its profile tells them.
+        let array =
+            lab.attach(&["--profile", "raid5-5x-15k", "--size", "1G", "--no-delays", "--name", "md0"]);
+        lab.tool("mkfs.ext4", &["-q", "-F", array.to_str().expect("plain")]);
+        let named = vec![
+            ("/dev/sdb".to_owned(), disk.display().to_string()),
+            ("/dev/md0 --member sdb.toml".to_owned(), format!("{} --profile raid5-5x-15k", array.display())),
+            ("/dev/md0".to_owned(), format!("{} --profile raid5-5x-15k", array.display())),
+            ("/run/array.socket".to_owned(), lab.path("array.socket").display().to_string()),
+        ];
+        Some(Self { lab, named })
+    }
+
+    /// A command with what there is here in place of what the page names.
+    fn here(&self, command: &str) -> String {
+        let path = |name: &str| self.lab.path(name).display().to_string();
+        let built =
+            Path::new(env!("CARGO_BIN_EXE_foreseek")).parent().expect("a folder").display().to_string();
+        let mut here = command
+            .replace("/mnt/data", "\u{1}")
+            .replace("/data", &path("mnt/data"))
+            .replace(" /mnt", &format!(" {}", path("at")))
+            .replace('\u{1}', &path("at/data"))
+            .replace("target/release/", &format!("{built}/"))
+            .replace("/usr/local/lib/", &format!("{built}/"))
+            .replace("mkfs.ext4 ", "mkfs.ext4 -q -F ");
+        for (page, here_named) in &self.named {
+            here = here.replace(page, here_named);
+        }
+        here
+    }
+
+    fn run(&mut self, command: &str) -> Ended {
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_foreseek"));
+        let built = built.parent().expect("a folder");
+        let here = self.here(command);
+        // A watcher ends in order when it is asked to, and has said nothing of an error by then.
+        let line = if command.starts_with(ENDLESS) {
+            format!("timeout --preserve-status -s INT 2 {}", here.split('#').next().unwrap_or_default())
+        } else {
+            here
+        };
+        let mut shell = Command::new("bash");
+        shell.args(["-o", "pipefail", "-c", &line]).current_dir(self.lab.path("work"));
+        shell.env("PATH", format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default()));
+        shell.env("LD_LIBRARY_PATH", built).env("FORESEEK_RUN", self.lab.path("run"));
+        let ended = self.lab.run(&mut shell);
+        // "prints /dev/loop0 disk0": what it has printed goes by these names from here on.
+        if let Some((_, said)) = command.split_once("# prints") {
+            let printed = ended.out.split_whitespace().map(str::to_owned);
+            let words = said.trim_start_matches(':').split_whitespace();
+            self.named.extend(words.map(|word| word.trim_end_matches([',', '.']).to_owned()).zip(printed));
+        }
+        ended
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.lab.run(Command::new("umount").arg("-l").arg(self.lab.path("mnt/data")));
+        let list = r#"foreseek array list --format json | grep -o '"name": *"[^"]*"' | cut -d'"' -f4 | xargs -rn1 foreseek array detach --force"#;
+        self.run(list);
+        for point in ["at/data", "mnt/data"] {
+            let mut unmount = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+            unmount
+                .args(["mount", "--unmount"])
+                .arg(self.lab.path(point))
+                .env("FORESEEK_RUN", self.lab.path("run"));
+            let _ = self.lab.run(&mut unmount);
+        }
+        let _ = self.lab.run(Command::new("umount").arg("-l").arg(self.lab.path("at")));
+    }
+}
+
+fn has_libraries() -> bool {
+    let program = Path::new(env!("CARGO_BIN_EXE_foreseek"));
+    program.with_file_name("libforeseek_sqlite.so").is_file()
+        && program.with_file_name("libforeseek_sqlite_preload.so").is_file()
+}
+
+/// Runs the commands of a page; how many.
+fn follow(page: &str) -> usize {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let Some(mut world) = World::new() else { return 0 };
+    let mut run = 0;
+    for command in commands(&text) {
+        if let Some((_, why)) = NOT_RUN.iter().find(|(begins, _)| command.starts_with(begins)) {
+            println!("not run: {command}: {why}");
+            continue;
+        }
+        if command.contains("libforeseek_sqlite") && !has_libraries() {
+            println!("SKIPPED: {command}: 'cargo build' makes the libraries");
+            continue;
+        }
+        let ended = world.run(&command);
+        assert_eq!(ended.status, Some(0), "{page}: {command}\nas: {}\n{ended:?}", world.here(&command));
+        run += 1;
+    }
+    run
+}
+
+#[test]
+fn the_commands_of_the_page_on_walks_run() {
+    let run = follow("docs/use/walks.md");
+    assert!(run == 0 || run >= 5, "{run}");
+}
+
+#[test]
+fn the_commands_of_the_page_on_the_mount_run() {
+    let run = follow("docs/use/mount.md");
+    assert!(run == 0 || run >= 5, "{run}");
+}
+
+#[test]
+fn the_commands_of_the_page_on_sqlite_run() {
+    let run = follow("docs/use/sqlite.md");
+    assert!(run == 0 || run >= if has_libraries() { 3 } else { 1 }, "{run}");
+}
+
+#[test]
+fn the_commands_of_the_pages_on_disks_run() {
+    let run = follow("docs/use/emulated-disk.md");
+    assert!(run == 0 || run >= 6, "{run}");
+    let run = follow("docs/use/profiler.md");
+    assert!(run == 0 || run >= 5, "{run}");
+}
+
+#[test]
+fn the_commands_of_the_page_on_arrays_run() {
+    let run = follow("docs/use/array.md");
+    assert!(run == 0 || run >= 6, "{run}");
+}
+
+#[test]
+fn the_commands_of_the_other_pages_run() {
+    for page in [
+        "docs/use/tuning.md",
+        "docs/use/install.md",
+        "docs/use/faq.md",
+        "docs/use/array.md",
+        "docs/use/libprefetch.md",
+    ] {
+        follow(page);
+    }
+    let run = follow("README.md");
+    assert!(run == 0 || run >= 6, "{run}");
+}
