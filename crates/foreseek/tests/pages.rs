@@ -22,8 +22,6 @@ const NOT_RUN: [(&str, &str); 6] = [
     ("foreseek lab ", "minutes to hours; tests/reproduce.rs, simulate.rs, trace.rs and bench.rs run parts"),
     ("foreseek disk detach /dev/loopN", "a placeholder; docs/use/emulated-disk.md names its disk"),
 ];
-/// Commands that go on until they are ended.
-const ENDLESS: &str = "foreseek watch ";
 
 /// Command lines in the code blocks of a page that hold commands, with what is said behind them.
 fn commands(page: &str) -> Vec<String> {
@@ -125,13 +123,7 @@ impl World {
     fn run(&mut self, command: &str) -> Ended {
         let built = PathBuf::from(env!("CARGO_BIN_EXE_foreseek"));
         let built = built.parent().expect("a folder");
-        let here = self.here(command);
-        // A watcher ends in order when it is asked to, and has said nothing of an error by then.
-        let line = if command.starts_with(ENDLESS) {
-            format!("timeout --preserve-status -s INT 2 {}", here.split('#').next().unwrap_or_default())
-        } else {
-            here
-        };
+        let line = self.here(command);
         let mut shell = Command::new("bash");
         shell.args(["-o", "pipefail", "-c", &line]).current_dir(self.lab.path("work"));
         shell.env("PATH", format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default()));
@@ -141,7 +133,13 @@ impl World {
         if let Some((_, said)) = command.split_once("# prints") {
             let printed = ended.out.split_whitespace().map(str::to_owned);
             let words = said.trim_start_matches(':').split_whitespace();
-            self.named.extend(words.map(|word| word.trim_end_matches([',', '.']).to_owned()).zip(printed));
+            let pairs = words.map(|word| word.trim_end_matches([',', '.']).to_owned()).zip(printed);
+            // Devices and numbered names, and no words of a sentence.
+            self.named.extend(
+                pairs.filter(|(word, _)| {
+                    word.contains('/') || word.ends_with(|end: char| end.is_ascii_digit())
+                }),
+            );
         }
         ended
     }
@@ -152,6 +150,7 @@ impl Drop for World {
         let _ = self.lab.run(Command::new("umount").arg("-l").arg(self.lab.path("mnt/data")));
         let list = r#"foreseek array list --format json | grep -o '"name": *"[^"]*"' | cut -d'"' -f4 | xargs -rn1 foreseek array detach --force"#;
         self.run(list);
+        self.run("foreseek watch --stop");
         for point in ["at/data", "mnt/data"] {
             let mut unmount = Command::new(env!("CARGO_BIN_EXE_foreseek"));
             unmount
