@@ -175,6 +175,111 @@ fn every_python_is_followed_whether_it_loads_extensions_or_not() {
     }
 }
 
+/// Programs of other languages that read all rows by the index: the interpreter, what says whether its library for SQLite is there,
+/// and the program; the database is its argument.
+const LANGUAGES: [(&str, &str, &str); 2] = [
+    (
+        "perl",
+        "use DBD::SQLite;",
+        r#"use DBI; my $rows = DBI->connect("dbi:SQLite:dbname=$ARGV[0]")->prepare("SELECT * FROM t INDEXED BY i ORDER BY k");
+        $rows->execute; my $count = 0; $count++ while $rows->fetch; print $count;"#,
+    ),
+    (
+        "ruby",
+        "require 'sqlite3'",
+        r#"require 'sqlite3'
+        count = 0; SQLite3::Database.new(ARGV[0]).execute("SELECT * FROM t INDEXED BY i ORDER BY k") { count += 1 }
+        print count"#,
+    ),
+];
+
+#[test]
+fn perl_and_ruby_are_followed() {
+    let (folder, path) = database();
+    for (interpreter, probe, program) in LANGUAGES {
+        let is_there = Command::new(interpreter).args(["-e", probe]).output();
+        if !is_there.is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: {interpreter} with its library for SQLite is not installed");
+            continue;
+        }
+        let run = || {
+            let mut command = Command::new(interpreter);
+            command.args(["-e", program]).arg(&path);
+            command
+        };
+        let lines = behaves_the_same(run, folder.path());
+        assert!(lines.iter().any(|line| line["opened"] == true), "{interpreter}: {lines:?}");
+        assert_eq!(text(&run().output().expect("runs").stdout), "20000", "{interpreter}");
+    }
+}
+
+/// It binds its modules to their own libraries, before any that was loaded first.
+#[test]
+fn php_is_not_followed_and_loads_the_extension() {
+    let (folder, path) = database();
+    let is_there = Command::new("php").args(["-r", "exit(class_exists('SQLite3') ? 0 : 1);"]).output();
+    if !is_there.is_ok_and(|output| output.status.success()) {
+        return println!("SKIPPED: php with its library for SQLite is not installed");
+    }
+    const READ: &str = r#"$rows = $db->query("SELECT * FROM t INDEXED BY i ORDER BY k");
+        for ($count = 0; $rows->fetchArray(); $count++); echo $count;"#;
+    let run = || {
+        let mut command = Command::new("php");
+        command.arg("-r").arg(format!("$db = new SQLite3($argv[1]); {READ}")).arg("--").arg(&path);
+        command
+    };
+    let lines = behaves_the_same(run, folder.path());
+    assert!(
+        lines.iter().all(|line| line["opened"] == false),
+        "it is followed now: say so on the page: {lines:?}"
+    );
+    let extension = library("libforeseek_sqlite.so");
+    let load = format!(
+        "$db = new SQLite3($argv[1]); $db->loadExtension('libforeseek_sqlite.so'); {READ}
+         echo $db->querySingle('SELECT foreseek_status()');"
+    );
+    let mut command = Command::new("php");
+    command
+        .arg("-d")
+        .arg(format!("sqlite3.extension_dir={}", extension.parent().expect("a folder").display()));
+    let output = command.arg("-r").arg(load).arg("--").arg(&path).output().expect("runs");
+    let said = text(&output.stdout);
+    assert!(said.starts_with("20000{\"active\":true"), "{said} {}", text(&output.stderr));
+}
+
+/// What C and C++ programs do alike.
+const C: &str = r#"
+    #include <sqlite3.h>
+    #include <stdio.h>
+    int main(int count, char **arguments) {
+        sqlite3 *db; sqlite3_stmt *rows; int read = 0;
+        if (count < 2 || sqlite3_open(arguments[1], &db)) return 1;
+        if (sqlite3_prepare_v2(db, "SELECT * FROM t INDEXED BY i ORDER BY k", -1, &rows, 0)) return 2;
+        while (sqlite3_step(rows) == SQLITE_ROW) read++;
+        sqlite3_finalize(rows); sqlite3_close(db); printf("%d", read); return 0;
+    }"#;
+
+#[test]
+fn c_and_cpp_with_the_shared_library_are_followed() {
+    let (folder, path) = database();
+    for (compiler, name) in [("cc", "plain.c"), ("c++", "plain.cpp")] {
+        let (source, program) = (folder.path().join(name), folder.path().join(format!("{name}.out")));
+        std::fs::write(&source, C).expect("written");
+        let built = Command::new(compiler).arg(&source).arg("-o").arg(&program).arg("-lsqlite3").output();
+        if !built.is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: {compiler} and libsqlite3-dev are not installed");
+            continue;
+        }
+        let run = || {
+            let mut command = Command::new(&program);
+            command.arg(&path);
+            command
+        };
+        let lines = behaves_the_same(run, folder.path());
+        assert!(lines.iter().any(|line| line["opened"] == true), "{compiler}: {lines:?}");
+    }
+}
+
 #[test]
 fn a_sqlite_that_is_linked_in_is_named() {
     let (folder, path) = database();

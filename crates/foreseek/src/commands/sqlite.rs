@@ -127,7 +127,9 @@ fn unseen(program: Option<&Program>, told: &[Line]) -> String {
             shared.display()
         );
     }
-    "nothing was prefetched: no SQLite was found in the program and what it started".to_owned()
+    "nothing was prefetched: no SQLite was found in the program and what it started, as they ended; PHP unloads its \
+     own (docs/use/sqlite.md)"
+        .to_owned()
 }
 
 /// Whether a file is SQLite's library, as systems install it.
