@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::page::{Kind, Page, PageNo};
 use crate::points::{PointAt, Points};
 use crate::recognise::EVIDENCE;
-use crate::record::{Value, columns};
+use crate::record::Value;
 use crate::schema::Table;
 use crate::sequence::PageAccess;
 use crate::source::ReadPage;
@@ -67,7 +67,7 @@ pub(crate) fn points_on(leaf: &Page<'_>, points: &Points) -> Option<(PointAt, Op
             Some((point.clone(), point.is_some_and(|point| points.is_at(&point, rowid.into_iter()))))
         }
         Kind::IndexLeaf => {
-            let record = columns(leaf.cell(cell).ok()?.payload?.local)?;
+            let record = leaf.columns(cell)?;
             let point = points.from(record.clone());
             Some((point.clone(), point.is_some_and(|point| points.is_at(&point, record))))
         }

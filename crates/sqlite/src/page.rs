@@ -6,7 +6,7 @@ pub use crate::page_no::PageNo;
 
 use crate::error::{Error, Result};
 use crate::header::HEADER_LEN;
-use crate::record::varint;
+use crate::record::{Columns, columns, varint};
 
 /// The kinds of b-tree pages, by their first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,12 @@ impl<'a> Page<'a> {
         }
         cell.payload = size.map(|size| self.payload_at(from, size)).transpose()?;
         Ok(cell)
+    }
+
+    /// The columns of the record in a cell, as far as they lie on the page. Nothing where it has none or is damaged.
+    #[must_use]
+    pub fn columns(&self, index: usize) -> Option<Columns<'a>> {
+        columns(self.cell(index).ok()?.payload?.local)
     }
 
     /// The child at `index`, from 0 up to and with the number of cells: the last is the right-most.

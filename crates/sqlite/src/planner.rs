@@ -20,7 +20,7 @@ use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
 use crate::points::Points;
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
-use crate::record::{Collation, Order, columns, compare};
+use crate::record::{Collation, Order, compare};
 pub use crate::scan::{Much, Plan, ScanId};
 use crate::scan::{Reads, Scan};
 use crate::schema::{Index, Schema, Table, TableKind};
@@ -482,8 +482,8 @@ impl Planner {
         let index = schema.indexes.iter().find(|index| index.root == root)?;
         let told = Told::by(statements, &schema.table_of(index).name, &index.columns);
         let points = self.points(&told.bounds, index, Direction::Forward)?;
-        let entry = |cell: &usize| columns(leaf.cell(*cell).ok()?.payload?.local);
-        let cells = (0..leaf.cells()).filter(|cell| entry(cell).is_some_and(|entry| points.hold(entry)));
+        let is_wanted = |cell: &usize| leaf.columns(*cell).is_some_and(|entry| points.hold(entry));
+        let cells = (0..leaf.cells()).filter(is_wanted);
         Some(cells.collect())
     }
 
@@ -621,13 +621,14 @@ impl Planner {
             return None;
         }
         let statements = told();
-        let found = key_points(table, &statements, self.header().encoding, Direction::Forward);
+        let found = key_points(table, &statements, self.header().encoding);
         let on = found.as_ref().and_then(|(points, _)| points_on(leaf, points));
         let known = self.streams.get_mut(&stream)?;
         known.key_look_ups.answered(on.is_some());
         let direction = known.keyed.leaf(root, leaf.number(), on?.0)?;
         let table = table.clone();
-        let (points, told) = key_points(&table, &statements, self.header().encoding, direction)?;
+        let (points, told) = found?;
+        let points = points.toward(direction);
         let (_, next) = points_on(leaf, &points)?;
         let believed = if self.caution.contains_key(&root) { End::Unseen } else { told.end };
         // A LIMIT counts rows that a filter lets through: what is left of the list is the most.
@@ -880,20 +881,15 @@ fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
     allowed.max(least).min(left as u64)
 }
 
-/// The keys of a table that a statement names, in this direction, and what else it tells.
-fn key_points(
-    table: &Table,
-    statements: &[String],
-    encoding: Encoding,
-    direction: Direction,
-) -> Option<(Points, Told)> {
+/// The keys of a table that a statement names, and what else it tells.
+fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Option<(Points, Told)> {
     let plain = Order { collation: Collation::Binary, descending: false };
     let points = |names: &[Option<String>], order: &dyn Fn(usize) -> Order| {
         let told = Told::by(statements, &table.name, names);
         let columns = told.bounds.points()?;
         let is_sound = |value: &Owned| !table.kind.is_rowid() || matches!(value, Owned::Integer(_));
         columns.iter().flatten().all(is_sound).then_some(())?;
-        Some((Points::new(columns, order, encoding, direction)?, told))
+        Some((Points::new(columns, order, encoding, Direction::Forward)?, told))
     };
     match &table.kind {
         TableKind::Rowid => table.key.iter().find_map(|name| points(&[Some(name.clone())], &|_| plain)),
@@ -906,6 +902,5 @@ fn key_points(
 
 /// The columns of an index entry, as far as they lie on its page.
 fn entry(page: &Page<'_>, cell: usize) -> Vec<Owned> {
-    let payload = page.cell(cell).ok().and_then(|cell| cell.payload);
-    payload.and_then(|payload| Some(columns(payload.local)?.map(Owned::of).collect())).unwrap_or_default()
+    page.columns(cell).map_or_else(Vec::new, |columns| columns.map(Owned::of).collect())
 }

@@ -59,6 +59,16 @@ impl Points {
         points.columns.iter().any(|values| values.len() > 1).then_some(points)
     }
 
+    /// The same points, gone through in this direction.
+    #[must_use]
+    pub fn toward(mut self, direction: Direction) -> Self {
+        if self.direction != direction {
+            self.direction = direction;
+            self.columns.iter_mut().for_each(|values| values.reverse());
+        }
+        self
+    }
+
     /// Which way they go.
     #[must_use]
     pub fn direction(&self) -> Direction {
@@ -192,6 +202,8 @@ mod tests {
                 prop_assert_eq!(product.len(), 1);
                 return Ok(());
             };
+            let turned = points.clone().toward(Direction::Backward).toward(Direction::Forward);
+            prop_assert_eq!(turned.toward(direction), points.clone());
             let naive: Vec<[i64; 2]> =
                 product.iter().copied().filter(|pair| rank(pair) >= rank(&held)).collect();
             let mut at = points.from(entry(&held));

@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::header::{HEADER_LEN, Header};
 use crate::page::{Page, PageNo};
 use crate::points::{PointAt, Points};
-use crate::record::{Columns, columns};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned, RowKey};
@@ -193,7 +192,7 @@ impl Sequence {
 
     /// Whether the entry in a cell lies beyond the end, or beyond the value that is looked up.
     fn is_beyond(&self, page: &Page<'_>, cell: usize, header: &Header) -> bool {
-        let Some(columns) = entry(page, cell) else { return false };
+        let Some(columns) = page.columns(cell) else { return false };
         if let Some(looks) = &self.looks {
             return !looks.points.is_at(&looks.at, columns);
         }
@@ -312,7 +311,7 @@ impl Sequence {
     fn look_up(&mut self, page: &Page<'_>, cell: usize) -> Option<Vec<Owned>> {
         let looks = self.looks.as_mut()?;
         // In a damaged tree entries may come in any order.
-        let next = looks.points.from(entry(page, cell)?).filter(|next| *next > looks.at)?;
+        let next = looks.points.from(page.columns(cell)?).filter(|next| *next > looks.at)?;
         looks.at = next;
         looks.passed += 1;
         Some(looks.points.values(&looks.at))
@@ -378,11 +377,6 @@ impl Sequence {
         self.next = self.walk.next(interior, source)?;
         Ok(Some(vec![PageAccess { page: stop.leaf, mark: true }]))
     }
-}
-
-/// The columns of the entry in a cell, as far as they lie on its page.
-fn entry<'a>(page: &Page<'a>, cell: usize) -> Option<Columns<'a>> {
-    columns(page.cell(cell).ok()?.payload?.local)
 }
 
 /// The reads for these entries; the landmark before the entry of this number.
