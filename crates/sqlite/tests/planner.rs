@@ -1,122 +1,22 @@
 //! The planner against scans as SQLite makes them: pages go by, some answered by a cache in front.
 
 mod common;
+#[path = "common/reader.rs"]
+mod reader;
 
 use common::{SCHEMAS, Shape};
 use foreseek_hints::allowance::SEEKS_FIRST_SEEN;
-use foreseek_sqlite::Error;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::{Cost, Counters, Much, Planner};
 use foreseek_sqlite::record::{Value, columns};
 use foreseek_sqlite::sequence::{PageAccess, Scan};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_sqlite::walk::Direction;
-use foreseek_units::{Bytes, Nanos};
-use std::collections::{HashSet, VecDeque};
+use foreseek_units::Bytes;
+use reader::Reader;
 
 /// Reads that a scan makes before it is looked for; the way down is among them.
 const FIRST: usize = SEEKS_FIRST_SEEN as usize + 8;
-
-/// What the source was asked to read: none of it may be wasted.
-struct Counted<'a> {
-    image: Image<'a>,
-    read: Vec<PageNo>,
-}
-
-impl ReadPage for Counted<'_> {
-    fn read(&mut self, page: PageNo, into: &mut Vec<u8>) -> Result<(), Error> {
-        self.read.push(page);
-        self.image.read(page, into)
-    }
-}
-
-/// A program that reads a database through a cache of its own, with the planner beside it.
-struct Reader<'a> {
-    source: Counted<'a>,
-    planner: Planner,
-    cache: VecDeque<PageNo>,
-    cache_pages: usize,
-    reads: usize,
-    told: HashSet<PageNo>,
-    hits: usize,
-    /// Distinct pages a plan may hold.
-    buffer: usize,
-    /// What runs, and how often that was asked.
-    statement: &'static str,
-    asked: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn new(file: &'a [u8], cache_pages: usize) -> Self {
-        let header = Header::parse(file).expect("a database");
-        let image = Image::new(file, header.page_size().get() as usize);
-        Self {
-            source: Counted { image, read: Vec::new() },
-            planner: Planner::new(header, header.pages_in(Bytes(file.len() as u64))),
-            cache: VecDeque::new(),
-            cache_pages,
-            reads: 0,
-            told: HashSet::new(),
-            hits: 0,
-            buffer: 300,
-            statement: "SELECT * FROM t",
-            asked: 0,
-        }
-    }
-
-    fn read(&mut self, stream: u64, page: PageNo) {
-        if self.cache.contains(&page) {
-            return;
-        }
-        if self.cache.len() >= self.cache_pages {
-            self.cache.pop_front();
-        }
-        self.cache.push_back(page);
-        self.reads += 1;
-        // A page of a sorted batch costs a fifth of a single read.
-        let mut cost = Cost { time: Nanos::from_millis(5), missed: true };
-        if let Some(scan) = self.planner.expects(stream, page) {
-            if self.told.contains(&page) {
-                self.hits += 1;
-                cost = Cost { time: Nanos::from_millis(1), missed: false };
-            } else {
-                let plan = self
-                    .planner
-                    .plan(&mut self.source, scan, Much::pages(self.buffer), false)
-                    .expect("goes on");
-                if let Some(first) = plan.accesses.first() {
-                    assert_eq!(first.page, page);
-                    cost = Cost { time: Nanos::from_millis(1), missed: false };
-                }
-                self.told = plan.accesses.iter().map(|access| access.page).collect();
-                assert!(self.told.len() <= self.buffer);
-            }
-        }
-        let mut bytes = Vec::new();
-        self.source.image.read(page, &mut bytes).expect("is there");
-        let statements = &mut || {
-            self.asked += 1;
-            vec![self.statement.to_owned()]
-        };
-        self.planner.observe(&mut self.source, stream, page, &bytes, cost, statements);
-    }
-
-    /// The interior pages, as a first descent reads them.
-    fn read_interior(&mut self, file: &[u8]) {
-        let size = self.planner.header().page_size().get() as usize;
-        for number in 1..=(file.len() / size) as u32 {
-            let at = (number as usize - 1) * size + if number == 1 { 100 } else { 0 };
-            if matches!(file[at], 2 | 5) {
-                self.read(1, PageNo(number));
-            }
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        self.planner.counters()
-    }
-}
 
 fn sequence(file: &[u8], shape: &Shape, direction: Direction) -> Vec<PageAccess> {
     let header = Header::parse(file).expect("a database");

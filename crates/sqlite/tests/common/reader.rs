@@ -1,0 +1,114 @@
+//! A program that reads a database through a cache of its own, with the planner beside it.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use foreseek_sqlite::Error;
+use foreseek_sqlite::header::Header;
+use foreseek_sqlite::page::PageNo;
+use foreseek_sqlite::planner::{Cost, Counters, Much, Planner};
+use foreseek_sqlite::source::{Image, ReadPage};
+use foreseek_units::{Bytes, Nanos};
+use std::collections::{HashSet, VecDeque};
+
+/// What the source was asked to read: none of it may be wasted.
+pub(crate) struct Counted<'a> {
+    pub(crate) image: Image<'a>,
+    pub(crate) read: Vec<PageNo>,
+}
+
+impl ReadPage for Counted<'_> {
+    fn read(&mut self, page: PageNo, into: &mut Vec<u8>) -> Result<(), Error> {
+        self.read.push(page);
+        self.image.read(page, into)
+    }
+}
+
+/// A program that reads a database through a cache of its own, with the planner beside it.
+pub(crate) struct Reader<'a> {
+    pub(crate) source: Counted<'a>,
+    pub(crate) planner: Planner,
+    cache: VecDeque<PageNo>,
+    cache_pages: usize,
+    pub(crate) reads: usize,
+    pub(crate) told: HashSet<PageNo>,
+    /// Whatever was ever told.
+    pub(crate) all_told: HashSet<PageNo>,
+    pub(crate) hits: usize,
+    /// Distinct pages a plan may hold.
+    pub(crate) buffer: usize,
+    /// What runs, and how often that was asked.
+    pub(crate) statement: &'static str,
+    pub(crate) asked: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(file: &'a [u8], cache_pages: usize) -> Self {
+        let header = Header::parse(file).expect("a database");
+        let image = Image::new(file, header.page_size().get() as usize);
+        Self {
+            source: Counted { image, read: Vec::new() },
+            planner: Planner::new(header, header.pages_in(Bytes(file.len() as u64))),
+            cache: VecDeque::new(),
+            cache_pages,
+            reads: 0,
+            told: HashSet::new(),
+            all_told: HashSet::new(),
+            hits: 0,
+            buffer: 300,
+            statement: "SELECT * FROM t",
+            asked: 0,
+        }
+    }
+
+    pub(crate) fn read(&mut self, stream: u64, page: PageNo) {
+        if self.cache.contains(&page) {
+            return;
+        }
+        if self.cache.len() >= self.cache_pages {
+            self.cache.pop_front();
+        }
+        self.cache.push_back(page);
+        self.reads += 1;
+        // A page of a sorted batch costs a fifth of a single read.
+        let mut cost = Cost { time: Nanos::from_millis(5), missed: true };
+        if let Some(scan) = self.planner.expects(stream, page) {
+            if self.told.contains(&page) {
+                self.hits += 1;
+                cost = Cost { time: Nanos::from_millis(1), missed: false };
+            } else {
+                let plan = self
+                    .planner
+                    .plan(&mut self.source, scan, Much::pages(self.buffer), false)
+                    .expect("goes on");
+                if let Some(first) = plan.accesses.first() {
+                    assert_eq!(first.page, page);
+                    cost = Cost { time: Nanos::from_millis(1), missed: false };
+                }
+                self.told = plan.accesses.iter().map(|access| access.page).collect();
+                self.all_told.extend(&self.told);
+                assert!(self.told.len() <= self.buffer);
+            }
+        }
+        let mut bytes = Vec::new();
+        self.source.image.read(page, &mut bytes).expect("is there");
+        let statements = &mut || {
+            self.asked += 1;
+            vec![self.statement.to_owned()]
+        };
+        self.planner.observe(&mut self.source, stream, page, &bytes, cost, statements);
+    }
+
+    /// The interior pages, as a first descent reads them.
+    pub(crate) fn read_interior(&mut self, file: &[u8]) {
+        let size = self.planner.header().page_size().get() as usize;
+        for number in 1..=(file.len() / size) as u32 {
+            let at = (number as usize - 1) * size + if number == 1 { 100 } else { 0 };
+            if matches!(file[at], 2 | 5) {
+                self.read(1, PageNo(number));
+            }
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.planner.counters()
+    }
+}
