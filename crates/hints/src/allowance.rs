@@ -8,7 +8,8 @@
 //! - `S`, *stock*: what the reads so far would have cost without prefetching. A read that no step
 //!   answered counts what it took. A page that a step has brought counts, when it is first read, as
 //!   the mean of what such pages took before there was a step, everything read between two of them
-//!   included: interior pages, and the overflow pages of a row.
+//!   included: interior pages, and the overflow pages of a row. A page that own work has read before, to know what
+//!   comes, counts what that took, when it is first read.
 //! - `C`, *ours*: what was really spent: each read, waiting included, and the own work of whoever
 //!   predicts. The unread part of an abandoned step is charged at the price at which it was expected.
 //!
@@ -200,6 +201,11 @@ impl Allowance {
         }
     }
 
+    /// A page is read that own work has read before, which took so long: without it, this read would have.
+    pub fn owed(&mut self, cost: Nanos) {
+        self.stock += cost;
+    }
+
     /// How many reads the next step may hold; none where it is not worth making.
     #[must_use]
     pub fn reads(&self, end: End) -> u64 {
@@ -334,6 +340,21 @@ mod tests {
             allowance.read(Kind::Row, SEEK, true);
         }
         allowance
+    }
+
+    #[test]
+    fn a_page_that_own_work_has_read_counts_what_stock_would_have_paid() {
+        let ms = Nanos::from_millis;
+        let mut allowance = Allowance::new();
+        for _ in 0..SEEKS_FIRST * 3 {
+            allowance.read(Kind::Row, ms(5), true);
+        }
+        let before = allowance.reads(End::Unseen);
+        // Sixty milliseconds to know what comes: as long as nobody reads those pages, they are spent.
+        allowance.spent(ms(60));
+        assert!(allowance.reads(End::Unseen) < before);
+        allowance.owed(ms(60));
+        assert!(allowance.reads(End::Unseen) >= before);
     }
 
     #[test]
