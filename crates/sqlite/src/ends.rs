@@ -31,10 +31,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// Statements longer than this are not read: what is generated with so many literals has no one end.
-const SQL_LIMIT: usize = 64 << 10;
+pub(crate) const SQL_LIMIT: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+pub(crate) enum Token {
     /// A name or keyword in lower case; `true` where it was quoted.
     Name(String, bool),
     Literal(Owned),
@@ -42,11 +42,11 @@ enum Token {
 }
 
 impl Token {
-    fn is(&self, keyword: &str) -> bool {
+    pub(crate) fn is(&self, keyword: &str) -> bool {
         matches!(self, Self::Name(name, false) if name == keyword)
     }
 
-    fn is_sign(&self, sign: u8) -> bool {
+    pub(crate) fn is_sign(&self, sign: u8) -> bool {
         *self == Self::Sign(sign)
     }
 }
@@ -137,6 +137,11 @@ impl Told {
 }
 
 impl Bounds {
+    /// Where a look-up at one value of an index's first column ends.
+    pub(crate) fn of_one_value() -> Self {
+        Self { columns: vec![Bound { current: true, ..Bound::default() }], held: 0 }
+    }
+
     /// The values that the statement asks for of each leading column, where it asks for some and for nothing else
     /// of them and of the column after them.
     #[must_use]
@@ -186,7 +191,7 @@ impl Bounds {
 }
 
 /// Whether two values are of one sort: a column's affinity may turn a literal of another sort.
-fn like(a: Value<'_>, b: Value<'_>) -> bool {
+pub(crate) fn like(a: Value<'_>, b: Value<'_>) -> bool {
     let number = |value| matches!(value, Value::Integer(_) | Value::Real(_));
     number(a) && number(b)
         || matches!((a, b), (Value::Text(_), Value::Text(_)) | (Value::Blob(_), Value::Blob(_)))
@@ -266,7 +271,7 @@ impl Bound {
     }
 }
 
-fn is_comparing(token: &Token) -> bool {
+pub(crate) fn is_comparing(token: &Token) -> bool {
     matches!(token, Token::Sign(b'<' | b'>' | b'='))
 }
 
@@ -281,7 +286,7 @@ fn comparison(tokens: &[Token]) -> Option<(&Token, &[Token])> {
 }
 
 /// A literal at the start of `tokens`, its sign included, and what follows it.
-fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
+pub(crate) fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
     match tokens {
         [Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
         [Token::Sign(b'+'), Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
@@ -296,7 +301,7 @@ fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
 }
 
 /// Whether what follows a literal makes it part of an expression.
-fn continues(rest: &[Token]) -> bool {
+pub(crate) fn continues(rest: &[Token]) -> bool {
     matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
 }
 
@@ -389,7 +394,7 @@ fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     }
 }
 
-fn tokens(sql: &str) -> Vec<Token> {
+pub(crate) fn tokens(sql: &str) -> Vec<Token> {
     let sql = sql.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;

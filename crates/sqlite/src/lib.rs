@@ -11,6 +11,7 @@
 //! - [`tree`], [`walk`]: which leaf holds a row; the leaves of an index in key order;
 //! - [`sequence`]: the reads of a scan, in order;
 //! - [`recognise`], `neighbours`, `keyed`, [`scan`], [`planner`]: which reads are a scan, and what it will read next;
+//! - `join`: the inner side of a join, whose keys stand in the rows of the outer side;
 //! - [`ends`], [`points`]: how far the running statement reads, and at which values it looks its index up, as far as
 //!   its text shows it.
 //!
@@ -68,6 +69,7 @@ pub mod error;
 mod functions;
 pub mod header;
 mod hook;
+mod join;
 mod json;
 mod keyed;
 mod neighbours;

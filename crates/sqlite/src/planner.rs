@@ -15,6 +15,7 @@ pub use crate::counters::Counters;
 use crate::ends::{Bounds, Rows, Told};
 use crate::error::Result;
 use crate::header::{Encoding, Header};
+use crate::join::{Filter, Inner, JoinEvidence, JoinReads, Joined, KeyRange, OuterRows, compared_with};
 use crate::keyed::{KeyedEvidence, KeyedReads, points_on};
 use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
@@ -33,6 +34,7 @@ use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES,
 use foreseek_units::{ByteOffset, Nanos, PAGE_SIZE, PageSpan, Span};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
 /// process with more such statements at a time has no memory to prefetch for each.
@@ -51,6 +53,9 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
+/// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
+/// be known is a tenth of that.
+const OWN_LIMIT: usize = 1 << 16;
 /// Leaves between two questions for values that are looked up, at most: as many seeks take a second or two.
 const WAIT_LIMIT: usize = 256;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
@@ -70,6 +75,8 @@ pub struct Planner {
     caution: HashMap<PageNo, usize>,
     next_id: u64,
     counters: Counters,
+    /// Pages that were read to know what comes and that nobody has read since, and what that took.
+    own: HashMap<PageNo, Nanos>,
     /// What reading all of the file takes, as a multiple of a read alone.
     sweep: u64,
     /// Pages of the kernel that pass in the time of a read alone.
@@ -111,6 +118,7 @@ struct DescriptorReads {
     look_ups: LookUps,
     key_look_ups: LookUps,
     keyed: KeyedEvidence,
+    joins: JoinEvidence,
     /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
     /// hold several small ones, each of which is a read of the statement.
     fresh: HashSet<PageNo>,
@@ -184,6 +192,7 @@ impl Planner {
             caution: HashMap::new(),
             next_id: 0,
             counters: Counters::default(),
+            own: HashMap::new(),
             sweep: sweep(&header, pages, PAGES),
             pace: PAGES,
         }
@@ -322,6 +331,14 @@ impl Planner {
         self.stream(stream).allowance.spent(time);
     }
 
+    /// Own work has read a page, which took so long: storage was asked.
+    pub fn own_read(&mut self, page: PageNo, time: Nanos) {
+        if self.own.len() >= OWN_LIMIT {
+            self.own.clear();
+        }
+        self.own.insert(page, time);
+    }
+
     /// A page has been read by a stream, at this cost. Answers a scan that it has made known. `told`
     /// answers the texts of the statements that run on the stream's connection; it is asked when a scan is
     /// about to begin.
@@ -361,11 +378,22 @@ impl Planner {
         .or_else(|| {
             if predicted { None } else { self.looked_up_by_key(source, stream, &page, cost.missed, told) }
         })
+        .or_else(|| if predicted { None } else { self.joined(source, stream, &page, cost.missed, told) })
+        .or_else(|| self.remember(stream, &page, bytes))
+    }
+
+    /// A leaf was read that may be the outer side of a join. Nothing begins by it.
+    fn remember(&mut self, stream: u64, page: &Page<'_>, bytes: &[u8]) -> Option<ScanId> {
+        let root = self.owners.get(&page.number()).filter(|_| !page.kind().is_interior())?.root;
+        self.stream(stream).joins.read(root, page.number(), bytes);
+        None
     }
 
     /// Counts what a read has cost. Answers whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
+        let own = self.own.remove(&number).filter(|_| !cost.missed);
         let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
+        allowance.owed(own.unwrap_or(Nanos::ZERO));
         if expected.take() == Some(number) {
             allowance.predicted(cost.time, fresh.remove(&number));
             return true;
@@ -538,17 +566,17 @@ impl Planner {
         page: PageNo,
         of: impl Fn(&Scan) -> bool,
     ) -> bool {
-        let mut expected = false;
+        let expected = self.scans.iter().any(|scan| scan.stream == stream && of(scan) && scan.is_at(page));
         for at in (0..self.scans.len()).rev() {
             let scan = &mut self.scans[at];
             if scan.stream != stream || !of(scan) {
                 continue;
             }
             if scan.is_at(page) {
-                expected = true;
                 let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
                 scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
-            } else if scan.strays_on(page) {
+            } else if !expected && scan.strays_on(page) {
+                // What another scan has come to is that one's.
                 self.end(at);
             }
         }
@@ -640,6 +668,154 @@ impl Planner {
         self.enter(source, stream, root, Reads::ByKey(reads), (end, None))
     }
 
+    /// A page was read from storage: where it is a leaf that rows of another tree ask for, and those before it were
+    /// so, the scan of what the rows to come ask for begins.
+    fn joined<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        leaf: &Page<'_>,
+        missed: bool,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        let root = self.owners.get(&leaf.number())?.root;
+        let is_side = |scan: &Scan| {
+            scan.stream == stream
+                && (scan.outer_root() == Some(root) || scan.index == root && scan.outer_root().is_some())
+        };
+        let is_followed = leaf.kind().is_interior() || self.scans.iter().any(is_side);
+        if is_followed || !self.stream(stream).joins.is_due(missed) {
+            return None;
+        }
+        let schema = self.schema.take()?;
+        let begun = self.joined_by(source, stream, (root, leaf), &schema, told);
+        self.schema = Some(schema);
+        begun
+    }
+
+    /// Whether the look-ups in this tree are followed as the inner side of a join.
+    fn is_joined(&self, stream: u64, root: PageNo) -> bool {
+        self.scans
+            .iter()
+            .any(|scan| scan.stream == stream && scan.index == root && scan.outer_root().is_some())
+    }
+
+    fn joined_by<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        (root, leaf): (PageNo, &Page<'_>),
+        schema: &Schema,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        let (index, table) = schema.tree(root)?;
+        let keys = KeyRange::of(leaf, index.order(0))?;
+        let header = *self.header();
+        // An index and its table, or two indexes of one table, are a scan by index and no join.
+        let of = |root: PageNo| schema.tree(root).map(|(_, table)| table.root);
+        let apart = |outer: PageNo| of(outer).is_some_and(|outer| outer != table.root);
+        let known = self.stream(stream);
+        let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
+        if !known.may_look() {
+            return None;
+        }
+        // How deep the tree is shows in the way to this leaf.
+        if let Some(way) = self.way_to(leaf.number()) {
+            self.interior.learn(root, way.len() - 1);
+        }
+        let begun = self.begin_joined(source, stream, &joined, (index, table), schema, &told());
+        if begun.is_none() {
+            self.stream(stream).joins.refused(joined.outer, root);
+        }
+        begun
+    }
+
+    fn begin_joined<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        joined: &Joined,
+        (index, table): (Index, &Table),
+        schema: &Schema,
+        statements: &[String],
+    ) -> Option<ScanId> {
+        if !self.may_begin(stream, End::Unseen) {
+            return None;
+        }
+        let header = *self.header();
+        let &leaf = joined.leaves.last()?;
+        let page = Page::parse(leaf, &joined.bytes, header.usable()).ok()?;
+        let direction = self.leaf_after_leaf(&joined.leaves)?;
+        let way = self.way_to(leaf)?;
+        let (outer_index, outer_table) = schema.tree(joined.outer)?;
+        let names = numbered(&outer_index, outer_table);
+        let compared = compared_with(statements, &first_names(&index, table));
+        let is_named =
+            |&column: &usize| names.iter().any(|(name, at)| *at == column && compared.contains(name));
+        let column = joined.columns.iter().copied().find(is_named);
+        let column = column.or_else(|| joined.columns.first().copied().filter(|_| joined.is_plain))?;
+        let mut filter = Filter::by(statements, &outer_table.name, &names);
+        let asking = joined.asking(&page, column, header.encoding);
+        let asks = |cell: &&usize| filter.passes(&page, **cell, header.encoding);
+        let (first, last) = match (asking.iter().find(asks), asking.iter().rfind(asks)) {
+            (Some(&first), Some(&last)) => (first, last),
+            // What was looked up although it does not pass was not understood.
+            _ => {
+                filter = Filter::default();
+                (*asking.first()?, *asking.last()?)
+            }
+        };
+        let passed = match direction {
+            Direction::Forward => first + 1,
+            Direction::Backward => page.cells() - last,
+        };
+        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+        let outer = OuterRows::new(walk, passed);
+        let root = index.root;
+        let is_table = root == table.root;
+        let inner = if is_table && table.kind.is_rowid() {
+            Inner::Rows(Arc::new(table.clone()))
+        } else if is_table || !self.stream(stream).joins.has(table.root) {
+            Inner::Leaves(Arc::new(index))
+        } else {
+            Inner::Entries(Arc::new(index), Arc::new(table.clone()))
+        };
+        let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
+        // What each look-up was taken for alone is part of it.
+        for at in (0..self.scans.len()).rev() {
+            if self.scans[at].stream == stream && self.scans[at].index == root {
+                self.end(at);
+            }
+        }
+        self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (End::Unseen, None))
+    }
+
+    /// Which way leaves go that were read one after the other. Nothing where they jump.
+    fn leaf_after_leaf(&self, leaves: &[PageNo]) -> Option<Direction> {
+        let mut direction = None;
+        for pair in leaves.windows(2) {
+            let [before, after] = [pair[0], pair[1]].map(|leaf| self.owners.get(&leaf).copied());
+            let (before, after) = (before?, after?);
+            // Whether the first leaf of the next parent follows is not looked at.
+            if before.parent != after.parent {
+                continue;
+            }
+            let bytes = self.interior.kept(before.parent)?;
+            let parent = Page::parse(before.parent, &bytes, self.header().usable()).ok()?;
+            let (from, to) = (parent.position(pair[0])?, parent.position(pair[1])?);
+            let step = match to.checked_sub(from) {
+                Some(1) => Direction::Forward,
+                None if from - to == 1 => Direction::Backward,
+                _ => return None,
+            };
+            if direction.is_some_and(|direction| direction != step) {
+                return None;
+            }
+            direction = Some(step);
+        }
+        Some(direction.unwrap_or(Direction::Forward))
+    }
+
     /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
     fn begin_leaves<R: ReadPage>(
         &mut self,
@@ -711,8 +887,11 @@ impl Planner {
         found: &Found,
         told: &mut dyn FnMut() -> Vec<String>,
     ) -> Result<Option<ScanId>> {
-        let statements = told();
         let root = self.root_of(source, found.leaf);
+        if root.is_some_and(|root| self.is_joined(stream, root)) {
+            return Ok(None);
+        }
+        let statements = told();
         let schema = self.schema.take().unwrap_or_default();
         let known = root.and_then(|root| schema.indexes.iter().find(|index| index.root == root));
         let begun = match known {
@@ -809,6 +988,10 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
+        // What was foreseen was not read: what the rows ask for is not what was taken for it.
+        if let Some(outer) = scan.outer_root().filter(|_| !scan.is_planned()) {
+            self.stream(scan.stream).joins.refused(outer, scan.index);
+        }
         if scan.is_planned() {
             self.stream(scan.stream).allowance.end();
         }
@@ -898,6 +1081,32 @@ fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Optio
             points(&names, &|position| orders.get(position).copied().unwrap_or(plain))
         }
     }
+}
+
+/// The names of what a row of a tree has, each with its number: 0 is the rowid.
+fn numbered(index: &Index, table: &Table) -> Vec<(String, usize)> {
+    let numbered = |names: &mut dyn Iterator<Item = Option<String>>| {
+        let numbered = names.enumerate().filter_map(|(at, name)| Some((name?, at + 1)));
+        numbered.collect::<Vec<_>>()
+    };
+    if index.root != table.root {
+        return numbered(&mut index.columns.iter().cloned());
+    }
+    let mut columns = numbered(&mut table.columns.iter().cloned().map(Some));
+    if table.kind.is_rowid() {
+        columns.retain(|(name, _)| !table.key.contains(name));
+        columns.extend(table.key.iter().map(|name| (name.clone(), 0)));
+    }
+    columns
+}
+
+/// The names of the column by which rows of a tree are looked up.
+fn first_names(index: &Index, table: &Table) -> Vec<String> {
+    if index.root != table.root {
+        return index.columns.first().cloned().flatten().into_iter().collect();
+    }
+    let names = if table.kind.is_rowid() { table.key.len() } else { 1 };
+    table.key.iter().take(names).cloned().collect()
 }
 
 /// The columns of an index entry, as far as they lie on its page.

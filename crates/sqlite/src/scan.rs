@@ -7,6 +7,7 @@
 use crate::counters::Counters;
 use crate::ends::Rows;
 use crate::error::Result;
+use crate::join::{Groups, JoinReads};
 use crate::keyed::KeyedReads;
 use crate::page::PageNo;
 use crate::recognise::EVIDENCE;
@@ -76,6 +77,7 @@ pub struct Plan {
 pub(crate) enum Reads {
     ByIndex(Box<Sequence>),
     ByKey(KeyedReads),
+    Joined(Box<JoinReads>),
 }
 
 impl Reads {
@@ -83,6 +85,7 @@ impl Reads {
         match self {
             Self::ByIndex(sequence) => sequence.is_of_leaves(),
             Self::ByKey(_) => true,
+            Self::Joined(reads) => reads.is_of_leaves(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Reads {
         match self {
             Self::ByIndex(sequence) => sequence.finished(),
             Self::ByKey(reads) => reads.finished(),
+            Self::Joined(reads) => reads.finished(),
         }
     }
 
@@ -97,7 +101,7 @@ impl Reads {
     fn leaf_entries(&self) -> Option<usize> {
         match self {
             Self::ByIndex(sequence) => sequence.leaf_entries(),
-            Self::ByKey(_) => None,
+            Self::ByKey(_) | Self::Joined(_) => None,
         }
     }
 
@@ -107,10 +111,12 @@ impl Reads {
         source: &mut R,
         leaves: usize,
         entries: usize,
+        most: Option<usize>,
     ) -> Result<Option<Vec<PageAccess>>> {
         match self {
             Self::ByIndex(sequence) => sequence.next_part(interior, source, leaves, entries),
             Self::ByKey(reads) => reads.next_part(interior, source, entries),
+            Self::Joined(reads) => reads.next_part(interior, source, entries, most),
         }
     }
 }
@@ -142,6 +148,8 @@ pub(crate) struct Scan {
     passed_at_plan: u64,
     /// Where in terms of `passed` a single read far ahead was.
     far: Option<u64>,
+    /// Of the inner side of a join: how far its look-ups went.
+    groups: Groups,
     pub(crate) strays: u32,
     failed: bool,
 }
@@ -170,6 +178,7 @@ impl Scan {
             passed: 0,
             passed_at_plan: 0,
             far: None,
+            groups: Groups::default(),
             strays: 0,
             failed: false,
         }
@@ -189,6 +198,14 @@ impl Scan {
     /// Whether it reads the leaves of a tree alone.
     pub(crate) fn is_of_leaves(&self) -> bool {
         self.reads.is_of_leaves()
+    }
+
+    /// Root of the outer side's tree, where it is the inner side of a join.
+    pub(crate) fn outer_root(&self) -> Option<PageNo> {
+        match &self.reads {
+            Reads::Joined(reads) => Some(reads.outer_root()),
+            Reads::ByIndex(_) | Reads::ByKey(_) => None,
+        }
     }
 
     /// Whether what it comes to was told to the client.
@@ -317,7 +334,11 @@ impl Scan {
         self.passed_at_plan = self.passed;
         let ended = counted == self.ahead.len() && (self.reads.finished() || self.failed);
         let done = ended || wanted < much.pages;
-        Plan { accesses: self.ahead.iter().take(counted).copied().collect(), done }
+        // A leaf may be met by several look-ups of a join, and is no landmark then.
+        let is_landmark = self.outer_root().is_none();
+        let told = self.ahead.iter().take(counted);
+        let accesses = told.map(|access| PageAccess { mark: access.mark && is_landmark, ..*access });
+        Plan { accesses: accesses.collect(), done }
     }
 
     /// Generates more until `entries` are ahead, or its sequence ends: whole leaves in a large step, no
@@ -334,7 +355,7 @@ impl Scan {
         let entries = entries.min(AHEAD_LIMIT);
         while self.ahead.len() < entries && !self.failed {
             let part = if self.bulk { usize::MAX } else { entries - self.ahead.len() };
-            match self.reads.next_part(interior, source, leaves, part) {
+            match self.reads.next_part(interior, source, leaves, part, self.groups.most()) {
                 Ok(Some(reads)) => {
                     counters.planned += reads.len() as u64;
                     self.ahead.extend(reads);
@@ -361,7 +382,9 @@ impl Scan {
     /// Moves on to a page that is read, where it is ahead. An interior page (of a table WITHOUT ROWID)
     /// moves nothing but from the very next place: it is mostly read on the way down.
     pub(crate) fn meets(&mut self, page: PageNo, interior: bool) -> bool {
-        let Some(at) = self.ahead.iter().take(REACH).position(|access| access.page == page) else {
+        // Look-ups meet the pages of their table again and again: two of them far ahead are no sign.
+        let reach = if self.outer_root().is_some() { NEAR } else { REACH };
+        let Some(at) = self.ahead.iter().take(reach).position(|access| access.page == page) else {
             return false;
         };
         let place = self.passed + at as u64;
@@ -373,6 +396,9 @@ impl Scan {
             return false;
         }
         self.far = None;
+        if at > 0 && self.outer_root().is_some() {
+            self.groups.pass(self.ahead.range(..at), &self.ahead[at]);
+        }
         self.behind.extend(self.ahead.drain(..at).map(|access| access.page));
         let old = self.behind.len().saturating_sub(NEAR);
         self.behind.drain(..old);

@@ -51,6 +51,8 @@ pub struct Table {
     pub kind: TableKind,
     /// Names of the columns of its key in lower case. The rowid has several; the column that is the rowid comes first.
     pub key: Vec<String>,
+    /// Names of its columns in lower case, in the order in which a row has them.
+    pub columns: Vec<String>,
 }
 
 /// A secondary index.
@@ -78,6 +80,13 @@ impl Index {
             .get(position)
             .copied()
             .unwrap_or(Order { collation: Collation::Binary, descending: false })
+    }
+
+    /// Its own tree as one whose rows are found by its first columns, so many of them.
+    #[must_use]
+    pub(crate) fn as_table(&self, width: usize) -> Table {
+        let kind = TableKind::Key((0..width).map(|at| self.order(at)).collect());
+        Table { name: String::new(), root: self.root, kind, key: Vec::new(), columns: Vec::new() }
     }
 }
 
@@ -156,7 +165,8 @@ impl Schema {
                 _ if sql.without_rowid => primary.iter().filter_map(|column| column.name.clone()).collect(),
                 rowid => rowid.iter().cloned().chain(ROWID.map(str::to_owned)).collect(),
             };
-            schema.tables.push(Table { name: entry.name.clone(), root: entry.root, kind, key });
+            let columns = stored(&sql, &primary);
+            schema.tables.push(Table { name: entry.name.clone(), root: entry.root, kind, key, columns });
             declared.push((sql, primary));
         }
         for entry in entries.iter().filter(|entry| entry.kind == "index") {
@@ -198,6 +208,16 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
     }
     let columns = columns.into_iter().map(|column| column.name).collect();
     Some(Index { name: entry.name.clone(), table, root: entry.root, columns, orders, key_at })
+}
+
+/// The columns of a table as its rows have them: WITHOUT ROWID, those of the key come first.
+fn stored(sql: &TableSql, primary: &[KeyColumn]) -> Vec<String> {
+    let first = primary.iter().filter(|_| sql.without_rowid).filter_map(|column| column.name.clone());
+    let mut columns: Vec<String> = first.collect();
+    let rest = sql.columns.iter().map(|(name, _)| name).filter(|name| !columns.contains(name));
+    let rest: Vec<String> = rest.cloned().collect();
+    columns.extend(rest);
+    columns
 }
 
 /// A primary key without columns that are named again under the same collation: SQLite drops those.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::header::{HEADER_LEN, Header};
 use crate::page::{Page, PageNo};
 use crate::points::{PointAt, Points};
-use crate::schema::{Index, Schema, Table, TableKind};
+use crate::schema::{Index, Schema, Table};
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned, RowKey};
 use crate::walk::{Direction, Stop, Target, Walk, target};
@@ -46,6 +46,15 @@ pub struct Sequence {
     from: Resume,
     until: Option<Until>,
     looks: Option<Looks>,
+}
+
+/// The entries of a part of a leaf.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    /// The rows that they lead to.
+    pub(crate) targets: Vec<Target>,
+    /// Before which of them the leaf itself is read, where it begins with this part.
+    pub(crate) leaf: Option<(usize, PageNo)>,
 }
 
 /// Where in a leaf a scan goes on.
@@ -140,6 +149,13 @@ impl Sequence {
         Self { index: index.clone(), table, walk, leaf: None, next, from, until: None, looks: None }
     }
 
+    /// The reads of the entries whose first column has this value. `walk` stands at the first leaf that may have one.
+    pub(crate) fn of_value(index: &Index, table: &Table, walk: Walk, value: Owned) -> Self {
+        let from = Resume::Columns(vec![value.clone()]);
+        let until = Until { bounds: Bounds::of_one_value(), from: vec![value], run: true };
+        Self { from, ..Self::from_walk(index, table, walk, 0) }.until(until)
+    }
+
     /// The leaves that follow the one at which `walk` stands, and no rows.
     ///
     /// # Errors
@@ -225,6 +241,24 @@ impl Sequence {
         entries: usize,
     ) -> Result<Option<Vec<PageAccess>>> {
         let Some(table) = self.table.clone() else { return self.next_leaf(interior, source) };
+        let Some(part) = self.next_targets(interior, source, &table, leaves, entries)? else {
+            return Ok(None);
+        };
+        reads(interior, source, &table, part.targets, part.leaf.as_slice()).map(Some)
+    }
+
+    /// The entries of such a part, which lead to rows of this table. Nothing at the end.
+    ///
+    /// # Errors
+    /// As [`Sequence::next_part`].
+    pub(crate) fn next_targets<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        table: &Table,
+        leaves: usize,
+        entries: usize,
+    ) -> Result<Option<Part>> {
         let usable = interior.header().usable();
         let mut targets: Vec<Target> = Vec::new();
         let (mut leaf, mark_at) = match self.leaf.take() {
@@ -237,9 +271,9 @@ impl Sequence {
                     if self.is_beyond(&page, cell, interior.header()) {
                         let Some(columns) = self.look_up(&page, cell) else { return Ok(None) };
                         self.seek(interior, source, columns)?;
-                        return Ok(Some(Vec::new()));
+                        return Ok(Some(Part::default()));
                     }
-                    targets.extend(target(source, &page, cell, &self.index, &table, usable));
+                    targets.extend(target(source, &page, cell, &self.index, table, usable));
                 }
                 match self.looks.as_ref().map(|looks| looks.for_entries(entries)) {
                     Some(looks) => self.announce_points(interior, source, looks.clamp(1, LEAVES_AHEAD))?,
@@ -271,7 +305,7 @@ impl Sequence {
                 Direction::Backward => leaf.cells - 1 - leaf.ordinal,
             };
             if !self.is_beyond(&page, cell, interior.header()) {
-                targets.extend(target(source, &page, cell, &self.index, &table, usable));
+                targets.extend(target(source, &page, cell, &self.index, table, usable));
                 leaf.ordinal += 1;
                 continue;
             }
@@ -289,7 +323,6 @@ impl Sequence {
             looks.entries += targets.len();
         }
         let mark = mark_at.map(|at| (at, leaf.number));
-        let reads = reads(interior, source, &table, targets, mark)?;
         match onward {
             Onward::Here if leaf.ordinal < leaf.cells => self.leaf = Some(leaf),
             Onward::Here | Onward::Next => self.next = self.walk.next(interior, source)?,
@@ -303,7 +336,7 @@ impl Sequence {
             }
             Onward::Nowhere => {}
         }
-        Ok(Some(reads))
+        Ok(Some(Part { targets, leaf: mark }))
     }
 
     /// Goes on to the first value that is looked up and does not come before the entry in a cell. Answers its
@@ -349,8 +382,7 @@ impl Sequence {
             at = looks.points.after(&point);
         }
         looks.announced = Some(at.unwrap_or_else(PointAt::end));
-        let kind = TableKind::Key((0..looks.points.width()).map(|at| self.index.order(at)).collect());
-        let tree = Table { name: String::new(), root: self.index.root, kind, key: Vec::new() };
+        let tree = self.index.as_table(looks.points.width());
         let mut leaves: Vec<PageNo> = interior.locate(source, &tree, &keys)?.into_iter().flatten().collect();
         leaves.sort_unstable();
         leaves.dedup();
@@ -379,31 +411,35 @@ impl Sequence {
     }
 }
 
-/// The reads for these entries; the landmark before the entry of this number.
-fn reads<R: ReadPage>(
+/// The reads for these entries; `leaves`: before which entry each leaf of the index is read, a landmark.
+pub(crate) fn reads<R: ReadPage>(
     interior: &mut Interior,
     source: &mut R,
     table: &Table,
     targets: Vec<Target>,
-    mark: Option<(usize, PageNo)>,
+    leaves: &[(usize, PageNo)],
 ) -> Result<Vec<PageAccess>> {
     let (keys, chains): (Vec<_>, Vec<_>) =
         targets.into_iter().map(|target| (target.key, target.chain)).unzip();
     let pages = interior.locate(source, table, &keys)?;
-    let mut reads = Vec::with_capacity(pages.len() + 1);
+    let mut reads = Vec::with_capacity(pages.len() + leaves.len());
     let read = |page| PageAccess { page, mark: false };
-    let landmark =
-        |at| mark.filter(|&(before, _)| before == at).map(|(_, page)| PageAccess { page, mark: true });
+    let mut leaves = leaves.iter().copied().peekable();
+    let mut landmarks = |at, reads: &mut Vec<PageAccess>| {
+        while let Some((_, page)) = leaves.next_if(|&(before, _)| before <= at) {
+            reads.push(PageAccess { page, mark: true });
+        }
+    };
     let entries = pages.len();
     for (ordinal, (page, chain)) in pages.into_iter().zip(chains).enumerate() {
-        reads.extend(landmark(ordinal));
+        landmarks(ordinal, &mut reads);
         reads.extend(chain.into_iter().map(read));
         // The same page twice in a row is one read: SQLite has it in its hand.
         if let Some(page) = page.filter(|&page| reads.last() != Some(&read(page))) {
             reads.push(read(page));
         }
     }
-    reads.extend(landmark(entries));
+    landmarks(entries, &mut reads);
     Ok(reads)
 }
 

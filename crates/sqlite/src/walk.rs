@@ -125,6 +125,23 @@ impl Walk {
         Ok(Self { direction, path, leaf, left: pages, announced: 0 })
     }
 
+    /// A walk that stands where these columns are looked up.
+    ///
+    /// # Errors
+    /// As [`Walk::seek`].
+    pub(crate) fn sought<R: ReadPage>(
+        interior: &mut Interior,
+        source: &mut R,
+        index: &Index,
+        columns: &[Owned],
+        pages: u32,
+    ) -> Result<Self> {
+        let direction = Direction::Forward;
+        let mut walk = Self { direction, path: Vec::new(), leaf: index.root, left: pages, announced: 0 };
+        walk.seek(interior, source, index, columns)?;
+        Ok(walk)
+    }
+
     /// Goes to the leaf on which the first entry would be that does not come before these columns. Neither that leaf nor what
     /// lies between is read.
     ///

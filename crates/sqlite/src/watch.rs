@@ -61,6 +61,8 @@ struct Descriptor {
     /// How long one call of advice may be.
     call: Bytes,
     read: u64,
+    /// Those among them that asked storage, and how long each took.
+    waited: Vec<(PageNo, Nanos)>,
 }
 
 impl ReadPage for Descriptor {
@@ -68,7 +70,13 @@ impl ReadPage for Descriptor {
         let span = self.header.span_of(page);
         into.resize(self.header.page_size().get() as usize, 0);
         self.read += 1;
-        match self.fd.read_at(into, span.start) {
+        let begun = Instant::now();
+        let read = self.fd.read_at(into, span.start);
+        let time = begun.elapsed();
+        if time > MISS {
+            self.waited.push((page, time.into()));
+        }
+        match read {
             Ok(length) if length == into.len() => Ok(()),
             _ => Err(Error::Unreadable { page }),
         }
@@ -214,11 +222,20 @@ impl Watch {
         client.before_read(fd.raw(), span, &mut |client, _| {
             answer(client, planner, &mut source, scan);
         });
-        self.own_reads += source.read;
+        self.own_read(source);
         if self.planner.is_planned(scan) {
             self.doze.awake(stream(fd));
         }
         Some(())
+    }
+
+    /// Counts what was read to know what comes.
+    fn own_read(&mut self, source: Descriptor) {
+        self.own_reads += source.read;
+        // Where costs are nominal, a read that passes through here has no time of its own.
+        for (page, time) in source.waited.into_iter().filter(|_| settings::may_doze()) {
+            self.planner.own_read(page, time);
+        }
     }
 
     /// Asks for the neighbours of a page that misses, where that is likely to pay. Answers how many.
@@ -270,10 +287,11 @@ impl Watch {
         let cost = cost(followed, time);
         let told = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
-        self.own_reads += source.read;
+        let has_read = source.read > 0;
+        self.own_read(source);
         let foreseen = self.was_foreseen(fd, page, followed, cost.time);
         self.account(stream(fd), cost.missed, foreseen, connection);
-        if source.read > 0 && settings::may_doze() {
+        if has_read && settings::may_doze() {
             self.planner.spent(stream(fd), begun.elapsed().into());
         }
         if scan.is_some() {
@@ -342,7 +360,7 @@ impl Watch {
     }
 
     fn descriptor(&self, fd: HostFd) -> Descriptor {
-        Descriptor { fd, header: *self.header(), call: self.call, read: 0 }
+        Descriptor { fd, header: *self.header(), call: self.call, read: 0, waited: Vec::new() }
     }
 
     fn provide_client(&mut self, fd: HostFd) {

@@ -250,6 +250,12 @@ impl Shape {
         if self.deleted {
             db.execute_batch("DELETE FROM t WHERE n % 3 = 1").expect("deleted");
         }
+        // What asks for rows in no order.
+        db.execute_batch(
+            "CREATE TABLE keys(id INTEGER PRIMARY KEY, v INT, w TEXT);
+             INSERT INTO keys(v, w) SELECT u, k FROM t ORDER BY u * 7919 % 10007 LIMIT 800;",
+        )
+        .expect("keys");
         if self.vacuumed {
             db.execute_batch("VACUUM").expect("vacuumed");
         }

@@ -14,8 +14,8 @@ pub(crate) struct Query {
 }
 
 /// Kinds of queries; those from [`WRITES`] on change the database and take it back.
-const KINDS: u64 = 22;
-const WRITES: u64 = 18;
+const KINDS: u64 = 25;
+const WRITES: u64 = 21;
 
 impl Query {
     /// One of any kind.
@@ -71,10 +71,16 @@ impl Query {
                 format!("SELECT u, k, filler FROM t WHERE u IN ({}) ORDER BY u{order}", list.join(","))
             }
             18 => format!(
+                "SELECT p.id, t.u, t.filler FROM keys p CROSS JOIN t ON t.u = p.v WHERE p.id BETWEEN {low} AND {} ORDER BY 1",
+                high + 300
+            ),
+            19 => format!("SELECT p.id, (SELECT max(filler) FROM t WHERE t.k = p.w) FROM keys p WHERE p.v > {low}"),
+            20 => format!("SELECT p.id FROM keys p WHERE EXISTS (SELECT 1 FROM t WHERE t.n = p.id - 300 AND t.u > {high})"),
+            21 => format!(
                 "BEGIN; UPDATE t SET filler = filler || 'x' WHERE n BETWEEN {low} AND {high}; SELECT * FROM t {scan}; ROLLBACK"
             ),
-            19 => format!("BEGIN; DELETE FROM t WHERE n BETWEEN {low} AND {high}; SELECT u, k FROM t {back}; ROLLBACK"),
-            20 => format!(
+            22 => format!("BEGIN; DELETE FROM t WHERE n BETWEEN {low} AND {high}; SELECT u, k FROM t {back}; ROLLBACK"),
+            23 => format!(
                 "BEGIN; INSERT INTO other SELECT filler FROM t WHERE n IN ({low}, {high}, {part}); SELECT count(*), sum(length(x)) FROM other; ROLLBACK"
             ),
             _ => "BEGIN; CREATE INDEX j ON t(n, filler, u); SELECT u FROM t INDEXED BY j ORDER BY n, filler, u; ROLLBACK"

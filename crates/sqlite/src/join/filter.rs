@@ -1,0 +1,260 @@
+//! Which rows of the outer side are looked up, as far as the statement's text shows it.
+//!
+//! `c.pick < 10`, `c.kind IN ('a', 'b')`, `c.day BETWEEN 5 AND 9`: rows that fail such a comparison with literals
+//! are passed over before anything is looked up for them. Other conditions are not seen, and then some of what is
+//! foreseen is not read. As in [`ends`](crate::ends), nothing depends on being right: what is read in vain is
+//! bounded by the statement's allowance.
+
+use super::value;
+use crate::ends::{SQL_LIMIT, Token, continues, is_comparing, like, literal, tokens};
+use crate::header::Encoding;
+use crate::page::Page;
+use crate::record::{Collation, Order, Value, compare};
+use crate::tree::Owned;
+use std::cmp::Ordering;
+
+/// Comparisons that are kept of one statement.
+const CONDITIONS_LIMIT: usize = 16;
+
+/// What the rows that are looked up have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Filter {
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Condition {
+    /// As [`value`] counts them.
+    column: usize,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Test {
+    /// How the column's value compares with this one.
+    Is(Vec<Ordering>, Owned),
+    Among(Vec<Owned>),
+}
+
+impl Filter {
+    /// What the one statement that runs asks of a table. `columns`: their names, with the number of each as
+    /// [`value`] counts them. Nothing where several run or where a condition may not hold for every row.
+    pub(crate) fn by(statements: &[String], table: &str, columns: &[(String, usize)]) -> Self {
+        let [statement] = statements else { return Self::default() };
+        if statement.len() > SQL_LIMIT {
+            return Self::default();
+        }
+        let tokens = tokens(statement);
+        let from = tokens.iter().position(|token| token.is("from")).unwrap_or(tokens.len());
+        let asked = &tokens[from..];
+        let end = asked.iter().position(|token| token.is("group") || token.is("having"));
+        let asked = &asked[..end.unwrap_or(asked.len())];
+        let apart = ["or", "not", "case", "left", "union"];
+        if asked.iter().any(|token| apart.iter().any(|word| token.is(word))) {
+            return Self::default();
+        }
+        let names = aliases(asked, table);
+        let named = |token: &Token, name: &str| matches!(token, Token::Name(own, _) if own == name);
+        let mut filter = Self::default();
+        for at in 0..asked.len() {
+            let Some((_, column)) = columns.iter().find(|(name, _)| named(&asked[at], name)) else {
+                continue;
+            };
+            let is_own = match &asked[..at] {
+                [.., Token::Name(qualifier, _), dot] if dot.is_sign(b'.') => names.contains(qualifier),
+                _ => true,
+            };
+            if is_own && filter.conditions.len() < CONDITIONS_LIMIT {
+                let tests = tests(&asked[at + 1..]).into_iter();
+                filter.conditions.extend(tests.map(|test| Condition { column: *column, test }));
+            }
+        }
+        filter
+    }
+
+    /// Whether a row may be looked up.
+    pub(crate) fn passes(&self, page: &Page<'_>, cell: usize, encoding: Encoding) -> bool {
+        self.conditions.iter().all(|condition| {
+            value(page, cell, condition.column).is_none_or(|value| condition.test.holds(value, encoding))
+        })
+    }
+}
+
+impl Test {
+    fn holds(&self, held: Value<'_>, encoding: Encoding) -> bool {
+        let plain = Order { collation: Collation::Binary, descending: false };
+        // A column's affinity may turn a literal of another sort; NULL passes no comparison.
+        let compared = |value: &Owned| match held {
+            Value::Null => Some(None),
+            _ if like(value.value(), held) => compare(held, value.value(), plain, encoding).map(Some),
+            _ => None,
+        };
+        match self {
+            Self::Is(orderings, value) => {
+                compared(value).is_none_or(|is| is.is_some_and(|is| orderings.contains(&is)))
+            }
+            Self::Among(values) => {
+                values.iter().any(|value| compared(value).is_none_or(|is| is == Some(Ordering::Equal)))
+            }
+        }
+    }
+}
+
+/// The names of columns that statements compare for equality with a column of one of these names.
+pub(crate) fn compared_with(statements: &[String], names: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for statement in statements.iter().filter(|statement| statement.len() <= SQL_LIMIT) {
+        let tokens = tokens(statement);
+        let name = |token: &Token| match token {
+            Token::Name(name, _) => Some(name.clone()),
+            _ => None,
+        };
+        for at in (0..tokens.len()).filter(|&at| tokens[at].is_sign(b'=')) {
+            let left = tokens[..at].iter().rev().find(|token| !token.is_sign(b'=')).and_then(name);
+            let right = match &tokens[at + 1..] {
+                [_, dot, token, ..] if dot.is_sign(b'.') => name(token),
+                [token, ..] => name(token),
+                [] => None,
+            };
+            let (Some(left), Some(right)) = (left, right) else { continue };
+            found.extend(names.contains(&left).then(|| right.clone()));
+            found.extend(names.contains(&right).then_some(left));
+        }
+        for at in (0..tokens.len()).filter(|&at| tokens[at].is("using")) {
+            let listed = tokens[at + 1..].iter().take_while(|token| !token.is_sign(b')')).filter_map(name);
+            found.extend(listed.filter(|name| names.contains(name)));
+        }
+    }
+    found
+}
+
+/// The names that a table has in a statement.
+fn aliases(tokens: &[Token], table: &str) -> Vec<String> {
+    let table = table.to_ascii_lowercase();
+    let mut names = vec![table.clone()];
+    for (at, _) in
+        tokens.iter().enumerate().filter(|(_, token)| matches!(token, Token::Name(name, _) if *name == table))
+    {
+        let rest = &tokens[at + 1..];
+        let rest = rest.strip_prefix(&[Token::Name("as".to_owned(), false)][..]).unwrap_or(rest);
+        if let [Token::Name(alias, _), ..] = rest {
+            names.push(alias.clone());
+        }
+    }
+    names
+}
+
+/// What is asked of a column whose name stands before these tokens.
+fn tests(right: &[Token]) -> Vec<Test> {
+    use Ordering::{Equal, Greater, Less};
+    let signs: Vec<u8> = right
+        .iter()
+        .take_while(|token| is_comparing(token))
+        .filter_map(|token| if let Token::Sign(sign) = token { Some(*sign) } else { None })
+        .collect();
+    if !signs.is_empty() {
+        // A sign of a number stands after its operator.
+        let Some((value, rest)) = literal(&right[signs.len()..]) else { return Vec::new() };
+        let orderings = match signs.as_slice() {
+            b"=" | b"==" => vec![Equal],
+            b"<" => vec![Less],
+            b"<=" => vec![Less, Equal],
+            b">" => vec![Greater],
+            b">=" => vec![Greater, Equal],
+            b"<>" => vec![Less, Greater],
+            _ => return Vec::new(),
+        };
+        return if continues(rest) { Vec::new() } else { vec![Test::Is(orderings, value)] };
+    }
+    match right {
+        [word, rest @ ..] if word.is("between") => {
+            let Some((low, [and, rest @ ..])) = literal(rest) else { return Vec::new() };
+            match literal(rest).filter(|(_, rest)| and.is("and") && !continues(rest)) {
+                Some((high, _)) => {
+                    vec![Test::Is(vec![Greater, Equal], low), Test::Is(vec![Less, Equal], high)]
+                }
+                None => Vec::new(),
+            }
+        }
+        [word, open, rest @ ..] if word.is("in") && open.is_sign(b'(') => {
+            let (mut values, mut rest) = (Vec::new(), rest);
+            while let Some((value, after)) = literal(rest) {
+                values.push(value);
+                match after {
+                    [next, more @ ..] if next.is_sign(b',') => rest = more,
+                    [next, ..] if next.is_sign(b')') => return vec![Test::Among(values)],
+                    _ => break,
+                }
+            }
+            Vec::new()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests_of_filters {
+    use super::*;
+
+    fn filter(sql: &str) -> Filter {
+        let columns = [("id".to_owned(), 0), ("pick".to_owned(), 2), ("kind".to_owned(), 3)];
+        Filter::by(&[sql.to_owned()], "cust", &columns)
+    }
+
+    fn is(column: usize, orderings: &[Ordering], value: i64) -> Condition {
+        Condition { column, test: Test::Is(orderings.to_vec(), Owned::Integer(value)) }
+    }
+
+    #[test]
+    fn comparisons_of_the_tables_own_columns_with_literals_count() {
+        use Ordering::{Equal, Greater, Less};
+        let found = filter(
+            "select pick=3 from cust as c join o on o.customer=c.id where c.pick<10 and o.pick>5 and id>=-7 group by c.id having pick=4",
+        );
+        assert_eq!(found.conditions, [is(2, &[Less], 10), is(0, &[Greater, Equal], -7)]);
+        let between = filter("select 1 from o, cust where cust.pick between 3 and 5 and cust.pick=o.x");
+        assert_eq!(between.conditions, [is(2, &[Greater, Equal], 3), is(2, &[Less, Equal], 5)]);
+        let among = filter("select 1 from cust where kind in ('a','b') and pick in (select 1 from o)");
+        let texts = ["a", "b"].map(|text| Owned::Text(text.as_bytes().into())).to_vec();
+        assert_eq!(among.conditions, [Condition { column: 3, test: Test::Among(texts) }]);
+    }
+
+    #[test]
+    fn columns_that_are_compared_with_one_another_are_named() {
+        let compared = |sql: &str, name: &str| compared_with(&[sql.to_owned()], &[name.to_owned()]);
+        assert_eq!(compared("select 1 from c join o on o.customer=c.id where x=3", "customer"), ["id"]);
+        assert_eq!(compared("select 1 from c, o where c.id == customer", "customer"), ["id"]);
+        assert_eq!(compared("select 1 from c join o using (region, customer)", "customer"), ["customer"]);
+        assert!(compared("select 1 from o where customer=5", "customer").is_empty());
+    }
+
+    #[test]
+    fn what_may_not_hold_for_every_row_is_no_filter() {
+        for sql in [
+            "select 1 from cust where pick=3 or kind='a'",
+            "select 1 from cust where not pick=3",
+            "select 1 from o left join cust on pick=3",
+            "select 1 from cust where pick<3+x",
+            "select 1 from cust where pick<x",
+            "select 1 from cust where case when pick=3 then 1 end",
+        ] {
+            assert_eq!(filter(sql), Filter::default(), "{sql}");
+        }
+        let two = ["select 1 from cust where pick=3".to_owned(), "select 2".to_owned()];
+        assert_eq!(Filter::by(&two, "cust", &[("pick".to_owned(), 2)]), Filter::default());
+    }
+
+    #[test]
+    fn null_passes_no_comparison_and_a_value_of_another_sort_passes_each() {
+        let test = Test::Is(vec![Ordering::Less], Owned::Integer(10));
+        assert!(
+            test.holds(Value::Integer(9), Encoding::Utf8) && test.holds(Value::Real(9.5), Encoding::Utf8)
+        );
+        assert!(!test.holds(Value::Integer(10), Encoding::Utf8) && !test.holds(Value::Null, Encoding::Utf8));
+        assert!(test.holds(Value::Text(b"99"), Encoding::Utf8), "the column's affinity decides");
+        let among = Test::Among(vec![Owned::Integer(3), Owned::Integer(4)]);
+        assert!(
+            among.holds(Value::Integer(4), Encoding::Utf8) && !among.holds(Value::Integer(5), Encoding::Utf8)
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! How far look-ups go: the reads of one key are a group, and a program may stop within each.
+
+use crate::sequence::PageAccess;
+use std::collections::VecDeque;
+
+/// Groups that are remembered: where each of eight was left early, the next ones will be.
+const KEPT: usize = 8;
+
+/// The groups that were passed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    /// Reads of the present group up to the one that was met last.
+    met: usize,
+    /// Reads of it that were passed.
+    passed: usize,
+    /// Of the last ones: how many reads were made of each; nothing where it was followed to its end.
+    last: VecDeque<Option<usize>>,
+}
+
+impl Groups {
+    /// These reads were passed, and then `front` was met. The first read of each group is marked.
+    pub(crate) fn pass<'a>(&mut self, passed: impl Iterator<Item = &'a PageAccess>, front: &'a PageAccess) {
+        for access in passed.skip(1).chain(std::iter::once(front)) {
+            self.passed += 1;
+            if access.mark {
+                self.end();
+            }
+        }
+        self.met = self.passed + 1;
+    }
+
+    /// A group is over.
+    fn end(&mut self) {
+        // One of which nothing was read was passed over, or came from a cache.
+        if self.met > 0 {
+            self.last.push_back(Some(self.met).filter(|&met| met < self.passed));
+        }
+        if self.last.len() > KEPT {
+            self.last.pop_front();
+        }
+        (self.met, self.passed) = (0, 0);
+    }
+
+    /// How many reads of a group are likely to be made, at most; nothing where all may be.
+    pub(crate) fn most(&self) -> Option<usize> {
+        let early = self.last.iter().map(|made| made.ok_or(())).collect::<Result<Vec<usize>, ()>>().ok()?;
+        early.into_iter().max().filter(|_| self.last.len() == KEPT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::PageNo;
+
+    /// What is known after groups of four reads, of which so many were made of each.
+    fn most(made: &[usize]) -> Option<usize> {
+        let mut groups = Groups::default();
+        let all: Vec<PageAccess> = (0..4 * made.len() as u32 + 1)
+            .map(|at| PageAccess { page: PageNo(at + 1), mark: at % 4 == 0 })
+            .collect();
+        let mut at = 0;
+        for (group, &made) in made.iter().enumerate() {
+            for to in 4 * group..4 * group + made {
+                // The front is passed when the next one is met.
+                if to > at {
+                    groups.pass(all[at..to].iter(), &all[to]);
+                }
+                at = to;
+            }
+        }
+        let last = all.len() - 1;
+        groups.pass(all[at..last].iter(), &all[last]);
+        groups.most()
+    }
+
+    #[test]
+    fn look_ups_that_stop_are_expected_to_stop_again() {
+        assert_eq!(most(&[2; 9]), Some(2));
+        assert_eq!(most(&[2, 2, 3, 2, 2, 2, 1, 2, 2]), Some(3));
+        assert_eq!(most(&[2; 4]), None, "too few to tell");
+        assert_eq!(most(&[2, 2, 2, 2, 2, 2, 4, 2, 2]), None, "one went to its end");
+        assert_eq!(
+            most(&[2, 2, 0, 2, 2, 2, 0, 2, 2, 2, 2]),
+            Some(2),
+            "those that were passed over say nothing"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! The inner side of a join: look-ups whose keys stand in the rows of the outer side.
+//!
+//! SQLite joins by nested loops: for each row of the outer table it looks a value of that row up in the inner
+//! table, by rowid or by an index. No page of the inner table names the next look-up. The rows of the outer side
+//! do, once it is known which of their columns holds the key. So three things are found out:
+//!
+//! - *Which column*, by [data](evidence): the value that was looked up lies between the first and the last key of
+//!   the inner page that was read. A column of the outer page that has such a value again and again is
+//!   the one. The text of the statement decides between several; it is not needed, so that views and triggers count too.
+//! - *Which rows come next*: the [outer side](outer) is the leaves of a tree one after the other.
+//! - *Which of them are looked up*: those that pass the comparisons with literals that the text [shows](filter).
+//! - *How far each look-up goes*: `EXISTS` stops at the first row that will do. As far as the last ones [went](groups).
+//!
+//! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in the order of the disk
+//! (ATC'09 section 3.5). The reads are told in the order in which SQLite makes them.
+//!
+//! Limits: the first column of an index is looked up alone. The outer side is a table in the order of its own tree, or
+//! a covering index: not rows that are found by an index, and not the inner side of another join. Both sides have trees
+//! of their own (a table is not joined with itself). The end is not visible, so that steps grow with what they gain.
+
+mod evidence;
+mod filter;
+mod groups;
+mod outer;
+
+pub(crate) use evidence::{JoinEvidence, Joined, KeyRange};
+pub(crate) use filter::{Filter, compared_with};
+pub(crate) use groups::Groups;
+pub(crate) use outer::OuterRows;
+
+use crate::error::Result;
+use crate::page::{Page, PageNo};
+use crate::record::Value;
+use crate::schema::{Index, Table};
+use crate::sequence::{PageAccess, Sequence, reads};
+use crate::source::ReadPage;
+use crate::tree::{Interior, Owned, RowKey};
+use crate::walk::Walk;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Keys that are looked up at a time, at most: the rows of one batch are located in one pass over the interior pages.
+const BATCH: usize = 256;
+/// Entries of one key that are followed. One value with more of them is a scan of its own.
+const ENTRIES_A_KEY: usize = 4096;
+/// Leaves of the outer side that are read for one batch, at most: where its rows are seldom looked up, a batch has
+/// fewer keys.
+const LEAVES: usize = 256;
+/// Reads that one look-up by an index is taken to make before any was followed.
+const READS_A_KEY: usize = 8;
+
+/// A value of a row or an entry, as far as it lies on its page: that of column `column - 1`, and the rowid for 0.
+fn value<'a>(page: &Page<'a>, cell: usize, column: usize) -> Option<Value<'a>> {
+    match column.checked_sub(1) {
+        None => page.rowid(cell).ok().map(Value::Integer),
+        Some(at) => page.columns(cell)?.nth(at),
+    }
+}
+
+/// Where the values are looked up, and what is read for each.
+#[derive(Debug)]
+pub(crate) enum Inner {
+    /// Rows by rowid.
+    Rows(Arc<Table>),
+    /// Entries of an index, or rows of a table WITHOUT ROWID by its key: leaves alone.
+    Leaves(Arc<Index>),
+    /// Entries of an index, then the rows that they lead to.
+    Entries(Arc<Index>, Arc<Table>),
+}
+
+/// The reads of a join's inner side.
+#[derive(Debug)]
+pub(crate) struct JoinReads {
+    outer: OuterRows,
+    /// Root of the tree of the outer side.
+    root: PageNo,
+    /// Where in a row of the outer side the key is.
+    column: usize,
+    filter: Filter,
+    inner: Inner,
+    /// Read ahead and not looked up yet.
+    keys: VecDeque<Owned>,
+    ended: bool,
+    /// The pages that the file has.
+    pages: u32,
+    /// Look-ups generated, and their reads; leaves of the outer side read, and keys found in them.
+    looked_up: usize,
+    reads: usize,
+    leaves: usize,
+    found: usize,
+}
+
+impl JoinReads {
+    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds.
+    pub(crate) fn new(
+        (outer, root): (OuterRows, PageNo),
+        column: usize,
+        filter: Filter,
+        inner: Inner,
+        pages: u32,
+    ) -> Self {
+        let reads = if matches!(inner, Inner::Entries(..)) { READS_A_KEY } else { 1 };
+        Self {
+            outer,
+            root,
+            column,
+            filter,
+            inner,
+            keys: VecDeque::new(),
+            ended: false,
+            pages,
+            looked_up: 1,
+            reads,
+            leaves: 1,
+            found: 1,
+        }
+    }
+
+    /// Root of the tree of the outer side.
+    pub(crate) fn outer_root(&self) -> PageNo {
+        self.root
+    }
+
+    /// Whether leaves alone are read, and no rows behind them.
+    pub(crate) fn is_of_leaves(&self) -> bool {
+        !matches!(self.inner, Inner::Entries(..))
+    }
+
+    pub(crate) fn finished(&self) -> bool {
+        self.ended && self.keys.is_empty()
+    }
+
+    /// The reads of some look-ups: as many as are likely to make so many reads, and `most` of each. The first of each
+    /// is marked. Nothing at the end.
+    pub(crate) fn next_part<R: ReadPage>(
+        &mut self,
+        interior: &mut Interior,
+        source: &mut R,
+        entries: usize,
+        most: Option<usize>,
+    ) -> Result<Option<Vec<PageAccess>>> {
+        let entries = entries.min(BATCH * self.reads.div_ceil(self.looked_up));
+        let wanted = (entries * self.looked_up).div_ceil(self.reads).clamp(1, BATCH);
+        self.read_keys(interior, source, wanted);
+        if self.finished() {
+            return Ok(None);
+        }
+        let keys: Vec<Owned> = self.keys.drain(..wanted.min(self.keys.len())).collect();
+        let reads = self.look_up(interior, source, &keys, most.unwrap_or(ENTRIES_A_KEY))?;
+        self.looked_up += keys.len();
+        self.reads += reads.len();
+        Ok(Some(reads))
+    }
+
+    /// Reads rows of the outer side until so many keys are known. What can't be read ends it.
+    fn read_keys<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R, wanted: usize) {
+        let (column, filter, header) = (self.column, &self.filter, *interior.header());
+        let key = |page: &Page<'_>, cell: usize| {
+            let key = value(page, cell, column).filter(|key| *key != Value::Null)?;
+            filter.passes(page, cell, header.encoding).then(|| Owned::of(key))
+        };
+        for _ in 0..LEAVES {
+            if self.ended || self.keys.len() >= wanted {
+                return;
+            }
+            let leaves = ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(LEAVES);
+            let before = self.keys.len();
+            let leaf = self.outer.next_leaf(interior, source, leaves, &key, &mut self.keys);
+            self.ended = !matches!(leaf, Ok(true));
+            self.leaves += 1;
+            self.found += self.keys.len() - before;
+        }
+    }
+
+    fn look_up<R: ReadPage>(
+        &self,
+        interior: &mut Interior,
+        source: &mut R,
+        keys: &[Owned],
+        most: usize,
+    ) -> Result<Vec<PageAccess>> {
+        match &self.inner {
+            Inner::Rows(table) => {
+                let rowid = |key: &Owned| match key {
+                    Owned::Integer(rowid) => Some(RowKey::Rowid(*rowid)),
+                    _ => None,
+                };
+                let keys: Vec<RowKey> = keys.iter().filter_map(rowid).collect();
+                Ok(accesses(interior.locate(source, table, &keys)?.into_iter().flatten()))
+            }
+            Inner::Leaves(index) => {
+                let walks = self.seek(interior, source, index, keys)?;
+                Ok(accesses(walks.iter().flatten().map(Walk::leaf)))
+            }
+            Inner::Entries(index, table) => self.entries(interior, source, index, table, keys, most),
+        }
+    }
+
+    /// The way to each key, whose interior pages are read level by level.
+    fn seek<R: ReadPage>(
+        &self,
+        interior: &mut Interior,
+        source: &mut R,
+        index: &Index,
+        keys: &[Owned],
+    ) -> Result<Vec<Option<Walk>>> {
+        let columns: Vec<RowKey> = keys.iter().map(|key| RowKey::Columns(vec![key.clone()])).collect();
+        interior.locate(source, &index.as_table(1), &columns)?;
+        let walk =
+            |key: &Owned| Walk::sought(interior, source, index, std::slice::from_ref(key), self.pages).ok();
+        Ok(keys.iter().map(walk).collect())
+    }
+
+    /// The leaf of each key, which is marked, and the rows of its entries, so many at most.
+    fn entries<R: ReadPage>(
+        &self,
+        interior: &mut Interior,
+        source: &mut R,
+        index: &Index,
+        table: &Table,
+        keys: &[Owned],
+        most: usize,
+    ) -> Result<Vec<PageAccess>> {
+        let walks = self.seek(interior, source, index, keys)?;
+        let mut leaves: Vec<PageNo> = walks.iter().flatten().map(Walk::leaf).collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        if leaves.len() > 1 {
+            source.soon(&leaves);
+        }
+        let (mut targets, mut leaves, mut first) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, walk) in keys.iter().zip(walks) {
+            let Some(walk) = walk else { continue };
+            let mut entries = Sequence::of_value(index, table, walk, key.clone());
+            let begin = targets.len();
+            first.push(leaves.len());
+            // A damaged leaf ends this look-up and no other.
+            while let Some(left) = (begin + most).checked_sub(targets.len()).filter(|&left| left > 0)
+                && let Ok(Some(part)) = entries.next_targets(interior, source, table, 0, left)
+            {
+                leaves.extend(part.leaf.map(|(at, leaf)| (targets.len() + at, leaf)));
+                targets.extend(part.targets);
+            }
+        }
+        let mut reads = reads(interior, source, table, targets, &leaves)?;
+        // A look-up may go on from leaf to leaf.
+        let mut leaf = 0..;
+        for access in reads.iter_mut().filter(|access| access.mark) {
+            access.mark = leaf.next().is_some_and(|leaf| first.binary_search(&leaf).is_ok());
+        }
+        Ok(reads)
+    }
+}
+
+/// Reads of these pages, a look-up each: the same page twice in a row is one.
+fn accesses(pages: impl Iterator<Item = PageNo>) -> Vec<PageAccess> {
+    let mut accesses: Vec<PageAccess> = pages.map(|page| PageAccess { page, mark: true }).collect();
+    accesses.dedup();
+    accesses
+}

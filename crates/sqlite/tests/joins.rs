@@ -1,0 +1,177 @@
+//! The planner against joins as SQLite makes them: for each row of one table, look-ups in another.
+
+mod common;
+#[path = "common/reader.rs"]
+mod reader;
+
+use foreseek_sqlite::header::Header;
+use foreseek_sqlite::page::PageNo;
+use foreseek_sqlite::record::{Collation, Order};
+use foreseek_sqlite::schema::{Schema, Table, TableKind};
+use foreseek_sqlite::source::Image;
+use foreseek_sqlite::tree::{Interior, Owned, RowKey};
+use reader::Reader;
+use rusqlite::Connection;
+use std::collections::HashSet;
+
+/// Customers, and their orders in no order.
+struct Database {
+    file: Vec<u8>,
+    connection: Connection,
+    schema: Schema,
+    interior: Interior,
+}
+
+impl Database {
+    fn new(customers: u64, orders: u64) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("db");
+        let mut connection = Connection::open(&path).expect("a database");
+        let mut random = common::Random::new(9);
+        connection
+            .execute_batch(
+                "PRAGMA page_size=1024; PRAGMA synchronous=off;
+                 CREATE TABLE cust(id INTEGER PRIMARY KEY, pick INT, other INT);
+                 CREATE TABLE o(id INTEGER PRIMARY KEY, customer INT, note TEXT);",
+            )
+            .expect("tables");
+        let transaction = connection.transaction().expect("begins");
+        for id in 1..=customers {
+            let row = (id, random.below(10), 1 + random.below(customers));
+            transaction.execute("INSERT INTO cust VALUES(?,?,?)", row).expect("a row");
+        }
+        for id in 1..=orders {
+            let row = (id, 1 + random.below(customers), random.text(900));
+            transaction.execute("INSERT INTO o VALUES(?,?,?)", row).expect("a row");
+        }
+        transaction.execute_batch("CREATE INDEX o_customer ON o(customer)").expect("an index");
+        transaction.commit().expect("commits");
+        let file = std::fs::read(&path).expect("is readable");
+        let header = Header::parse(&file).expect("a database");
+        let schema = Schema::read(&mut Image::new(&file, 1024), &header).expect("a schema");
+        Self { file, connection, schema, interior: Interior::new(header) }
+    }
+
+    fn table(&self, name: &str) -> Table {
+        self.schema.tables.iter().find(|table| table.name == name).expect("is there").clone()
+    }
+
+    /// The page of a tree on which this row or entry is.
+    fn page(&mut self, tree: &Table, key: RowKey) -> PageNo {
+        let mut source = Image::new(&self.file, 1024);
+        self.interior.locate(&mut source, tree, &[key]).expect("a way")[0].expect("is there")
+    }
+
+    /// What a nested loop reads: the rows of `cust` by rowid, and of those that `outer` selects the orders of the
+    /// customer in `key`, as far as `upto` of each.
+    fn nested_loop(&mut self, outer: &str, key: &str, upto: usize) -> Vec<PageNo> {
+        let rows = |connection: &Connection, sql: &str| {
+            let mut statement = connection.prepare(sql).expect("is sound");
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("runs");
+            rows.collect::<Result<Vec<(i64, i64)>, _>>().expect("integers")
+        };
+        let (cust, o) = (self.table("cust"), self.table("o"));
+        let plain = Order { collation: Collation::Binary, descending: false };
+        let root = self.schema.index("o_customer").expect("is there").root;
+        let kind = TableKind::Key(vec![plain; 2]);
+        let index = Table { name: String::new(), root, kind, key: Vec::new(), columns: Vec::new() };
+        let selected: HashSet<i64> = rows(&self.connection, outer).into_iter().map(|(id, _)| id).collect();
+        let (mut reads, mut held) = (Vec::new(), None);
+        for (id, customer) in rows(&self.connection, &format!("SELECT id, {key} FROM cust ORDER BY id")) {
+            // A cursor holds the page at which it is.
+            let page = self.page(&cust, RowKey::Rowid(id));
+            reads.extend(held.replace(page).is_none_or(|before| before != page).then_some(page));
+            if !selected.contains(&id) {
+                continue;
+            }
+            let orders = format!("SELECT id, customer FROM o WHERE customer={customer} ORDER BY id");
+            for (order, _) in rows(&self.connection, &orders).into_iter().take(upto) {
+                let entry = [customer, order].map(Owned::Integer).to_vec();
+                reads.push(self.page(&index, RowKey::Columns(entry)));
+                reads.push(self.page(&o, RowKey::Rowid(order)));
+            }
+        }
+        reads.dedup();
+        reads
+    }
+}
+
+/// Makes these reads; answers how many there were that a cache did not answer, and how many told in time.
+fn read(reader: &mut Reader<'_>, file: &[u8], reads: &[PageNo]) -> (usize, usize) {
+    reader.read_interior(file);
+    let before = reader.reads;
+    for &page in reads {
+        reader.read(1, page);
+    }
+    (reader.reads - before, reader.hits)
+}
+
+#[test]
+fn the_orders_of_the_customers_to_come_are_told_in_time() {
+    let mut database = Database::new(2000, 16_000);
+    let file = database.file.clone();
+    for (key, statement) in [
+        (
+            "id",
+            "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.id WHERE c.pick<3 GROUP BY 1",
+        ),
+        (
+            "other",
+            "SELECT c.id, (SELECT max(note) FROM o WHERE o.customer=c.other) FROM cust c WHERE c.pick<3",
+        ),
+    ] {
+        let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<3", key, usize::MAX);
+        let mut reader = Reader::new(&file, 20);
+        reader.statement = statement;
+        let (made, told) = read(&mut reader, &file, &reads);
+        assert!(told * 10 > made * 8, "{told} of {made}, {:?}", reader.counters());
+        assert_eq!(reader.counters().failed, 0);
+        // The text shows which customers are passed over: next to nothing is fetched for those.
+        let wanted: HashSet<PageNo> = reads.iter().copied().collect();
+        let wasted = reader.all_told.difference(&wanted).count();
+        assert!(wasted * 50 < reader.all_told.len(), "{wasted} of {}", reader.all_told.len());
+    }
+}
+
+#[test]
+fn a_join_that_no_text_shows_is_found_by_its_data() {
+    let mut database = Database::new(2000, 16_000);
+    let reads = database.nested_loop("SELECT id, pick FROM cust", "other", usize::MAX);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.statement = "SELECT * FROM a_view";
+    let (made, told) = read(&mut reader, &file, &reads);
+    assert!(told * 10 > made * 7, "{told} of {made}, {:?}", reader.counters());
+}
+
+#[test]
+fn a_loop_that_stops_at_its_first_row_costs_little() {
+    let mut database = Database::new(2000, 16_000);
+    let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<3", "other", 1);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.statement =
+        "SELECT 1 FROM cust c WHERE pick<3 AND EXISTS (SELECT 1 FROM o WHERE o.customer=c.other)";
+    let (made, _) = read(&mut reader, &file, &reads);
+    let wanted: HashSet<PageNo> = reads.iter().copied().collect();
+    let wasted = reader.all_told.difference(&wanted).count();
+    // Of 8 orders of a customer one is read: what is told in vain is paid by what is read in time.
+    assert!(wasted < made, "{wasted} of {} in vain, {made} reads", reader.all_told.len());
+}
+
+#[test]
+fn look_ups_of_keys_that_stand_nowhere_begin_nothing() {
+    let mut database = Database::new(2000, 16_000);
+    let file = database.file.clone();
+    let (cust, o) = (database.table("cust"), database.table("o"));
+    let mut random = common::Random::new(11);
+    let mut reads = Vec::new();
+    for id in 1..=2000 {
+        reads.push(database.page(&cust, RowKey::Rowid(id)));
+        reads.push(database.page(&o, RowKey::Rowid(1 + random.below(16_000) as i64)));
+    }
+    let mut reader = Reader::new(&file, 20);
+    reader.statement = "SELECT * FROM a_view";
+    read(&mut reader, &file, &reads);
+    assert_eq!(reader.counters().scans, 0, "{:?}", reader.counters());
+}
