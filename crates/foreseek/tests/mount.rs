@@ -96,7 +96,7 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
         "depth",
         "learnt",
         "prefetch cache",
-        "taken back",
+        "cancelled before",
         "thrashing",
         "nothing contradicted",
         source,
@@ -180,8 +180,8 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
     let [table, _] = say(&["--status", point]);
     for words in [
         "began with nothing learnt",
-        "half within",
-        "9 of 10 within",
+        "median",
+        "90th percentile",
         "gain",
         ".dat, files of 1 MiB to 2 MiB",
     ] {
@@ -222,7 +222,7 @@ fn the_bound_of_what_a_wrong_guess_costs_is_the_users_choice() {
         let table = done(&["--status", point]);
         done(&["--unmount", point]);
         assert_eq!(status["reads"]["rho"], shown);
-        assert!(table.contains(&format!("at most {shown} times as dear")), "{table}");
+        assert!(table.contains(&format!("at most {shown} times as costly")), "{table}");
     }
     for rho in ["1.9", "1001", "-3", "NaN", "much"] {
         assert!(refused(&["--rho", rho, source, point]).contains("--rho"), "{rho}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why the benchmark cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What it is set up with does not stand.
+    /// What it is set up with does not setup.
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
     /// An array cannot be served.

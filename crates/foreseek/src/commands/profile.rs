@@ -258,7 +258,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
         row(
             "at most",
             match headless.limit {
-                Limit::Parallel(places) => format!("{places:.1} requests at a time"),
+                Limit::Parallel(places) => format!("{places:.1} concurrent requests"),
                 Limit::Operations(operations) => format!("{operations:.0} operations a second"),
             },
         );

@@ -40,11 +40,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
-    /// Tell at the end, on standard error, what each statement gained and why not more.
+    /// Report at the end, on standard error, what each statement gained and why not more.
     #[arg(long)]
     status: bool,
 
-    /// How to tell it.
+    /// How to report it.
     #[arg(long, value_enum, default_value_t, requires = "status")]
     format: Format,
 }

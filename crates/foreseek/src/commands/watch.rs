@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// The disk: a built-in profile (`foreseek profile --list` shows them) or a file [default: a disk of 7,200 rpm].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
-    /// Watch in this process until it is told to end (SIGTERM, SIGINT).
+    /// Watch in this process until SIGTERM or SIGINT.
     #[arg(long)]
     foreground: bool,
     /// Show what it sees and does.

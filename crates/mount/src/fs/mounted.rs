@@ -1,7 +1,7 @@
 //! A source that is mounted and served, in this process.
 
 use crate::fs::crew::Crew;
-use crate::fs::errands::Errands;
+use crate::fs::slow_operations::SlowOperations;
 use crate::fs::file_system::{FileSystem, KEEP};
 use crate::fs::from_memory::FromMemory;
 use crate::fs::handles::Handles;
@@ -85,7 +85,7 @@ impl Mounted {
             directories: Handles::default(),
             reads,
             kernel: KernelCache::default(),
-            errands: Errands::start().context("start", "threads")?,
+            slow_operations: SlowOperations::start().context("start", "threads")?,
             foreign_changes: AtomicU64::new(0),
             look_ahead: LookAhead::default(),
             walks,
@@ -250,7 +250,7 @@ impl Mounted {
             tracing::warn!("the FUSE session ended with an error: {error}");
         }
         self.source.walks.iter().for_each(Told::stop);
-        self.source.errands.stop();
+        self.source.slow_operations.stop();
         self.source.kernel.stop();
         self.ending.store(true, Relaxed);
         for thread in self.threads.drain(..) {

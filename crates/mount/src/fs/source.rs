@@ -12,7 +12,7 @@
 
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
-use crate::fs::errands::Errands;
+use crate::fs::slow_operations::SlowOperations;
 use crate::fs::from_memory::{FromMemory, SMALL};
 use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, Reads};
 use crate::fs::kernel_cache::KernelCache;
@@ -72,7 +72,7 @@ pub(crate) struct Source {
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) reads: Arc<dyn ReadPath>,
     pub(crate) kernel: KernelCache,
-    pub(crate) errands: Errands,
+    pub(crate) slow_operations: SlowOperations,
     pub(crate) foreign_changes: AtomicU64,
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Told>,

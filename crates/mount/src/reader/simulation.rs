@@ -19,7 +19,7 @@
 //! what the locks are for; files lie nowhere on a device, and their reads need no alignment.
 
 use super::alarm::Alarm;
-use super::chores::set_budget;
+use super::timers::set_budget;
 use super::core::Core;
 use super::found::{Found, Places};
 use super::options::ReaderOptions;

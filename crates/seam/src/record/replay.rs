@@ -21,7 +21,7 @@ pub enum ReplayError {
     },
     /// The engine said something else than it was recorded to have said.
     #[error(
-        "recording, line {line}: at {} ns, event {event}, the engine was recorded to say {}, and now says {}",
+        "recording, line {line}: at {} ns, event {event}, the engine was recorded to answer {}, and answers {}",
         at.get(), said(recorded), said(replayed)
     )]
     Mismatch {
