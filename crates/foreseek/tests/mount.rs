@@ -178,13 +178,9 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
         fs::read(place.point.join(format!("{number}.dat"))).expect("read");
     }
     let [table, _] = say(&["--status", point]);
-    for words in [
-        "began with nothing learnt",
-        "median",
-        "90th percentile",
-        "gain",
-        ".dat, files of 1 MiB to 2 MiB",
-    ] {
+    for words in
+        ["began with nothing learnt", "median", "90th percentile", "gain", ".dat, files of 1 MiB to 2 MiB"]
+    {
         assert!(table.contains(words), "{words} in {table}");
     }
     let [json, _] = say(&["--status", point, "--format", "json"]);

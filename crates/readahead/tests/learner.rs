@@ -295,12 +295,16 @@ fn a_lone_switch_is_told_from_one_of_a_queue() {
     load.depth = 32;
     tell(&mut costs, &mut load, 2 * FEW);
     let (unloaded, marginal) = (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
-    assert!(marginal < 0.7 * alone && off(unloaded, alone) < WITHIN, "{unloaded} and {marginal} of {alone} s");
+    assert!(
+        marginal < 0.7 * alone && off(unloaded, alone) < WITHIN,
+        "{unloaded} and {marginal} of {alone} s"
+    );
     // A guess that is far too long, or too short, by a queue from the beginning.
     for guessed in [Nanos::from_secs(1), Nanos::from_micros(10)] {
         let mut costs = UnloadedCosts::new(Measured { switch: guessed, ..guess() }, false);
         tell(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
-        let (unloaded, marginal) = (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+        let (unloaded, marginal) =
+            (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
         assert!((marginal..=3.001 * marginal).contains(&unloaded), "{unloaded} and {marginal} s");
     }
 }

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Setup, NOBODY, resident, until, write};
+use common::{Actor, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};

@@ -3,9 +3,9 @@
 //! outlives it (`state_saver`).
 
 pub mod client;
-mod state_saver;
 mod names;
 mod place;
 mod protocol;
 pub mod serve;
 pub(crate) mod settings;
+mod state_saver;

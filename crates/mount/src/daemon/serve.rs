@@ -6,9 +6,9 @@
 //! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
-use crate::daemon::state_saver::{self, StateDir, StateSaver};
 use crate::daemon::place::{self, Record};
 use crate::daemon::protocol::{Ask, Ready};
+use crate::daemon::state_saver::{self, StateDir, StateSaver};
 use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
@@ -127,7 +127,8 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     let (learnt, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
     let mut mounted = Mounted::start(&settings.mount, settings.read_path(learnt)?)?;
     remarks.into_iter().for_each(|remark| mounted.add_remark(remark));
-    let keep = |state_dir| StateSaver::start(state_dir, mounted.reads(), classes.unwrap_or(0), state_saver::PERIOD);
+    let keep =
+        |state_dir| StateSaver::start(state_dir, mounted.reads(), classes.unwrap_or(0), state_saver::PERIOD);
     let saver = state_dir.map(keep).transpose().context("start", "threads")?;
     Ok((mounted, saver))
 }

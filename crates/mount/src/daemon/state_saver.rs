@@ -356,7 +356,8 @@ mod tests {
         assert_eq!(seen(state.path()), None);
         let reads: Arc<dyn ReadPath> = Arc::<Pupil>::clone(&pupil);
         let often = Duration::from_millis(5);
-        let saver = StateSaver::start(state_dir(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
+        let saver =
+            StateSaver::start(state_dir(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
         for streams in [3, 4] {
             pupil.learn(streams);
             // Nothing is ended here: this is what a killed server leaves.

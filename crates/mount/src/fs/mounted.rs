@@ -1,7 +1,6 @@
 //! A source that is mounted and served, in this process.
 
 use crate::fs::crew::Crew;
-use crate::fs::slow_operations::SlowOperations;
 use crate::fs::file_system::{FileSystem, KEEP};
 use crate::fs::from_memory::FromMemory;
 use crate::fs::handles::Handles;
@@ -10,6 +9,7 @@ use crate::fs::look_ahead::LookAhead;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
 use crate::fs::passthrough::Passthrough;
+use crate::fs::slow_operations::SlowOperations;
 use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
 use crate::read_path::ReadPath;
 use crate::status::{MountStatus, PassthroughStatus, WalkStatus};

@@ -22,7 +22,6 @@
 mod about;
 mod alarm;
 mod budget;
-mod timers;
 mod core;
 mod found;
 mod options;
@@ -32,6 +31,7 @@ mod remembered;
 mod shared;
 #[cfg(test)]
 mod simulation;
+mod timers;
 mod token;
 mod work;
 
@@ -43,7 +43,6 @@ use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
-use timers::Timers;
 use core::Core;
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
@@ -56,6 +55,7 @@ use pass::PASSING;
 use shared::Shared;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use timers::Timers;
 use work::Below;
 
 /// How long the end waits for reads under way: longer than a drive tries to read a bad sector.

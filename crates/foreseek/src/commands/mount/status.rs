@@ -79,7 +79,8 @@ fn mount_table(status: &MountStatus) -> String {
 
 fn server_rows(status: &MountStatus) -> Vec<Row> {
     let reads = &status.reads;
-    let bound = reads.rho.map(|rho| format!(", at most {rho} times as costly as knowing where each read ends"));
+    let bound =
+        reads.rho.map(|rho| format!(", at most {rho} times as costly as knowing where each read ends"));
     vec![
         ("mount", format!("{} shows {}", status.mount_point.display(), status.source.display())),
         ("server", format!("process {}, for {:.0} s", status.pid, status.seconds)),
