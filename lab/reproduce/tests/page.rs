@@ -100,7 +100,7 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
         let mut claims = claims(file)?;
         claims.retain(|claim| self::text(claim, "kind") != "check");
         let counts = counts(&claims);
-        text += &format!("| {line} | {} | {} |\n", counts.simulated, counts.strict);
+        text += &format!("{line} | {} | {} |\n", counts.simulated, counts.strict);
     }
     Ok(Some(text))
 }

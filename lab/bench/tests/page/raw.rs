@@ -13,7 +13,7 @@ use std::io::Read as _;
 /// A row: what it is called by column, and where it stands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
-    /// The file, and the paragraph above the table.
+    /// The file, the paragraph above the table, and the table's first column.
     pub(crate) heading: String,
     /// Columns and values, in order.
     pub(crate) values: Vec<(String, String)>,
@@ -204,8 +204,9 @@ fn is_number(cell: &str) -> bool {
 
 /// The cells of a line of a table.
 fn cells_of(line: &str) -> Vec<String> {
-    if let Some(line) = line.strip_prefix('│') {
-        return line.trim_end_matches('│').split('┆').map(|cell| cell.trim().to_owned()).collect();
+    let line = line.trim_matches('│');
+    if line.contains('┆') {
+        return line.split('┆').map(|cell| cell.trim().to_owned()).collect();
     }
     let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
     cells.map(str::to_owned).collect()
@@ -228,7 +229,10 @@ fn named(heading: &str, columns: &[String], cells: Vec<Vec<String>>) -> Vec<Row>
             cells[at].clone_from(above);
         }
         above.clone_from(&cells);
-        Row { heading: heading.to_owned(), values: names.iter().cloned().zip(cells).collect() }
+        Row {
+            heading: format!("{heading}{}", columns[0]),
+            values: names.iter().cloned().zip(cells).collect(),
+        }
     };
     cells.into_iter().map(row).collect()
 }

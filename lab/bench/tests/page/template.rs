@@ -79,13 +79,15 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
         return Ok(value.to_owned());
     }
     let value = ends(value).ok_or_else(|| format!("{value} is no number"))?;
-    let shown = Shown { value, digits: Digits::All, italic: false, thousands: false };
+    let shown = Shown { value, by: None, digits: Digits::All, italic: false, thousands: false };
     Ok(applied.try_fold(shown, |shown, format| shown.with(format, &meant, column))?.to_string())
 }
 
 /// A number, or the ends of an interval, and how it is written.
 struct Shown {
     value: Vec<f64>,
+    /// The column by which it was divided.
+    by: Option<String>,
     digits: Digits,
     italic: bool,
     thousands: bool,
@@ -103,7 +105,10 @@ impl Shown {
         let last = meant.last().ok_or("no such row")?;
         let digits = |count: &str| count.parse::<usize>().map_err(|error| format!("{format}: {error}"));
         let sorted = || {
-            let of = |row: &&Row| ends(row.get(column)?).map(|ends| ends[0]);
+            let of = |row: &&Row| {
+                let by = self.by.as_ref().map_or(Some(1.0), |by| Some(ends(row.get(by)?)?[0]));
+                Some(ends(row.get(column)?)?[0] / by?)
+            };
             let mut all = meant.iter().map(of).collect::<Option<Vec<f64>>>().ok_or("not all are numbers")?;
             all.sort_by(f64::total_cmp);
             Ok::<_, String>(all)
@@ -114,6 +119,7 @@ impl Shown {
             (_, ("/", other)) => {
                 let by = last.get(other).and_then(ends).ok_or_else(|| format!("no number in {other}"))?;
                 self.value.iter_mut().for_each(|value| *value /= by[0]);
+                self.by = Some(other.to_owned());
             }
             ("1/", _) => {
                 self.value.iter_mut().for_each(|value| *value = 1.0 / *value);
@@ -158,8 +164,9 @@ fn is(value: &str, key: &str) -> bool {
 
 /// A number, or the two ends of an interval. What stands behind them does not count.
 fn ends(value: &str) -> Option<Vec<f64>> {
-    let end = value.find(|of: char| !of.is_ascii_digit() && of != '.' && of != '-').unwrap_or(value.len());
-    let value = &value[..end];
+    let end =
+        value.find(|of: char| !of.is_ascii_digit() && !['.', ',', '-'].contains(&of)).unwrap_or(value.len());
+    let value = &value[..end].replace(',', "");
     let parts = value.split_once("..").or_else(|| value.split_once('-').filter(|(low, _)| !low.is_empty()));
     match parts {
         Some((low, high)) => Some(vec![low.parse().ok()?, high.parse().ok()?]),
@@ -226,6 +233,7 @@ fn values_come_to_their_places() {
     assert_eq!(fill("{first / a, raw: 95 % | ~2}").as_deref(), Ok("3.3 to 35\n"));
     assert_eq!(fill("{second / raw: 95 % | 1/ | .1}").as_deref(), Ok("0.5 to 2.0\n"));
     assert_eq!(fill("{a: MB/s | median | .2}, {a: MB/s | range | .1}").as_deref(), Ok("9.96, 0.1 to 20.0\n"));
+    assert_eq!(fill("{raw: MB/s | /MB/s | median | .1}").as_deref(), Ok("1.0\n"));
     assert_eq!(
         fill("{new: MB/s | .2 | *best} {raw: way} {first / raw: seeks | ,}").as_deref(),
         Ok("*0.12* raw 109,534\n")
