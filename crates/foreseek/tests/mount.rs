@@ -108,7 +108,7 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
     done(&["--unmount", point]);
     assert!(fs::read_dir(&place.point).expect("read").next().is_none());
     assert!(!done(&["--list"]).contains(point));
-    assert!(refused(&["--status", point]).contains("no mount of ours"));
+    assert!(refused(&["--status", point]).contains("not a Foreseek mount"));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn what_cannot_be_mounted_is_said_with_a_remedy() {
     assert!(refused(&["--memory", "much", source, point]).contains("--memory"));
     assert!(refused(&["--memory", "1K", source, point]).contains("give 4 MiB or more"));
     assert!(refused(&[source]).contains("MOUNTPOINT"));
-    assert!(refused(&["--unmount", point]).contains("no mount of ours"));
+    assert!(refused(&["--unmount", point]).contains("not a Foreseek mount"));
 }
 
 /// Refused before anything is mounted: without root, too.

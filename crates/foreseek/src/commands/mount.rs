@@ -98,7 +98,7 @@ fn policies() -> impl TypedValueParser<Value = Policy> {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if args.serve {
-        // Whoever started it is told by itself what went wrong.
+        // The process that started it reports what went wrong.
         return Ok(if serve::run_detached().is_ok() { Answer::Done } else { std::process::exit(2) });
     }
     if args.list {

@@ -31,7 +31,7 @@ Examples:
   foreseek profile --show sdb.toml         the figures of a profile
 
 Other commands take a profile's name or file as --profile. docs/use/profiler.md
-tells how it is measured.";
+shows how it is measured.";
 
 /// Options of `foreseek profile`.
 #[derive(Debug, clap::Args)]

@@ -23,7 +23,7 @@ Examples:
 The same by one environment variable:
   LD_PRELOAD=/usr/local/lib/libforeseek_sqlite_preload.so python3 report.py
 
-docs/use/sqlite.md tells which statements and which programs gain.";
+docs/use/sqlite.md lists the statements and programs that gain.";
 
 /// The library that the program loads.
 const LIBRARY: &str = "libforeseek_sqlite_preload.so";
