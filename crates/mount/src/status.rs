@@ -105,7 +105,7 @@ pub struct ReadStatus {
     pub wasted_bytes: u64,
     /// Bytes that were to be fetched ahead for a single reader and were not, since it left before; not among those
     /// above.
-    #[serde(default)]
+    #[serde(default, alias = "taken_back_bytes")]
     pub cancelled_bytes: u64,
     /// Pages read again that had been delivered before.
     pub lru_misses: u64,
