@@ -161,7 +161,8 @@ fn help_has_no_words_of_our_own() {
                 folders.push(path);
             } else if path.extension().is_some_and(|kind| kind == "1") {
                 pages += 1;
-                let text = fs::read_to_string(&path).expect("a manual page").replace('\n', " ").to_lowercase();
+                let text =
+                    fs::read_to_string(&path).expect("a manual page").replace('\n', " ").to_lowercase();
                 let ours = OURS.iter().filter(|(ours, _)| text.contains(ours));
                 wrong.extend(ours.map(|(ours, better)| format!("{}: '{ours}': {better}", path.display())));
             }

@@ -24,8 +24,16 @@ fn table(block: &marks::Block<'_>) -> Result<Option<String>, String> {
         return template::filled(block.template, &rows).map(Some);
     }
     let [source] = block.sources[..] else { return Err("a report is of one file".to_owned()) };
-    let report = walk::Report::of_rows(&raw::text(source)?).map_err(|error| format!("{source}: {error}"))?;
-    Ok(Some(report.to_markdown()))
+    let text = raw::text(source)?;
+    let report = match source.split_once('/') {
+        Some(("walks", _)) => walk::Report::of_rows(&text).map(|report| report.to_markdown()),
+        _ => {
+            return Err(
+                "a study without a report of its own: say what is wanted below the first line".to_owned()
+            );
+        }
+    };
+    report.map(Some).map_err(|error| error.to_string())
 }
 
 #[test]

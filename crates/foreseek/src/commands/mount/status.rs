@@ -138,7 +138,10 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
     };
     let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
     vec![
-        ("reads", format!("{count}, {bytes} ({failed} failed), of pages that were not in the kernel's cache")),
+        (
+            "reads",
+            format!("{count}, {bytes} ({failed} failed), of pages that were not in the kernel's cache"),
+        ),
         ("prefetch hits", hits),
         ("fetched", fetched),
         ("thrashing", thrashing),
