@@ -19,7 +19,7 @@ BUILT = target/release/foreseek target/release/libprefetch.so target/release/lib
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
 .NOTPARALLEL:
-.PHONY: help setup needs build demo test lint unit fuzz soak guest bench header built install uninstall deb clean
+.PHONY: help setup needs build demo test lint unit fuzz soak guest bench pages header built install uninstall deb clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ guest: ## Test arrays on Linux md in a virtual machine (needs QEMU; fetches 30 M
 
 bench: setup build ## Run the benchmarks and keep their raw results under benches/results
 	@scripts/bench
+
+pages: ## Write the tables of results in README and docs anew from the raw rows in benches/results
+	FORESEEK_WRITE_PAGE=1 $(CARGO) test -p foreseek-bench -p foreseek-reproduce --test page --locked
 
 header: ## Write libprefetch.h anew from the C library's source
 	UPDATE_HEADER=1 $(CARGO) test -p foreseek-libprefetch-c --test header

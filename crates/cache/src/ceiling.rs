@@ -18,7 +18,7 @@
 //! - *A plateau.* The paper takes for granted that the rate has one lowest place. It has not: a ceiling that bounds
 //!   nothing costs nothing anywhere, and one that cuts fetches short causes no miss by that. By the paper's rule
 //!   the ceiling then walks from limit to limit, and streams are read page by page at the lower one. Here the
-//!   rate bears a toll for each unit that the ceiling is away from where it began, so that there is one lowest
+//!   rate bears a penalty for each unit that the ceiling is away from where it began, so that there is one lowest
 //!   place: a walk that gains nothing obvious is turned after [`Settings::reach`] units. Where all misses are fewer
 //!   than the least threshold no step can gain anything, and the ceiling goes back to where it began.
 //! - *At a limit* (nothing, or all memory that can be cache) a step is no step, and the rate tells nothing
@@ -28,7 +28,7 @@
 //! - *Memory that shrinks* bounds the ceiling at once; when it grows back before the next step, the ceiling
 //!   is what it was.
 //!
-//! Limits: a gain of less than the toll a step is not followed, though it may add up. In a steep valley it
+//! Limits: a gain of less than the penalty a step is not followed, though it may add up. In a steep valley it
 //! swings widely, for what its own steps change counts as noise, too: within fifteen units of the start it stays a
 //! dozen units from the bottom on average at worst; farther away it may be drawn back to the start for a minute.
 //! Misses are all that is seen: whether fetches have become short is not.
@@ -139,7 +139,7 @@ struct Known {
     average: f64,
     /// The moving average of how much it changes from one epoch to the next, either way.
     change: f64,
-    /// The least cost of this way: average and toll.
+    /// The least cost of this way: average and penalty.
     least: f64,
 }
 
@@ -241,8 +241,8 @@ impl Ceiling {
         known.last = rate;
         let Known { average, change, least, .. } = *known;
         let threshold = rise.max(rise_changes * change);
-        let toll = threshold / f64::from(reach.max(1));
-        let cost = average + toll * self.units_away();
+        let penalty = threshold / f64::from(reach.max(1));
+        let cost = average + penalty * self.units_away();
         let (least, direction) = if average < rise {
             (cost, None)
         } else if cost - least > threshold {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     /// How near to the bottom of a steep valley it stays on average, in units: the average lags behind by four
-    /// epochs, and the change that its own steps cause raises threshold and toll.
+    /// epochs, and the change that its own steps cause raises threshold and penalty.
     const AROUND: u64 = 12;
 
     fn units(ceiling: &Ceiling) -> u64 {

@@ -188,7 +188,7 @@ mod tests {
         let point = |x: f64, y: f64| Point { x, y, low: y - 1.0, high: y + 1.0 };
         Lines {
             title: "Throughput <all>".into(),
-            across: "requests at a time".into(),
+            across: "concurrency".into(),
             scale,
             upright: "MB/s".into(),
             series: vec![

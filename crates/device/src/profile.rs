@@ -263,7 +263,7 @@ impl Profile {
         self.figures.modelled_seek
     }
 
-    /// What each command costs a lone reader beside the access itself; hidden behind the access
+    /// What each command costs a single reader beside the access itself; hidden behind the access
     /// before where requests are queued.
     #[must_use]
     pub fn command_overhead(&self) -> Nanos {

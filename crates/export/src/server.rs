@@ -1,4 +1,4 @@
-//! The seam between a block device's server and the door by which requests come in.
+//! The seam between a block device's server and the interface by which requests come in.
 
 use foreseek_units::ByteSpan;
 use std::fmt;
@@ -86,7 +86,7 @@ impl DataReply {
         Self(DataDoor::Fuse(reply))
     }
 
-    /// Calls `taker` with the answer: for doors other than FUSE, and for tests.
+    /// Calls `taker` with the answer: for interfaces other than FUSE, and for tests.
     pub fn call(taker: impl FnOnce(Result<&[u8], Failure>) + Send + 'static) -> Self {
         Self(DataDoor::Call(Some(Box::new(taker))))
     }
@@ -144,7 +144,7 @@ impl DoneReply {
         Self(DoneDoor::Empty(reply))
     }
 
-    /// Calls `taker` with the answer: for doors other than FUSE, and for tests.
+    /// Calls `taker` with the answer: for interfaces other than FUSE, and for tests.
     pub fn call(taker: impl FnOnce(Result<(), Failure>) + Send + 'static) -> Self {
         Self(DoneDoor::Call(Some(Box::new(taker))))
     }

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A sentence so long is no burden.
 const WORDS: usize = 32;
@@ -144,6 +145,31 @@ fn few_sentences_for_users_are_hard_to_read() {
         f64::from(hard) <= SHARE * f64::from(total),
         "{hard} of {total} sentences are hard to read:\n{list}"
     );
+}
+
+/// Manual pages have all of the help: both come from one definition.
+#[test]
+fn help_has_no_words_of_our_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = Command::new(env!("CARGO_BIN_EXE_foreseek")).arg("documents").arg(folder.path()).status();
+    assert!(made.expect("the program runs").success());
+    let mut folders = vec![folder.path().to_owned()];
+    let (mut pages, mut wrong) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).expect("made").map(|entry| entry.expect("readable").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "1") {
+                pages += 1;
+                let text =
+                    fs::read_to_string(&path).expect("a manual page").replace('\n', " ").to_lowercase();
+                let ours = OURS.iter().filter(|(ours, _)| text.contains(ours));
+                wrong.extend(ours.map(|(ours, better)| format!("{}: '{ours}': {better}", path.display())));
+            }
+        }
+    }
+    assert!(pages > 20, "{pages} pages");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

@@ -25,13 +25,13 @@ use std::process::{Command, Stdio};
 const NOBODY: u32 = 65_534;
 
 /// A disk without delays and a file system on it.
-struct Ground {
+struct Setup {
     lab: Lab,
     device: PathBuf,
     tree: PathBuf,
 }
 
-impl Ground {
+impl Setup {
     fn new(kind: &str, options: &[&str]) -> Option<Self> {
         let lab = Lab::new()?;
         fs::set_permissions(&lab.directory, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -44,10 +44,10 @@ impl Ground {
             lab.attach(&["--profile", "barracuda-500g", "--size", "1G", "--name", "walk", "--no-delays"]);
         let node = device.to_str().expect("plain").to_owned();
         lab.tool(&mkfs, &[options, &[node.as_str()]].concat());
-        let ground = Self { tree: lab.mount_point().join("tree"), lab, device };
-        ground.mount();
-        fs::create_dir(&ground.tree).expect("made");
-        Some(ground)
+        let setup = Self { tree: lab.mount_point().join("tree"), lab, device };
+        setup.mount();
+        fs::create_dir(&setup.tree).expect("made");
+        Some(setup)
     }
 
     fn ext4() -> Option<Self> {
@@ -125,8 +125,8 @@ fn ordered(arguments: &[&OsStr]) -> Vec<PathBuf> {
 
 #[test]
 fn order_prints_every_file_once_by_ascending_place() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = &ground.tree;
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = &setup.tree;
     let mut all = fill(tree, 300);
     for name in [&b"of two\nlines"[..], b"\xff\xfe not text", b"-n", b"quote\"'"] {
         let path = tree.join(OsStr::from_bytes(name));
@@ -144,8 +144,8 @@ fn order_prints_every_file_once_by_ascending_place() {
     symlink("..", tree.join("loop")).expect("linked");
     symlink(&all[1], tree.join("link")).expect("linked");
     symlink("/", tree.join("d0/root")).expect("linked");
-    ground.lab.tool("mkfifo", &[tree.join("pipe").to_str().expect("plain")]);
-    ground.cold();
+    setup.lab.tool("mkfifo", &[tree.join("pipe").to_str().expect("plain")]);
+    setup.cold();
     let order = ordered(&[tree.as_os_str()]);
     let sorted = |paths: &[PathBuf]| {
         let mut paths = paths.to_vec();
@@ -158,33 +158,33 @@ fn order_prints_every_file_once_by_ascending_place() {
     // The files without a place come last.
     assert!(order[places.len()..].iter().all(|path| place(path).is_none()));
     // A list is ordered as a tree is.
-    let list = ground.lab.path("list");
+    let list = setup.lab.path("list");
     let mut file = File::create(&list).expect("made");
     for path in all.iter().rev() {
         file.write_all(path.as_os_str().as_bytes()).and_then(|()| file.write_all(b"\0")).expect("written");
     }
     assert_eq!(ordered(&[OsStr::new("--list"), list.as_os_str()]), order);
     // Without -0 a name of two lines is said.
-    let lines = ground.foreseek(&[OsStr::new("order"), tree.join("d1").as_os_str()]);
+    let lines = setup.foreseek(&[OsStr::new("order"), tree.join("d1").as_os_str()]);
     assert_eq!((lines.status, lines.err.as_str()), (Some(0), ""));
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn what_was_warmed_is_not_read_again() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = ground.tree.to_str().expect("plain").to_owned();
-    let files = fill(&ground.tree, 600).len() as u64;
-    let sparse = File::create(ground.tree.join("sparse")).expect("made");
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let files = fill(&setup.tree, 600).len() as u64;
+    let sparse = File::create(setup.tree.join("sparse")).expect("made");
     sparse.set_len(8 << 30).expect("sparse");
     drop(sparse);
-    ground.cold();
-    ground.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
-    let stock = ground.reads();
+    setup.cold();
+    setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
+    let stock = setup.reads();
     assert!(stock >= files, "{stock} reads of {files} files");
 
-    ground.cold();
-    let warmed = ground.warm(&[&tree, "--format", "json"]);
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!(report["files"], files + 1);
@@ -192,86 +192,86 @@ fn what_was_warmed_is_not_read_again() {
     // The hole is no reading: eight GiB would show.
     assert!(report["brought_bytes"].as_u64() < Some(64 << 20), "{report}");
     assert!(report["metadata_pieces"].as_u64() > Some(0), "{report}");
-    ground.lab.must(&["stats", "walk", "--reset"]);
-    let found = ground.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    let found = setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
     assert_eq!(found.status, Some(1), "{found:?}");
-    let after = ground.reads();
+    let after = setup.reads();
     // A kernel with DAMON may page some of it out meanwhile.
     assert!(after * 20 <= stock, "{after} reads after warming, {stock} without");
 
     // All is there: nothing is brought again.
-    let again = ground.warm(&[&tree, "--format", "json"]);
+    let again = setup.warm(&[&tree, "--format", "json"]);
     let report: Value = serde_json::from_str(&again.out).expect("JSON");
     assert!(report["brought_bytes"].as_u64() < Some(1 << 20), "{report}");
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn metadata_alone_serves_programs_that_open_nothing() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = ground.tree.to_str().expect("plain").to_owned();
-    fill(&ground.tree, 2000);
-    let find = || ground.lab.tool("find", &[&tree, "-size", "+1G"]);
-    ground.cold();
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    fill(&setup.tree, 2000);
+    let find = || setup.lab.tool("find", &[&tree, "-size", "+1G"]);
+    setup.cold();
     find();
-    let stock = ground.reads();
-    ground.cold();
-    let warmed = ground.warm(&[&tree, "--metadata", "--format", "json"]);
+    let stock = setup.reads();
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!(report["brought_bytes"], 0);
-    ground.lab.must(&["stats", "walk", "--reset"]);
+    setup.lab.must(&["stats", "walk", "--reset"]);
     find();
-    let after = ground.reads();
+    let after = setup.reads();
     assert!(stock >= 20 && after * 5 <= stock, "{after} reads after warming, {stock} without");
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn dirty_pages_stay_dirty_and_lists_are_warmed() {
-    let Some(ground) = Ground::ext4() else { return };
-    let files = fill(&ground.tree, 100);
-    ground.cold();
-    let dirty = ground.tree.join("dirty");
+    let Some(setup) = Setup::ext4() else { return };
+    let files = fill(&setup.tree, 100);
+    setup.cold();
+    let dirty = setup.tree.join("dirty");
     fs::write(&dirty, vec![1; 300_000]).expect("written");
     let delayed = |path: &Path| {
-        let told = ground.lab.run(Command::new("filefrag").arg("-v").arg(path));
+        let told = setup.lab.run(Command::new("filefrag").arg("-v").arg(path));
         told.out.contains("delalloc")
     };
-    assert!(delayed(&dirty), "the test's own ground: delayed allocation");
-    let list = ground.lab.path("list");
+    assert!(delayed(&dirty), "the test's own setup: delayed allocation");
+    let list = setup.lab.path("list");
     let mut text: Vec<u8> = Vec::new();
-    for path in files.iter().chain([&dirty, &ground.tree.join("gone")]) {
+    for path in files.iter().chain([&dirty, &setup.tree.join("gone")]) {
         text.extend(path.as_os_str().as_bytes());
         text.push(b'\n');
     }
     fs::write(&list, text).expect("written");
-    let warmed = ground.warm(&["--list", list.to_str().expect("plain"), "--format", "json"]);
+    let warmed = setup.warm(&["--list", list.to_str().expect("plain"), "--format", "json"]);
     assert_eq!(warmed.status, Some(1), "one file is gone: {warmed:?}");
     assert!(warmed.err.contains("gone"), "{warmed:?}");
     assert!(delayed(&dirty), "it was written back");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(101), &Value::from(1)));
-    ground.lab.must(&["stats", "walk", "--reset"]);
+    setup.lab.must(&["stats", "walk", "--reset"]);
     files.iter().for_each(|path| drop(fs::read(path).expect("there")));
-    assert!(ground.reads() <= 10, "{}", ground.reads());
-    ground.end();
+    assert!(setup.reads() <= 10, "{}", setup.reads());
+    setup.end();
 }
 
 #[test]
 fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = ground.tree.to_str().expect("plain").to_owned();
-    fill(&ground.tree, 1500);
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    fill(&setup.tree, 1500);
     for user in [None, Some(NOBODY)] {
-        ground.cold();
+        setup.cold();
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
         command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
         command.args(["grep", "-rc", "no such text", &tree]);
         if let Some(user) = user {
             command.uid(user);
         }
-        let ended = ground.lab.run(&mut command);
+        let ended = setup.lab.run(&mut command);
         assert_eq!(ended.status, Some(1), "grep finds nothing: {ended:?}");
         assert_eq!(ended.out.lines().count(), 1500);
         let report = ended.err.lines().find(|line| line.starts_with('{')).expect("a report");
@@ -282,7 +282,7 @@ fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
         let fanotify = ended.err.contains("fanotify");
         assert_eq!(fanotify, user.is_some(), "only without root it cannot watch: {ended:?}");
     }
-    ground.end();
+    setup.end();
 }
 
 #[test]
@@ -330,31 +330,31 @@ fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
 
 #[test]
 fn what_another_user_may_not_read_is_told_and_passed_over() {
-    let Some(ground) = Ground::ext4() else { return };
-    fill(&ground.tree, 50);
-    let secret = ground.tree.join("d1");
+    let Some(setup) = Setup::ext4() else { return };
+    fill(&setup.tree, 50);
+    let secret = setup.tree.join("d1");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o700)).expect("ours");
     let hidden = fs::read_dir(&secret).expect("there").count() as u64;
-    fs::set_permissions(ground.tree.join("d2"), fs::Permissions::from_mode(0o755)).expect("ours");
-    ground.cold();
+    fs::set_permissions(setup.tree.join("d2"), fs::Permissions::from_mode(0o755)).expect("ours");
+    setup.cold();
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    let ended = ground.lab.run(command.arg("warm").arg(&ground.tree).args(["--format", "json"]).uid(NOBODY));
+    let ended = setup.lab.run(command.arg("warm").arg(&setup.tree).args(["--format", "json"]).uid(NOBODY));
     assert_eq!(ended.status, Some(1), "{ended:?}");
     assert!(ended.err.contains("cannot list") && ended.err.contains("d1"), "{ended:?}");
     assert!(ended.err.contains("cannot open /dev/"), "it says why inodes are slower: {ended:?}");
     let report: Value = serde_json::from_str(&ended.out).expect("JSON");
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(50 - hidden), &Value::from(1)));
-    let none = ground.warm(&["/no/such/tree"]);
+    let none = setup.warm(&["/no/such/tree"]);
     assert_eq!(none.status, Some(2), "{none:?}");
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn files_that_vanish_or_are_replaced_meanwhile_do_no_harm() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = ground.tree.to_str().expect("plain").to_owned();
-    let files = fill(&ground.tree, 3000);
-    ground.cold();
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let files = fill(&setup.tree, 3000);
+    setup.cold();
     let mut child = Command::new(env!("CARGO_BIN_EXE_foreseek"))
         .args(["warm", "--quiet", &tree])
         .stdout(Stdio::null())
@@ -382,38 +382,38 @@ fn files_that_vanish_or_are_replaced_meanwhile_do_no_harm() {
         let expected = 3000 + number * 977 % 40_000;
         assert_eq!(fs::metadata(path).expect("untouched").size(), expected as u64);
     }
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn a_bad_sector_is_told_and_the_rest_is_brought() {
-    let Some(ground) = Ground::ext4() else { return };
-    let tree = ground.tree.to_str().expect("plain").to_owned();
-    let files = fill(&ground.tree, 200);
-    ground.cold();
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let files = fill(&setup.tree, 200);
+    setup.cold();
     let bad = place(&files[17]).expect("a place");
-    ground.lab.must(&["set", "walk", "--fail-lba", &format!("{bad}..{}", bad + 8)]);
-    let warmed = ground.warm(&[&tree, "--format", "json"]);
+    setup.lab.must(&["set", "walk", "--fail-lba", &format!("{bad}..{}", bad + 8)]);
+    let warmed = setup.warm(&[&tree, "--format", "json"]);
     assert_eq!(warmed.status, Some(1), "{warmed:?}");
     let name = files[17].file_name().and_then(OsStr::to_str).expect("plain");
     assert!(warmed.err.contains("cannot read") && warmed.err.contains(name), "{warmed:?}");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!(report["unreadable"], 1, "{report}");
-    ground.lab.must(&["set", "walk", "--fail-none"]);
-    ground.lab.must(&["stats", "walk", "--reset"]);
-    ground.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
-    assert!(ground.reads() <= 10, "{}", ground.reads());
-    ground.end();
+    setup.lab.must(&["set", "walk", "--fail-none"]);
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    setup.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
+    assert!(setup.reads() <= 10, "{}", setup.reads());
+    setup.end();
 }
 
 #[test]
 fn other_file_systems_are_warmed_by_place_or_by_inode() {
     for (kind, options, by_inode) in [("xfs", &["-q"][..], false), ("btrfs", &["-q"][..], true)] {
-        let Some(ground) = Ground::new(kind, options) else { continue };
-        let tree = ground.tree.to_str().expect("plain").to_owned();
-        let files = fill(&ground.tree, 300);
-        ground.cold();
-        let order = ordered(&[ground.tree.as_os_str()]);
+        let Some(setup) = Setup::new(kind, options) else { continue };
+        let tree = setup.tree.to_str().expect("plain").to_owned();
+        let files = fill(&setup.tree, 300);
+        setup.cold();
+        let order = ordered(&[setup.tree.as_os_str()]);
         assert_eq!(order.len(), files.len());
         if by_inode {
             let inodes = order.iter().map(|path| fs::metadata(path).expect("there").ino());
@@ -421,14 +421,14 @@ fn other_file_systems_are_warmed_by_place_or_by_inode() {
         } else {
             assert!(order.iter().filter_map(|path| place(path)).is_sorted(), "{kind}");
         }
-        ground.cold();
-        let warmed = ground.warm(&[&tree]);
+        setup.cold();
+        let warmed = setup.warm(&[&tree]);
         assert_eq!(warmed.status, Some(0), "{kind}: {warmed:?}");
         assert_eq!(warmed.err.contains("order of their inode numbers"), by_inode, "{kind}: {warmed:?}");
-        ground.lab.must(&["stats", "walk", "--reset"]);
-        ground.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
-        assert!(ground.reads() <= 20, "{kind}: {} reads after warming", ground.reads());
-        ground.end();
+        setup.lab.must(&["stats", "walk", "--reset"]);
+        setup.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
+        assert!(setup.reads() <= 20, "{kind}: {} reads after warming", setup.reads());
+        setup.end();
     }
 }
 

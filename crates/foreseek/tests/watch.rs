@@ -21,23 +21,23 @@ use std::process::Command;
 const NOBODY: u32 = 65_534;
 
 /// An emulated disk with an ext4 on it, and whatever watches it.
-struct Ground {
+struct Setup {
     lab: Lab,
     device: PathBuf,
 }
 
-impl Ground {
+impl Setup {
     fn new() -> Option<Self> {
         let lab = Lab::new()?;
         fs::set_permissions(&lab.directory, Permissions::from_mode(0o755)).expect("ours");
         let device =
             lab.attach(&["--profile", "barracuda-500g", "--size", "8G", "--name", "watch", "--no-delays"]);
-        let ground = Self { lab, device };
-        let node = ground.node().to_owned();
+        let setup = Self { lab, device };
+        let node = setup.node().to_owned();
         let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &node];
-        ground.lab.tool("mkfs.ext4", &options);
-        ground.mount();
-        Some(ground)
+        setup.lab.tool("mkfs.ext4", &options);
+        setup.mount();
+        Some(setup)
     }
 
     fn node(&self) -> &str {
@@ -87,7 +87,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for Setup {
     fn drop(&mut self) {
         if self.lab.path("run/watch/watch").exists() {
             // Where a test failed halfway.
@@ -102,45 +102,45 @@ fn group_of(status: &Value) -> Option<PathBuf> {
 
 #[test]
 fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
-    let Some(ground) = Ground::new() else { return };
-    let none = ground.watch(&["--status"]);
+    let Some(setup) = Setup::new() else { return };
+    let none = setup.watch(&["--status"]);
     assert_eq!(none.status, Some(2), "{none:?}");
     assert!(none.err.contains("no watcher runs"), "{none:?}");
-    ground.start();
-    let status = ground.status();
+    setup.start();
+    let status = setup.status();
     let watched = status["watched"].as_array().expect("a list");
     assert_eq!(watched.len(), 1, "{status}");
-    assert_eq!(watched[0]["mount"].as_str(), ground.lab.mount_point().to_str(), "{status}");
-    assert!(ground.watch(&["--status"]).out.contains("ext4"));
-    let second = ground.watch(&["mnt"]);
+    assert_eq!(watched[0]["mount"].as_str(), setup.lab.mount_point().to_str(), "{status}");
+    assert!(setup.watch(&["--status"]).out.contains("ext4"));
+    let second = setup.watch(&["mnt"]);
     assert_eq!(second.status, Some(2), "{second:?}");
     assert!(second.err.contains("runs already"), "{second:?}");
     // Others cannot ask: what it says is about them.
-    let folder = fs::metadata(ground.lab.path("run/watch/watch")).expect("there");
+    let folder = fs::metadata(setup.lab.path("run/watch/watch")).expect("there");
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
     let mut nobody = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    nobody.args(["watch", "--status"]).env("FORESEEK_RUN", ground.lab.path("run")).uid(NOBODY);
-    assert_eq!(ground.lab.run(nobody.current_dir("/")).status, Some(2));
+    nobody.args(["watch", "--status"]).env("FORESEEK_RUN", setup.lab.path("run")).uid(NOBODY);
+    assert_eq!(setup.lab.run(nobody.current_dir("/")).status, Some(2));
 
     let pid = i32::try_from(status["pid"].as_u64().expect("a number")).expect("a process");
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("ours");
     assert!(until(LIMIT, || !Path::new(&format!("/proc/{pid}")).exists()));
-    let dead = ground.watch(&["--status"]);
+    let dead = setup.watch(&["--status"]);
     assert!(dead.status == Some(2) && dead.err.contains("dead"), "{dead:?}");
     // Its marks went with it, and it held nothing.
-    ground.cold();
+    setup.cold();
     let group = group_of(&status);
-    ground.start();
+    setup.start();
     assert!(group.is_none_or(|group| !group.exists()), "the dead one's control group stays");
-    let group = group_of(&ground.status());
+    let group = group_of(&setup.status());
     if let Some(group) = &group {
         let procs = fs::read_to_string(group.join("cgroup.procs")).expect("a control group");
-        assert_eq!(procs.trim(), ground.status()["pid"].to_string());
+        assert_eq!(procs.trim(), setup.status()["pid"].to_string());
         let limit = ["memory.high", "memory.limit_in_bytes"]
             .iter()
             .find_map(|name| fs::read_to_string(group.join(name)).ok())
             .expect("a limit");
-        let window = ground.status()["window_bytes"].as_u64().expect("a number");
+        let window = setup.status()["window_bytes"].as_u64().expect("a number");
         assert!(
             limit.trim().parse::<u64>().is_ok_and(|limit| limit > window && limit < 4 * window + (1 << 30)),
             "{limit}"
@@ -148,45 +148,45 @@ fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
     } else {
         println!("SKIPPED in part: no control group can limit memory here");
     }
-    let stopped = ground.watch(&["--stop"]);
+    let stopped = setup.watch(&["--stop"]);
     assert_eq!((stopped.status, stopped.err.as_str()), (Some(0), ""), "{stopped:?}");
     assert!(group.is_none_or(|group| !group.exists()));
-    assert!(ground.watch(&["--stop"]).err.contains("no watcher runs"));
-    ground.end();
+    assert!(setup.watch(&["--stop"]).err.contains("no watcher runs"));
+    setup.end();
 }
 
 #[test]
 fn what_is_not_worth_it_is_refused_with_the_reason() {
-    let Some(ground) = Ground::new() else { return };
-    let name = ground.device.file_name().expect("a device").to_str().expect("plain");
+    let Some(setup) = Setup::new() else { return };
+    let name = setup.device.file_name().expect("a device").to_str().expect("plain");
     let queue = PathBuf::from(format!("/sys/block/{name}/queue/rotational"));
     fs::write(&queue, "0").expect("set");
     for (path, reason) in
         [("mnt", "does not seek"), ("/proc", "made up by the kernel"), ("gone", "No such file")]
     {
-        let refused = ground.watch(&[path]);
+        let refused = setup.watch(&[path]);
         assert_eq!(refused.status, Some(2), "{path}: {refused:?}");
         assert!(refused.err.contains(reason), "{path}: {refused:?}");
     }
     fs::write(&queue, "1").expect("set");
     // The copy lies where another user may run it.
-    let copy = ground.lab.path("copy");
-    ground.lab.copy_of_the_program(&copy);
+    let copy = setup.lab.path("copy");
+    setup.lab.copy_of_the_program(&copy);
     let mut nobody = Command::new(&copy);
     nobody.args(["watch", "/"]).env("FORESEEK_RUN", "/nowhere").uid(NOBODY).current_dir("/");
-    let refused = ground.lab.run(&mut nobody);
+    let refused = setup.lab.run(&mut nobody);
     assert_eq!(refused.status, Some(2), "{refused:?}");
     for wrong in [&["--share", "0.9", "mnt"][..], &["--memory", "1K", "mnt"], &["--all", "mnt"], &[]] {
-        let refused = ground.watch(wrong);
+        let refused = setup.watch(wrong);
         assert_eq!(refused.status, Some(2), "{wrong:?}: {refused:?}");
     }
-    ground.end();
+    setup.end();
 }
 
 #[test]
 fn a_program_that_walks_finds_its_files_in_memory() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.lab.mount_point().join("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
     let (files, folders) = (2500u64, 200u64);
     for folder in 0..folders {
         fs::create_dir_all(tree.join(format!("d{folder}"))).expect("made");
@@ -198,19 +198,19 @@ fn a_program_that_walks_finds_its_files_in_memory() {
         let path = tree.join(format!("d{}", n * 31 % folders)).join(format!("f{n}"));
         fs::write(path, vec![b'a' + (n % 26) as u8; length as usize]).expect("written");
     }
-    ground.cold();
-    ground.lab.must(&["set", "watch", "--delays", "on"]);
-    ground.start();
+    setup.cold();
+    setup.lab.must(&["set", "watch", "--delays", "on"]);
+    setup.start();
     // What the shell's account has of itself is that of its children.
     let script = "grep -r 'no such text' \"$1\" > /dev/null; cat /proc/$$/io";
     let mut walker = Command::new("sh");
-    let walked = ground.lab.run(walker.args(["-c", script, "sh"]).arg(&tree));
+    let walked = setup.lab.run(walker.args(["-c", script, "sh"]).arg(&tree));
     let read = walked.out.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<u64>().ok());
     let read = read.expect("an account");
     let mut status = Value::Null;
     // The last events may wait in the queue.
     until(LIMIT, || {
-        status = ground.status();
+        status = setup.status();
         status["counted"]["files_found_read"].as_u64() > Some(files / 2)
     });
     let counted = &status["counted"];
@@ -220,7 +220,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     assert!(counted["content_bytes"].as_u64() < Some(2 * total), "{status}");
     assert_eq!(counted["failed"], 0, "{status}");
     assert_eq!(status["disks"][0]["walks"][0]["path"].as_str(), tree.to_str(), "{status}");
-    ground.lab.must(&["set", "watch", "--delays", "off"]);
-    assert_eq!(ground.watch(&["--stop"]).status, Some(0));
-    ground.end();
+    setup.lab.must(&["set", "watch", "--delays", "off"]);
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
 }

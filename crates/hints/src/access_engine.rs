@@ -1,4 +1,4 @@
-//! Application-directed prefetching as an [`Engine`] (ATC'09 section 4.5), for the fadvise door.
+//! Application-directed prefetching as an [`Engine`] (ATC'09 section 4.5), for the fadvise interface.
 //!
 //! Before each read of a watched range the engine asks whether its pages are in the page cache, and
 //! notes how far the read has come on the [access list](crate::access_list). A read that finds

@@ -1,6 +1,6 @@
 //! In which order the pages of a round are fetched.
 //!
-//! ATC'09 section 3.5: a Circular LOOK, as forward seeks are never dearer than backward ones: from
+//! ATC'09 section 3.5: a Circular LOOK, as forward seeks are never costlier than backward ones: from
 //! the last known place of the head upwards, then on from the lowest. The paper sorts by file
 //! offset and wishes for a call that tells where blocks lie; with [`Order::Disk`] pages go by their
 //! place on the device, across files. Pages whose place is unknown follow, by file and offset.

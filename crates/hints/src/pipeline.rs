@@ -172,7 +172,7 @@ impl AccessListEngine {
             return out.push(Command::Pass { request: look.request });
         }
         if self.size(met.lost) {
-            return self.go_ashore(look, met, out);
+            return self.fall_back_to_rounds(look, met, out);
         }
         if let Some(page) = met.strayed {
             self.stats.strays += 1;
@@ -198,7 +198,7 @@ impl AccessListEngine {
 
     /// Pages of the tour are lost, and nobody knows which others. Rounds need their pages for a shorter
     /// time, and fetch again what may have gone.
-    fn go_ashore(&mut self, look: Look, met: Meeting, out: &mut Commands) {
+    fn fall_back_to_rounds(&mut self, look: Look, met: Meeting, out: &mut Commands) {
         self.end_tour();
         self.doubtful = true;
         self.pipeline.shaken = true;

@@ -26,7 +26,7 @@ pub enum Error {
     },
     /// Something is mounted there by us, and served.
     #[error(
-        "{path} is a mount of ours already (process {pid}): 'foreseek mount --status {path}' shows it, \
+        "{path} is a Foreseek mount already (process {pid}): 'foreseek mount --status {path}' shows it, \
          'foreseek mount --unmount {path}' takes it away"
     )]
     AlreadyMounted {
@@ -47,7 +47,7 @@ pub enum Error {
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
     /// Nothing of ours is mounted there.
-    #[error("{0} is no mount of ours: see 'foreseek mount --list'")]
+    #[error("{0} is not a Foreseek mount: 'foreseek mount --list' shows those that are")]
     NotMounted(PathBuf),
     /// The server is dead.
     #[error(

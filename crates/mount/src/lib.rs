@@ -12,7 +12,7 @@
 mod daemon;
 mod error;
 mod fs;
-mod lessons;
+mod learnt;
 mod options;
 mod plain;
 mod policy;
@@ -25,7 +25,7 @@ pub use daemon::{client, serve};
 pub use error::Error;
 pub use foreseek_server::state_directory;
 pub use fs::mounted::Mounted;
-pub use lessons::Lessons;
+pub use learnt::LearntState;
 pub use options::{MountOptions, WalkOptions};
 pub use plain::Plain;
 pub use policy::Policy;

@@ -12,7 +12,7 @@
 //! - *Nothing blocks the caller on the device*: `read` is called in the threads that take requests.
 //!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
 
-use crate::{Lessons, ReadStatus};
+use crate::{LearntState, ReadStatus};
 use foreseek_seam::{ObjectId, StreamId, Who};
 use foreseek_units::{ByteSpan, Bytes};
 use rustix::fs::Stat;
@@ -37,7 +37,7 @@ pub trait ReadPath: Send + Sync {
     fn changed(&self, change: Change);
 
     /// What it has learnt, to outlive it; `None` for one that learns nothing.
-    fn lessons(&self) -> Option<Lessons> {
+    fn learnt(&self) -> Option<LearntState> {
         None
     }
 
@@ -112,9 +112,9 @@ pub struct Change {
 type Taker = Box<dyn FnOnce(Result<&[u8], Errno>) + Send>;
 
 /// Where the answer to a read goes.
-pub struct Answer(Door);
+pub struct Answer(Interface);
 
-enum Door {
+enum Interface {
     Fuse(fuser::ReplyData),
     Call(Option<Taker>),
 }
@@ -127,14 +127,14 @@ thread_local! {
 impl Answer {
     /// Calls `taker` with the answer: for tests.
     pub fn call(taker: impl FnOnce(Result<&[u8], Errno>) + Send + 'static) -> Self {
-        Self(Door::Call(Some(Box::new(taker))))
+        Self(Interface::Call(Some(Box::new(taker))))
     }
 
     /// Answers with the bytes asked for; fewer only where the file ends.
     pub fn data(mut self, data: &[u8]) {
         match self.disarm() {
-            Door::Fuse(reply) => reply.data(data),
-            Door::Call(taker) => taker.into_iter().for_each(|taker| taker(Ok(data))),
+            Interface::Fuse(reply) => reply.data(data),
+            Interface::Call(taker) => taker.into_iter().for_each(|taker| taker(Ok(data))),
         }
     }
 
@@ -153,25 +153,25 @@ impl Answer {
     /// Answers that it failed.
     pub fn fail(mut self, errno: Errno) {
         match self.disarm() {
-            Door::Fuse(reply) => reply.error(fuser::Errno::from_i32(errno.raw_os_error())),
-            Door::Call(taker) => taker.into_iter().for_each(|taker| taker(Err(errno))),
+            Interface::Fuse(reply) => reply.error(fuser::Errno::from_i32(errno.raw_os_error())),
+            Interface::Call(taker) => taker.into_iter().for_each(|taker| taker(Err(errno))),
         }
     }
 
-    fn disarm(&mut self) -> Door {
-        std::mem::replace(&mut self.0, Door::Call(None))
+    fn disarm(&mut self) -> Interface {
+        std::mem::replace(&mut self.0, Interface::Call(None))
     }
 }
 
 impl From<fuser::ReplyData> for Answer {
     fn from(reply: fuser::ReplyData) -> Self {
-        Self(Door::Fuse(reply))
+        Self(Interface::Fuse(reply))
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if let Door::Call(taker) = &mut self.0 {
+        if let Interface::Call(taker) = &mut self.0 {
             taker.take().into_iter().for_each(|taker| taker(Err(Errno::IO)));
         }
     }

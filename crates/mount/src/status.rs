@@ -103,10 +103,10 @@ pub struct ReadStatus {
     pub prefetched_bytes: u64,
     /// Of these, dropped before anyone asked for them.
     pub wasted_bytes: u64,
-    /// Bytes that were to be fetched ahead for a lone reader and were not, since it left before; not among those
+    /// Bytes that were to be fetched ahead for a single reader and were not, since it left before; not among those
     /// above.
-    #[serde(default)]
-    pub taken_back_bytes: u64,
+    #[serde(default, alias = "taken_back_bytes")]
+    pub cancelled_bytes: u64,
     /// Pages read again that had been delivered before.
     pub lru_misses: u64,
     /// Pages read that had been prefetched and dropped unused.

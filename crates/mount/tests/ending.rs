@@ -309,7 +309,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
     let refused = |source: &Path, point: &Path| {
         serve::run(&settings(source, point), |_| panic!("it is mounted")).expect_err("refused").to_string()
     };
-    assert!(refused(&mount.source, &mount.point).contains("a mount of ours already"));
+    assert!(refused(&mount.source, &mount.point).contains("a Foreseek mount already"));
     let none = mount.source.join("none");
     assert!(refused(&none, &mount.plain).contains("does not exist"));
     assert!(matches!(client::status(&mount.plain), Err(foreseek_mount::Error::NotMounted(_))));

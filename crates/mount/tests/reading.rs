@@ -3,7 +3,7 @@
 
 mod reading_common;
 
-use foreseek_mount::{Answer, Change, Lessons, ReadPath, ReadRequest, Reader, ReaderOptions, Version};
+use foreseek_mount::{Answer, Change, LearntState, ReadPath, ReadRequest, Reader, ReaderOptions, Version};
 use foreseek_readahead::ServingEngine;
 use foreseek_seam::{ObjectId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -309,18 +309,18 @@ fn a_file_system_without_direct_io_is_read_all_the_same() {
 #[test]
 fn a_real_run_replays_to_the_letter_in_the_pure_engine() {
     assert_eq!(replayed("competitive", None), None);
-    let lessons = replayed("adaptive", None).expect("it learns");
-    assert!(lessons.streams.contains("class") && lessons.device.is_some(), "{lessons:?}");
+    let learnt = replayed("adaptive", None).expect("it learns");
+    assert!(learnt.streams.contains("class") && learnt.device.is_some(), "{learnt:?}");
     // What was learnt before is a part of what is recorded.
-    replayed("adaptive", Some(lessons));
+    replayed("adaptive", Some(learnt));
 }
 
 /// Records a run of this policy, which begins with what was learnt before, and replays it; what it has
 /// learnt.
-fn replayed(policy: &str, lessons: Option<Lessons>) -> Option<Lessons> {
+fn replayed(policy: &str, learnt: Option<LearntState>) -> Option<LearntState> {
     let folder = tempfile::tempdir().expect("a writable directory");
     let mut options = ReaderOptions::new(policy, Bytes::mib(8));
-    options.lessons = lessons;
+    options.learnt = learnt;
     options.record = Some(folder.path().join("recording"));
     let scarce = Scarce::default();
     let lab = Lab::with(&options, "/var/tmp", None, Some(scarce.clone()));
@@ -346,8 +346,8 @@ fn replayed(policy: &str, lessons: Option<Lessons>) -> Option<Lessons> {
         ServingEngine::new(recording.settings().clone(), &options.costs()).expect("the same policy");
     let replayed = foreseek_seam::replay(&mut engine, &recording).expect("the same commands");
     assert!(replayed.events > 1000 && replayed.commands > 500 && !replayed.cut, "{replayed:?}");
-    let lessons = lab.reader.lessons();
-    let known = lessons.clone().unwrap_or_default();
+    let learnt = lab.reader.learnt();
+    let known = learnt.clone().unwrap_or_default();
     assert_eq!(engine.learning().map(|learning| learning.save()).unwrap_or_default(), known.streams);
-    lessons
+    learnt
 }

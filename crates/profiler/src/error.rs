@@ -60,7 +60,7 @@ pub enum Error {
     },
     /// Something seeks, but it could not be told how it turns.
     #[error(
-        "what lies far takes longer to read than what lies near, so something seeks, but no turn could be told: \
+        "the device seeks, since distant reads take longer, but the rotation period could not be determined: \
          the machine or the device is too busy; measure again when they are idle"
     )]
     NoTurn,

@@ -18,8 +18,8 @@ use foreseek_units::{ByteSpan, Bytes, Nanos, Rate};
 const GAPS_KIB: [u64; 17] = [4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 512, 1024, 2048];
 /// Runs for each gap; their median counts, so that one disturbed run does not.
 const RUNS: usize = 3;
-/// By how much skipping must be dearer to be called so: what two measurements of one thing differ.
-const DEARER: f64 = 1.05;
+/// By how much skipping must be costlier to be called so: what two measurements of one thing differ.
+const COSTLIER: f64 = 1.05;
 /// The part of the device at whose start it is measured.
 const OUTER_PART: u64 = 16;
 
@@ -63,8 +63,8 @@ fn skip(session: &mut Session<'_>, gap: Bytes) -> Result<Nanos, Error> {
 
 /// The largest gap that is cheaper read through, as are all smaller ones; zero if none is.
 pub(super) fn threshold(points: &[GapPoint]) -> Bytes {
-    let dearer = |point: &&GapPoint| point.skipped.get() as f64 > DEARER * point.read.get() as f64;
-    points.iter().take_while(dearer).last().map_or(Bytes::ZERO, |point| point.gap)
+    let costlier = |point: &&GapPoint| point.skipped.get() as f64 > COSTLIER * point.read.get() as f64;
+    points.iter().take_while(costlier).last().map_or(Bytes::ZERO, |point| point.gap)
 }
 
 #[cfg(test)]

@@ -58,8 +58,8 @@ impl Findings {
     fn by_depth(&self) -> Lines {
         let points = self.depths.iter().map(|point| (point.depth as f64, point.reads_per_second)).collect();
         let series = vec![series("measured", Mark::Line, points)];
-        let across = ("requests at a time", Across::Doubling);
-        chart("Random pages, by requests at a time", "pages a second", across, series)
+        let across = ("concurrency", Across::Doubling);
+        chart("Random pages, by concurrency", "pages a second", across, series)
     }
 
     fn by_size(&self) -> Lines {

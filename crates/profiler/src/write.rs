@@ -118,7 +118,7 @@ fn disk_text(label: &Label, disk: &Disk<'_>, curve: &[(Bytes, f64)], average_ms:
         rounded((bus / 1e6).min(99_999.0)),
         "measured where the drive answers from its buffer",
     );
-    line("head_switch_ms", rounded(shortest), "as the shortest seek: cannot be told from it");
+    line("head_switch_ms", rounded(shortest), "as the shortest seek: indistinguishable from it");
     line("heads", heads.to_string(), "chosen: tracks are written as cylinders");
     line("cache_segments", SEGMENTS.to_string(), "chosen, not measured");
     line("cache_segment_kib", (SEGMENT.get() >> 10).to_string(), "chosen, not measured");

@@ -1,7 +1,7 @@
 //! What is learnt of a device from completed fetches, against the modelled devices that serve them.
 
 use foreseek_device::{Build, Device, Io, IoId, Kind, Op, Profile};
-use foreseek_readahead::depth::{CostLearner, LoneCosts, Visit};
+use foreseek_readahead::depth::{CostLearner, UnloadedCosts, Visit};
 use foreseek_seam::Measured;
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages, Rate, SectorSpan};
 use std::collections::{BTreeMap, VecDeque};
@@ -279,29 +279,33 @@ fn a_driver_that_looks_seldom_shows_their_mean() {
     assert!(off(is, should) < 3.0 * WITHIN, "{costs:?} instead of {right:?}");
 }
 
-/// The cost of a lone switch: learnt alone, it outlives a queue; behind a queue from the beginning it is the
+/// The cost of an unloaded switch: learnt alone, it outlives a queue; behind a queue from the beginning it is the
 /// guess, within what a queue can save.
 #[test]
 fn a_lone_switch_is_told_from_one_of_a_queue() {
     let profile = profile("ibm-36g-51");
     let alone = profile.switch_time().as_secs_f64();
-    let tell = |costs: &mut LoneCosts, load: &mut Load, requests| {
+    let tell = |costs: &mut UnloadedCosts, load: &mut Load, requests| {
         load.serve(requests).into_iter().for_each(|visit| costs.completed(visit));
     };
-    let mut costs = LoneCosts::new(guess(), false);
+    let mut costs = UnloadedCosts::new(guess(), false);
     let mut load = Load::new(&profile, 1, &MIX);
     tell(&mut costs, &mut load, FEW);
-    assert!(off(costs.lone().switch.as_secs_f64(), alone) < WITHIN, "{costs:?}");
+    assert!(off(costs.unloaded().switch.as_secs_f64(), alone) < WITHIN, "{costs:?}");
     load.depth = 32;
     tell(&mut costs, &mut load, 2 * FEW);
-    let (lone, marginal) = (costs.lone().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
-    assert!(marginal < 0.7 * alone && off(lone, alone) < WITHIN, "{lone} and {marginal} of {alone} s");
+    let (unloaded, marginal) = (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+    assert!(
+        marginal < 0.7 * alone && off(unloaded, alone) < WITHIN,
+        "{unloaded} and {marginal} of {alone} s"
+    );
     // A guess that is far too long, or too short, by a queue from the beginning.
     for guessed in [Nanos::from_secs(1), Nanos::from_micros(10)] {
-        let mut costs = LoneCosts::new(Measured { switch: guessed, ..guess() }, false);
+        let mut costs = UnloadedCosts::new(Measured { switch: guessed, ..guess() }, false);
         tell(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
-        let (lone, marginal) = (costs.lone().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
-        assert!((marginal..=3.001 * marginal).contains(&lone), "{lone} and {marginal} s");
+        let (unloaded, marginal) =
+            (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+        assert!((marginal..=3.001 * marginal).contains(&unloaded), "{unloaded} and {marginal} s");
     }
 }
 

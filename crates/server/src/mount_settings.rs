@@ -43,11 +43,11 @@ impl MountSettings {
         }
     }
 
-    /// The kernel gives the mount up when a request is not answered within `limit`.
+    /// The kernel aborts the mount when a request is not answered within `limit`.
     pub fn time_out(&mut self, limit: Duration) {
         let seconds = limit.as_secs().max(1);
         if let Err(why) = self.set("default_request_timeout", seconds, |now| now == seconds) {
-            self.remarks.push(format!("{why}; a server that hangs is not given up by the kernel"));
+            self.remarks.push(format!("{why}; the kernel will not abort a server that hangs"));
         }
     }
 

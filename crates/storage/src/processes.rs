@@ -6,7 +6,7 @@
 //! looks at a bounded number and the next goes on where it ended.
 //!
 //! Limits: a number that is given to a new thread between two looks is taken for the old thread, one
-//! that ran. A thread of another pid namespace has the number 0 at a FUSE door and is not watched.
+//! that ran. A thread of another pid namespace has the number 0 at a FUSE interface and is not watched.
 
 use crate::small_file;
 use std::collections::HashMap;

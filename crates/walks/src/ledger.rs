@@ -43,7 +43,7 @@
 //! `f = rho x o + d - surplus`; the pot has lost all these `d` and gained at most the surpluses, so the sum of `f` is at most
 //! `rho x (sum of o) + K - pot`. Together `F <= rho x (sum of all o) + K`. The sum of `o` is the cost of the
 //! pass over everything used, as it is the sum of its growth; that is `OPT`. `OPT` never falls when more is used, because going
-//! from one place to another directly is never dearer than with a stop on the way (a test holds that for the built-in profiles).
+//! from one place to another directly is never costlier than with a stop on the way (a test holds that for the built-in profiles).
 //! ∎ **(2)** is (1) and the definition of `A`. **(3)**: programs read, with us, a part of what they read without us, in the same order;
 //! leaving out stops makes no way longer, and the ways from and to our fetches are in `F`. So `W <= S`; and `OPT <= S`, since
 //! `S` is the cost of an order of the same things. ∎ A program that reads by itself while a fetch is under way interrupts its pass: that costs a

@@ -4,7 +4,7 @@
 //! the inner one costs no more), as it does in [`Model`]. Each order of reading is a path through all pieces, and so a
 //! spanning tree; an edge of any path covers all gaps between neighbours that lie within it and costs at least as
 //! much as each of them. By the cycle property the edges between neighbours are therefore a spanning tree of least
-//! cost, and the ascending pass *is* that tree. So no order costs less, however much memory it has. Where going back is dearer
+//! cost, and the ascending pass *is* that tree. So no order costs less, however much memory it has. Where going back is costlier
 //! than going on, that holds all the more.
 //!
 //! Gaps that are cheaper to read than to seek over are kept as part of a run. What is added within one later costs

@@ -190,7 +190,7 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
         let (name, device) = (volume.name, volume.device);
         match volume.by {
             By::Inode => notes.push(format!(
-                "{name} (device {device}) tells no places on a disk: its files are taken in the order of their \
+                "{name} (device {device}) does not show where files lie on a disk: they are taken in the order of their \
                  inode numbers"
             )),
             By::Memory if reading => {

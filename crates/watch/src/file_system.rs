@@ -62,7 +62,7 @@ impl View {
 }
 
 #[derive(Debug, Default)]
-struct Door {
+struct Attachment {
     view: Option<Arc<View>>,
     used: Option<Instant>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct FileSystem {
     pub(crate) mount: PathBuf,
     /// What it is, and what lies below.
     pub(crate) volume: Volume,
-    door: Mutex<Door>,
+    attachment: Mutex<Attachment>,
     left: AtomicBool,
     covered: RwLock<FxHashSet<u64>>,
 }
@@ -97,14 +97,14 @@ impl FileSystem {
             id: FileSystemId(rustix::fs::fstatvfs(&fd)?.f_fsid),
             mount: mount.to_owned(),
             volume: Volume::of(fd.as_fd(), device),
-            door: Mutex::default(),
+            attachment: Mutex::default(),
             left: AtomicBool::new(false),
             covered: RwLock::default(),
         })
     }
 
-    fn door(&self) -> MutexGuard<'_, Door> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attachment(&self) -> MutexGuard<'_, Attachment> {
+        self.attachment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The way to its files; to be let go of soon.
@@ -112,27 +112,27 @@ impl FileSystem {
     /// # Errors
     /// ESTALE where it was unmounted; what the kernel said.
     pub(crate) fn view(&self) -> Result<Arc<View>, Errno> {
-        let mut door = self.door();
+        let mut attachment = self.attachment();
         if self.is_left() {
             return Err(Errno::STALE);
         }
-        door.used = Some(Instant::now());
-        if let Some(view) = &door.view {
+        attachment.used = Some(Instant::now());
+        if let Some(view) = &attachment.view {
             return Ok(view.clone());
         }
         let view = Arc::new(View::new(&self.mount, self.volume.device)?);
-        door.view = Some(view.clone());
+        attachment.view = Some(view.clone());
         Ok(view)
     }
 
     /// Gives the clone up if it was not used of late; when to look again.
     pub(crate) fn rest(&self, now: Instant) -> Option<Instant> {
-        let mut door = self.door();
-        let until = door.used? + IDLE;
+        let mut attachment = self.attachment();
+        let until = attachment.used? + IDLE;
         if now < until {
             return Some(until);
         }
-        *door = Door::default();
+        *attachment = Attachment::default();
         None
     }
 
@@ -144,9 +144,9 @@ impl FileSystem {
 
     /// It was unmounted: gives the clone up, for good.
     pub(crate) fn leave(&self) {
-        let mut door = self.door();
+        let mut attachment = self.attachment();
         self.left.store(true, Ordering::Release);
-        *door = Door::default();
+        *attachment = Attachment::default();
     }
 
     /// The inodes of directories on which something is mounted: what they hide is left alone.

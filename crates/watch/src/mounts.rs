@@ -96,7 +96,7 @@ pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
         (By::Place, Some(true)) => None,
         (By::Place, Some(false)) => Some(format!("device {device} does not seek: nothing would be gained")),
         (By::Place, None) => Some(format!("nothing is known of device {device}: whether it seeks or not")),
-        (By::Inode, _) => Some(format!("{name} does not tell where its files lie on a disk")),
+        (By::Inode, _) => Some(format!("{name} does not show where its files lie on a disk")),
         (By::Memory, _) => Some(format!("{name} is in memory")),
         (By::Nothing, _) => Some(format!("{name} is made up by the kernel")),
     }

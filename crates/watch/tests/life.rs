@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Ground, NOBODY, resident, until, write};
+use common::{Actor, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ const CHANGES: usize = 3000;
 
 #[test]
 fn a_hundred_unmounts_during_walks_find_nothing_busy() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     for folder in 0..20 {
         let folder = tree.join(format!("d{folder}"));
         fs::create_dir_all(&folder).expect("made");
         (0..50).for_each(|n| write(&folder.join(format!("f{n}")), 16_384));
     }
-    ground.cold();
-    let watcher = ground.watch();
+    setup.cold();
+    let watcher = setup.watch();
     let mut actor = Actor::new(0);
     let (mut busy, mut under_way, mut longest) = (0, 0, 0.0f64);
     for round in 0..UNMOUNTS {
@@ -41,50 +41,50 @@ fn a_hundred_unmounts_during_walks_find_nothing_busy() {
         // Sometimes at once, sometimes when much of it was fetched.
         let begun = || watcher.counters().now().placed > before.placed;
         assert!(round % 4 == 0 || until(begun), "round {round}: {:?}", watcher.counters().now());
-        match ground.try_unmount() {
+        match setup.try_unmount() {
             Ok(()) => {}
             Err(Errno::BUSY) => {
                 busy += 1;
-                ground.unmount();
+                setup.unmount();
             }
             Err(error) => panic!("round {round}: {error}"),
         }
         let after = watcher.counters().now();
         under_way += usize::from(after.content_bytes - before.content_bytes < 20 * 50 * 16_384);
         let unmounted = Instant::now();
-        assert!(until(|| ground.is_free()), "round {round}: its device stays in use");
+        assert!(until(|| setup.is_free()), "round {round}: its device stays in use");
         longest = longest.max(unmounted.elapsed().as_secs_f64());
         assert!(until(|| watcher.status().watched.is_empty()), "round {round}");
-        ground.mount();
+        setup.mount();
     }
     println!(
         "{under_way} of {UNMOUNTS} came during a walk; a device was free {longest:.3} s after its unmount at the latest"
     );
     assert_eq!(busy, 0, "of {UNMOUNTS}");
-    assert!(under_way * 2 > UNMOUNTS, "the test's own ground: {under_way}");
+    assert!(under_way * 2 > UNMOUNTS, "the test's own setup: {under_way}");
 }
 
 #[test]
 fn a_disk_that_fails_costs_nothing_but_what_it_failed_on() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     fs::create_dir(&tree).expect("made");
     let files: Vec<PathBuf> = (0..30).map(|n| tree.join(format!("f{n}"))).collect();
     files.iter().for_each(|path| write(path, 1 << 20));
-    ground.cold();
+    setup.cold();
     let places: Vec<u64> = files.iter().map(|path| place(path)).collect();
     let middle = places.iter().sum::<u64>() / places.len() as u64;
-    ground.cold();
-    let length = fs::metadata(&ground.image).expect("there").len();
+    setup.cold();
+    let length = fs::metadata(&setup.image).expect("there").len();
     // Reads beyond the end of the image fail.
-    File::options().write(true).open(&ground.image).and_then(|image| image.set_len(middle)).expect("cut");
-    let watcher = ground.watch();
+    File::options().write(true).open(&setup.image).and_then(|image| image.set_len(middle)).expect("cut");
+    let watcher = setup.watch();
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "30");
     assert!(until(|| watcher.counters().now().placed >= 30), "{:?}", watcher.counters().now());
     let good: Vec<&PathBuf> =
         files.iter().zip(&places).filter(|(_, at)| **at + (1 << 20) < middle).map(|(path, _)| path).collect();
-    assert!(good.len() > 5 && good.len() < 25, "the test's own ground: {}", good.len());
+    assert!(good.len() > 5 && good.len() < 25, "the test's own setup: {}", good.len());
     assert!(until(|| good.iter().all(|path| resident(path) == Pages(256))), "{:?}", watcher.counters().now());
     // The program has its own errors, as without a watcher.
     let bad = files.iter().zip(&places).find(|(_, at)| **at > middle).expect("some").0;
@@ -92,7 +92,7 @@ fn a_disk_that_fails_costs_nothing_but_what_it_failed_on() {
     assert_eq!(actor.does("read", good[0]), (1 << 20).to_string());
     assert!(watcher.is_running());
     drop(watcher);
-    File::options().write(true).open(&ground.image).and_then(|image| image.set_len(length)).expect("grown");
+    File::options().write(true).open(&setup.image).and_then(|image| image.set_len(length)).expect("grown");
 }
 
 /// The first byte of a file on the disk.
@@ -177,7 +177,7 @@ fn all_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, u64, u64)> {
 
 #[test]
 fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
-    let (Some(watched), Some(plain)) = (Ground::new(), Ground::new()) else { return };
+    let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
     let watcher = watched.watch();
     let (tree, other) = (watched.path("tree"), plain.path("tree"));
     for root in [&tree, &other] {
@@ -214,14 +214,14 @@ fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
 
 #[test]
 fn opens_as_fast_as_possible_lose_events_at_most() {
-    let Some(ground) = Ground::new() else { return };
-    let trees: Vec<PathBuf> = (0..400).map(|n| ground.path(&format!("d{n}"))).collect();
+    let Some(setup) = Setup::new() else { return };
+    let trees: Vec<PathBuf> = (0..400).map(|n| setup.path(&format!("d{n}"))).collect();
     trees.iter().for_each(|tree| fs::create_dir(tree).expect("made"));
-    let watched = ground.path("later");
+    let watched = setup.path("later");
     fs::create_dir(&watched).expect("made");
     write(&watched.join("file"), 8192);
-    ground.cold();
-    let watcher = ground.watch();
+    setup.cold();
+    let watcher = setup.watch();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -244,12 +244,12 @@ fn opens_as_fast_as_possible_lose_events_at_most() {
 
 #[test]
 fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     fs::create_dir_all(tree.join("below")).expect("made");
     (0..50).for_each(|n| write(&tree.join(format!("below/f{n}")), 8192));
-    ground.cold();
-    let watchers = [ground.watch(), ground.watch()];
+    setup.cold();
+    let watchers = [setup.watch(), setup.watch()];
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "1");
     let listed = || watchers.iter().all(|watcher| watcher.counters().now().listed == 2);
@@ -269,36 +269,36 @@ fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
     let names: Vec<String> = names.filter(|name| name.starts_with("watch")).collect();
     // Other tests of this process may have watchers of their own; run alone, there are none.
     println!("descriptors {ours:?}, threads {names:?}");
-    assert_eq!(ground.try_unmount(), Ok(()));
-    assert!(until(|| ground.is_free()));
-    ground.mount();
+    assert_eq!(setup.try_unmount(), Ok(()));
+    assert!(until(|| setup.is_free()));
+    setup.mount();
 }
 
 /// Backup programs open the directory above what they are given, and look at nothing else in it.
 #[test]
 fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(setup) = Setup::new() else { return };
     for tree in ["given", "other"] {
         for folder in 0..10 {
-            let folder = ground.path(tree).join(format!("d{folder}"));
+            let folder = setup.path(tree).join(format!("d{folder}"));
             fs::create_dir_all(&folder).expect("made");
             (0..20).for_each(|n| write(&folder.join(format!("f{n}")), 16_384));
         }
     }
     for passes in [false, true] {
-        ground.cold();
-        let options = foreseek_watch::Options { paths: vec![ground.point.clone()], ..Default::default() };
+        setup.cold();
+        let options = foreseek_watch::Options { paths: vec![setup.point.clone()], ..Default::default() };
         let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
         assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
         let mut actor = Actor::new(0);
         let heard = |number| until(|| watcher.counters().now().directories_opened >= number);
         if passes {
-            assert_eq!(actor.does("pass", &ground.point), "ok");
+            assert_eq!(actor.does("pass", &setup.point), "ok");
         } else {
-            assert_eq!(actor.does("list", &ground.point), "3");
+            assert_eq!(actor.does("list", &setup.point), "3");
         }
         assert!(heard(1), "{:?}", watcher.counters().now());
-        let given = ground.path("given");
+        let given = setup.path("given");
         assert_eq!(actor.does("list", &given), "10");
         for number in 0..10 {
             let folder = given.join(format!("d{number}"));
@@ -310,7 +310,7 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
         assert_eq!(counted.unlistable, u64::from(passes), "{counted:?}");
         let brought = (0..10)
             .flat_map(|d| (0..20).map(move |n| format!("other/d{d}/f{n}")))
-            .any(|name| resident(&ground.path(&name)) > Pages::ZERO);
+            .any(|name| resident(&setup.path(&name)) > Pages::ZERO);
         assert!(!(passes && brought), "what lies beside the given tree was fetched: {counted:?}");
     }
 }

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Ground, NOBODY, resident, until, write};
+use common::{Actor, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
@@ -21,8 +21,8 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     let deep = tree.join(OsStr::from_bytes(b"of\n\xff bytes")).join("deep");
     fs::create_dir_all(&deep).expect("made");
     let mut files: Vec<PathBuf> = (0..40).map(|n| tree.join(format!("f{n}"))).collect();
@@ -31,8 +31,8 @@ fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
     );
     files.iter().for_each(|path| write(path, 20_000));
     fs::write(tree.join("empty"), "").expect("written");
-    ground.cold();
-    let watcher = ground.watch();
+    setup.cold();
+    let watcher = setup.watch();
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "42");
     assert!(until(|| files.iter().all(|path| resident(path) == Pages(5))), "{:?}", watcher.status());
@@ -49,8 +49,8 @@ fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
 
 #[test]
 fn nothing_is_read_that_the_walker_could_not_read() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     let [open, closed, unsearchable] = ["open", "closed", "unsearchable"].map(|name| tree.join(name));
     for directory in [&open, &closed, &unsearchable] {
         fs::create_dir_all(directory).expect("made");
@@ -61,8 +61,8 @@ fn nothing_is_read_that_the_walker_could_not_read() {
     set_mode(&closed, 0o700);
     // It can be listed; nothing in it can be opened.
     set_mode(&unsearchable, 0o744);
-    ground.cold();
-    let watcher = ground.watch();
+    setup.cold();
+    let watcher = setup.watch();
     let mut nobody = Actor::new(NOBODY);
     assert_eq!(nobody.does("list", &tree), "3");
     assert!(until(|| resident(&open.join("file")) == Pages(2)), "{:?}", watcher.counters().now());
@@ -72,13 +72,13 @@ fn nothing_is_read_that_the_walker_could_not_read() {
     }
     drop(watcher);
     // For root it is read; but not while the other's walk is recent, if both are there.
-    let watcher = ground.watch();
+    let watcher = setup.watch();
     assert_eq!(nobody.does("list", &tree), "3");
     assert_eq!(Actor::new(0).does("list", &tree), "3");
     assert!(until(|| watcher.counters().now().denied >= 3), "{:?}", watcher.counters().now());
     assert_eq!(resident(&open.join("private")), Pages::ZERO);
     drop(watcher);
-    let watcher = ground.watch();
+    let watcher = setup.watch();
     let mut root = Actor::new(0);
     assert_eq!(root.does("list", &tree), "3");
     let private = [open.join("private"), closed.join("file"), unsearchable.join("file")];
@@ -91,8 +91,8 @@ fn nothing_is_read_that_the_walker_could_not_read() {
 
 #[test]
 fn no_link_is_followed_and_no_mount_is_crossed() {
-    let Some(ground) = Ground::new() else { return };
-    let (tree, outside) = (ground.path("tree"), ground.path("outside"));
+    let Some(setup) = Setup::new() else { return };
+    let (tree, outside) = (setup.path("tree"), setup.path("outside"));
     for directory in [&tree.join("covered"), &tree.join("bound"), &outside] {
         fs::create_dir_all(directory).expect("made");
         write(&directory.join("file"), 8192);
@@ -101,10 +101,10 @@ fn no_link_is_followed_and_no_mount_is_crossed() {
     symlink(&outside, tree.join("link")).expect("linked");
     symlink(outside.join("file"), tree.join("link to file")).expect("linked");
     symlink("..", tree.join("loop")).expect("linked");
-    ground.cold();
+    setup.cold();
     mount("none", tree.join("covered"), "tmpfs", MountFlags::empty(), Some(c"size=1m")).expect("mounted");
     mount_bind(&outside, tree.join("bound")).expect("mounted");
-    let watcher = ground.watch();
+    let watcher = setup.watch();
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "6");
     assert!(until(|| resident(&tree.join("plain")) == Pages(2)), "{:?}", watcher.counters().now());
@@ -122,15 +122,15 @@ fn no_link_is_followed_and_no_mount_is_crossed() {
 
 #[test]
 fn a_file_under_a_lease_is_left_alone() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     fs::create_dir(&tree).expect("made");
     write(&tree.join("leased"), 8192);
     write(&tree.join("plain"), 8192);
-    ground.cold();
+    setup.cold();
     let mut holder = Actor::new(0);
     assert_eq!(holder.does("lease", &tree.join("leased")), "ok");
-    let watcher = ground.watch();
+    let watcher = setup.watch();
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "2");
     assert!(until(|| resident(&tree.join("plain")) == Pages(2)), "{:?}", watcher.counters().now());
@@ -140,21 +140,21 @@ fn a_file_under_a_lease_is_left_alone() {
 
 #[test]
 fn no_access_time_changes() {
-    let Some(ground) = Ground::new() else { return };
-    let tree = ground.path("tree");
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
     fs::create_dir_all(tree.join("below")).expect("made");
     let paths = [tree.join("file"), tree.join("below"), tree.join("below/file")];
     write(&paths[0], 8192);
     write(&paths[2], 8192);
-    ground.cold();
+    setup.cold();
     let flags = MountFlags::STRICTATIME;
-    mount_remount(&ground.point, flags, "").expect("remounted");
+    mount_remount(&setup.point, flags, "").expect("remounted");
     let old = Timespec { tv_sec: 1000, tv_nsec: 5 };
     for path in &paths {
         let times = Timestamps { last_access: old, last_modification: old };
         utimensat(CWD, path, &times, AtFlags::empty()).expect("set");
     }
-    let watcher = ground.watch();
+    let watcher = setup.watch();
     let mut actor = Actor::new(NOBODY);
     assert_eq!(actor.does("list", &tree), "2");
     let read = || watcher.counters().now().content_bytes >= 4 * 4096;
@@ -162,28 +162,28 @@ fn no_access_time_changes() {
     for path in &paths {
         assert_eq!(fs::metadata(path).expect("there").atime(), 1000, "{}", path.display());
     }
-    // The test's own ground: a read would have changed it.
+    // The test's own setup: a read would have changed it.
     fs::read(&paths[0]).expect("read");
     assert!(fs::metadata(&paths[0]).expect("there").atime() > 1000);
 }
 
 #[test]
 fn programs_in_containers_are_seen() {
-    let Some(ground) = Ground::new() else { return };
-    let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| ground.path(name));
-    for directory in [&lower, &upper, &work, &merged, &ground.path("volume")] {
+    let Some(setup) = Setup::new() else { return };
+    let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| setup.path(name));
+    for directory in [&lower, &upper, &work, &merged, &setup.path("volume")] {
         fs::create_dir(directory).expect("made");
     }
     write(&lower.join("file"), 8192);
-    write(&ground.path("volume/file"), 8192);
-    ground.cold();
-    let watcher = ground.watch();
+    write(&setup.path("volume/file"), 8192);
+    setup.cold();
+    let watcher = setup.watch();
     // Mounts and processes of its own, as a container has; the directory through a bind mount made there.
-    let inside = ground.path("work/inside");
+    let inside = setup.path("work/inside");
     fs::create_dir(&inside).expect("made");
     let script = format!(
         "mount --bind {} {} && exec python3 -S -c 'import os,sys; os.listdir(sys.argv[1]); input()' {}",
-        ground.path("volume").display(),
+        setup.path("volume").display(),
         inside.display(),
         inside.display()
     );
@@ -192,7 +192,7 @@ fn programs_in_containers_are_seen() {
         .stdin(std::process::Stdio::piped())
         .spawn()
         .expect("util-linux has it");
-    let seen = until(|| resident(&ground.path("volume/file")) == Pages(2));
+    let seen = until(|| resident(&setup.path("volume/file")) == Pages(2));
     assert!(seen, "through a bind mount in another namespace: {:?}", watcher.counters().now());
     drop(container.stdin.take());
     container.wait().expect("it ends");

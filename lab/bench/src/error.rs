@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why the benchmark cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What it is set up with does not stand.
+    /// What it is set up with does not setup.
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
     /// An array cannot be served.
@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// The results cannot be written down.
-    #[error("cannot write {}: {error}; give --out another folder, or mend this one and give the same command to go on", path.display())]
+    #[error("cannot write {}: {error}; give --out another folder, or make this one writable and give the same command to go on", path.display())]
     Out {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum Error {
         what: String,
     },
     /// A line of the raw results that is not one.
-    #[error("{}, line {line}: {why}: mend or remove the line, or name another folder", path.display())]
+    #[error("{}, line {line}: {why}: correct or remove the line, or name another folder", path.display())]
     Record {
         /// The file.
         path: PathBuf,

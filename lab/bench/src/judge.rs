@@ -230,7 +230,7 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
             Bound::Least(BEST_STATIC_MEAN),
         ),
         claim(
-            "at least 1.5 of the default where sequential streams are many (16 requests at a time or more)",
+            "at least 1.5 of the default where sequential streams are many (concurrency 16 or more)",
             of(&many, &|entry| entry.over_default.clone()),
             Bound::Least(GAIN),
         ),

@@ -33,7 +33,7 @@ pub mod record;
 pub mod report;
 mod run;
 mod server;
-mod stand;
+mod setup;
 pub mod walk;
 
 pub use cell::Cell;

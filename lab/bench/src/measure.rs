@@ -1,11 +1,11 @@
-//! One run: readers on a stand, the disk's time turned on, figures taken where the readers say.
+//! One run: readers on a setup, the disk's time turned on, figures taken where the readers say.
 
 use crate::cell::Cell;
 use crate::options::Options;
 use crate::policy::{Policy, ReadAhead};
 use crate::reader::{Counted, Job, Said, Task};
 use crate::record::Measured;
-use crate::stand::{Ground, Stand};
+use crate::setup::{Environment, Setup};
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
 use foreseek_rig::{POLL, Running, processor_time};
@@ -34,7 +34,7 @@ struct Readers {
     said: Receiver<Said>,
 }
 
-impl Ground<'_> {
+impl Environment<'_> {
     /// Makes a run.
     pub(crate) fn run(
         &self,
@@ -49,35 +49,35 @@ impl Ground<'_> {
             _ => ReadAhead::Default,
         };
         queue.set_read_ahead(read_ahead.size(depth))?;
-        let mut stand = self.stand(what.policy)?;
-        let measured = self.measure(what, options, &mut stand);
+        let mut setup = self.setup(what.policy)?;
+        let measured = self.measure(what, options, &mut setup);
         // In any case: what is left of the run goes faster without.
         self.disk.set_delays(false)?;
         let mut measured = measured?;
-        measured.reader_memory_bytes = stand.readers.usage().peak.get();
-        stand.end()?;
+        measured.reader_memory_bytes = setup.readers.usage().peak.get();
+        setup.end()?;
         Ok(measured)
     }
 
-    fn measure(&self, what: What<'_>, options: &Options, stand: &mut Stand) -> Result<Measured> {
+    fn measure(&self, what: What<'_>, options: &Options, setup: &mut Setup) -> Result<Measured> {
         let begun_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let load = load();
-        let job = what.job(options, stand);
-        let mut readers = self.start_readers(stand, &job)?;
-        self.hear(what, stand, &mut readers, Duration::ZERO, &Said::Ready)?;
+        let job = what.job(options, setup);
+        let mut readers = self.start_readers(setup, &job)?;
+        self.hear(what, setup, &mut readers, Duration::ZERO, &Said::Ready)?;
         // Overheads are those of the machine: the disk has no part in them.
         self.disk.set_delays(what.cell.point().is_some())?;
         readers.tell("go")?;
-        self.hear(what, stand, &mut readers, job_time(job.warm_up_s), &Said::Begun)?;
+        self.hear(what, setup, &mut readers, job_time(job.warm_up_s), &Said::Begun)?;
         let reader = readers.running.child.id();
-        let used = |stand: &Stand| (processor_time(reader), stand.server_time());
-        let before = used(stand);
+        let used = |setup: &Setup| (processor_time(reader), setup.server_time());
+        let before = used(setup);
         self.disk.count_anew()?;
         let counted =
-            self.hear(what, stand, &mut readers, job_time(job.seconds), &Said::Ended(Counted::default()))?;
+            self.hear(what, setup, &mut readers, job_time(job.seconds), &Said::Ended(Counted::default()))?;
         let stats = self.disk.stats()?;
-        let after = used(stand);
-        let status = self.status(what.policy, stand);
+        let after = used(setup);
+        let status = self.status(what.policy, setup);
         self.disk.set_delays(false)?;
         drop(readers.to.take());
         readers.running.wait("reading", GRACE, self.interrupt, &mut || ())?;
@@ -93,15 +93,15 @@ impl Ground<'_> {
             path_share: stats.path_share,
             reader_processor_s: seconds(after.0, before.0),
             server_processor_s: seconds(after.1, before.1),
-            server_memory_bytes: stand.server_memory().get(),
+            server_memory_bytes: setup.server_memory().get(),
             reader_memory_bytes: 0,
             load,
             status,
         })
     }
 
-    fn start_readers(&self, stand: &Stand, job: &Job) -> Result<Readers> {
-        let mut command = stand.readers.command(self.program);
+    fn start_readers(&self, setup: &Setup, job: &Job) -> Result<Readers> {
+        let mut command = setup.readers.command(self.program);
         command.args(["lab", "bench", "reader"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Running::start("foreseek", &mut command)?;
         let cannot =
@@ -127,7 +127,7 @@ impl Ground<'_> {
     fn hear(
         &self,
         what: What<'_>,
-        stand: &mut Stand,
+        setup: &mut Setup,
         readers: &mut Readers,
         time: Duration,
         expected: &Said,
@@ -149,7 +149,7 @@ impl Ground<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.interrupt.check()?;
-                    stand.check(what.policy)?;
+                    setup.check(what.policy)?;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     readers.running.wait("reading", GRACE, self.interrupt, &mut || ())?;
@@ -160,19 +160,19 @@ impl Ground<'_> {
     }
 
     /// What a mount says of itself; nothing where it does not.
-    fn status(&self, policy: &Policy, stand: &Stand) -> Option<serde_json::Value> {
+    fn status(&self, policy: &Policy, setup: &Setup) -> Option<serde_json::Value> {
         if !matches!(policy, Policy::Mount(_)) {
             return None;
         }
         let mut command = Command::new(self.program);
-        command.args(["mount", "--format", "json", "--status"]).arg(&stand.view);
+        command.args(["mount", "--format", "json", "--status"]).arg(&setup.view);
         let said = command.stderr(Stdio::null()).output().ok()?;
         serde_json::from_slice(&said.stdout).ok()
     }
 }
 
 impl What<'_> {
-    fn job(&self, options: &Options, stand: &Stand) -> Job {
+    fn job(&self, options: &Options, setup: &Setup) -> Job {
         let task = match self.cell {
             Cell::Micro(point) => {
                 Task::Workload { name: point.benchmark.name().to_owned(), concurrency: point.concurrency }
@@ -181,7 +181,7 @@ impl What<'_> {
             Cell::Cold => Task::Cold,
         };
         Job {
-            folder: stand.view.clone(),
+            folder: setup.view.clone(),
             task,
             data_bytes: options.data.get(),
             handler_bytes: options.parameters().handler_memory.unwrap_or_default().get(),

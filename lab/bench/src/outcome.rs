@@ -1,7 +1,9 @@
 //! What came out of it all: the runs, the judged cells, the claims.
 
+use crate::Result;
 use crate::judge::{self, Claim, Judged, Verdict};
 use crate::options::Options;
+use crate::policy::Policy;
 use crate::record::{self, Plan, Run};
 use serde::Serialize;
 
@@ -52,6 +54,26 @@ impl Outcome {
         }
     }
 
+    /// The outcome of runs that were written down before: a plan's line, then one for each run.
+    ///
+    /// # Errors
+    /// Where a line is none of these.
+    pub fn of_rows(rows: &str) -> Result<Self> {
+        let (plan, runs): (Plan, Vec<Run>) = record::parse(rows)?;
+        let mut options = Options { cells: Vec::new(), policies: Vec::new(), ..Options::default() };
+        for run in &runs {
+            if !options.cells.contains(&run.cell) {
+                options.cells.push(run.cell);
+            }
+            let is_modelled = matches!(run.policy, Policy::Oracle | Policy::Virtual(_));
+            if !is_modelled && !options.policies.contains(&run.policy) {
+                options.policies.push(run.policy.clone());
+            }
+            options.pairs = options.pairs.max(run.pair + 1);
+        }
+        Ok(Self::of(plan, runs, &options, Vec::new()))
+    }
+
     /// Whether every claim holds. Inconclusive is not, and nothing does while runs have failed.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -63,7 +85,6 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::cell::Cell;
-    use crate::policy::Policy;
 
     #[test]
     fn what_failed_is_told_until_it_is_made_good_and_nothing_holds_until_then() {

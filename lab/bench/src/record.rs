@@ -261,6 +261,16 @@ impl<R: Serialize + DeserializeOwned> Records<R> {
     }
 }
 
+/// A plan and the runs below it, of a file that was written before.
+pub(crate) fn parse<P: DeserializeOwned, R: DeserializeOwned>(rows: &str) -> Result<(P, Vec<R>)> {
+    let wrong =
+        |line: usize| move |error: serde_json::Error| Error::Option { what: format!("line {line}: {error}") };
+    let (plan, runs) = rows.split_once('\n').unwrap_or((rows, ""));
+    let plan = serde_json::from_str(plan).map_err(wrong(1))?;
+    let runs = runs.lines().zip(2..).map(|(row, line)| serde_json::from_str(row).map_err(wrong(line)));
+    Ok((plan, runs.collect::<Result<Vec<R>>>()?))
+}
+
 /// Whether this run was made and did not fail.
 #[must_use]
 pub fn has(runs: &[Run], cell: Cell, policy: &Policy, pair: u32) -> bool {

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::policy::{Policy, ReadAhead};
 use crate::record::{self, Plan, Records, Run, has};
-use crate::stand::Ground;
+use crate::setup::Environment;
 use crate::{Error, Result};
 use foreseek_device::Profile;
 use foreseek_rig::queue::Queue;
@@ -266,7 +266,7 @@ impl<'a> Bench<'a> {
 
     /// One run. Delays are off before and after it.
     fn make(&mut self, what: What<'_>, depth: Bytes) -> Result<record::Measured> {
-        let ground = Ground {
+        let environment = Environment {
             disk: &self.disk,
             place: &self.place,
             folder: self.folder.path(),
@@ -276,7 +276,7 @@ impl<'a> Bench<'a> {
             server_memory: self.options.server_memory,
             interrupt: self.interrupt,
         };
-        let made = ground.run(what, self.options, &mut self.queue, depth);
+        let made = environment.run(what, self.options, &mut self.queue, depth);
         // Where it failed half-way they may still be on.
         self.disk.set_delays(false)?;
         made

@@ -103,7 +103,7 @@ impl Chart {
             let x = f64::from(point.concurrency);
             series.last_mut()?.points.push(Point { x, y: mean, low, high });
         }
-        let across = "requests at a time".to_owned();
+        let across = "concurrency".to_owned();
         let mut upright = unit(metric);
         let heights = || series.iter().flat_map(|series| &series.points).map(|point| point.high);
         if upright == "ms" && heights().fold(0.0, f64::max) >= SECONDS_FROM_MS {

@@ -1,17 +1,13 @@
-//! The tables of results in docs/lab/reproduction.md are those of the raw files which they name. With `FORESEEK_WRITE_PAGE=1` the
-//! test writes the table.
+//! The tables of claims in docs/lab/reproduction.md, and those that count them in README, are those of the raw files which they name.
+//! With `FORESEEK_WRITE_PAGE=1` the test writes them.
+
+#[path = "../../bench/tests/page/marks.rs"]
+mod marks;
 
 use foreseek_reproduce::{Claim, Counts, Standing};
+use marks::Block;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-const BEGIN: &str = "<!-- results: ";
-const END: &str = "<!-- end of results -->";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
     claim[key].as_str().unwrap_or_else(|| panic!("{key} of {}", claim["id"]))
@@ -77,30 +73,40 @@ fn not_run(claims: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// The page with what it should have between each pair of marks.
-fn written(page: &str) -> String {
-    let (mut written, mut rest) = (String::new(), page);
-    while let Some((before, after)) = rest.split_once(BEGIN) {
-        let (file, after) = after.split_once(" -->\n").expect("the raw file's name");
-        let (_, after) = after.split_once(END).expect("where results end");
-        let raw =
-            std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let claims: Vec<Value> = serde_json::from_str(&raw).expect("a list of claims");
-        written += &format!("{before}{BEGIN}{file} -->\n{}{END}", block(&claims));
-        rest = after;
+/// The claims of a file of results.
+fn claims(source: &str) -> Result<Vec<Value>, String> {
+    let path = marks::file(source)?;
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let raw = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+    serde_json::from_str(&raw).map_err(|error| wrong(&error))
+}
+
+/// What should stand between the marks: all claims of a file, or, where lines stand in the comment, a table that counts those of several
+/// files, each with its line.
+fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
+    if !marked.sources.iter().any(|source| source.starts_with("reproduction/")) {
+        return Ok(None);
     }
-    written + rest
+    if marked.template.is_empty() {
+        let [file] = marked.sources[..] else { return Err("claims are of one file".to_owned()) };
+        return claims(file).map(|claims| Some(block(&claims)));
+    }
+    let lines: Vec<&str> = marked.template.lines().collect();
+    if lines.len() != marked.sources.len() {
+        return Err("one line of text for each file".to_owned());
+    }
+    let mut text = "| simulated claims that hold | | strictly |\n|---|---|---|\n".to_owned();
+    for (line, file) in lines.into_iter().zip(&marked.sources) {
+        let mut claims = claims(file)?;
+        claims.retain(|claim| self::text(claim, "kind") != "check");
+        let counts = counts(&claims);
+        text += &format!("{line} | {} | {} |\n", counts.simulated, counts.strict);
+    }
+    Ok(Some(text))
 }
 
 #[test]
-fn the_tables_of_results_are_those_of_the_raw_files() {
-    let path = root().join("docs/lab/reproduction.md");
-    let page = std::fs::read_to_string(&path).expect("the page");
-    assert!(page.contains(BEGIN), "where results begin");
-    let written = written(&page);
-    if std::env::var_os("FORESEEK_WRITE_PAGE").is_some() {
-        std::fs::write(&path, written).expect("the page can be written");
-        return;
-    }
-    assert_eq!(page, written, "run this test with FORESEEK_WRITE_PAGE=1");
+fn tables_of_claims_are_those_of_the_raw_files() {
+    let blocks = marks::check(table);
+    assert!(blocks > 3, "{blocks} tables");
 }

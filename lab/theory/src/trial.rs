@@ -2,7 +2,7 @@
 //!
 //! The trial plays the device, the memory and the reader. Each fetch costs a switch, as it is estimated at that
 //! moment, and the transfer of its pages at the rates of their places, or the switch and the rate that the device is
-//! [measured](Trial::measure) to have. Knowing the length costs the dearest of the stream's switches once, and the
+//! [measured](Trial::measure) to have. Knowing the length costs the costliest of the stream's switches once, and the
 //! transfer of what was fetched up to the page that the reader has come to: gaps within it are cheaper to read than
 //! to leave out. A stream ends where a gap costs more than a quarter of a switch, is of more than 32 pages, or goes
 //! back; the reader can also stop after each call, so that [`Trial::worst`] is over all lengths up to those that
@@ -86,7 +86,7 @@ struct Reader {
     skip: Pages,
     fetches: usize,
     cost: f64,
-    dearest: f64,
+    costliest: f64,
     slowest_page: f64,
     /// The transfer of what was fetched and passed.
     used: f64,
@@ -212,7 +212,7 @@ impl Trial {
         let reader = &mut self.reader;
         reader.fetches += 1;
         reader.cost += switch.as_secs_f64();
-        reader.dearest = reader.dearest.max(switch.as_secs_f64());
+        reader.costliest = reader.costliest.max(switch.as_secs_f64());
         let rate = self.costs.rate_at(self.file.place + Pages(from.get()).sectors());
         let costs = self.measured.unwrap_or(Measured { switch, rate });
         self.reader.skip = costs.gap().pages_floor().min(SKIP);
@@ -248,7 +248,7 @@ impl Reader {
     }
 
     fn costly(&self) -> Costly {
-        let optimum = self.dearest + self.used;
+        let optimum = self.costliest + self.used;
         if self.fetches == 0 {
             return Costly::default();
         }

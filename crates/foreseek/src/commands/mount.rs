@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Memory for prefetched data, such as 512M or 2G.
     #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_MEMORY, allow_hyphen_values = true)]
     memory: Bytes,
-    /// Who decides what is prefetched.
+    /// The policy that decides what is prefetched.
     #[arg(long, value_parser = policies(), default_value_t)]
     policy: Policy,
     /// The bound of the policy adaptive: no stream costs the device more than so many times what knowing
@@ -51,22 +51,22 @@ pub(crate) struct Args {
     /// The device below: a built-in profile (`foreseek profile --list` shows them) or a file [default: learnt].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
-    /// Leave aside what was learnt when this source was mounted before, and learn it anew.
+    /// Ignore what earlier mounts of this source learnt, and learn it anew.
     #[arg(long)]
     forget: bool,
     /// Do not read ahead of programs that walk trees of files.
     #[arg(long)]
     no_walks: bool,
-    /// Do not have the kernel read files by itself that lie in the source's page cache (Linux 6.9).
+    /// Do not let the kernel read files in the source's page cache without the server (FUSE passthrough, Linux 6.9).
     #[arg(long)]
     no_passthrough: bool,
-    /// Let nothing be changed through the mount.
+    /// Mount read-only.
     #[arg(long)]
     read_only: bool,
-    /// Serve in this process until it is told to end (SIGTERM, SIGINT).
+    /// Serve in this process until SIGTERM or SIGINT.
     #[arg(long)]
     foreground: bool,
-    /// Let the kernel give the mount up if a request is not answered in so many seconds (Linux 6.14).
+    /// Have the kernel abort the mount if a request is not answered within so many seconds (Linux 6.14).
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     request_timeout: Option<u64>,
     /// Show how a mount is doing.
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Reads a policy's name; help and completions tell all that there are.
+/// Reads a policy's name; help and completions list all.
 fn policies() -> impl TypedValueParser<Value = Policy> {
     let values = Policy::all().map(|policy| {
         let value = PossibleValue::new(policy.name()).help(policy.about());
@@ -98,7 +98,7 @@ fn policies() -> impl TypedValueParser<Value = Policy> {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if args.serve {
-        // Whoever started it is told by itself what went wrong.
+        // The process that started it reports what went wrong.
         return Ok(if serve::run_detached().is_ok() { Answer::Done } else { std::process::exit(2) });
     }
     if args.list {

@@ -31,7 +31,7 @@ Examples:
   foreseek profile --show sdb.toml         the figures of a profile
 
 Other commands take a profile's name or file as --profile. docs/use/profiler.md
-tells how it is measured.";
+shows how it is measured.";
 
 /// Options of `foreseek profile`.
 #[derive(Debug, clap::Args)]
@@ -258,7 +258,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
         row(
             "at most",
             match headless.limit {
-                Limit::Parallel(places) => format!("{places:.1} requests at a time"),
+                Limit::Parallel(places) => format!("{places:.1} concurrent requests"),
                 Limit::Operations(operations) => format!("{operations:.0} operations a second"),
             },
         );

@@ -23,7 +23,7 @@ Examples:
 The same by one environment variable:
   LD_PRELOAD=/usr/local/lib/libforeseek_sqlite_preload.so python3 report.py
 
-docs/use/sqlite.md tells which statements and which programs gain.";
+docs/use/sqlite.md lists the statements and programs that gain.";
 
 /// The library that the program loads.
 const LIBRARY: &str = "libforeseek_sqlite_preload.so";
@@ -40,11 +40,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
-    /// Tell at the end, on standard error, what each statement gained and why not more.
+    /// Report at the end, on standard error, what each statement gained and why not more.
     #[arg(long)]
     status: bool,
 
-    /// How to tell it.
+    /// How to report it.
     #[arg(long, value_enum, default_value_t, requires = "status")]
     format: Format,
 }

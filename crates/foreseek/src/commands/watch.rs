@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// The disk: a built-in profile (`foreseek profile --list` shows them) or a file [default: a disk of 7,200 rpm].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
-    /// Watch in this process until it is told to end (SIGTERM, SIGINT).
+    /// Watch in this process until SIGTERM or SIGINT.
     #[arg(long)]
     foreground: bool,
     /// Show what it sees and does.
@@ -63,7 +63,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Answer> {
     if args.serve {
-        // Whoever started it is told by itself what went wrong.
+        // The process that started it reports what went wrong.
         return Ok(if serve::run_detached().is_ok() { Answer::Done } else { std::process::exit(2) });
     }
     if args.status {

@@ -137,7 +137,7 @@ impl World {
                         });
                     }
                     Command::Pass { .. } | Command::Hint(HintCommand::Want { .. }) => answer = Some(command),
-                    other => panic!("not for this door: {other:?}"),
+                    other => panic!("not for this interface: {other:?}"),
                 }
                 queue.extend(out.drain());
             }

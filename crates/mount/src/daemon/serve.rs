@@ -6,9 +6,9 @@
 //! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
-use crate::daemon::keeper::{self, Keeper, Shelf};
 use crate::daemon::place::{self, Record};
 use crate::daemon::protocol::{Ask, Ready};
+use crate::daemon::state_saver::{self, StateDir, StateSaver};
 use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
@@ -50,7 +50,7 @@ pub fn run_detached() -> Result<(), Error> {
 
 struct Server {
     mounted: Mounted,
-    keeper: Option<Keeper>,
+    saver: Option<StateSaver>,
     folder: ServerFolder,
 }
 
@@ -65,11 +65,11 @@ impl Server {
             let source = settings.mount.source.clone();
             folder.set_record(&Record { server: ServerProcess::own(), source, mount_point })?;
             let control = Control::open(&folder)?;
-            let (mounted, keeper) = begin(settings)?;
-            Ok((mounted, keeper, control))
+            let (mounted, saver) = begin(settings)?;
+            Ok((mounted, saver, control))
         })();
         match started {
-            Ok((mounted, keeper, control)) => Ok((Self { mounted, keeper, folder }, control)),
+            Ok((mounted, saver, control)) => Ok((Self { mounted, saver, folder }, control)),
             Err(error) => {
                 folder.remove()?;
                 Err(error)
@@ -89,7 +89,7 @@ impl Daemon for Server {
 
     fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
         let Ask::Status = ask;
-        let kept = self.keeper.as_ref().map(Keeper::status);
+        let kept = self.saver.as_ref().map(StateSaver::status);
         Ok(Answer::Reply(MountStatus { kept, ..self.mounted.status() }, Vec::new()))
     }
 
@@ -112,7 +112,7 @@ impl Daemon for Server {
     /// Takes the mount away, and what the server has left where its clients find it.
     fn end(self, _: Ending) -> Result<(), Error> {
         // Saves what was learnt: before the end, which may have to wait for a disk.
-        drop(self.keeper);
+        drop(self.saver);
         let ended = self.mounted.end(Duration::ZERO);
         self.folder.remove()?;
         ended
@@ -120,16 +120,17 @@ impl Daemon for Server {
 }
 
 /// Mounts, with what was learnt before; what keeps that from being used or kept is a remark.
-fn begin(settings: &Settings) -> Result<(Mounted, Option<Keeper>), Error> {
+fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     let mut remarks = Vec::new();
-    let shelf = said(settings.shelf().transpose(), &mut remarks);
-    let kept = shelf.as_ref().filter(|_| !settings.forget).map(Shelf::load);
-    let (lessons, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
-    let mut mounted = Mounted::start(&settings.mount, settings.read_path(lessons)?)?;
+    let state_dir = said(settings.state_dir().transpose(), &mut remarks);
+    let kept = state_dir.as_ref().filter(|_| !settings.forget).map(StateDir::load);
+    let (learnt, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
+    let mut mounted = Mounted::start(&settings.mount, settings.read_path(learnt)?)?;
     remarks.into_iter().for_each(|remark| mounted.add_remark(remark));
-    let keep = |shelf| Keeper::start(shelf, mounted.reads(), classes.unwrap_or(0), keeper::PERIOD);
-    let keeper = shelf.map(keep).transpose().context("start", "threads")?;
-    Ok((mounted, keeper))
+    let keep =
+        |state_dir| StateSaver::start(state_dir, mounted.reads(), classes.unwrap_or(0), state_saver::PERIOD);
+    let saver = state_dir.map(keep).transpose().context("start", "threads")?;
+    Ok((mounted, saver))
 }
 
 /// What there is, if anything; why there is not becomes a remark.

@@ -1,7 +1,7 @@
 //! Everything that `foreseek mount` is told, and the read path that it asks for.
 
-use crate::daemon::keeper::Shelf;
-use crate::{Error, Lessons, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
+use crate::daemon::state_saver::StateDir;
+use crate::{Error, LearntState, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
 use foreseek_device::Profile;
 use foreseek_server::Context;
 use foreseek_storage::read_text;
@@ -41,21 +41,21 @@ pub struct Settings {
 
 impl Settings {
     /// Where what is learnt is kept, for a policy that learns; the error is a sentence for people.
-    pub(crate) fn shelf(&self) -> Option<Result<Shelf, String>> {
+    pub(crate) fn state_dir(&self) -> Option<Result<StateDir, String>> {
         let state = self.state.as_deref().filter(|_| self.policy == Policy::ADAPTIVE)?;
-        Some(Shelf::open(state, &self.mount.source))
+        Some(StateDir::open(state, &self.mount.source))
     }
 
     /// What answers the reads, beginning with what was learnt before.
     ///
     /// # Errors
     /// The profile cannot be read, or there is no memory or thread for the reader.
-    pub(crate) fn read_path(&self, lessons: Option<Lessons>) -> Result<Arc<dyn ReadPath>, Error> {
+    pub(crate) fn read_path(&self, learnt: Option<LearntState>) -> Result<Arc<dyn ReadPath>, Error> {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
         options.rho = self.rho;
         options.profile = self.profile.as_deref().map(|given| Profile::load(given, read_text)).transpose()?;
-        options.lessons = lessons;
+        options.learnt = learnt;
         options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);
         let reader = Reader::start(&options).context("start", "the reader of the source")?;
         Ok(Arc::new(reader))

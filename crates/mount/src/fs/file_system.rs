@@ -368,7 +368,7 @@ impl Filesystem for FileSystem {
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let _turn = self.crew.turn();
         let source = Arc::clone(&self.source);
-        self.source.errands.run(move || reply_empty(source.sync(handle.0, data_only), reply));
+        self.source.slow_operations.run(move || reply_empty(source.sync(handle.0, data_only), reply));
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -449,7 +449,7 @@ impl Filesystem for FileSystem {
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let _turn = self.crew.turn();
         let source = Arc::clone(&self.source);
-        self.source.errands.run(move || {
+        self.source.slow_operations.run(move || {
             let synced = source.directories.get(handle.0).and_then(|opened| {
                 sync(&*opened.fd.lock().unwrap_or_else(PoisonError::into_inner), data_only)
             });
@@ -553,7 +553,7 @@ impl Filesystem for FileSystem {
     ) {
         let _turn = self.crew.turn();
         let (source, by) = (Arc::clone(&self.source), caller(request));
-        self.source.errands.run(move || {
+        self.source.slow_operations.run(move || {
             reply_empty(source.allocate(handle.0, (offset, length), mode.cast_unsigned(), by), reply);
         });
     }
@@ -589,7 +589,7 @@ impl Filesystem for FileSystem {
     ) {
         let _turn = self.crew.turn();
         let (source, by) = (Arc::clone(&self.source), caller(request));
-        self.source.errands.run(move || {
+        self.source.slow_operations.run(move || {
             reply_written(source.copy((from.0, from_offset), (to.0, to_offset), length, by), reply);
         });
     }

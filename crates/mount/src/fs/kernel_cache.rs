@@ -66,7 +66,7 @@ impl KernelCache {
                 Notice::Name { parent, name } => (notifier.inval_entry(INodeNo(parent), &name), None),
             };
             if let Err(error) = told {
-                tracing::debug!("the kernel does not forget what it was told to: {error}");
+                tracing::debug!("the kernel does not drop the pages that it was asked to: {error}");
             }
             after.into_iter().for_each(|after| after());
         }

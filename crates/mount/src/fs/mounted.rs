@@ -1,7 +1,6 @@
 //! A source that is mounted and served, in this process.
 
 use crate::fs::crew::Crew;
-use crate::fs::errands::Errands;
 use crate::fs::file_system::{FileSystem, KEEP};
 use crate::fs::from_memory::FromMemory;
 use crate::fs::handles::Handles;
@@ -10,6 +9,7 @@ use crate::fs::look_ahead::LookAhead;
 use crate::fs::mount_point::{self, KIND};
 use crate::fs::nodes::Nodes;
 use crate::fs::passthrough::Passthrough;
+use crate::fs::slow_operations::SlowOperations;
 use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
 use crate::read_path::ReadPath;
 use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
@@ -85,7 +85,7 @@ impl Mounted {
             directories: Handles::default(),
             reads,
             kernel: KernelCache::default(),
-            errands: Errands::start().context("start", "threads")?,
+            slow_operations: SlowOperations::start().context("start", "threads")?,
             foreign_changes: AtomicU64::new(0),
             look_ahead: LookAhead::default(),
             walks,
@@ -250,7 +250,7 @@ impl Mounted {
             tracing::warn!("the FUSE session ended with an error: {error}");
         }
         self.source.walks.iter().for_each(Told::stop);
-        self.source.errands.stop();
+        self.source.slow_operations.stop();
         self.source.kernel.stop();
         self.ending.store(true, Relaxed);
         for thread in self.threads.drain(..) {

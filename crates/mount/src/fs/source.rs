@@ -12,13 +12,13 @@
 
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
-use crate::fs::errands::Errands;
 use crate::fs::from_memory::{FromMemory, SMALL};
 use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, Reads};
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::look_ahead::LookAhead;
 use crate::fs::nodes::{Node, Nodes};
 use crate::fs::passthrough::{Means, Passthrough};
+use crate::fs::slow_operations::SlowOperations;
 use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_seam::{StreamId, Who};
@@ -72,7 +72,7 @@ pub(crate) struct Source {
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) reads: Arc<dyn ReadPath>,
     pub(crate) kernel: KernelCache,
-    pub(crate) errands: Errands,
+    pub(crate) slow_operations: SlowOperations,
     pub(crate) foreign_changes: AtomicU64,
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Told>,

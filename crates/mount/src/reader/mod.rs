@@ -22,7 +22,6 @@
 mod about;
 mod alarm;
 mod budget;
-mod chores;
 mod core;
 mod found;
 mod options;
@@ -32,18 +31,18 @@ mod remembered;
 mod shared;
 #[cfg(test)]
 mod simulation;
+mod timers;
 mod token;
 mod work;
 
 pub use budget::{Memory, SystemMemory};
 pub use options::{GUESS, ReaderOptions};
 
-use crate::Lessons;
+use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
-use chores::Chores;
 use core::Core;
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
@@ -56,6 +55,7 @@ use pass::PASSING;
 use shared::Shared;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use timers::Timers;
 use work::Below;
 
 /// How long the end waits for reads under way: longer than a drive tries to read a bad sector.
@@ -64,7 +64,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// See the module's documentation.
 pub struct Reader {
     shared: Arc<Shared>,
-    chores: Mutex<Option<Chores>>,
+    timers: Mutex<Option<Timers>>,
 }
 
 /// Starts something that makes reads, given who hears of their ends.
@@ -118,12 +118,12 @@ impl Reader {
         let _ = shared.reads.set(reads);
         remarks.extend(remark);
         shared.lock().remarks = remarks;
-        if let Some(Lessons { streams, device }) = &options.lessons {
+        if let Some(LearntState { streams, device }) = &options.learnt {
             let device = device.filter(|_| options.profile.is_none());
             shared.with(|core, now| core.driver.recall(now, streams, device));
         }
-        let chores = Chores::start(&shared, memory)?;
-        Ok(Self { shared, chores: Mutex::new(Some(chores)) })
+        let timers = Timers::start(&shared, memory)?;
+        Ok(Self { shared, timers: Mutex::new(Some(timers)) })
     }
 }
 
@@ -159,10 +159,10 @@ impl ReadPath for Reader {
         self.shared.with(|core, now| core.driver.changed(now, object, range, version));
     }
 
-    fn lessons(&self) -> Option<Lessons> {
+    fn learnt(&self) -> Option<LearntState> {
         let mut core = self.shared.lock();
         let device = core.driver.device();
-        Some(Lessons { streams: core.driver.engine_mut().learning()?.save(), device })
+        Some(LearntState { streams: core.driver.engine_mut().learning()?.save(), device })
     }
 
     fn status(&self) -> ReadStatus {
@@ -190,7 +190,7 @@ impl ReadPath for Reader {
             fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + counts.passed.get(),
             prefetched_bytes: bytes(stats.fetched_ahead),
             wasted_bytes: bytes(stats.dropped),
-            taken_back_bytes: bytes(stats.taken_back),
+            cancelled_bytes: bytes(stats.cancelled),
             lru_misses: stats.lru_missed.get(),
             prefetch_misses: stats.prefetch_missed.get(),
             thrashing_pages_per_s: thrashing.rate(),
@@ -211,9 +211,9 @@ impl ReadPath for Reader {
     }
 
     fn stop(&self) {
-        let chores = self.chores.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(chores) = chores else { return };
-        chores.stop(&self.shared);
+        let timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(timers) = timers else { return };
+        timers.stop(&self.shared);
         if let Some(reads) = self.shared.reads.get()
             && !reads.stop(PATIENCE)
         {

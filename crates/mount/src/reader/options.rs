@@ -1,6 +1,6 @@
 //! What a reader may be told.
 
-use crate::Lessons;
+use crate::LearntState;
 use foreseek_device::{Kind, Profile};
 use foreseek_readahead::{serving, stream};
 use foreseek_seam::record::Recorder;
@@ -30,7 +30,7 @@ pub struct ReaderOptions {
     /// The device that the source lies on; without one a [`GUESS`] is made.
     pub profile: Option<Profile>,
     /// What was learnt by a reader before, to begin with. Of the device only where there is no profile.
-    pub lessons: Option<Lessons>,
+    pub learnt: Option<LearntState>,
     /// Where what the engine is told and says is recorded, if anywhere.
     pub record: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ impl ReaderOptions {
             rho: stream::RHO,
             memory,
             profile: None,
-            lessons: None,
+            learnt: None,
             record: None,
         }
     }

@@ -19,12 +19,12 @@
 //! what the locks are for; files lie nowhere on a device, and their reads need no alignment.
 
 use super::alarm::Alarm;
-use super::chores::set_budget;
 use super::core::Core;
 use super::found::{Found, Places};
 use super::options::ReaderOptions;
 use super::outside::Outside;
 use super::shared::Shared;
+use super::timers::set_budget;
 use super::token::Token;
 use super::work::Below;
 use crate::read_path::{Answer, OpenedFile, ReadRequest, Version};

@@ -2,7 +2,7 @@
 //!
 //! All amounts are seconds of the device, so that the promise holds where the rate differs from place to place and
 //! where the switch cost changes while a stream is read. Let `E` be the switches that were paid, `X` the
-//! transfer of what was fetched, `C` the dearest switch of the stream so far, the next one included, and `Y` the
+//! transfer of what was fetched, `C` the costliest switch of the stream so far, the next one included, and `Y` the
 //! transfer of what the stream is sure to use. Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a
 //! fetch of `t` whose switch costs `c` keeps the promise
 //!
@@ -23,7 +23,7 @@ pub struct Account {
     /// `X`: the transfer of what was fetched.
     transfer: f64,
     /// `C` without the next fetch.
-    dearest: f64,
+    costliest: f64,
 }
 
 impl Account {
@@ -31,12 +31,12 @@ impl Account {
     /// (EuroSys'07 section 4.2).
     #[must_use]
     pub fn new(rho: f64) -> Self {
-        Self { rho: rho.max(2.0), spent: 0.0, transfer: 0.0, dearest: 0.0 }
+        Self { rho: rho.max(2.0), spent: 0.0, transfer: 0.0, costliest: 0.0 }
     }
 
     /// The same after so many fetches whose switches cost one unit of time each.
     pub(super) fn after(rho: f64, fetches: usize, transfer: f64) -> Self {
-        Self { spent: fetches as f64, transfer, dearest: 1.0, ..Self::new(rho) }
+        Self { spent: fetches as f64, transfer, costliest: 1.0, ..Self::new(rho) }
     }
 
     /// The transfer of what was fetched.
@@ -45,16 +45,16 @@ impl Account {
         self.transfer
     }
 
-    /// The dearest switch of a stream whose next one costs this.
-    fn dearest(&self, switch: f64) -> f64 {
-        self.dearest.max(switch)
+    /// The costliest switch of a stream whose next one costs this.
+    fn costliest(&self, switch: f64) -> f64 {
+        self.costliest.max(switch)
     }
 
     /// The least transfer of the next fetch, so that one after it can keep the promise.
     #[must_use]
     pub fn least(&self, switch: f64) -> f64 {
         let a = 1.0 / (self.rho - 1.0);
-        let line = a * (self.spent + switch) + (a * a - 1.0) * self.dearest(switch);
+        let line = a * (self.spent + switch) + (a * a - 1.0) * self.costliest(switch);
         (line - self.transfer).max(0.0)
     }
 
@@ -62,27 +62,27 @@ impl Account {
     /// fetch keeps the promise.
     #[must_use]
     pub fn most(&self, switch: f64, used: f64) -> f64 {
-        self.rho * (self.dearest(switch) + used) - self.spent - switch - self.transfer
+        self.rho * (self.costliest(switch) + used) - self.spent - switch - self.transfer
     }
 
     /// How much a stream must be sure to use before a fetch of this transfer keeps the promise.
     #[must_use]
     pub fn used(&self, switch: f64, transfer: f64) -> f64 {
-        (self.spent + switch + self.transfer + transfer) / self.rho - self.dearest(switch)
+        (self.spent + switch + self.transfer + transfer) / self.rho - self.costliest(switch)
     }
 
     /// How much may be transferred for nothing beside the next fetch, where all that was fetched is used: as
     /// much as leaves its largest transfer at its least one.
     #[must_use]
     pub fn spare(&self, switch: f64) -> f64 {
-        let (a, dearest) = (1.0 / (self.rho - 1.0), self.dearest(switch));
-        let spare = (self.rho - 1.0) * (dearest + self.transfer) + (1.0 - a) * dearest;
+        let (a, costliest) = (1.0 / (self.rho - 1.0), self.costliest(switch));
+        let spare = (self.rho - 1.0) * (costliest + self.transfer) + (1.0 - a) * costliest;
         (spare - self.spent - switch).max(0.0)
     }
 
     /// A fetch was made.
     pub fn fetched(&mut self, switch: f64, transfer: f64) {
-        self.dearest = self.dearest(switch);
+        self.costliest = self.costliest(switch);
         self.spent += switch;
         self.transfer += transfer;
     }
@@ -161,7 +161,7 @@ mod tests {
                 let transfer = least + (most - least) * share;
                 account.fetched(switch, transfer);
                 let cost = account.spent + account.transfer;
-                prop_assert!(cost <= rho * (account.dearest + used) + slack, "{cost}: {account:?}");
+                prop_assert!(cost <= rho * (account.costliest + used) + slack, "{cost}: {account:?}");
             }
         }
 

@@ -27,7 +27,7 @@
 //!   from below how slow the device can be, and nothing but this how fast.
 //!
 //! What a queue leaves to see: of one disk everything; the order in which it serves its queue shortens
-//! its seeks, which is learnt as a shorter switch ([`LoneCosts`](super::LoneCosts) has that of a device
+//! its seeks, which is learnt as a shorter switch ([`UnloadedCosts`](super::UnloadedCosts) has that of a device
 //! without a queue). A device that serves several at once, an array or a
 //! remote volume, hides how long each took: there ([`CostLearner::overlapping`]) only visits count that
 //! were alone with it, and while none is what was known before stays.

@@ -147,7 +147,7 @@ impl<B: Backing> ServingDriver<B> {
     pub fn device(&self) -> Option<Measured> {
         let stats = self.engine.stats();
         let learnt = stats.learnt_from > 0 || self.recalled_device;
-        learnt.then_some(Measured { switch: stats.lone, rate: stats.rate })
+        learnt.then_some(Measured { switch: stats.unloaded, rate: stats.rate })
     }
 
     /// The file of an object that is open.

@@ -57,10 +57,10 @@ pub struct Scheme(
 /// The most sets of a scheme: each costs a look-up a stream and a table a class.
 pub const LEVELS_LIMIT: usize = 5;
 
-/// What classes go by, as `foreseek lab reproduce --learnt` has found it (docs/internals/adaptive-depth.md): a file's length
+/// What classes go by, as `foreseek lab reproduce --adaptive` has found it (docs/internals/adaptive-depth.md): a file's length
 /// and where a stream begins pay, the program a little. The directory costs more streams for learning
 /// than it tells; it is a feature for experiments only. Kinds were not known to any workload that was
-/// tried in virtual time; a mount tells them, and where a door does not, that class is the one above it.
+/// tried in virtual time; a mount tells them, and where a interface does not, that class is the one above it.
 pub const SCHEME: Scheme = Scheme(&[
     &[],
     &[Feature::Size, Feature::Start],

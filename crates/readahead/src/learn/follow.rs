@@ -3,7 +3,7 @@
 //! A stream begins at a page that does not follow the one touched before, and goes on as long as the next
 //! page, the same, or one not far ahead ([`Follower::skips`]) is touched. It ends where its reader goes elsewhere or closes. Where it
 //! reached the end of its file it did not end there: it could not go on, which says nothing of how long
-//! it would have been. And where a door does not see pages that are found in somebody else's cache, a
+//! it would have been. And where a interface does not see pages that are found in somebody else's cache, a
 //! reader that leaves in front of such a page may have read on unseen: the stream is lost, not
 //! ended, and one that reappears behind such pages has gone on.
 

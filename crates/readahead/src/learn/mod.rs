@@ -6,7 +6,7 @@
 //! function](Classes::survival), the classes answer by the finest one that knows enough, smoothed by
 //! the coarser ones that hold it. What is then done with it is not decided here:
 //! [`crate::depth::Plan`] makes depths of it within a promise that no learnt number can break, and
-//! the policy `adaptive` of [`crate::stream`] brings them together. `docs/internals/adaptive-depth.md` tells all of it.
+//! the policy `adaptive` of [`crate::stream`] brings them together. `docs/internals/adaptive-depth.md` describes all of it.
 //!
 //! Memory is bounded by [`CLASSES_LIMIT`]; a touch costs a comparison, the start of a stream one look-up
 //! a level, nothing allocates but the first stream of a class.

@@ -149,7 +149,7 @@ impl ServingEngine {
                     Lack::Coming(fetch) => u32::from(self.flight.join(fetch, ticket)),
                     Lack::Missing => {
                         let frames = run.iter().map(|one| one.0).collect();
-                        self.fetch_alone(ticket, Lone { stream, slot, object, who, range }, frames);
+                        self.fetch_alone(ticket, SingleFetch { stream, slot, object, who, range }, frames);
                         1
                     }
                 };
@@ -161,8 +161,8 @@ impl ServingEngine {
         }
     }
 
-    fn fetch_alone(&mut self, ticket: Ticket, lone: Lone, frames: Vec<FrameId>) {
-        let Lone { stream, slot, object, who, range } = lone;
+    fn fetch_alone(&mut self, ticket: Ticket, single: SingleFetch, frames: Vec<FrameId>) {
+        let SingleFetch { stream, slot, object, who, range } = single;
         frames.iter().for_each(|frame| self.frames.hold(*frame));
         self.flight.ask(Fetch {
             stream,
@@ -193,7 +193,7 @@ enum Lack {
 }
 
 /// What is fetched for one read alone.
-struct Lone {
+struct SingleFetch {
     stream: StreamId,
     slot: Slot,
     object: ObjectId,

@@ -3,7 +3,7 @@
 use super::flight::{Fetch, Turn};
 use super::settings::MEMORY_LEAST;
 use super::state::{ServedStream, ServingEngine, ceiling};
-use crate::depth::LoneCosts;
+use crate::depth::UnloadedCosts;
 use crate::stream::Opened;
 use foreseek_cache::{Process, STREAMS_LIMIT};
 use foreseek_seam::Measured;
@@ -21,7 +21,7 @@ impl ServingEngine {
             let _ = learning.load(learnt);
         }
         if let Some(device) = device {
-            self.learner = LoneCosts::new(device, self.settings.overlapping);
+            self.learner = UnloadedCosts::new(device, self.settings.overlapping);
         }
     }
 
@@ -78,7 +78,7 @@ impl ServingEngine {
         if self.objects.get(slot).kept == 0 {
             return;
         }
-        self.take_back(|fetch| fetch.slot == slot && range.covers(fetch.range));
+        self.cancel(|fetch| fetch.slot == slot && range.covers(fetch.range));
         let frames = &mut self.frames;
         let gone = self.table.overtake(slot, range, |frame| frames.let_go(frame));
         self.unkeep(slot, gone.get());

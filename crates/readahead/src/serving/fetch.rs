@@ -100,8 +100,8 @@ impl ServingEngine {
             return;
         }
         let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
-        let lone = self.flight.is_lone(wanted.stream);
-        let longest = if lone { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
+        let single = self.flight.is_single(wanted.stream);
+        let longest = if single { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
         let pieces = pages.get().div_ceil(longest.get());
         let cut = |piece: u64| run.start + pages * piece / pieces;
         self.objects.get_mut(wanted.slot).kept += pages.get();
@@ -147,17 +147,17 @@ impl ServingEngine {
         })
     }
 
-    /// The reader of a stream has gone elsewhere, or is gone: what is held back for it will not be fetched, but
+    /// The reader of a stream has gone elsewhere, or is gone: what is deferred for it will not be fetched, but
     /// for what this read wants of it.
     pub(super) fn leave(&mut self, stream: StreamId, wanted: PageSpan) {
         let goes = |fetch: &Fetch| fetch.stream == stream && !fetch.range.overlaps(wanted);
-        self.take_back(goes);
+        self.cancel(goes);
     }
 
-    /// What is held back and will not be fetched: its pages are missing again, its frames free.
-    pub(super) fn take_back(&mut self, goes: impl Fn(&Fetch) -> bool) {
-        for (id, fetch) in self.flight.take_back(goes) {
-            self.stats.taken_back += fetch.range.len();
+    /// What is deferred and will not be fetched: its pages are missing again, its frames free.
+    pub(super) fn cancel(&mut self, goes: impl Fn(&Fetch) -> bool) {
+        for (id, fetch) in self.flight.cancel(goes) {
+            self.stats.cancelled += fetch.range.len();
             for (page, frame) in fetch.range.iter().zip(fetch.frames) {
                 let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
                 self.unkeep(fetch.slot, u64::from(gone.is_some()));

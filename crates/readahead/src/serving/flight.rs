@@ -4,17 +4,17 @@
 //! Fetches that lie together are issued together, so that a device sees one request, or several in a
 //! row that it serves in one visit. The first to an idle device goes [apart](Turn::apart).
 //!
-//! # A lone reader
+//! # A single reader
 //!
-//! While all fetches are one stream's, they are *held back* and handed out one by one: so many are under way as
-//! keep the device reading ([`Pace`]), and the next follows as one ends. A reader who stops has the rest [taken
-//! back](Flight::take_back), which nobody could do once it is with the device. Held back no longer is
+//! While all fetches are one stream's, they are *deferred* and handed out one by one: so many are under way as
+//! keep the device reading ([`Pace`]), and the next follows as one ends. When a reader stops, the rest is
+//! [cancelled](Flight::cancel): a request cannot be cancelled once it is dispatched. No longer deferred is
 //!
 //! - what a read waits for, and all before it: they go at once;
 //! - everything, as soon as another stream asks for something: it goes before that. A device with several streams
 //!   sees their visits whole, or it would go to and fro between them.
 //!
-//! How much is held back is bounded as all that is read ahead, by the ceiling of the prefetch cache.
+//! How much is deferred is bounded as all that is read ahead, by the ceiling of the prefetch cache.
 
 use super::pace::{LEAST, Pace, Way};
 use super::reads::Ticket;
@@ -68,7 +68,7 @@ pub(super) struct Progress {
 /// Where a fetch waits for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Line {
-    /// Held back for a lone reader.
+    /// Deferred for a single reader.
     #[default]
     Held,
     /// Before what is read ahead.
@@ -104,7 +104,7 @@ pub(super) struct FetchTable {
     fetches: FxHashMap<FetchId, Fetch>,
     /// How many of them are each stream's.
     streams: FxHashMap<StreamId, usize>,
-    /// Those that are held back, in order: all of one stream, as all others are.
+    /// Those that are deferred, in order: all of one stream, as all others are.
     held: VecDeque<FetchId>,
     /// Those that wait, demand and ahead. One that was moved up is still in the second.
     demand: VecDeque<FetchId>,
@@ -150,12 +150,12 @@ impl FetchTable {
         self.fetches.len() - self.under_way
     }
 
-    /// How many of those that wait are held back.
-    pub(super) fn held_back(&self) -> usize {
+    /// How many of those that wait are deferred.
+    pub(super) fn deferred(&self) -> usize {
         self.held.len()
     }
 
-    /// How many wait and are not held back.
+    /// How many wait and are not deferred.
     pub(super) fn pressing(&self) -> usize {
         self.queued() - self.held.len()
     }
@@ -166,7 +166,7 @@ impl FetchTable {
         self.next += 1;
         self.wanted_by(fetch.stream);
         fetch.progress.line =
-            if self.is_lone(fetch.stream) && !fetch.alone { Line::Held } else { fetch.urgency.into() };
+            if self.is_single(fetch.stream) && !fetch.alone { Line::Held } else { fetch.urgency.into() };
         self.line(fetch.progress.line).push_back(id);
         if fetch.alone {
             self.alone.extend(fetch.frames.iter().map(|frame| (*frame, id)));
@@ -177,11 +177,11 @@ impl FetchTable {
     }
 
     /// Whether nobody but this stream has fetches.
-    pub(super) fn is_lone(&self, stream: StreamId) -> bool {
+    pub(super) fn is_single(&self, stream: StreamId) -> bool {
         self.streams.keys().all(|one| *one == stream)
     }
 
-    /// A stream wants something of the device: what is held back for another goes first.
+    /// A stream wants something of the device: what is deferred for another goes first.
     pub(super) fn wanted_by(&mut self, stream: StreamId) {
         let others =
             self.held.back().filter(|id| self.fetches.get(id).is_some_and(|held| held.stream != stream));
@@ -190,7 +190,7 @@ impl FetchTable {
         }
     }
 
-    /// What is held back up to a fetch goes at once.
+    /// What is deferred up to a fetch goes at once.
     fn release(&mut self, last: FetchId) {
         while let Some(id) = self.held.front().copied().filter(|id| *id <= last) {
             self.held.pop_front();
@@ -201,8 +201,8 @@ impl FetchTable {
         }
     }
 
-    /// Takes back those that are held back and of which this is true.
-    pub(super) fn take_back(&mut self, goes: impl Fn(&Fetch) -> bool) -> Vec<(FetchId, Fetch)> {
+    /// Cancels those that are deferred and of which this is true.
+    pub(super) fn cancel(&mut self, goes: impl Fn(&Fetch) -> bool) -> Vec<(FetchId, Fetch)> {
         let gone = |id: &FetchId| self.fetches.get(id).is_some_and(&goes);
         let (gone, held): (VecDeque<_>, VecDeque<_>) = self.held.iter().copied().partition(gone);
         self.held = held;
@@ -249,7 +249,7 @@ impl FetchTable {
     pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Turn<'_>> {
         let held = if self.needs_more(pace) { self.held.front().copied() } else { None };
         let id = self.front(Line::Demand).or_else(|| self.front(Line::Ahead)).or(held)?;
-        let lone = self.streams.len() == 1;
+        let single = self.streams.len() == 1;
         let fetch = self.fetches.get_mut(&id)?;
         // A visit is not torn apart, unless it is longer than all that may be under way.
         let limit = if fetch.follows { self.limit * 2 } else { self.limit };
@@ -258,7 +258,7 @@ impl FetchTable {
         }
         fetch.progress.issued = Some(now);
         let (line, again) = (fetch.progress.line, std::mem::replace(&mut fetch.progress.tried, true));
-        fetch.progress.way = lone.then_some(pace.way());
+        fetch.progress.way = single.then_some(pace.way());
         let goes_on = self.last == Some((fetch.object, fetch.range.start));
         self.last = Some((fetch.object, fetch.range.end));
         self.pages += fetch.range.len();

@@ -1,6 +1,6 @@
-//! How much of a lone reader's fetches is handed out at a time.
+//! How much of a single reader's fetches is handed out at a time.
 //!
-//! Little, so that little is read in vain when the reader stops: what is with the device cannot be taken back.
+//! Little, so that little is read in vain when the reader stops: a dispatched request cannot be cancelled.
 //! Enough that the device never waits for the next piece: two pieces, or what it reads in [`SLACK`] where that
 //! is more.
 //!
@@ -15,7 +15,7 @@
 
 use foreseek_units::{Bytes, Instant, Nanos, Pages};
 
-/// What a lone reader is fetched at a time: what stock Linux asks for (`read_ahead_kb`). A disk of 250 MB/s
+/// What a single reader is fetched at a time: what stock Linux asks for (`read_ahead_kb`). A disk of 250 MB/s
 /// reads it in half a millisecond, in which a completion leads to the next request many times over.
 pub(super) const PIECE: Pages = Bytes::kib(128).pages_floor();
 /// How many of them are under way at least: one that the device reads, and the next.
@@ -93,7 +93,7 @@ impl Pace {
         Self { way: Way::Free, free, paced, left: FREE, rest: PACED, last: Instant::ZERO }
     }
 
-    /// How a lone reader's fetches are handed out.
+    /// How a single reader's fetches are handed out.
     pub(super) fn way(&self) -> Way {
         self.way
     }

@@ -174,7 +174,7 @@ impl ServingEngine {
                 history: &self.history,
                 bound,
                 congested: self.flight.pressing() > self.settings.in_flight as usize,
-                measured: self.learner.lone(),
+                measured: self.learner.unloaded(),
             };
             self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
             let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };

@@ -43,7 +43,7 @@ pub struct Settings {
     /// who waits for its beginning need not wait for its end.
     pub fetch: Pages,
     /// How many fetches may be under way. More than a device's queue holds (32 to 128): the kernel's
-    /// scheduler has to see what lies together, and held back here, where demand goes before
+    /// scheduler has to see what lies together, and deferred here, where demand goes before
     /// prefetching, a window would be torn from the one before it. 1,024 are a fetch for each of as many
     /// readers.
     pub in_flight: u32,

@@ -8,7 +8,7 @@ use super::pages::Table;
 use super::reads::{Reads, Ticket};
 use super::settings::Settings;
 use super::stats::Stats;
-use crate::depth::LoneCosts;
+use crate::depth::UnloadedCosts;
 use crate::learn::Learning;
 use crate::stream::{self, Ahead, Prefetcher, UnknownPolicy};
 use foreseek_cache::{
@@ -60,7 +60,7 @@ pub struct ServingEngine {
     pub(super) ceiling: Ceiling,
     pub(super) activity: Activity,
     pub(super) active: StreamCount<StreamId>,
-    pub(super) learner: LoneCosts,
+    pub(super) learner: UnloadedCosts,
     pub(super) pace: Pace,
     /// Where the fetch that completed last ended.
     pub(super) head: Lba,
@@ -98,7 +98,7 @@ impl ServingEngine {
             ceiling: ceiling(&settings, settings.memory, Instant::ZERO),
             activity: Activity::new(),
             active: StreamCount::Active(ActiveStreams::new(ACTIVE)),
-            learner: LoneCosts::new(guess, settings.overlapping),
+            learner: UnloadedCosts::new(guess, settings.overlapping),
             pace: Pace::new(),
             head: Lba(0),
             pause: None,
@@ -120,7 +120,7 @@ impl ServingEngine {
     /// What happened so far, and how it stands.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let (costs, lone) = (self.learner.marginal(), self.learner.lone());
+        let (costs, unloaded) = (self.learner.marginal(), self.learner.unloaded());
         let active = self.active.clone().count(self.now, self.streams.len());
         Stats {
             contradictions: self.checks.contradictions() + self.frames.contradictions(),
@@ -129,7 +129,7 @@ impl ServingEngine {
             waiting: (self.reads.len() + self.starved.len()) as u64,
             in_flight: self.flight.under_way() as u32,
             queued: self.flight.queued() as u64,
-            held_back: self.flight.held_back() as u64,
+            deferred: self.flight.deferred() as u64,
             budget: self.frames.budget(),
             backed: self.frames.backed(),
             free: self.frames.free(),
@@ -138,8 +138,8 @@ impl ServingEngine {
             bound: depth_cap(self.ceiling(), active),
             switch: costs.switch,
             rate: costs.rate,
-            lone: lone.switch,
-            depth: lone.depth().pages_floor(),
+            unloaded: unloaded.switch,
+            depth: unloaded.depth().pages_floor(),
             learnt_from: self.learner.visits(),
             ..self.stats
         }

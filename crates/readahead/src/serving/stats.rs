@@ -38,8 +38,8 @@ pub struct Stats {
     pub dropped: Pages,
     /// Pages that a change of their object overtook.
     pub stale: Pages,
-    /// Pages that were held back for a lone reader and never fetched, since it left or they changed before.
-    pub taken_back: Pages,
+    /// Pages that were deferred for a single reader and never fetched, since it left or they changed before.
+    pub cancelled: Pages,
     /// Pages that were wanted ahead and not fetched because there was no memory for them.
     pub forgone: Pages,
     /// Fetches that failed, came short or were refused.
@@ -62,8 +62,8 @@ pub struct Stats {
     pub in_flight: u32,
     /// Fetches that wait for one of those to end.
     pub queued: u64,
-    /// Those of them that are held back as their reader is the only one.
-    pub held_back: u64,
+    /// Those of them that are deferred as their reader is the only one.
+    pub deferred: u64,
     /// How many frames may be in use.
     pub budget: Pages,
     /// Frames whose memory is in use or ready for use.
@@ -80,7 +80,7 @@ pub struct Stats {
     pub switch: Nanos,
     /// The same while the device has nothing else to do: the cost that depths go by, and the one to begin with
     /// another time.
-    pub lone: Nanos,
+    pub unloaded: Nanos,
     /// The rate of reading there, as it was learnt.
     pub rate: Rate,
     /// The competitive depth that follows.

@@ -29,8 +29,8 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
     ("adaptive", "by the lengths of past streams, within rho times the optimum", Everywhere, super::adaptive::build),
-    (TOLD, "the same with lengths that it was told, learning nothing", Simulated, super::adaptive::told),
-    ("oracle", "told how much each stream will read", Simulated, super::oracle::build),
+    (TOLD, "the same with the lengths known, learning nothing", Simulated, super::adaptive::told),
+    ("oracle", "clairvoyant: knows how much each stream will read", Simulated, super::oracle::build),
 ];
 
 /// Policies that had another name: that one, and today's. The old ones are understood in this release.

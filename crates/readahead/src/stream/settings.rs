@@ -12,7 +12,7 @@ const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 
 /// The bound that `adaptive` keeps where none is given. Told the lengths, 3 reaches 0.98 of what
 /// no bound at all would over ten loads on two disks, 2.5 reaches 0.94, 2 (competitive prefetching) 0.73,
-/// 3.5 and more 0.99 (docs/internals/adaptive-depth.md).
+/// 3.5 and more 0.99 (docs/lab/adaptive.md).
 pub const RHO: f64 = 3.0;
 /// The largest bound that may be set: beyond a thousand times the optimum none is meant.
 pub const RHO_LIMIT: f64 = 1000.0;

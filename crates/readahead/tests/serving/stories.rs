@@ -140,7 +140,7 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
     }
 }
 
-/// `taught`: the engine may pace a lone reader.
+/// `taught`: the engine may pace a single reader.
 fn begin(settings: Settings, taught: bool) -> World {
     let mut world = World::new(settings);
     if taught {

@@ -217,7 +217,7 @@ impl World {
         new.map(|(_, one)| (one.pages.start.0, one.pages.len().get())).collect()
     }
 
-    /// A lone reader reads an object to its end, and what is fetched for it comes in turn: the engine learns what
+    /// A single reader reads an object to its end, and what is fetched for it comes in turn: the engine learns what
     /// the device does when it is handed all at once.
     pub(crate) fn teach(&mut self, stream: u64, object: u64) {
         let pages = self.objects[&object].pages();
@@ -395,7 +395,7 @@ impl World {
             self.filling.len() + self.lent.keys().filter(|frame| !self.filling.contains(*frame)).count();
         assert!(used as u64 <= stats.backed.get() && stats.backed <= self.settings.memory);
         assert!(stats.budget >= MEMORY_LEAST);
-        assert!(stats.held_back <= stats.queued);
+        assert!(stats.deferred <= stats.queued);
         assert_eq!(stats.contradictions, self.lies);
     }
 

@@ -21,7 +21,7 @@ pub enum ReplayError {
     },
     /// The engine said something else than it was recorded to have said.
     #[error(
-        "recording, line {line}: at {} ns, event {event}, the engine was recorded to say {}, and now says {}",
+        "recording, line {line}: at {} ns, event {event}, the engine was recorded to answer {}, and answers {}",
         at.get(), said(recorded), said(replayed)
     )]
     Mismatch {
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(
             error.map_err(|error| error.to_string()),
             Err(
-                "recording, line 6: at 6 ns, event 1, the engine was recorded to say 'pass 2', and now says \
+                "recording, line 6: at 6 ns, event 1, the engine was recorded to answer 'pass 2', and answers \
                  'pass 1'"
                     .to_owned()
             )

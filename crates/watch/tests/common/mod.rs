@@ -1,4 +1,4 @@
-//! Ground for system tests: an ext4 on a loop device that says it seeks, programs that walk on it, and an engine
+//! Setup for system tests: an ext4 on a loop device that says it seeks, programs that walk on it, and an engine
 //! that fetches whatever it hears of, so that each test sees the eyes and the hands at work whatever a policy decides.
 
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
@@ -40,14 +40,14 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// A file system of its own; it goes when dropped.
-pub(crate) struct Ground {
+pub(crate) struct Setup {
     device: LoopDevice,
     pub(crate) point: PathBuf,
     pub(crate) image: PathBuf,
     _place: tempfile::TempDir,
 }
 
-impl Ground {
+impl Setup {
     /// `None`, said, where it cannot be had.
     pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
@@ -80,9 +80,9 @@ impl Ground {
                 return None;
             }
         };
-        let ground = Self { device, point, image, _place: place };
-        ground.mount();
-        Some(ground)
+        let setup = Self { device, point, image, _place: place };
+        setup.mount();
+        Some(setup)
     }
 
     pub(crate) fn device(&self) -> PathBuf {
@@ -129,7 +129,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for Setup {
     fn drop(&mut self) {
         let begun = Clock::now();
         while self.try_unmount() == Err(rustix::io::Errno::BUSY) && begun.elapsed() < LIMIT {
@@ -140,7 +140,7 @@ impl Drop for Ground {
     }
 }
 
-/// Writes a file of some length, on the disk afterwards and not in memory once it is [`Ground::cold`].
+/// Writes a file of some length, on the disk afterwards and not in memory once it is [`Setup::cold`].
 pub(crate) fn write(path: &Path, length: usize) {
     fs::write(path, vec![b'x'; length]).expect("written");
 }

@@ -5,6 +5,7 @@ use super::options::{Options, Plan};
 use super::record::ArrayRun;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
+use crate::record::parse;
 use crate::report::{aims_and_notes, json, range, write_both};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -24,6 +25,24 @@ impl Report {
     pub(crate) fn of(plan: Plan, runs: &[ArrayRun], options: &Options, notes: Vec<String>) -> Self {
         let cells = cells(runs, options);
         Self { aims: aims(&cells), plan, cells, notes }
+    }
+
+    /// The report of runs that were written down before: a plan's line, then one for each run.
+    ///
+    /// # Errors
+    /// Where a line is none of these.
+    pub fn of_rows(rows: &str) -> Result<Self> {
+        let (plan, runs): (Plan, Vec<ArrayRun>) = parse(rows)?;
+        let mut options = Options { loads: Vec::new(), ways: Vec::new(), ..Options::default() };
+        for run in &runs {
+            if !options.loads.contains(&run.load) {
+                options.loads.push(run.load);
+            }
+            if !options.ways.contains(&run.way) {
+                options.ways.push(run.way.clone());
+            }
+        }
+        Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 
     /// Whether everything that was aimed at was reached, for certain.

@@ -60,7 +60,7 @@ impl Outcome {
                 scheduler.name(),
                 self.plan.time_scale
             ),
-            across: "requests at a time".to_owned(),
+            across: "concurrency".to_owned(),
             scale: Across::Steps,
             upright: "MB/s, with 95 % intervals".to_owned(),
             series: policies.iter().map(series).collect(),

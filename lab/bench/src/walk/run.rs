@@ -7,7 +7,7 @@ use super::program::Named;
 use super::record::{Measured, Outcome, WalkRun, measured};
 use super::report::Report;
 use super::tree::{Tree, bytes_below};
-use super::way::{Ground, Way};
+use super::way::{Environment, Way};
 use crate::measure::load;
 use crate::record::Records;
 use crate::run::Told;
@@ -279,7 +279,7 @@ impl<'a> Bench<'a> {
         let memory = tree.is_larger_than_memory().then(|| (bytes / 4).max(MEMORY_LEAST));
         let (point, view, state) =
             (self.point(), self.folder.path().join("view"), self.folder.path().join("state"));
-        let ground = Ground {
+        let environment = Environment {
             foreseek: &self.foreseek,
             profile: &self.options.profile,
             disk: &point,
@@ -288,10 +288,11 @@ impl<'a> Bench<'a> {
             memory,
             interrupt: self.interrupt,
         };
-        let standing = ground.stand(way)?;
+        let standing = environment.setup(way)?;
         let (given, scratch, load) = (standing.root.join(below), self.scratch(cell), load());
-        let group =
-            ground.programs_memory(way).map(|limit| MemoryGroup::create(&self.place, "bench-walk", limit));
+        let group = environment
+            .programs_memory(way)
+            .map(|limit| MemoryGroup::create(&self.place, "bench-walk", limit));
         let group = group.transpose()?;
         let command = |line: Vec<OsString>| {
             let program = Path::new(&line[0]);
@@ -308,7 +309,7 @@ impl<'a> Bench<'a> {
                 Some(Beside::Reader) => Some(Reader::start(&beside::file_on(&point), self.options.seed)?),
                 _ => None,
             };
-            let mut command = command(ground.shell(way, program.0, &given, &scratch));
+            let mut command = command(environment.shell(way, program.0, &given, &scratch));
             let (mut running, took) = self.wait(program, &mut command)?;
             let status = finished(&mut running)?;
             if !program.0.ended_well(status) {

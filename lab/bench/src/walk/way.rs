@@ -66,7 +66,7 @@ impl FromStr for Way {
 
 /// What every way needs to know.
 #[derive(Debug)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct Environment<'a> {
     /// This program.
     pub(crate) foreseek: &'a Path,
     pub(crate) profile: &'a str,
@@ -89,7 +89,7 @@ pub(crate) struct Standing {
     server: Option<Server>,
 }
 
-impl Ground<'_> {
+impl Environment<'_> {
     /// What programs get of the memory.
     pub(crate) fn programs_memory(&self, way: Way) -> Option<Bytes> {
         let has_server = matches!(way, Way::Watch | Way::Mount);
@@ -111,7 +111,7 @@ impl Ground<'_> {
     }
 
     /// Starts what a way needs.
-    pub(crate) fn stand(&self, way: Way) -> Result<Standing> {
+    pub(crate) fn setup(&self, way: Way) -> Result<Standing> {
         let mut command = self.command();
         let (server, root) = match way {
             Way::Stock | Way::Stock4M | Way::Warm => (None, self.disk),

@@ -57,7 +57,7 @@ impl LearntOutcome {
         // Writing to a String cannot fail.
         let mut page = format!(
             "<h1>Learnt depth</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
-             <p>A place is a device and a number of requests at a time; brackets hold the 95 % interval over the seeds. \
+             <p>A point is a device and a concurrency; brackets hold the 95 % interval over the seeds. \
              The ceiling is the dynamic program that knows the distribution and keeps no bound. Misses of the oracle, which \
              knows each length, and of the ceiling are out of any rule's reach in the model of one switch for each fetch.</p>\n\
              <table><thead><tr><th>aim</th><th></th><th>wanted</th><th>reached at</th><th>mean</th>\

@@ -143,7 +143,7 @@ impl BlockLayer {
         Ok(())
     }
 
-    /// Somebody waits for what was submitted: the queue is held back no longer.
+    /// Somebody waits for what was submitted: the queue is deferred no longer.
     pub fn unplug(&mut self, now: Instant) {
         self.plugged = None;
         self.dispatch(now);

@@ -233,7 +233,7 @@ impl Experiment {
         }
         let levels = 1..=CONCURRENCY_LIMIT;
         if let Some(level) = self.concurrency.iter().find(|level| !levels.contains(*level)) {
-            let reason = format!("{level} requests at a time: give 1 to {CONCURRENCY_LIMIT}");
+            let reason = format!("concurrency {level}: give 1 to {CONCURRENCY_LIMIT}");
             return Err(self.wrong("concurrency", reason));
         }
         if self.duration.is_zero() {

@@ -8,7 +8,7 @@ use foreseek_units::{Bytes, Sectors};
 
 /// The longest request of the papers' machine: "e.g., 320 disk sectors" (TR-840 section 6), under Linux
 /// 2.6.3 and taken for 2.6.10, of which EuroSys'07 says nothing. It is the host adapter's driver's, so
-/// that it goes with the kernel: under 2.6.16 the same drive was no longer held back by software
+/// that it goes with the kernel: under 2.6.16 the same drive was no longer deferred by software
 /// (EuroSys'07 section 5), and the guest of its section 6.3 has its own kernel's limit. It
 /// matters much: a window of 128 KiB goes to the disk in one piece, so that its reader learns of it
 /// when the disk is already idle or elsewhere, while a longer fetch comes in several.

@@ -31,7 +31,7 @@ pub enum MachineError {
         most: Bytes,
     },
     /// More requests at a time than a machine should hold.
-    #[error("{concurrency} requests at a time: give 1 to {most}")]
+    #[error("concurrency {concurrency}: give 1 to {most}")]
     Concurrency {
         /// What was asked for.
         concurrency: u32,

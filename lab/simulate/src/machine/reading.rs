@@ -203,7 +203,7 @@ impl Machine {
         self.processes.get_mut(process as usize).is_some_and(|one| std::mem::take(&mut one.retrying))
     }
 
-    /// A process waits for a page: the queue is held back no longer.
+    /// A process waits for a page: the queue is deferred no longer.
     pub(super) fn wait_for_page(&mut self, process: u32, frame: FrameNo) {
         self.hold(frame);
         let first = std::mem::replace(&mut self.frames.get_mut(frame).waiter, process);

@@ -39,7 +39,7 @@
 //!   page is lost. Beside them and some 44 MB of the system, 680 KiB are left for each handler. Linux loses
 //!   pages: the two windows of 32 pages of each of a query's 2.2 lists, 279 MB, do not fit into what handlers
 //!   leave, so that they have at least 380 KiB. 512 KiB is the round value between. Both numbers are thereby
-//!   used up: they predict nothing here (docs/internals/prefetch-memory.md).
+//!   used up: they predict nothing here (docs/lab/prefetch-memory.md).
 //! - *Places*: a list begins at a hashed place of a hashed partition; two may overlap.
 
 use super::WorkloadError;

@@ -12,13 +12,13 @@ const DEPTHS_SHOWN: usize = 5;
 pub(super) fn table(status: &MountStatus) -> String {
     let mut text = mount_table(status);
     if !status.reads.classes.is_empty() {
-        let (told, known) = (status.reads.classes.len(), status.reads.classes_known);
-        let more = if known > told as u64 {
-            format!(", the {told} most read of {known} classes")
+        let (shown, known) = (status.reads.classes.len(), status.reads.classes_known);
+        let more = if known > shown as u64 {
+            format!(", the {shown} most read of {known} classes")
         } else {
             String::new()
         };
-        text.push_str(&format!("\n\nHow long reads in a row are, by what is read{more}:\n"));
+        text.push_str(&format!("\n\nLengths of sequential streams, by what is read{more}:\n"));
         text.push_str(&classes_table(&status.reads.classes));
     }
     text
@@ -26,7 +26,7 @@ pub(super) fn table(status: &MountStatus) -> String {
 
 fn classes_table(classes: &[Explained]) -> String {
     let mut table = new_table();
-    table.set_header(["what is read", "streams", "half within", "9 of 10 within", "will be fetched", "gain"]);
+    table.set_header(["what is read", "streams", "median", "90th percentile", "next fetches", "gain"]);
     for class in classes {
         let changed = match class.changes {
             0 => String::new(),
@@ -79,7 +79,8 @@ fn mount_table(status: &MountStatus) -> String {
 
 fn server_rows(status: &MountStatus) -> Vec<Row> {
     let reads = &status.reads;
-    let bound = reads.rho.map(|rho| format!(", at most {rho} times as dear as knowing where each read ends"));
+    let bound =
+        reads.rho.map(|rho| format!(", at most {rho} times as costly as knowing where each read ends"));
     vec![
         ("mount", format!("{} shows {}", status.mount_point.display(), status.source.display())),
         ("server", format!("process {}, for {:.0} s", status.pid, status.seconds)),
@@ -118,14 +119,14 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         share(reads.joined, reads.reads)
     );
     let fetched = format!(
-        "{}, {} of it ahead; {:.1} % of that dropped unused; {} taken back before they were fetched",
+        "{}, {} of it ahead; {:.1} % of that evicted before use; {} cancelled before they were fetched",
         Bytes(reads.fetched_bytes),
         Bytes(reads.prefetched_bytes),
         share(reads.wasted_bytes, reads.prefetched_bytes),
-        Bytes(reads.taken_back_bytes)
+        Bytes(reads.cancelled_bytes)
     );
     let thrashing = format!(
-        "{:.1} pages a second fetched again that were dropped unused ({} in all)",
+        "{:.1} pages a second fetched again that were evicted before use ({} in all)",
         reads.thrashing_pages_per_s, reads.prefetch_misses
     );
     let checks = match reads.contradictions {
@@ -137,23 +138,26 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
     };
     let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
     vec![
-        ("reads", format!("{count}, {bytes} ({failed} failed): what the kernel's cache had not")),
+        (
+            "reads",
+            format!("{count}, {bytes} ({failed} failed), of pages that were not in the kernel's cache"),
+        ),
         ("prefetch hits", hits),
         ("fetched", fetched),
         ("thrashing", thrashing),
         ("checks", checks),
-        ("read again", format!("{} pages that the kernel's cache had lost", reads.lru_misses)),
+        ("read again", format!("{} pages that the kernel's cache had evicted", reads.lru_misses)),
     ]
 }
 
 fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
     let depth = format!(
-        "{} at a time is what pays on this device; memory lets {} be ahead of a stream",
+        "read-ahead size {} by the cost of this device; memory allows {} ahead of each stream",
         Bytes(reads.depth_bytes),
         Bytes(reads.bound_bytes)
     );
     let cache = format!(
-        "{}; ceiling {}; memory in use {}",
+        "{}; at most {}; memory in use {}",
         Bytes(reads.cached_bytes),
         Bytes(reads.ceiling_bytes),
         Bytes(reads.memory_bytes)

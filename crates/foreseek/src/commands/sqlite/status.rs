@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The longest text of a statement that is shown in a table.
 const SHOWN: usize = 60;
 
-/// What one process told.
+/// The report of one process.
 #[derive(Debug)]
 pub(super) struct Line {
     program: String,
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).context("cannot read what the program told"),
+        Err(error) => return Err(error).context("cannot read the program's report"),
     };
     // The last line of each process; a line that was cut off says nothing.
     let mut last = BTreeMap::new();
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
     Ok(last.into_values().collect())
 }
 
-/// What they told, for a person or a program.
+/// The reports, for a person or a program.
 pub(super) fn text(format: Format, lines: &[Line]) -> anyhow::Result<String> {
     let lines = lines.iter().filter(|line| line.opened);
     Ok(match format {
@@ -62,7 +62,7 @@ pub(super) fn text(format: Format, lines: &[Line]) -> anyhow::Result<String> {
 fn table(line: &Line) -> String {
     let mut text = format!("foreseek: SQLite in {}\n", line.program);
     if line.status.is_null() {
-        return text + "  it did not end by itself, and has told nothing\n";
+        return text + "  it did not end by itself, so there is no report\n";
     }
     if let Some(remedy) = line.status["remedy"].as_str().filter(|remedy| !remedy.is_empty()) {
         text += &format!("  not active: {remedy}\n");

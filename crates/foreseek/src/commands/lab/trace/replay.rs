@@ -32,7 +32,7 @@ pub(crate) struct Args {
     profile: String,
 
     /// When requests are made: at the recorded times, or each after the one before it of the same
-    /// process and its think time. Without this: open where the trace tells times and the replay goes
+    /// process and its think time. Without this: open where the trace has times and the replay goes
     /// through the block layer, else closed.
     #[arg(long = "loop", value_enum, value_name = "LOOP")]
     mode: Option<Mode>,
@@ -365,7 +365,7 @@ fn table(summary: &Summary, rows: &[Row]) -> String {
     let first = rows.first();
     let (mode, device) = first.map_or(("", ""), |row| (row.mode, row.device.as_str()));
     let recorded = first.and_then(|row| row.recorded_response_mean_ms);
-    let recorded = recorded.map_or(String::new(), |ms| format!("\n\nThe trace tells {ms:.2} ms on average."));
+    let recorded = recorded.map_or(String::new(), |ms| format!("\n\nThe trace has {ms:.2} ms on average."));
     let head = format!("{}: {} requests, {mode} loop, on {device}", summary.file, summary.requests());
     format!("{head}\n{table}{recorded}")
 }

@@ -20,7 +20,7 @@ use std::process::Command;
 
 /// What is needed to make any of them.
 #[derive(Debug)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct Environment<'a> {
     pub(crate) disk: &'a Disk,
     pub(crate) place: &'a CgroupParent,
     /// A folder of ours with the mount points `disk`, `view` and `file`.
@@ -34,9 +34,9 @@ pub(crate) struct Ground<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
-/// What stands. Undone from above when dropped; better [`Stand::end`]ed, which tells what failed.
+/// What stands. Undone from above when dropped; better [`Setup::end`]ed, which tells what failed.
 #[derive(Debug)]
-pub(crate) struct Stand {
+pub(crate) struct Setup {
     /// Where the data set is shown.
     pub(crate) view: PathBuf,
     /// The readers' group.
@@ -53,13 +53,13 @@ pub(crate) struct Stand {
 #[derive(Debug)]
 struct Looped(LoopDevice);
 
-impl Ground<'_> {
+impl Environment<'_> {
     /// Makes what a policy's run stands on. The disk answers without delay meanwhile.
-    pub(crate) fn stand(&self, policy: &Policy) -> Result<Stand> {
+    pub(crate) fn setup(&self, policy: &Policy) -> Result<Setup> {
         let readers = if policy.has_server() { self.memory - self.server_memory } else { self.memory };
         let readers = MemoryGroup::create(self.place, "bench-readers", readers)?;
         let (disk, view) = (self.folder.join("disk"), self.folder.join("view"));
-        let mut stand = Stand {
+        let mut setup = Setup {
             view: view.clone(),
             readers,
             top: None,
@@ -70,26 +70,26 @@ impl Ground<'_> {
         };
         match policy {
             Policy::Linux(_) => {
-                stand.bottom = Some(self.disk.mount(&disk)?);
-                stand.view = disk;
+                setup.bottom = Some(self.disk.mount(&disk)?);
+                setup.view = disk;
             }
-            Policy::Nbdkit => self.stand_on_nbdkit(&mut stand)?,
+            Policy::Nbdkit => self.stand_on_nbdkit(&mut setup)?,
             Policy::Plain => {
-                stand.bottom = Some(self.disk.mount(&disk)?);
+                setup.bottom = Some(self.disk.mount(&disk)?);
                 let group = MemoryGroup::create(self.place, "bench-server", self.server_memory)?;
                 let command = group.command(self.program);
-                stand._group = Some(group);
-                stand.servers.push(self.mount(policy, "plain", command, (&disk, &view))?);
+                setup._group = Some(group);
+                setup.servers.push(self.mount(policy, "plain", command, (&disk, &view))?);
             }
             Policy::Mount(name) => {
-                stand.bottom = Some(self.disk.mount(&disk)?);
-                stand.servers.push(self.mount(policy, name, Command::new(self.program), (&disk, &view))?);
+                setup.bottom = Some(self.disk.mount(&disk)?);
+                setup.servers.push(self.mount(policy, name, Command::new(self.program), (&disk, &view))?);
             }
             Policy::Oracle | Policy::Virtual(_) => {
                 return Err(Error::Option { what: format!("{policy} is modelled, not measured") });
             }
         }
-        Ok(stand)
+        Ok(setup)
     }
 
     /// Starts `foreseek mount`.
@@ -108,7 +108,7 @@ impl Ground<'_> {
     }
 
     /// nbdkit reads the disk itself; nbdfuse shows it as a file; a loop device makes a disk of that.
-    fn stand_on_nbdkit(&self, stand: &mut Stand) -> Result<()> {
+    fn stand_on_nbdkit(&self, setup: &mut Setup) -> Result<()> {
         let Some((nbdkit, nbdfuse)) = self.nbd else {
             return Err(Error::Option { what: "nbdkit and nbdfuse are not installed".to_owned() });
         };
@@ -120,27 +120,27 @@ impl Ground<'_> {
         command.args(["--foreground", "--readonly", "--exit-with-parent", "--unix"]).arg(&socket);
         command.args(["--filter=readahead", "file"]).arg(self.disk.device());
         let mut fuse = group.command(nbdfuse.path());
-        stand._group = Some(group);
+        setup._group = Some(group);
         let there = || socket.exists();
         let nbdkit = Server::start(&policy, nbdkit.name(), command, None, self.interrupt, there)?;
-        stand.servers.push(nbdkit);
+        setup.servers.push(nbdkit);
         let folder = self.folder.join("file");
         fuse.arg("--readonly").arg(folder.join("disk")).arg("--unix").arg(&socket);
-        stand.servers.push(Server::showing(&policy, nbdfuse.name(), fuse, &folder, self.interrupt)?);
+        setup.servers.push(Server::showing(&policy, nbdfuse.name(), fuse, &folder, self.interrupt)?);
         let path = folder.join("disk");
         let file = File::open(&path).map_err(|error| Error::io("cannot open", path.display(), error))?;
         let options = LoopOptions::DISK;
         let device = LoopDevice::attach(&file, Path::new("foreseek-bench"), options)
             .map_err(|error| Error::Server { policy: policy.clone(), what: error.to_string() })?;
         let path = device.path();
-        stand.loop_device = Some(Looped(device));
+        setup.loop_device = Some(Looped(device));
         let flags = MountFlags::NOATIME | MountFlags::RDONLY;
-        stand.top = Some(mount_ext4(&path, &stand.view, flags)?);
+        setup.top = Some(mount_ext4(&path, &setup.view, flags)?);
         Ok(())
     }
 }
 
-impl Stand {
+impl Setup {
     /// Processor time that the servers have used so far.
     pub(crate) fn server_time(&self) -> Nanos {
         self.servers.iter().map(|server| processor_time(server.running.child.id())).sum()
@@ -173,7 +173,7 @@ impl Stand {
     }
 }
 
-impl Drop for Stand {
+impl Drop for Setup {
     fn drop(&mut self) {
         // From above, as in `end`; the fields that follow would go in another order.
         drop(self.top.take());

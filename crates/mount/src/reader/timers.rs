@@ -18,11 +18,11 @@ const LOOKED_AT: usize = 512;
 const MEMORY_LOOK: Duration = Duration::from_secs(1);
 
 /// The threads.
-pub(super) struct Chores {
+pub(super) struct Timers {
     ticking: JoinHandle<()>,
 }
 
-impl Chores {
+impl Timers {
     pub(super) fn start(shared: &Arc<Shared>, mut memory: Box<dyn Memory>) -> std::io::Result<Self> {
         // Before the first read: a control group that leaves less than was promised would be full, and
         // this process ended, within the second until the next look.

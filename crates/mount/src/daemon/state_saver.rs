@@ -19,7 +19,7 @@
 //! Of several mounts of one source the one that saved last is remembered.
 
 use crate::daemon::names;
-use crate::lessons::{LENGTH_LIMIT, Lessons};
+use crate::learnt::{LENGTH_LIMIT, LearntState};
 use crate::read_path::ReadPath;
 use crate::status::Kept;
 use rustix::fd::OwnedFd;
@@ -42,7 +42,7 @@ const FILES_MOST: usize = 256;
 
 /// Where what is learnt of a source is kept.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct StateDir {
     directory: OwnedFd,
     name: String,
     source: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Shelf {
     path: PathBuf,
 }
 
-impl Shelf {
+impl StateDir {
     /// The place of a source within the directory of state; made where it is not there. The error is a
     /// sentence for people.
     pub(crate) fn open(state: &Path, source: &Path) -> Result<Self, String> {
@@ -70,11 +70,11 @@ impl Shelf {
         let source = source.canonicalize().unwrap_or_else(|_| source.to_owned());
         let file_system = rustix::fs::statvfs(&source).map_or(0, |stat| stat.f_fsid);
         let name = file_name(file_system, &source);
-        let shelf = Self { path: directory.join(&name), directory: opened, name, source };
-        if let Err(error) = shelf.take_over(file_system) {
+        let state_dir = Self { path: directory.join(&name), directory: opened, name, source };
+        if let Err(error) = state_dir.take_over(file_system) {
             tracing::warn!("cannot look for what an earlier version has learnt: {error}");
         }
-        Ok(shelf)
+        Ok(state_dir)
     }
 
     /// Renames the file of an earlier version, where there is one and none of this version.
@@ -86,7 +86,7 @@ impl Shelf {
         if self.source.to_str().is_none() {
             return Ok(());
         }
-        let head = Lessons::head(&self.source);
+        let head = LearntState::head(&self.source);
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
@@ -105,7 +105,7 @@ impl Shelf {
     }
 
     /// What was kept, and of how many classes; none where nothing was. The error is a sentence.
-    pub(crate) fn load(&self) -> Result<Option<(Lessons, usize)>, String> {
+    pub(crate) fn load(&self) -> Result<Option<(LearntState, usize)>, String> {
         let refused = |reason: String| {
             format!(
                 "what was learnt before is not used: {}, {reason}; it is learnt anew",
@@ -116,7 +116,7 @@ impl Shelf {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|error| refused(error.to_string()))?,
         };
-        let parsed = Lessons::parse(&text);
+        let parsed = LearntState::parse(&text);
         parsed.map(Some).map_err(|error| refused(format!("line {}: {}", error.line, error.reason)))
     }
 
@@ -138,8 +138,8 @@ impl Shelf {
         Ok(file.metadata()?.is_file().then_some(file))
     }
 
-    fn save(&self, lessons: &Lessons) -> io::Result<()> {
-        let text = lessons.to_text(&self.source);
+    fn save(&self, learnt: &LearntState) -> io::Result<()> {
+        let text = learnt.to_text(&self.source);
         if text.len() > LENGTH_LIMIT {
             return Err(io::Error::other(format!("it is longer than {LENGTH_LIMIT} bytes")));
         }
@@ -192,13 +192,13 @@ fn is_earlier_name(name: &str, file_system: u64) -> bool {
 }
 
 /// Writes what a read path learns, again and again.
-pub(crate) struct Keeper {
+pub(crate) struct StateSaver {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    shelf: Shelf,
+    state_dir: StateDir,
     reads: Arc<dyn ReadPath>,
     /// Classes that it began with.
     begun_with: usize,
@@ -209,26 +209,26 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// What the file has.
-    kept: Lessons,
+    kept: LearntState,
     saved: Option<Instant>,
     problem: Option<String>,
 }
 
-impl Keeper {
+impl StateSaver {
     /// Begins to keep what is learnt; `begun_with` classes were known.
     pub(crate) fn start(
-        shelf: Shelf,
+        state_dir: StateDir,
         reads: Arc<dyn ReadPath>,
         begun_with: usize,
         period: Duration,
     ) -> io::Result<Self> {
-        if let Err(error) = shelf.thin() {
+        if let Err(error) = state_dir.thin() {
             tracing::warn!("cannot remove what was learnt of too many sources: {error}");
         }
         let (state, ending) = (Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { shelf, reads, begun_with, state, ending });
+        let shared = Arc::new(Shared { state_dir, reads, begun_with, state, ending });
         let saving = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
             loop {
                 if !saving.ending.load(Relaxed) {
                     std::thread::park_timeout(period);
@@ -248,7 +248,7 @@ impl Keeper {
     pub(crate) fn status(&self) -> Kept {
         let state = self.shared.state();
         Kept {
-            path: self.shared.shelf.path.clone(),
+            path: self.shared.state_dir.path.clone(),
             begun_with_classes: self.shared.begun_with as u64,
             saved_seconds_ago: state.saved.map(|saved| saved.elapsed().as_secs_f64()),
             problem: state.problem.clone(),
@@ -256,7 +256,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StateSaver {
     /// What was learnt is saved a last time.
     fn drop(&mut self) {
         self.shared.ending.store(true, Relaxed);
@@ -276,17 +276,17 @@ impl Shared {
 
     /// Saves what was learnt, where that is not what was saved.
     fn save(&self) {
-        let Some(lessons) = self.reads.lessons() else { return };
-        if self.state().kept == lessons {
+        let Some(learnt) = self.reads.learnt() else { return };
+        if self.state().kept == learnt {
             return;
         }
         // Not under the lock: who asks how it is does not wait for a disk.
-        let problem = self.shelf.save(&lessons).err().map(|error| {
-            format!("what is learnt cannot be saved: cannot write {}: {error}", self.shelf.path.display())
+        let problem = self.state_dir.save(&learnt).err().map(|error| {
+            format!("what is learnt cannot be saved: cannot write {}: {error}", self.state_dir.path.display())
         });
         let mut state = self.state();
         if problem.is_none() {
-            (state.kept, state.saved) = (lessons, Some(Instant::now()));
+            (state.kept, state.saved) = (learnt, Some(Instant::now()));
         }
         if let Some(problem) = problem.as_ref().filter(|problem| state.problem.as_ref() != Some(problem)) {
             tracing::warn!("{problem}");
@@ -320,9 +320,9 @@ mod tests {
         fn read(&self, _: ReadRequest, _: Answer) {}
         fn closed(&self, _: StreamId) {}
         fn changed(&self, _: Change) {}
-        fn lessons(&self) -> Option<Lessons> {
+        fn learnt(&self) -> Option<LearntState> {
             let streams = format!("foreseek-learnt 1\nclass seen={}\n", self.0.load(Relaxed));
-            Some(Lessons { streams, device: None })
+            Some(LearntState { streams, device: None })
         }
         fn status(&self) -> ReadStatus {
             ReadStatus::default()
@@ -330,14 +330,14 @@ mod tests {
         fn stop(&self) {}
     }
 
-    fn shelf(state: &Path) -> Shelf {
-        Shelf::open(state, Path::new("/")).expect("a place")
+    fn state_dir(state: &Path) -> StateDir {
+        StateDir::open(state, Path::new("/")).expect("a place")
     }
 
     fn seen(state: &Path) -> Option<String> {
-        let (lessons, classes) = shelf(state).load().expect("whole")?;
+        let (learnt, classes) = state_dir(state).load().expect("whole")?;
         assert_eq!(classes, 1);
-        lessons.streams.lines().last().map(str::to_owned)
+        learnt.streams.lines().last().map(str::to_owned)
     }
 
     /// Waits until something is so; fails if it does not come to be.
@@ -356,18 +356,19 @@ mod tests {
         assert_eq!(seen(state.path()), None);
         let reads: Arc<dyn ReadPath> = Arc::<Pupil>::clone(&pupil);
         let often = Duration::from_millis(5);
-        let keeper = Keeper::start(shelf(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
+        let saver =
+            StateSaver::start(state_dir(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
         for streams in [3, 4] {
             pupil.learn(streams);
             // Nothing is ended here: this is what a killed server leaves.
             wait_for("what was learnt", || seen(state.path()) == Some(format!("class seen={streams}")));
         }
-        assert!(keeper.status().saved_seconds_ago.is_some() && keeper.status().problem.is_none());
-        drop(keeper);
-        let keeper = Keeper::start(shelf(state.path()), reads, 1, PERIOD).expect("a thread");
+        assert!(saver.status().saved_seconds_ago.is_some() && saver.status().problem.is_none());
+        drop(saver);
+        let saver = StateSaver::start(state_dir(state.path()), reads, 1, PERIOD).expect("a thread");
         pupil.learn(5);
-        assert_eq!(keeper.status().begun_with_classes, 1);
-        drop(keeper);
+        assert_eq!(saver.status().begun_with_classes, 1);
+        drop(saver);
         assert_eq!(seen(state.path()).as_deref(), Some("class seen=5"));
         let left: Vec<_> = std::fs::read_dir(state.path().join("learnt")).expect("there").collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -376,10 +377,10 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_refused_in_one_line() {
         let state = tempfile::tempdir().expect("a directory");
-        let shelf = shelf(state.path());
+        let state_dir = state_dir(state.path());
         let refused = |reason: &str| {
-            let said = shelf.load().expect_err(reason);
-            let path = shelf.path.display().to_string();
+            let said = state_dir.load().expect_err(reason);
+            let path = state_dir.path.display().to_string();
             assert!(said.contains(reason) && said.contains(&path) && said.lines().count() == 1, "{said}");
         };
         for (text, reason) in [
@@ -391,17 +392,17 @@ mod tests {
             ),
             (b"\xff\xfe", "UTF-8"),
         ] {
-            std::fs::write(&shelf.path, text).expect("written");
+            std::fs::write(&state_dir.path, text).expect("written");
             refused(reason);
         }
-        File::create(&shelf.path).and_then(|file| file.set_len(LENGTH_LIMIT as u64 + 1)).expect("made");
+        File::create(&state_dir.path).and_then(|file| file.set_len(LENGTH_LIMIT as u64 + 1)).expect("made");
         refused("it is longer than");
-        std::fs::remove_file(&shelf.path).expect("removed");
-        std::fs::create_dir(&shelf.path).expect("made");
+        std::fs::remove_file(&state_dir.path).expect("removed");
+        std::fs::create_dir(&state_dir.path).expect("made");
         refused("it is no file");
-        std::fs::remove_dir(&shelf.path).expect("removed");
+        std::fs::remove_dir(&state_dir.path).expect("removed");
         let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::mknodat(CWD, &shelf.path, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+        rustix::fs::mknodat(CWD, &state_dir.path, rustix::fs::FileType::Fifo, mode, 0).expect("made");
         refused("it is no file");
     }
 
@@ -410,18 +411,18 @@ mod tests {
         let state = tempfile::tempdir().expect("a directory");
         let file = state.path().join("file");
         std::fs::write(&file, "").expect("written");
-        let said = Shelf::open(&file, Path::new("/")).expect_err("no directory");
+        let said = StateDir::open(&file, Path::new("/")).expect_err("no directory");
         assert!(said.contains("FORESEEK_STATE"), "{said}");
         // What stands in the way of the file is the same to root as to anybody.
-        let shelf = shelf(state.path());
-        let path = shelf.path.clone();
+        let state_dir = state_dir(state.path());
+        let path = state_dir.path.clone();
         std::fs::create_dir(&path).expect("made");
         let often = Duration::from_millis(5);
-        let keeper = Keeper::start(shelf, Arc::new(Pupil::default()), 0, often).expect("a thread");
-        let told = |keeper: &Keeper| keeper.status().problem;
-        wait_for("the problem", || told(&keeper).is_some_and(|problem| problem.contains("cannot write")));
+        let saver = StateSaver::start(state_dir, Arc::new(Pupil::default()), 0, often).expect("a thread");
+        let told = |saver: &StateSaver| saver.status().problem;
+        wait_for("the problem", || told(&saver).is_some_and(|problem| problem.contains("cannot write")));
         std::fs::remove_dir(&path).expect("removed");
-        wait_for("its end", || told(&keeper).is_none() && keeper.status().saved_seconds_ago.is_some());
+        wait_for("its end", || told(&saver).is_none() && saver.status().saved_seconds_ago.is_some());
     }
 
     #[test]
@@ -432,13 +433,13 @@ mod tests {
     #[test]
     fn a_file_that_an_earlier_version_named_is_taken_over_once() {
         let state = tempfile::tempdir().expect("a directory");
-        let new = shelf(state.path()).path;
+        let new = state_dir(state.path()).path;
         let (file_system, _) =
             new.file_name().and_then(|name| name.to_str()?.split_once('-')).expect("a name");
         let old = |digest: u64| new.with_file_name(format!("{file_system}-{digest:016x}"));
         let text = |source: &str, seen: u64| {
             let streams = format!("foreseek-learnt 1\nclass seen={seen}\n");
-            Lessons { streams, device: None }.to_text(Path::new(source))
+            LearntState { streams, device: None }.to_text(Path::new(source))
         };
         for (digest, text) in [(1, "garbage".to_owned()), (2, text("/data", 2)), (3, text("/", 3))] {
             std::fs::write(old(digest), text).expect("written");
@@ -453,13 +454,13 @@ mod tests {
     #[test]
     fn no_more_sources_are_remembered_than_may_be() {
         let state = tempfile::tempdir().expect("a directory");
-        let shelf = shelf(state.path());
+        let state_dir = state_dir(state.path());
         for other in 0..FILES_MOST + 10 {
-            std::fs::write(shelf.path.with_file_name(format!("{other}")), "").expect("written");
+            std::fs::write(state_dir.path.with_file_name(format!("{other}")), "").expect("written");
         }
-        std::fs::write(&shelf.path, "").expect("written");
-        shelf.thin().expect("it can");
+        std::fs::write(&state_dir.path, "").expect("written");
+        state_dir.thin().expect("it can");
         let left = std::fs::read_dir(state.path().join("learnt")).expect("there").count();
-        assert!(left == FILES_MOST && shelf.path.exists(), "{left}");
+        assert!(left == FILES_MOST && state_dir.path.exists(), "{left}");
     }
 }

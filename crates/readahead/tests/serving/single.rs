@@ -1,4 +1,4 @@
-//! A lone reader: what is fetched for it is handed out piece by piece, and taken back when it leaves.
+//! A single reader: what is fetched for it is handed out piece by piece, and cancelled when it leaves.
 
 use crate::world::{Answer, World, bytes, settings, spans};
 use foreseek_readahead::serving::Settings;
@@ -35,22 +35,22 @@ fn a_piece_follows_as_one_ends() {
     let mut world = world(deep());
     for first in (240..432).step_by(32) {
         assert_eq!(spans(&world), [(first, 32), (first + 32, 32)]);
-        assert_eq!(world.stats().held_back, (432 - first) / 32);
+        assert_eq!(world.stats().deferred, (432 - first) / 32);
         world.complete_first();
     }
-    assert_eq!((spans(&world).len(), world.stats().held_back), (2, 0));
+    assert_eq!((spans(&world).len(), world.stats().deferred), (2, 0));
     world.complete_all();
-    assert_eq!(world.stats().taken_back, Pages(0));
+    assert_eq!(world.stats().cancelled, Pages(0));
     world.finish();
 }
 
 #[test]
-fn what_a_reader_leaves_behind_is_taken_back() {
+fn what_a_reader_leaves_behind_is_cancelled() {
     let mut world = world(deep());
     let before = world.stats();
     world.close(0);
     let after = world.stats();
-    assert_eq!((after.taken_back, after.held_back), (Pages(192), 0));
+    assert_eq!((after.cancelled, after.deferred), (Pages(192), 0));
     assert_eq!(after.free, before.free + Pages(192));
     assert_eq!((after.fetched_ahead, after.fetches), (before.fetched_ahead, before.fetches));
     world.complete_all();
@@ -69,7 +69,7 @@ fn another_stream_has_all_go_out_before_its_own() {
     let expected: Vec<_> = (304..496).step_by(32).map(|first| (0, first)).chain([(1, 2000)]).collect();
     assert_eq!(world.handed_out[before..], expected);
     world.close(0);
-    assert_eq!(world.stats().taken_back, Pages(0));
+    assert_eq!(world.stats().cancelled, Pages(0));
     world.finish();
 }
 
@@ -79,7 +79,7 @@ fn another_reader_of_the_same_pages_keeps_them() {
     let mut world = world(deep());
     world.open(1, 0);
     world.read(1, bytes(240), bytes(8));
-    assert_eq!((world.flying.len(), world.stats().held_back), (8, 0));
+    assert_eq!((world.flying.len(), world.stats().deferred), (8, 0));
     world.finish();
 }
 
@@ -88,7 +88,7 @@ fn a_read_that_waits_has_all_up_to_it_at_once() {
     let mut world = world(deep());
     let read = world.read(0, bytes(410), bytes(4));
     assert_eq!(spans(&world).last(), Some(&(400, 32)));
-    assert_eq!((world.flying.len(), world.stats().held_back), (6, 2));
+    assert_eq!((world.flying.len(), world.stats().deferred), (6, 2));
     (0..6).for_each(|_| world.complete_first());
     assert_eq!(world.answers.get(&read), Some(&Answer::Served(4)));
     world.finish();
@@ -98,7 +98,7 @@ fn a_read_that_waits_has_all_up_to_it_at_once() {
 fn who_goes_elsewhere_has_left() {
     let mut world = world(deep());
     world.read(0, bytes(3000), bytes(4));
-    assert_eq!(world.stats().taken_back, Pages(192));
+    assert_eq!(world.stats().cancelled, Pages(192));
     assert_eq!(spans(&world), [(240, 32), (272, 32), (3000, 4)]);
     world.finish();
 }
@@ -108,29 +108,29 @@ fn who_goes_elsewhere_has_left() {
 fn who_is_a_little_ahead_has_not() {
     let mut world = world(deep());
     world.read(0, bytes(500), bytes(4));
-    assert_eq!(world.stats().taken_back, Pages(0));
+    assert_eq!(world.stats().cancelled, Pages(0));
     assert!(spans(&world).len() > 8, "the read waits, and what is before it goes first: {:?}", spans(&world));
     world.finish();
 }
 
 #[test]
-fn what_is_no_longer_what_it_was_is_taken_back() {
+fn what_is_no_longer_what_it_was_is_cancelled() {
     let mut changed = world(deep());
     changed.change(0, 304, 100);
     // Three pieces, and the first pages of one that stays for the others.
-    assert_eq!((changed.stats().taken_back, changed.stats().stale), (Pages(96), Pages(4)));
-    assert_eq!(changed.stats().held_back, 3);
+    assert_eq!((changed.stats().cancelled, changed.stats().stale), (Pages(96), Pages(4)));
+    assert_eq!(changed.stats().deferred, 3);
     changed.finish();
     let mut shorter = world(deep());
     shorter.resize(0, bytes(350));
-    assert_eq!((shorter.stats().taken_back, shorter.stats().held_back), (Pages(128), 2));
+    assert_eq!((shorter.stats().cancelled, shorter.stats().deferred), (Pages(128), 2));
     shorter.finish();
 }
 
 #[test]
 fn a_device_of_which_it_is_known_that_it_serves_several_is_asked_for_all() {
     let world = world(Settings { overlapping: true, ..deep() });
-    assert_eq!((world.flying.len(), world.stats().held_back), (8, 0));
+    assert_eq!((world.flying.len(), world.stats().deferred), (8, 0));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn before_the_pace_is_known_all_is_handed_out() {
         world.complete_all();
         world.read(0, bytes(first), bytes(pages));
     }
-    assert_eq!((world.flying.len(), world.stats().held_back), (8, 0));
+    assert_eq!((world.flying.len(), world.stats().deferred), (8, 0));
     world.finish();
 }
 

@@ -33,14 +33,14 @@ const HEAD_LINES: usize = 3;
 
 /// What was learnt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lessons {
+pub struct LearntState {
     /// What the policy has learnt of streams, as it saves it.
     pub streams: String,
     /// What the device cost, where that was learnt.
     pub device: Option<Measured>,
 }
 
-impl Lessons {
+impl LearntState {
     /// The text of it, learnt of this source.
     pub(crate) fn to_text(&self, source: &Path) -> String {
         let device = self.device.map_or(String::new(), |device| {
@@ -102,9 +102,9 @@ mod tests {
     fn what_was_written_is_read() {
         let device = Some(Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(1e8 / 3.0) });
         for device in [None, device] {
-            let lessons = Lessons { streams: STREAMS.to_owned(), device };
-            let text = lessons.to_text(Path::new("/data\nclass seen=9"));
-            assert_eq!(Lessons::parse(&text), Ok((lessons, 1)));
+            let learnt = LearntState { streams: STREAMS.to_owned(), device };
+            let text = learnt.to_text(Path::new("/data\nclass seen=9"));
+            assert_eq!(LearntState::parse(&text), Ok((learnt, 1)));
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
             (format!("{MAGIC} 1\nsource /\nend\n"), 3, "it is empty"),
             (format!("{MAGIC} 1\nsource /\n{STREAMS}"), 5, "it ends in the middle"),
         ] {
-            let error = Lessons::parse(&text).expect_err(&text);
+            let error = LearntState::parse(&text).expect_err(&text);
             assert_eq!((error.line, error.reason.as_str()), (line, reason), "{text}");
         }
     }
@@ -137,7 +137,7 @@ mod tests {
                     "device [0-9a-z. -]{0,12}", "class( seen=[0-9]{1,22})?", "cell [0-9.]{0,9}", ".{0,12}",
                 ], 0..8),
         ) {
-            let _ = Lessons::parse(&lines.join("\n"));
+            let _ = LearntState::parse(&lines.join("\n"));
         }
     }
 }

@@ -5,36 +5,36 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Threads that run errands. Flushes of one file system wait for each other below anyway, so a few
+/// Threads that run slow_operations. Flushes of one file system wait for each other below anyway, so a few
 /// are as good as many.
 const THREADS: usize = 4;
 
-type Errand = Box<dyn FnOnce() + Send>;
+type SlowOperation = Box<dyn FnOnce() + Send>;
 
-/// Runs errands. As many may wait as the kernel has requests under way, each its caller's only one.
+/// Runs slow_operations. As many may wait as the kernel has requests under way, each its caller's only one.
 #[derive(Debug)]
-pub(crate) struct Errands {
-    to: Mutex<Option<Sender<Errand>>>,
+pub(crate) struct SlowOperations {
+    to: Mutex<Option<Sender<SlowOperation>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Errands {
+impl SlowOperations {
     /// Starts the threads.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let (to, from) = channel::<Errand>();
+        let (to, from) = channel::<SlowOperation>();
         let from = Arc::new(Mutex::new(from));
         let thread = |number| {
             let from = Arc::clone(&from);
-            std::thread::Builder::new().name(format!("errand-{number}")).spawn(move || run(&from))
+            std::thread::Builder::new().name(format!("operation-{number}")).spawn(move || run(&from))
         };
         let threads = (0..THREADS).map(thread).collect::<Result<_, _>>()?;
         Ok(Self { to: Mutex::new(Some(to)), threads: Mutex::new(threads) })
     }
 
     /// Has it run soon; dropped if there are no threads any more.
-    pub(crate) fn run(&self, errand: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, operation: impl FnOnce() + Send + 'static) {
         if let Some(to) = &*self.to.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = to.send(Box::new(errand));
+            let _ = to.send(Box::new(operation));
         }
     }
 
@@ -48,10 +48,10 @@ impl Errands {
     }
 }
 
-fn run(from: &Mutex<Receiver<Errand>>) {
+fn run(from: &Mutex<Receiver<SlowOperation>>) {
     loop {
         let next = from.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(errand) = next else { return };
-        errand();
+        let Ok(operation) = next else { return };
+        operation();
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Under a queue a switch is cheaper: an elevator shortens seeks, and a drive chooses among its requests by
 //! the turn. Competitive prefetching by that *marginal* cost is within twice the optimum of the same
-//! queue, and by the cost of a *lone* switch, which is more, within twice the optimum of a device of one's own:
+//! queue, and by the cost of an *unloaded* switch, which is more, within twice the optimum of a device of one's own:
 //! `k C + k D / R <= 2 (C + S / R)` for `D = C R` needs only that no switch costs more than `C`. Both
-//! are promises; depths go by the lone cost, for it is the better one on streams longer than a depth, which
+//! are promises; depths go by the unloaded cost, for it is the better one on streams longer than a depth, which
 //! are those that are worth reading ahead. By the marginal cost half of the disk's time goes into switches
 //! however long streams are, and the more readers there are the shorter they are read. (Virtual time, a drive of TR-840
 //! under mq-deadline, 4 to 256 readers: docs/lab/bench-mount.md.)
 //!
-//! The lone cost is learnt from visits that were alone with the device. A device that is never without a
+//! The unloaded cost is learnt from visits that were alone with the device. A device that is never without a
 //! queue shows none: then it is what it was guessed to be, but no more than [`SAVED`] times what is measured
 //! under the queue, and no less than that.
 
@@ -23,12 +23,12 @@ const SAVED: f64 = 3.0;
 
 /// Learns what a switch costs under the load as it is, and alone.
 #[derive(Clone, Debug)]
-pub struct LoneCosts {
+pub struct UnloadedCosts {
     all: CostLearner,
     alone: CostLearner,
 }
 
-impl LoneCosts {
+impl UnloadedCosts {
     /// A learner that begins with a guess. `overlapping`: the device serves several at once.
     #[must_use]
     pub fn new(guess: Measured, overlapping: bool) -> Self {
@@ -48,12 +48,12 @@ impl LoneCosts {
         self.all.costs()
     }
 
-    /// The cost of a lone switch, and the rate.
+    /// The cost of an unloaded switch, and the rate.
     #[must_use]
-    pub fn lone(&self) -> Measured {
+    pub fn unloaded(&self) -> Measured {
         let Measured { switch, rate } = self.all.costs();
-        let lone = self.alone.costs().switch.clamp(switch, switch.scale(SAVED));
-        Measured { switch: lone, rate }
+        let unloaded = self.alone.costs().switch.clamp(switch, switch.scale(SAVED));
+        Measured { switch: unloaded, rate }
     }
 
     /// From how many visits.
