@@ -438,6 +438,27 @@ fn what_was_acknowledged_outlives_a_hundred_kills() {
     (0..100).for_each(|_| kill(&lab, &arrays, &file, random.below(5000)));
 }
 
+/// A server that answers nothing more, with a file system mounted on its device and data to be written.
+#[test]
+fn a_silent_server_is_freed_by_force() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let file = lab.path("array.img");
+    File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("room");
+    let device = arrays.attach(&file, &[&GEOMETRY[..], &["--name", "silent"]].concat());
+    let point = lab.mount_point();
+    lab.tool("mkfs.ext4", &["-q", text(&device)]);
+    lab.tool("mount", &[text(&device), text(&point)]);
+    fs::write(point.join("file"), vec![5; 5_000_000]).expect("written");
+    let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
+    lab.tool("kill", &["-STOP", &pid]);
+    let held = arrays.refused(&["detach", "silent"]);
+    assert!(held.contains(text(&point)), "{held}");
+    arrays.must(&["detach", "--force", "silent"]);
+    assert!(fs::read_dir(&point).expect("it is there").next().is_none(), "it is unmounted");
+    arrays.assert_clean();
+}
+
 #[test]
 fn what_is_not_served_is_refused_in_a_line() {
     let Some(lab) = Lab::new() else { return };
@@ -586,24 +607,12 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     arrays.assert_clean();
 }
 
-/// Whether these programs are there; said loudly where one is not.
-fn have(programs: &[&str]) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let missing = programs
-        .iter()
-        .find(|program| !path.split(':').any(|folder| Path::new(folder).join(program).exists()));
-    if let Some(missing) = missing {
-        println!("SKIPPED: there is no {missing}");
-    }
-    missing.is_none()
-}
-
 /// btrfs looks for its devices by UUID, and knows both once they were scanned.
 #[test]
 fn btrfs_mounts_the_array_and_never_the_device_below() {
     let Some(lab) = Lab::new() else { return };
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if !known.contains("btrfs") || !have(&["mkfs.btrfs", "btrfs"]) {
+    if !known.contains("btrfs") || !nbd::has(&["mkfs.btrfs", "btrfs"]) {
         println!("SKIPPED: no btrfs");
         return;
     }
@@ -634,7 +643,7 @@ fn btrfs_mounts_the_array_and_never_the_device_below() {
 #[test]
 fn lvm_takes_the_array_where_the_device_below_is_filtered() {
     let Some(lab) = Lab::new() else { return };
-    if !have(&["pvs", "pvcreate", "vgcreate"]) {
+    if !nbd::has(&["pvs", "pvcreate", "vgcreate"]) {
         return;
     }
     let arrays = Arrays(&lab);
