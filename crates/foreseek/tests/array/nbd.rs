@@ -16,7 +16,7 @@ pub(crate) fn has(programs: &[&str]) -> bool {
         !places.iter().any(|place| Path::new(place).join(program).exists())
     };
     match programs.iter().find(missing) {
-        Some(missing) => println!("SKIPPED: {missing} is not installed (scripts/setup)"),
+        Some(missing) => println!("SKIPPED: {missing} is not installed"),
         None => return true,
     }
     false
