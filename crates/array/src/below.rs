@@ -1,6 +1,7 @@
 //! The device below: opened for this server alone, for direct I/O.
 
 use crate::found::{self, Found};
+use crate::volume::{self, Lies};
 use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
@@ -20,9 +21,9 @@ pub(crate) struct Below {
     path: PathBuf,
     file: File,
     reads: Arc<ReadFile>,
-    is_block_device: bool,
     length: Bytes,
-    origin: Lba,
+    /// Where it lies on its array; `None` of a file.
+    lies: Option<Lies>,
 }
 
 impl Below {
@@ -32,7 +33,11 @@ impl Below {
             return Err(refused(path, "it is neither a block device nor a file"));
         }
         let path = &fs::canonicalize(path).context("look at", path)?;
-        let origin = if kind.is_block_device() { origin_of(path)? } else { Lba::ZERO };
+        // Its file system may still be mounted, and believe that it alone has the device below.
+        if let Some((array, true)) = state::over(path) {
+            return Err(Error::Dead(array));
+        }
+        let lies = kind.is_block_device().then(|| lies_of(path)).transpose()?;
         let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
         let flags = libc::O_CLOEXEC | libc::O_DIRECT | exclusive;
         let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
@@ -66,8 +71,7 @@ impl Below {
             let why = format!("it holds {} bytes: it must be whole blocks of {block}", length.get());
             return Err(refused(path, &why));
         }
-        let is_block_device = kind.is_block_device();
-        Ok(Self { path: path.to_owned(), file, reads, is_block_device, length, origin })
+        Ok(Self { path: path.to_owned(), file, reads, length, lies })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -83,26 +87,36 @@ impl Below {
         block_of(&self.reads)
     }
 
-    /// Where on its array it begins: of a partition not at its start.
+    /// Where on its array it begins: of a partition or a volume not at its start.
     pub(crate) fn origin(&self) -> Lba {
-        self.origin
+        self.lies.as_ref().map_or(Lba::ZERO, |lies| lies.origin)
+    }
+
+    /// How long it is now.
+    pub(crate) fn length_now(&self) -> io::Result<Bytes> {
+        (&self.file).seek(SeekFrom::End(0)).map(Bytes)
     }
 
     /// Its array's shape, as the kernel says; `told` is its level where the user has said it.
     pub(crate) fn geometry(&self, told: Option<Level>) -> Result<Found, Error> {
-        if !self.is_block_device {
-            return Err(refused(
-                &self.path,
-                "a file has no strips: give --strip, --members and --level, or --profile",
-            ));
-        }
-        found::geometry(&self.sysfs()?, told).map_err(|why| refused(&self.path, &why))
+        self.shape(told).map_err(|why| refused(&self.path, &why))
     }
 
-    /// Its directory in sysfs.
-    pub(crate) fn sysfs(&self) -> Result<PathBuf, Error> {
-        let sysfs = sysfs_of(&self.path);
-        Ok(fs::canonicalize(&sysfs).context("look at", &sysfs)?)
+    /// The same; else what is wrong.
+    pub(crate) fn shape(&self, told: Option<Level>) -> Result<Found, String> {
+        let Some(lies) = &self.lies else {
+            return Err("a file has no strips: give --strip, --members and --level, or --profile".to_owned());
+        };
+        match lies.striped {
+            Some(shape) if told.is_none_or(|told| told == shape.level) => Ok(shape),
+            Some(_) => Err("device-mapper says that it is striped: leave --level out".to_owned()),
+            None => found::geometry(&lies.array, told),
+        }
+    }
+
+    /// Its array's directory in sysfs.
+    pub(crate) fn array(&self) -> Option<&Path> {
+        self.lies.as_ref().map(|lies| &*lies.array)
     }
 
     pub(crate) fn reads(&self) -> Arc<ReadFile> {
@@ -139,26 +153,15 @@ fn block_of(reads: &ReadFile) -> Bytes {
     reads.alignment().max(Bytes(SECTOR_SIZE))
 }
 
-fn sysfs_of(path: &Path) -> PathBuf {
-    Path::new("/sys/class/block").join(path.file_name().unwrap_or_default())
-}
-
-/// Where a partition begins; other devices begin at the start of their array.
-fn origin_of(path: &Path) -> Result<Lba, Error> {
-    let sysfs = sysfs_of(path);
-    if sysfs.join("dm").exists() {
-        let why = "where device-mapper's volumes lie on an array is not looked up: attach the array itself";
-        return Err(refused(path, why));
-    }
-    if !sysfs.join("partition").exists() {
-        return Ok(Lba::ZERO);
-    }
-    let start = fs::read_to_string(sysfs.join("start")).context("read", &sysfs)?;
-    start.trim().parse().map(Lba).map_err(|_| refused(path, "the kernel does not say where it begins"))
+/// Where a block device lies on its array.
+fn lies_of(path: &Path) -> Result<Lies, Error> {
+    let sysfs = Path::new("/sys/class/block").join(path.file_name().unwrap_or_default());
+    let sysfs = fs::canonicalize(&sysfs).context("look at", &sysfs)?;
+    volume::lies(&sysfs, &volume::Machine).map_err(|why| refused(path, &why))
 }
 
 fn busy(path: &Path) -> Error {
-    if let Some(array) = state::over(path) {
+    if let Some((array, _)) = state::over(path) {
         let remedy = "detach that first, or use the device that it has made";
         return Error::Busy {
             device: path.to_owned(),

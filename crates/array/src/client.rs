@@ -2,11 +2,13 @@
 
 use crate::state::{self, Ask, Attached, Lay};
 use crate::{AttachOptions, Error, Shape, Status};
+use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
 use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::fs;
 use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
@@ -48,12 +50,8 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let (Shape::Profile(profile)
     | Shape::Found { member: profile, .. }
     | Shape::Told { member: profile, .. }) = &mut options.shape;
-    // It means the same in the server's working directory.
-    if Path::new(&*profile).exists()
-        && let Some(path) = absolute(&*profile).ok().as_deref().and_then(Path::to_str)
-    {
-        *profile = path.to_owned();
-    }
+    let resolved = Profile::in_any_directory(profile, |path| fs::canonicalize(path));
+    *profile = resolved.map_err(|error| Error::Refused(error.to_string()))?;
     let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };
     let lay = |asked: Lay| -> Result<PathBuf, String> {
         let options = LoopOptions { block: Bytes(asked.block_bytes), ..LoopOptions::DISK };

@@ -33,8 +33,8 @@ pub enum Error {
     Refused(String),
     /// The server is dead.
     #[error(
-        "the server of {0} is dead, and what is mounted on it gets errors: 'foreseek array detach {0}' frees what it left; \
-         then attach the array anew and mount it again"
+        "the server of {0} is dead, and what is mounted on it gets errors: 'foreseek array detach {0}' unmounts that and frees \
+         what it left; then attach the array anew and mount it again"
     )]
     Dead(String),
     /// An operating-system call failed.

@@ -7,7 +7,7 @@ use foreseek_units::{Bytes, Level, PAGE_SIZE};
 use std::fs;
 use std::path::Path;
 
-/// md's number for the left-symmetric layout of RAID-5, its default.
+/// md's number for the left-symmetric layouts of RAID-5 and RAID-6, its default.
 const LEFT_SYMMETRIC: u64 = 2;
 const TELL: &str = "give --strip, --members and --level, or --profile";
 
@@ -15,24 +15,38 @@ const TELL: &str = "give --strip, --members and --level, or --profile";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) strip: Bytes,
+    /// Those among which strips are dealt out: of RAID-10 with two copies side by side half of its disks.
     pub(crate) members: u64,
     pub(crate) level: Level,
+    /// How often each strip is there: more than once of RAID-10.
+    pub(crate) copies: u64,
 }
 
-/// The shape of the array of this device, whose directory in sysfs it is; `told` is its level where the user has said it. What is wrong
-/// otherwise, and what to do.
-pub(crate) fn geometry(device: &Path, told: Option<Level>) -> Result<Found, String> {
-    let whole = whole(device);
-    if whole.join("md").exists() {
-        of_md(&whole.join("md"), told)
-    } else {
-        announced(&whole.join("queue"), told)
+impl Found {
+    /// This shape where it has strips that can be served; `who` said it.
+    pub(crate) fn checked(self, who: &str) -> Result<Self, String> {
+        if self.strip.is_zero() || !self.strip.get().is_multiple_of(PAGE_SIZE) {
+            return Err(format!(
+                "{who} says that its chunk is {}: it must be a multiple of 4 KiB",
+                self.strip
+            ));
+        }
+        if self.members < self.level.parities() + 2 {
+            return Err(format!(
+                "{who} deals its strips out to {} members less {} of parity: there is nothing to stripe",
+                self.members,
+                self.level.parities()
+            ));
+        }
+        Ok(self)
     }
 }
 
-/// A partition has what is said of it in its array's directory.
-pub(crate) fn whole(device: &Path) -> &Path {
-    if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device }
+/// The shape of the array whose directory in sysfs this is; `told` is its level where the user has said it. What is wrong
+/// otherwise, and what to do.
+pub(crate) fn geometry(array: &Path, told: Option<Level>) -> Result<Found, String> {
+    let md = array.join("md");
+    if md.exists() { of_md(&md, told) } else { announced(&array.join("queue"), told) }
 }
 
 fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
@@ -42,11 +56,12 @@ fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
         text(name).parse::<u64>().map_err(|_| format!("md says '{}' of its {name}: {TELL}", text(name)))
     };
     let name = text("level");
-    let Some(level) = Level::named(&name) else {
+    let is_raid10 = name == "raid10";
+    let Some(level) = Level::named(&name).or(is_raid10.then_some(Level::Raid0)) else {
         let why = if name == "raid1" {
             "whose members are copies and have no strips"
         } else {
-            "and raid0 and raid5 are served"
+            "and raid0, raid5, raid6 and raid10 are served"
         };
         return Err(format!("md says that it is a {name}, {why}"));
     };
@@ -56,14 +71,28 @@ fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
     if !matches!(text("reshape_position").as_str(), "" | "none") {
         return Err("md is reshaping it: wait for the end ('mdadm --wait')".to_owned());
     }
-    if level == Level::Raid5 && number("layout")? != LEFT_SYMMETRIC {
+    if level != Level::Raid0 && number("layout")? != LEFT_SYMMETRIC {
         return Err(format!("md says that its layout is {}: left-symmetric (2) is served", text("layout")));
     }
-    let (strip, members) = (Bytes(number("chunk_size")?), number("raid_disks")?);
-    if strip.is_zero() || !strip.get().is_multiple_of(PAGE_SIZE) {
-        return Err(format!("md says that its chunk is {strip}: it must be a multiple of 4 KiB"));
+    let (strip, disks) = (Bytes(number("chunk_size")?), number("raid_disks")?);
+    let (members, copies) = if is_raid10 { of_raid10(disks, number("layout")?)? } else { (disks, 1) };
+    Found { strip, members, level, copies }.checked("md")
+}
+
+/// Members among which a RAID-10 of md deals its strips out, and copies of each. Bits 0 to 7 of its layout are the copies side by
+/// side (`near`), bits 8 to 15 those further in (`far`, `offset`), which md reads only where it must. Source: `setup_geo` in Linux's
+/// `drivers/md/raid10.c`.
+fn of_raid10(disks: u64, layout: u64) -> Result<(u64, u64), String> {
+    let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+    if near == 0 || far == 0 || !disks.is_multiple_of(near) {
+        return Err(format!(
+            "md says that it keeps {near} copies side by side on {disks} disks, which do not go into pairs: not served"
+        ));
     }
-    Ok(Found { strip, members, level })
+    if disks == near {
+        return Err("md says that all its members are copies, which have no strips".to_owned());
+    }
+    Ok((disks / near, near * far))
 }
 
 fn announced(queue: &Path, told: Option<Level>) -> Result<Found, String> {
@@ -78,10 +107,9 @@ fn announced(queue: &Path, told: Option<Level>) -> Result<Found, String> {
     }
     let (strip, data) = (Bytes(strip), stripe / strip);
     match told {
-        Some(Level::Raid0) => Ok(Found { strip, members: data, level: Level::Raid0 }),
-        Some(Level::Raid5) => Ok(Found { strip, members: data + 1, level: Level::Raid5 }),
+        Some(level) => Ok(Found { strip, members: data + level.parities(), level, copies: 1 }),
         None => Err(format!(
-            "it announces {data} strips of {strip} in a stripe, and not its level: give --level raid0 or raid5"
+            "it announces {data} strips of {strip} in a stripe, and not its level: give --level raid0, raid5 or raid6"
         )),
     }
 }
@@ -117,19 +145,29 @@ mod tests {
 
     #[test]
     fn an_array_of_md_tells_its_shape() {
-        let raid5 = Found { strip: Bytes::kib(512), members: 5, level: Level::Raid5 };
+        let raid5 = Found { strip: Bytes::kib(512), members: 5, level: Level::Raid5, copies: 1 };
         assert_eq!(md(&[]), Ok(raid5));
         // The layout of a raid0 is of another kind.
         let raid0 = Found { level: Level::Raid0, ..raid5 };
         assert_eq!(md(&[("md/level", "raid0"), ("md/layout", "-1")]), Ok(raid0));
-        let partition = sysfs(&[
-            ("md/level", "raid0"),
-            ("md/chunk_size", "65536"),
-            ("md/raid_disks", "2"),
-            ("md0p1/partition", "1"),
-        ]);
-        let found = geometry(&partition.path().join("md0p1"), None).expect("its array's");
-        assert_eq!((found.strip, found.members), (Bytes::kib(64), 2));
+        let raid6 = Found { level: Level::Raid6, ..raid5 };
+        assert_eq!(md(&[("md/level", "raid6")]), Ok(raid6));
+    }
+
+    /// Layouts as `mdadm --layout` n2, n3, f2, o2 writes them.
+    #[test]
+    fn a_raid10_deals_strips_out_as_a_raid0_of_its_pairs() {
+        let shape = |disks, layout| {
+            let found = md(&[("md/level", "raid10"), ("md/raid_disks", disks), ("md/layout", layout)])?;
+            Ok::<_, String>((found.level, found.members, found.copies))
+        };
+        assert_eq!(shape("4", "258"), Ok((Level::Raid0, 2, 2)));
+        assert_eq!(shape("6", "259"), Ok((Level::Raid0, 2, 3)));
+        assert_eq!(shape("4", "513"), Ok((Level::Raid0, 4, 2)));
+        assert_eq!(shape("3", "66049"), Ok((Level::Raid0, 3, 2)));
+        assert!(shape("3", "258").expect_err("no pairs").contains("3 disks"));
+        assert!(shape("2", "258").expect_err("a mirror").contains("copies, which have no strips"));
+        assert!(shape("4", "2").expect_err("no such layout").contains("not served"));
     }
 
     #[test]
@@ -139,7 +177,8 @@ mod tests {
             assert!(error.contains(words), "{error}");
         };
         refused("md/level", "raid1", "copies and have no strips");
-        refused("md/level", "raid6", "a raid6, and raid0");
+        refused("md/level", "raid4", "a raid4, and raid0");
+        refused("md/level", "linear", "a linear, and raid0");
         refused("md/layout", "0", "left-symmetric");
         refused("md/reshape_position", "4096", "mdadm --wait");
         refused("md/raid_disks", "5 (4)", "'5 (4)'");
@@ -157,6 +196,7 @@ mod tests {
         let found = |level| geometry(array.path(), Some(level)).map(|found| (found.strip, found.members));
         assert_eq!(found(Level::Raid0), Ok((Bytes::kib(64), 4)));
         assert_eq!(found(Level::Raid5), Ok((Bytes::kib(64), 5)));
+        assert_eq!(found(Level::Raid6), Ok((Bytes::kib(64), 6)));
         assert!(geometry(array.path(), None).expect_err("a guess").contains("give --level"));
         for (least, best) in [("512", "0"), ("4096", "4096"), ("65536", "100000"), ("512", "1024")] {
             let disk = queue(least, best);

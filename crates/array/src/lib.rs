@@ -4,7 +4,7 @@
 //! the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out what the driver says, `below` is the
 //! device, `changes` are the threads that write to it.
 //!
-//! Limits: root and `/dev/fuse` are needed; RAID-0 and RAID-5 (left-symmetric) alone; writes go through;
+//! Limits: root and `/dev/fuse` are needed; RAID-0, RAID-5 and RAID-6 (left-symmetric), RAID-10 in pairs; writes go through;
 //! a device that grows keeps its size here until it is attached anew.
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,11 @@ mod rest;
 pub mod serve;
 mod served;
 mod state;
+mod volume;
 
 pub use error::Error;
 pub use foreseek_export::NbdAddress;
+pub use foreseek_server::Health;
 pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
 pub use served::Status;
 pub use state::Attached;

@@ -30,7 +30,7 @@ pub enum Shape {
     Profile(String),
     /// As the kernel says.
     Found {
-        /// `raid0` or `raid5`, where the kernel does not say that.
+        /// `raid0`, `raid5` or `raid6`, where the kernel does not say that.
         level: Option<String>,
         /// The profile of a member.
         member: String,
@@ -41,7 +41,7 @@ pub enum Shape {
         strip_bytes: u64,
         /// Disks, those of parity included.
         members: u64,
-        /// `raid0` or `raid5`.
+        /// `raid0`, `raid5` or `raid6`.
         level: String,
         /// The profile of a member.
         member: String,
@@ -150,7 +150,13 @@ impl Shape {
 }
 
 fn level_of(name: &str) -> Result<Level, Error> {
-    let refused = || invalid("--level", name, "raid0 and raid5 (left-symmetric) are served, no others");
+    let refused = || {
+        invalid(
+            "--level",
+            name,
+            "raid0, raid5 and raid6 (left-symmetric) are served; of a raid10 in pairs give raid0 and half of its disks",
+        )
+    };
     Level::named(name).ok_or_else(refused)
 }
 

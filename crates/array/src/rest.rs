@@ -1,13 +1,15 @@
-//! When prefetching rests, looked at again and again: while md copies or checks what its members hold, which a prefetch would hold up, and
-//! after the array's shape has changed, where strips are cut in wrong places.
+//! What is looked at again and again while an array is served. Prefetching rests while md copies or checks what its members hold, which a
+//! prefetch would hold up, and after the array's shape has changed, where strips are cut in wrong places. A device below that is longer or
+//! shorter than when it was attached is reported.
 
-use crate::found::{self, Found};
+use crate::below::Below;
+use crate::found::Found;
 use crate::served::Served;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Weak;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -20,39 +22,36 @@ pub(crate) struct RestWatch {
 }
 
 impl RestWatch {
-    /// Of the array whose directory in sysfs this is; `shape` is what it said of its strips, where it was asked. `None` where nothing
-    /// can change: it is not md's, and its shape was given by hand.
-    pub(crate) fn start(
-        served: Weak<Served>,
-        sysfs: PathBuf,
-        shape: Option<Found>,
-    ) -> io::Result<Option<Self>> {
-        if shape.is_none() && !found::whole(&sysfs).join("md").exists() {
-            return Ok(None);
-        }
+    /// Of what is served over `below`; `shape` is what that said of its strips, where it was asked.
+    pub(crate) fn start(served: Weak<Served>, below: Arc<Below>, shape: Option<Found>) -> io::Result<Self> {
         let (end, ended) = channel();
         thread::Builder::new().name("array-rest".to_owned()).spawn(move || {
             while let Some(served) = served.upgrade() {
-                served.rest(reason(&sysfs, shape));
+                let now = || shape.map(|shape| (shape, below.shape(Some(shape.level))));
+                served.rest(reason(below.array(), now));
+                served.below_now(below.length_now().ok());
                 drop(served);
                 if ended.recv_timeout(BETWEEN) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         })?;
-        Ok(Some(Self { _end: end }))
+        Ok(Self { _end: end })
     }
 }
 
-/// Why prefetching is to rest now.
-fn reason(device: &Path, shape: Option<Found>) -> Option<String> {
-    let action = fs::read_to_string(found::whole(device).join("md/sync_action")).unwrap_or_default();
+/// Why prefetching is to rest now. `now` answers the array's shape when it was attached and its shape now, where it was asked for it.
+fn reason(
+    array: Option<&Path>,
+    now: impl FnOnce() -> Option<(Found, Result<Found, String>)>,
+) -> Option<String> {
+    let action = fs::read_to_string(array?.join("md/sync_action")).unwrap_or_default();
     match action.trim() {
         "" | "idle" | "frozen" => {}
         action => return Some(format!("md does a {action} ('cat /proc/mdstat' shows how far it is)")),
     }
-    let shape = shape?;
-    match found::geometry(device, Some(shape.level)) {
+    let (shape, now) = now()?;
+    match now {
         Ok(now) if now == shape => None,
         Ok(now) => Some(format!(
             "the array has been reshaped to {} members and strips of {}: detach it and attach it again",
@@ -65,6 +64,7 @@ fn reason(device: &Path, shape: Option<Found>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::found;
     use foreseek_units::{Bytes, Level};
 
     #[test]
@@ -81,8 +81,9 @@ mod tests {
             ("sync_action", "idle"),
         ];
         files.iter().for_each(|(name, text)| write(name, text));
-        let shape = Found { strip: Bytes::kib(64), members: 4, level: Level::Raid5 };
-        let now = || reason(place.path(), Some(shape));
+        let shape = Found { strip: Bytes::kib(64), members: 4, level: Level::Raid5, copies: 1 };
+        let look = || Some((shape, found::geometry(place.path(), Some(shape.level))));
+        let now = || reason(Some(place.path()), look);
         assert_eq!(now(), None);
         for action in ["resync", "recover", "check", "repair"] {
             write("sync_action", &format!("{action}\n"));
@@ -91,7 +92,8 @@ mod tests {
         write("sync_action", "idle\n");
         write("raid_disks", "5\n");
         assert!(now().is_some_and(|why| why.contains("5 members") && why.contains("attach it again")));
-        assert_eq!(reason(place.path(), None), None, "its shape was given by hand");
+        assert_eq!(reason(Some(place.path()), || None), None, "its shape was given by hand");
+        assert_eq!(reason(None, look), None, "a file");
         write("raid_disks", "4 (5)\n");
         assert!(now().is_some_and(|why| why.contains("attach it again")));
     }

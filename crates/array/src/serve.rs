@@ -24,13 +24,14 @@ const THREADS: usize = 4;
 
 struct Running {
     // In the order in which they are to be dropped.
-    _rest: Option<RestWatch>,
+    _rest: RestWatch,
     nbd: Option<NbdExport>,
     export: Option<Export>,
     served: Arc<Served>,
     folder: GuardedFolder,
     device: Option<PathBuf>,
     remarks: Vec<String>,
+    precautions: Vec<String>,
 }
 
 /// Runs the server.
@@ -67,13 +68,22 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         nbd: None,
     };
     folder.0.set_record(&record)?;
-    for missing in [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()] {
-        missing.into_iter().for_each(|missing| tracing::warn!("{missing}"));
-    }
+    let taken = [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()];
+    let missing: Vec<String> = taken.into_iter().flatten().collect();
+    missing.iter().for_each(|missing| tracing::warn!("{missing}"));
     remarks.extend(precautions::favour());
     let Started { served, rest, remark } = Served::start(&options, below)?;
     remarks.extend(remark);
-    let mut running = Running { _rest: rest, nbd: None, export: None, served, folder, device: None, remarks };
+    let mut running = Running {
+        _rest: rest,
+        nbd: None,
+        export: None,
+        served,
+        folder,
+        device: None,
+        remarks,
+        precautions: missing,
+    };
     if options.loop_device {
         running.lay((size, block), &mut record, starter)?;
     }
@@ -132,7 +142,8 @@ impl Daemon for Running {
         match ask {
             Ask::Status => {
                 let clients = self.nbd.as_ref().map(NbdExport::clients).unwrap_or_default();
-                Ok(Answer::Reply(Status { clients, ..self.served.status() }, Vec::new()))
+                let precautions = self.precautions.clone();
+                Ok(Answer::Reply(Status { clients, precautions, ..self.served.status() }, Vec::new()))
             }
             Ask::Dismiss => {
                 self.nbd.iter().for_each(NbdExport::dismiss);

@@ -29,8 +29,10 @@ pub struct Status {
     pub strip_bytes: u64,
     /// Its members, those of parity included.
     pub members: u64,
-    /// `raid0` or `raid5`.
+    /// `raid0`, `raid5` or `raid6`.
     pub level: String,
+    /// How often each strip is there: more than once of a RAID-10, whose members are pairs here.
+    pub copies: u64,
     /// Blocks of 4 KiB that were read and had been requested before.
     pub cache_hits: u64,
     /// Blocks that were read and had been prefetched.
@@ -59,6 +61,10 @@ pub struct Status {
     pub costs_ns: Option<(u64, u64)>,
     /// Why nothing is prefetched for now.
     pub resting: Option<String>,
+    /// How long the device below is now, where that is not what is served.
+    pub below_bytes: Option<u64>,
+    /// Precautions against emergencies that could not be taken, one line each.
+    pub precautions: Vec<String>,
     /// Who is connected over NBD.
     pub clients: Vec<String>,
 }
@@ -93,6 +99,8 @@ struct State {
     /// Reads past the cache for which there is no memory yet.
     short: VecDeque<(RequestId, ByteSpan, DataReply)>,
     resting: Option<String>,
+    /// How long the device below is now, where that has changed.
+    below_now: Option<Bytes>,
 }
 
 /// What is to be done once the lock is free.
@@ -116,13 +124,14 @@ pub(crate) struct Served {
     change_memory: Arc<Arena>,
     policy: String,
     stripes: Stripes,
+    copies: u64,
 }
 
 /// A device that is being served from now on.
 pub(crate) struct Started {
     pub(crate) served: Arc<Served>,
     /// To be kept as long.
-    pub(crate) rest: Option<RestWatch>,
+    pub(crate) rest: RestWatch,
     /// What could not be had.
     pub(crate) remark: Option<String>,
 }
@@ -146,6 +155,7 @@ impl Served {
             passes: HashMap::new(),
             short: VecDeque::new(),
             resting: None,
+            below_now: None,
         };
         let mut started = Err(std::io::Error::other("not yet"));
         let served = Arc::new_cyclic(|this: &Weak<Self>| {
@@ -171,12 +181,22 @@ impl Served {
                 change_memory,
                 policy: options.policy.clone(),
                 stripes,
+                copies: found.map_or(1, |found| found.copies),
             }
         });
         let (_, remark) = started.map_err(threads)?;
-        let sysfs = served.below.sysfs().ok();
-        let rest = sysfs.map(|sysfs| RestWatch::start(Arc::downgrade(&served), sysfs, found));
-        Ok(Started { served, rest: rest.transpose().map_err(threads)?.flatten(), remark })
+        let rest = RestWatch::start(Arc::downgrade(&served), Arc::clone(&served.below), found);
+        Ok(Started { served, rest: rest.map_err(threads)?, remark })
+    }
+
+    /// The device below is so long now.
+    pub(crate) fn below_now(&self, length: Option<Bytes>) {
+        let changed = length.filter(|length| *length != self.below.length());
+        let mut state = self.lock();
+        if let Some(length) = changed.filter(|_| state.below_now != changed) {
+            tracing::warn!("the device below has {length} now, and {} are served", self.below.length());
+        }
+        state.below_now = changed;
     }
 
     /// Prefetches nothing for this reason, or goes on.
@@ -205,6 +225,7 @@ impl Served {
             strip_bytes: self.stripes.strip.bytes().get(),
             members: self.stripes.members,
             level: self.stripes.level.name().to_owned(),
+            copies: self.copies,
             cache_hits: stats.cache_hits,
             prefetch_hits: stats.prefetch_hits,
             misses: stats.misses,
@@ -218,6 +239,8 @@ impl Served {
             downstream: down,
             cached_bytes: cache.used().bytes().get(),
             resting: state.resting.clone(),
+            below_bytes: state.below_now.map(Bytes::get),
+            precautions: Vec::new(),
             clients: Vec::new(),
             costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
         }

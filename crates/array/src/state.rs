@@ -81,9 +81,10 @@ pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
         }
         None => (0..ARRAYS).map(|number| format!("array{number}")).collect(),
     };
-    for name in &names {
-        let folder = ServerFolder::of(KIND, name);
+    for asked in &names {
+        let folder = ServerFolder::of(KIND, asked);
         match folder.make() {
+            Err(_) if name.is_some() && is_dead(&folder) => return Err(Error::Dead(asked.clone())),
             Ok(()) => return Ok(folder),
             Err(error) if error.cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.into()),
@@ -109,12 +110,14 @@ pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
     all()?.into_iter().find(is_it).ok_or_else(|| Error::Unknown(target.to_owned()))
 }
 
-/// The name of the array that serves this device.
-pub(crate) fn over(below: &Path) -> Option<String> {
-    let serves = |folder: &&ServerFolder| {
-        record(folder).is_some_and(|record| record.below == below && record.server.is_alive())
-    };
-    all().ok()?.iter().find(serves).map(ServerFolder::name)
+/// The name of the array that serves this device, and whether its server is dead.
+pub(crate) fn over(below: &Path) -> Option<(String, bool)> {
+    let serves = |folder: &&ServerFolder| record(folder).is_some_and(|record| record.below == below);
+    all().ok()?.iter().find(serves).map(|folder| (folder.name(), is_dead(folder)))
+}
+
+fn is_dead(folder: &ServerFolder) -> bool {
+    record(folder).is_some_and(|record| !record.server.is_alive())
 }
 
 pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {

@@ -14,7 +14,7 @@ use crate::spec::{
 };
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE, Rate, Stripes};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest name of a profile.
 const NAME_LIMIT: usize = 64;
@@ -125,6 +125,28 @@ impl Profile {
             _ => ProfileError::Unreadable { file: name_or_path.to_owned(), reason: cause.to_string() },
         })?;
         Self::parse(name_or_path, &text)
+    }
+
+    /// What names the same profile in any working directory: a built-in profile's name as it is, of a file the path that
+    /// `resolve` answers. What is neither stays as it is: [`Profile::load`] refuses it.
+    ///
+    /// # Errors
+    /// The file cannot be looked at, or its path is not text.
+    pub fn in_any_directory(
+        name_or_path: &str,
+        resolve: impl FnOnce(&Path) -> io::Result<PathBuf>,
+    ) -> Result<String, ProfileError> {
+        if Self::builtin_text(name_or_path).is_some() {
+            return Ok(name_or_path.to_owned());
+        }
+        let unreadable = |reason| ProfileError::Unreadable { file: name_or_path.to_owned(), reason };
+        match resolve(Path::new(name_or_path)) {
+            Ok(path) => {
+                path.into_os_string().into_string().map_err(|_| unreadable("its path is not text".to_owned()))
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(name_or_path.to_owned()),
+            Err(cause) => Err(unreadable(cause.to_string())),
+        }
     }
 
     /// The text of a built-in profile, with the source of each number in a comment.
@@ -397,6 +419,21 @@ mod tests {
         let built_in = Profile::load(name, |_| panic!("needs no file")).expect("built in");
         let from_file = Profile::load("disk.toml", |_| Ok(built_in.to_toml())).expect("a profile");
         assert_eq!(from_file.to_toml(), built_in.to_toml());
+    }
+
+    #[test]
+    fn a_profile_is_the_same_in_any_directory() {
+        let in_home = |file: &Path| Ok(Path::new("/home").join(file));
+        let resolved = Profile::in_any_directory("sdb.toml", in_home).expect("a file");
+        assert_eq!(resolved, "/home/sdb.toml");
+        // A file of a built-in profile's name does not hide it.
+        let name = Profile::builtin_names().next().expect("a profile");
+        assert_eq!(Profile::in_any_directory(name, in_home).expect("built in"), name);
+        let gone = |_: &Path| Err(io::ErrorKind::NotFound.into());
+        assert_eq!(Profile::in_any_directory("typo", gone).expect("for load to refuse"), "typo");
+        let denied = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        let error = Profile::in_any_directory("x.toml", denied).expect_err("unreadable").to_string();
+        assert!(error.contains("x.toml"), "{error}");
     }
 
     #[test]

@@ -14,9 +14,9 @@ use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 pub use crate::protocol::Attached;
 
@@ -78,7 +78,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     check_scale(options.time_scale)?;
     let program = options.server.clone().unwrap_or_else(|| "/proc/self/exe".into());
     let launch = Launch { program: &program, arguments: &["disk", "serve"] };
-    let options = with_absolute_paths(options).context("find", "the working directory")?;
+    let options = with_absolute_paths(options)?;
     let laid = |asked: Lay| match lay(&asked.file, Bytes(asked.size_bytes)) {
         Ok((device, measured)) => Laid { device: Ok(device), measured },
         Err(why) => Laid { device: Err(why.to_string()), measured: Measured::default() },
@@ -96,19 +96,20 @@ fn lay(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
 }
 
 /// The same with paths that mean the same in the server's working directory.
-fn with_absolute_paths(options: &AttachOptions) -> io::Result<AttachOptions> {
+fn with_absolute_paths(options: &AttachOptions) -> Result<AttachOptions, Error> {
+    let lost = |result: io::Result<_>| result.context("find", "the working directory");
     let mut options = options.clone();
-    options.nbd = options.nbd.map(NbdAddress::made_absolute).transpose()?;
+    options.nbd =
+        options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
     match &mut options.backing {
-        Backing::File(path) => *path = absolute(&path)?,
-        Backing::Sparse { directory } => *directory = directory.as_deref().map(absolute).transpose()?,
+        Backing::File(path) => *path = lost(absolute(&path))?,
+        Backing::Sparse { directory } => {
+            *directory = directory.as_deref().map(|path| lost(absolute(path))).transpose()?
+        }
     }
-    let is_name = options.profile == NO_PROFILE || Profile::builtin(&options.profile).is_some();
-    if !is_name
-        && Path::new(&options.profile).exists()
-        && let Some(path) = absolute(&options.profile)?.to_str()
-    {
-        options.profile = path.to_owned();
+    if options.profile != NO_PROFILE {
+        let resolved = Profile::in_any_directory(&options.profile, |path| fs::canonicalize(path));
+        options.profile = resolved.map_err(|error| Error::Refused(error.to_string()))?;
     }
     Ok(options)
 }

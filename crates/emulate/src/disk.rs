@@ -11,16 +11,18 @@ use crate::meter::{Gauge, Kind, Meter};
 use crate::options::LbaRange;
 use crate::protocol::LoggedOp;
 use crate::timer::{Tell, ToTimer, delayed, kind_of, now};
+use crate::volatile::Volatile;
 use foreseek_device::{Io, IoId, Op};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_storage::{Arena, Buffer};
-use foreseek_units::{ByteOffset, ByteSpan, Instant};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// See the module's documentation.
 pub(crate) struct Disk {
     backing: Backing,
+    cache: Volatile,
     arena: Arc<Arena>,
     timer: ToTimer,
     delays: AtomicBool,
@@ -42,6 +44,7 @@ enum Work<'a> {
 impl Disk {
     pub(crate) fn new(
         backing: Backing,
+        volatile: Bytes,
         arena: Arc<Arena>,
         timer: ToTimer,
         logbook: Arc<Logbook>,
@@ -50,6 +53,7 @@ impl Disk {
     ) -> Self {
         Self {
             backing,
+            cache: Volatile::new(volatile, Arc::clone(&arena)),
             arena,
             timer,
             delays: AtomicBool::new(delays),
@@ -64,6 +68,15 @@ impl Disk {
 
     pub(crate) fn backing(&self) -> &Backing {
         &self.backing
+    }
+
+    /// Its power, and what it would lose.
+    pub(crate) fn set_power(&self, on: bool) -> Result<(), Failure> {
+        self.cache.set_power(&self.backing, on)
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.cache.is_off()
     }
 
     pub(crate) fn timer(&self) -> &ToTimer {
@@ -138,21 +151,24 @@ impl Disk {
         match work {
             Work::Read(reply) => Answer::Data(reply, sound.and_then(|()| self.read(range))),
             Work::Write(data, reply) => Answer::Done(reply, sound.and_then(|()| self.write(range, data))),
-            Work::Flush(reply) => Answer::Done(reply, self.backing.flush()),
+            Work::Flush(reply) => Answer::Done(reply, self.cache.flush(&self.backing)),
         }
     }
 
     fn read(&self, range: ByteSpan) -> Result<Buffer, Failure> {
+        self.cache.check()?;
         let mut buffer = self.buffer(range)?;
         self.backing.read(range, &mut buffer)?;
         Ok(buffer)
     }
 
     fn write(&self, range: ByteSpan, data: &[u8]) -> Result<(), Failure> {
-        // Direct I/O needs aligned memory, which what the kernel handed over is not.
-        let mut buffer = self.buffer(range)?;
-        buffer.copy_from_slice(data);
-        self.backing.write(range, &buffer)
+        self.cache.change(&self.backing, range, || {
+            // Direct I/O needs aligned memory, which what the kernel handed over is not.
+            let mut buffer = self.buffer(range)?;
+            buffer.copy_from_slice(data);
+            self.backing.write(range, &buffer)
+        })
     }
 
     fn buffer(&self, range: ByteSpan) -> Result<Buffer, Failure> {
@@ -160,7 +176,8 @@ impl Disk {
     }
 
     fn discard(&self, arrival: Instant, range: ByteSpan, reply: DoneReply) {
-        let result = if self.fails(range) { Err(Failure::Io) } else { self.backing.discard(range) };
+        let make = || self.cache.change(&self.backing, range, || self.backing.discard(range));
+        let result = if self.fails(range) { Err(Failure::Io) } else { make() };
         self.logbook.answers(LoggedOp::Discard, range, (arrival, now()), result);
         reply.end(result);
         self.answered(Kind::Discard, range, arrival, result);
@@ -198,7 +215,7 @@ mod tests {
     use crate::calibrate::fixed_schedule;
     use crate::timer::{Report, Timer};
     use crate::{AttachOptions, Backing as Wanted};
-    use foreseek_units::{Bytes, Nanos};
+    use foreseek_units::Nanos;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
@@ -223,7 +240,10 @@ mod tests {
         let (timer, to) = Timer::new(fixed_schedule(delay), true, Arc::clone(&logbook), Arc::clone(&gauge));
         std::thread::spawn(move || timer.run());
         let arena = Arena::new(Bytes::mib(2)).expect("memory");
-        Fixture { disk: Arc::new(Disk::new(backing, arena, to, logbook, gauge, true)), _directory: directory }
+        Fixture {
+            disk: Arc::new(Disk::new(backing, Bytes::ZERO, arena, to, logbook, gauge, true)),
+            _directory: directory,
+        }
     }
 
     impl Fixture {

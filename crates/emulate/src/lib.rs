@@ -34,6 +34,7 @@ mod state;
 mod stats;
 mod teardown;
 mod timer;
+mod volatile;
 
 pub use error::Error;
 pub use foreseek_export::NbdAddress;

@@ -42,6 +42,9 @@ pub struct AttachOptions {
     pub time_scale: f64,
     /// Whether requests take the modelled time (can be changed later).
     pub delays: bool,
+    /// Bytes of a volatile write cache: what is lost with the power, where it was not flushed. 0: none.
+    #[serde(default)]
+    pub volatile_bytes: u64,
     /// Sectors whose every request fails with EIO (can be changed later).
     pub fail_lba: Vec<LbaRange>,
     /// Where it is heard over NBD, beside its block device.
@@ -69,6 +72,7 @@ impl AttachOptions {
             failed_member: None,
             time_scale: 1.0,
             delays: true,
+            volatile_bytes: 0,
             fail_lba: Vec::new(),
             nbd: None,
             name: None,
@@ -111,6 +115,8 @@ pub struct Set {
     pub time_scale: Option<f64>,
     /// The sectors that fail, in place of those before; empty: none.
     pub fail_lba: Option<Vec<LbaRange>>,
+    /// Whether it has power: what its volatile cache holds is lost when that goes, and requests fail until it is back.
+    pub power: Option<bool>,
 }
 
 /// Sectors of a device, as written on a command line: `A..B`, half-open.

@@ -30,6 +30,8 @@ const DATA_MEMORY: Bytes = Bytes::mib(32);
 /// Threads that take requests and move their data: with fewer, a slow backing file holds up the
 /// arrival of requests; more only compete for the processors.
 const THREADS: usize = 4;
+/// The largest volatile cache: four times that of a large disk; it takes some twice its size of memory.
+const VOLATILE_MOST: Bytes = Bytes::gib(1);
 /// Failing ranges at a time: the list is searched at each request.
 const FAILING_MOST: usize = 4096;
 
@@ -76,7 +78,7 @@ impl Running {
         let mut missing: Vec<String> =
             [precautions::io_flusher(), precautions::spare_from_oom()].into_iter().flatten().collect();
         let has_model = model.is_some();
-        let disk = make(backing, has_model, &mut remarks)?;
+        let disk = make(backing, Bytes(options.volatile_bytes), has_model, &mut remarks)?;
         missing.extend(precautions::lock_memory());
 
         let export = mount(&folder.0, Arc::clone(&disk), size)?;
@@ -142,12 +144,18 @@ impl Running {
         let (in_flight, in_flight_most) = self.disk.gauge().read(reset);
         let counters = report.counters;
         let seek_distance = counters.seek_distance.bytes();
+        let off = self.disk.is_off().then(|| {
+            format!(
+                "its power is off: requests fail until 'foreseek disk set {} --power on'",
+                self.folder.0.name()
+            )
+        });
         let mut stats = Stats {
             name: self.folder.0.name(),
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
             failed_member: self.record.failed_member,
-            remarks: self.remarks.iter().chain(&self.precautions).cloned().collect(),
+            remarks: self.remarks.iter().chain(&self.precautions).cloned().chain(off).collect(),
             delays: self.disk.delays(),
             time_scale: report.clock.scale(),
             model_epoch_ns: report.clock.epoch().get(),
@@ -192,6 +200,11 @@ impl Running {
         }
         if let Some(ranges) = &set.fail_lba {
             self.disk.set_failing(ranges.clone());
+        }
+        if let Some(on) = set.power {
+            let path = self.disk.backing().path().display();
+            let lost = format!("cannot write to {path}, so what the disk holds is neither old nor new");
+            self.disk.set_power(on).map_err(|_| Error::Refused(lost))?;
         }
         Ok(())
     }
@@ -266,14 +279,26 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
 }
 
 /// The disk with its timer and its memory, before anybody asks it.
-fn make(backing: Backing, has_model: bool, remarks: &mut Vec<String>) -> Result<Arc<Disk>, Error> {
+fn make(
+    backing: Backing,
+    volatile: Bytes,
+    has_model: bool,
+    remarks: &mut Vec<String>,
+) -> Result<Arc<Disk>, Error> {
+    if volatile > VOLATILE_MOST {
+        return Err(Error::Invalid {
+            option: "--volatile-cache",
+            value: volatile.to_string(),
+            reason: format!("give at most {VOLATILE_MOST}, or leave it out"),
+        });
+    }
     let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
     let timer = start_timer(&logbook, &gauge, remarks)?;
     let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
         what: format!("{DATA_MEMORY} of memory for data on their way"),
         remedy: "end something else first".to_owned(),
     })?;
-    Ok(Arc::new(Disk::new(backing, arena, timer, logbook, gauge, has_model)))
+    Ok(Arc::new(Disk::new(backing, volatile, arena, timer, logbook, gauge, has_model)))
 }
 
 /// The time of its model from now on, or none beside the path's; what was counted until here is forgotten.

@@ -9,7 +9,7 @@
 
 use crate::StripsError;
 use crate::blocks::{Blocks, STRIP_PAGES_LIMIT};
-use foreseek_units::{Lba, Level, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Stripes};
+use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Stripes};
 
 /// Most members: as many as the array model of `foreseek-device` has.
 pub const MEMBERS_LIMIT: u64 = 32;
@@ -57,8 +57,8 @@ impl Geometry {
         {
             return Err(StripsError::Strip(stripes.strip));
         }
-        let least = if stripes.level == Level::Raid0 { 2 } else { 3 };
-        if !(least..=MEMBERS_LIMIT).contains(&stripes.members) {
+        // At least two strips of data in a stripe.
+        if !(stripes.level.parities() + 2..=MEMBERS_LIMIT).contains(&stripes.members) {
             return Err(StripsError::Members(stripes.members));
         }
         if !origin.get().is_multiple_of(SECTORS_PER_PAGE) {
@@ -203,6 +203,7 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_units::Level;
     use proptest::prelude::*;
 
     fn geometry(level: Level, members: u64, strip: u64, origin: u64, length: u64) -> Geometry {
@@ -234,6 +235,8 @@ mod tests {
         assert_eq!(new(Level::Raid0, 2, 257 * 8, 0), Some(StripsError::Strip(Sectors(257 * 8))));
         assert_eq!(new(Level::Raid0, 1, 8, 0), Some(StripsError::Members(1)));
         assert_eq!(new(Level::Raid5, 2, 8, 0), Some(StripsError::Members(2)));
+        assert_eq!(new(Level::Raid6, 4, 8, 0), None);
+        assert_eq!(new(Level::Raid6, 3, 8, 0), Some(StripsError::Members(3)));
         assert_eq!(new(Level::Raid5, 33, 8, 0), Some(StripsError::Members(33)));
         assert_eq!(new(Level::Raid5, 3, 8, 63), Some(StripsError::Origin(Lba(63))));
     }
@@ -242,9 +245,8 @@ mod tests {
         /// Page by page, against the layout in sectors.
         #[test]
         fn every_page_is_where_the_layout_has_it(
-            raid5 in any::<bool>(), members in 3..9u64, strip in 1..9u64, origin in 0..40u64, length in 1..200u64,
+            level in prop_oneof![Just(Level::Raid0), Just(Level::Raid5), Just(Level::Raid6)], members in 4..9u64, strip in 1..9u64, origin in 0..40u64, length in 1..200u64,
         ) {
-            let level = if raid5 { Level::Raid5 } else { Level::Raid0 };
             let array = geometry(level, members, strip, origin, length);
             let stripes = Stripes { level, members, strip: Sectors(strip * SECTORS_PER_PAGE) };
             for page in 0..length {

@@ -4,7 +4,9 @@
 //! RAID-0 deals the strips of a row out in the order of the members. RAID-5 left-symmetric (the
 //! default of Linux md) keeps the parity of row `r` on member `n - 1 - r mod n`, and deals the data
 //! strips out from the member after it on, around: consecutive strips lie on consecutive members
-//! throughout, so that any `n` of them use all members.
+//! throughout, so that any `n` of them use all members. RAID-6 left-symmetric (md's default) keeps a
+//! second parity on the member after the first, and deals the data strips out after that.
+//! Source: `raid5_compute_sector` in Linux's `drivers/md/raid5.c`.
 
 use crate::{Lba, SectorSpan, Sectors};
 
@@ -15,6 +17,8 @@ pub enum Level {
     Raid0,
     /// Striping with rotating parity, left-symmetric.
     Raid5,
+    /// Striping with two rotating parities, left-symmetric. No array of `foreseek-device` has it.
+    Raid6,
 }
 
 impl Level {
@@ -24,13 +28,24 @@ impl Level {
         match self {
             Self::Raid0 => "raid0",
             Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
+        }
+    }
+
+    /// Strips of parity in a row.
+    #[must_use]
+    pub const fn parities(self) -> u64 {
+        match self {
+            Self::Raid0 => 0,
+            Self::Raid5 => 1,
+            Self::Raid6 => 2,
         }
     }
 
     /// The level of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Raid0, Self::Raid5].into_iter().find(|level| level.name() == name)
+        [Self::Raid0, Self::Raid5, Self::Raid6].into_iter().find(|level| level.name() == name)
     }
 }
 
@@ -39,7 +54,7 @@ impl Level {
 pub struct Stripes {
     /// Whether there is parity, and where.
     pub level: Level,
-    /// How many disks: at least 1, of RAID-5 at least 3.
+    /// How many disks: at least one more than strips of parity.
     pub members: u64,
     /// Length of a strip, not zero.
     pub strip: Sectors,
@@ -60,10 +75,7 @@ impl Stripes {
     /// Data strips of a row.
     #[must_use]
     pub fn data_strips(&self) -> u64 {
-        match self.level {
-            Level::Raid0 => self.members,
-            Level::Raid5 => self.members - 1,
-        }
+        self.members - self.level.parities()
     }
 
     /// Data sectors of a row.
@@ -80,10 +92,10 @@ impl Stripes {
         Located { row: strip / slots, slot: strip % slots, offset: Sectors(lba.get() % self.strip.get()) }
     }
 
-    /// The member that holds the parity of a row.
+    /// The member that holds the parity of a row, of RAID-6 the first; the second lies on the member after it.
     #[must_use]
     pub fn parity(&self, row: u64) -> Option<u64> {
-        (self.level == Level::Raid5).then(|| self.members - 1 - row % self.members)
+        (self.level != Level::Raid0).then(|| self.members - 1 - row % self.members)
     }
 
     /// The member that holds a data strip of a row.
@@ -91,7 +103,7 @@ impl Stripes {
     pub fn member(&self, row: u64, slot: u64) -> u64 {
         match self.parity(row) {
             None => slot,
-            Some(parity) => (parity + 1 + slot) % self.members,
+            Some(parity) => (parity + self.level.parities() + slot) % self.members,
         }
     }
 
@@ -124,7 +136,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn stripes() -> impl Strategy<Value = Stripes> {
-        (prop_oneof![Just(Level::Raid0), Just(Level::Raid5)], 3..9u64, 1..9u64)
+        (prop_oneof![Just(Level::Raid0), Just(Level::Raid5), Just(Level::Raid6)], 4..9u64, 1..9u64)
             .prop_map(|(level, members, strip)| Stripes { level, members, strip: Sectors(strip) })
     }
 
@@ -166,6 +178,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn five_members_of_raid_6_left_symmetric_as_md_deals_them() {
+        let stripes = Stripes { level: Level::Raid6, members: 5, strip: Sectors(1) };
+        // Row by row, member by member; 98 is the first parity, 99 the second.
+        let dealt = [
+            [99, 0, 1, 2, 98],
+            [3, 4, 5, 98, 99],
+            [7, 8, 98, 99, 6],
+            [11, 98, 99, 9, 10],
+            [98, 99, 12, 13, 14],
+            [99, 15, 16, 17, 98],
+        ];
+        for (row, members) in (0u64..).zip(dealt) {
+            for (member, strip) in (0u64..).zip(members) {
+                match strip {
+                    98 => assert_eq!(stripes.parity(row), Some(member)),
+                    99 => assert_eq!(stripes.parity(row), Some((member + 4) % 5)),
+                    strip => assert_eq!(on_disk(&stripes, strip), (member, row), "strip {strip}"),
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_sector_has_a_place_of_its_own_and_none_is_the_paritys(stripes in stripes(), rows in 1..40u64) {
@@ -176,10 +211,11 @@ mod tests {
                 prop_assert!(place.0 < stripes.members);
                 prop_assert_eq!(owner.insert(place, lba), None, "two sectors at {:?}", place);
                 let row = place.1 / stripes.strip.get();
-                prop_assert_ne!(stripes.parity(row), Some(place.0));
+                let parities = (0..stripes.level.parities()).map(|next| (stripes.parity(row).unwrap_or(0) + next) % stripes.members);
+                prop_assert!(parities.into_iter().all(|parity| parity != place.0));
             }
             // All that is left over is the parity: the members are full.
-            let parity = if stripes.level == Level::Raid5 { rows * stripes.strip.get() } else { 0 };
+            let parity = stripes.level.parities() * rows * stripes.strip.get();
             prop_assert_eq!(sectors + parity, stripes.members * rows * stripes.strip.get());
             prop_assert_eq!(stripes.rows_for(Sectors(sectors)), rows);
             prop_assert_eq!(stripes.rows_for(Sectors(sectors + 1)), rows + 1);

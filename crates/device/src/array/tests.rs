@@ -45,6 +45,7 @@ impl Shape {
         match self.level {
             Level::Raid0 => slot,
             Level::Raid5 => (self.parity(row) + 1 + slot) % self.members,
+            Level::Raid6 => unreachable!("no array of this crate has it"),
         }
     }
 

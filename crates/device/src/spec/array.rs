@@ -83,7 +83,7 @@ impl ArraySpec {
     }
 
     pub(crate) fn write(&self, to: &mut Writer) {
-        to.text("level", if self.level == Level::Raid0 { "raid0" } else { "raid5" });
+        to.text("level", self.level.name());
         to.whole("members", self.members);
         to.whole("strip_kib", self.strip_kib);
         to.number("link_rate_mb_per_s", self.link_rate_mb_per_s);

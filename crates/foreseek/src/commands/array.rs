@@ -3,7 +3,9 @@
 use super::report::{new_table, report, text_of};
 use super::{Answer, Format};
 use foreseek_array::client::{self, Listed};
-use foreseek_array::{AttachOptions, Attached, DEFAULT_MEMBER, DEFAULT_POLICY, NbdAddress, Shape, Status};
+use foreseek_array::{
+    AttachOptions, Attached, DEFAULT_MEMBER, DEFAULT_POLICY, Health, NbdAddress, Shape, Status,
+};
 use foreseek_units::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -68,7 +70,7 @@ pub(crate) struct Attach {
     /// Members, those of parity included.
     #[arg(long, requires = "strip")]
     members: Option<u64>,
-    /// The level: raid0 or raid5 (left-symmetric).
+    /// The level: raid0, raid5 or raid6 (left-symmetric).
     #[arg(long)]
     level: Option<String>,
     /// What a member costs: a profile.
@@ -171,7 +173,11 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
 }
 
 fn list(format: Format) -> anyhow::Result<Answer> {
-    report(format, &client::list()?, |arrays: &Vec<Listed>| {
+    let listed = client::list()?;
+    for dead in listed.iter().filter(|array| array.health == Health::Dead) {
+        super::remark(&foreseek_array::Error::Dead(dead.name.clone()).to_string());
+    }
+    report(format, &listed, |arrays: &Vec<Listed>| {
         let mut table = new_table();
         table.set_header(["device", "name", "state", "array", "size", "mounted on"]);
         for array in arrays {
@@ -202,7 +208,11 @@ fn status_table(status: &Status) -> String {
     };
     row("policy", status.policy.clone());
     let strip = Bytes(status.strip_bytes);
-    row("array", format!("{} of {} members, strips of {strip}", status.level, status.members));
+    let copies = if status.copies > 1 { format!(" in {} copies", status.copies) } else { String::new() };
+    row("array", format!("{} of {} members{copies}, strips of {strip}", status.level, status.members));
+    if let Some(length) = status.below_bytes.map(Bytes) {
+        row("below", format!("has {length} now: detach the array and attach it again to serve that"));
+    }
     if let Some(why) = &status.resting {
         row("prefetching", format!("rests: {why}"));
     }
@@ -230,6 +240,9 @@ fn status_table(status: &Status) -> String {
     if let Some((with, without)) = status.costs_ns {
         let verdict = if with <= without { "strips are prefetched" } else { "strips are not prefetched" };
         row("costs", format!("{} with strips, {} without: {verdict}", Nanos(with), Nanos(without)));
+    }
+    for missing in &status.precautions {
+        row("note", missing.clone());
     }
     table.to_string()
 }

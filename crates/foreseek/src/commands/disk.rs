@@ -97,6 +97,9 @@ pub(crate) struct Attach {
     /// Answer as fast as possible until `disk set --delays on`.
     #[arg(long)]
     no_delays: bool,
+    /// A volatile write cache of this size: `disk set --power off` loses what was not flushed.
+    #[arg(long, value_name = "SIZE")]
+    volatile_cache: Option<Bytes>,
     /// Let every request that touches these sectors fail with EIO; can be given several times.
     #[arg(long, value_name = "A..B")]
     fail_lba: Vec<LbaRange>,
@@ -160,6 +163,9 @@ pub(crate) struct Change {
     /// No sectors fail any more.
     #[arg(long, group = "change")]
     fail_none: bool,
+    /// Whether it has power: without it requests fail, and what its volatile cache held is lost.
+    #[arg(long, value_enum, group = "change")]
+    power: Option<Switch>,
 }
 
 /// Options of `foreseek disk log`.
@@ -227,6 +233,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         failed_member: args.failed_member,
         time_scale: args.time_scale,
         delays: !args.no_delays,
+        volatile_bytes: args.volatile_cache.map_or(0, Bytes::get),
         fail_lba: args.fail_lba,
         nbd: args.export,
         name: args.name,
@@ -371,6 +378,7 @@ fn set(args: &Change) -> anyhow::Result<Answer> {
             [] => args.fail_none.then(Vec::new),
             ranges => Some(ranges.to_vec()),
         },
+        power: args.power.map(|switch| switch == Switch::On),
     };
     client::set(&args.target, &change)?;
     Ok(Answer::Done)

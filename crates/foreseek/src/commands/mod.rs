@@ -16,14 +16,12 @@ mod sqlite;
 mod warm;
 mod watch;
 
-use anyhow::Context;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use foreseek_device::Profile;
 use foreseek_storage::read_text;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Makes programs read faster from hard disks, arrays and network volumes.
@@ -158,14 +156,9 @@ pub(crate) fn complain(error: &anyhow::Error) {
 
 /// A profile that means the same in the server's working directory; one that there is not is refused
 /// here.
-pub(crate) fn absolute_profile(given: String) -> anyhow::Result<String> {
-    Profile::load(&given, read_text)?;
-    let path = Path::new(&given);
-    if Profile::builtin(&given).is_some() || !path.exists() {
-        return Ok(given);
-    }
-    let path = std::path::absolute(path).with_context(|| format!("cannot find {given}"))?;
-    path.into_os_string().into_string().map_err(|_| anyhow::anyhow!("profile {given}: its path is not text"))
+pub(crate) fn server_profile(given: &str) -> anyhow::Result<String> {
+    Profile::load(given, read_text)?;
+    Ok(Profile::in_any_directory(given, |path| std::fs::canonicalize(path))?)
 }
 
 /// Says on standard error what was done with less than was wished for.
@@ -201,7 +194,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     /// All pages.
     fn pages() -> Vec<PathBuf> {

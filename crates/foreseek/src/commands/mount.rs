@@ -168,7 +168,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     let mut mount = MountOptions::new(source, point);
     mount.read_only = args.read_only;
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
-    let profile = args.profile.clone().map(super::absolute_profile).transpose()?;
+    let profile = args.profile.as_deref().map(super::server_profile).transpose()?;
     mount.walks =
         WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
     // Policy plain is what the others are measured against.

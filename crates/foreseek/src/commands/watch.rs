@@ -99,7 +99,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     }
     let paths = args.path.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     let memory_bytes = args.memory.map(Bytes::get);
-    let profile = args.profile.clone().map(super::absolute_profile).transpose()?;
+    let profile = args.profile.as_deref().map(super::server_profile).transpose()?;
     Ok(Options { paths, memory_bytes, share: args.share, profile })
 }
 

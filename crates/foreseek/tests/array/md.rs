@@ -1,4 +1,4 @@
-//! On an array of Linux md: what the kernel says of it is where its strips lie, and prefetching rests while md works.
+//! On an array of Linux md: what the kernel says of it is where its strips lie, of its volumes too, and prefetching rests while md works.
 //!
 //! They need mdadm and a kernel with md, and skip loudly where there is none: `scripts/guest` has one.
 
@@ -21,7 +21,7 @@ struct Md<'a> {
 
 impl<'a> Md<'a> {
     /// `None`, said loudly, where there is no md.
-    fn create(lab: &'a Lab, level: &str, members: usize) -> Option<Self> {
+    fn create(lab: &'a Lab, level: &str, layout: &str, members: usize) -> Option<Self> {
         let has_mdadm = Command::new("mdadm").arg("--version").output().is_ok();
         if !has_mdadm || !Path::new("/proc/mdstat").exists() {
             println!("SKIPPED: md needs mdadm and a kernel with md; scripts/guest has both");
@@ -32,8 +32,8 @@ impl<'a> Md<'a> {
         let count = members.len().to_string();
         let mut arguments =
             vec!["--create", &node, "--run", "--level", level, "--chunk", "64", "--raid-devices", &count];
-        if level == "raid5" {
-            arguments.extend(["--assume-clean", "--layout", "left-symmetric"]);
+        if level != "raid0" {
+            arguments.extend(["--assume-clean", "--layout", layout]);
         }
         arguments.extend(members.iter().map(|member| text(&member.1)));
         lab.tool("mdadm", &arguments);
@@ -75,48 +75,186 @@ impl Drop for Md<'_> {
     }
 }
 
-/// One page of each of some strips is read: the strip comes from the member that the layout says, whole, and no other member reads.
-fn strips_lie_where_md_has_them(level: Level, members: usize) {
+/// One page of each of some strips is read: the strip comes whole from a member that holds it, and no other member reads.
+fn strips_lie_where_md_has_them(
+    level: &str,
+    layout: &str,
+    members: usize,
+    holders: impl Fn(u64) -> Vec<u64>,
+) {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
-    let Some(md) = Md::create(&lab, level.name(), members) else { return };
+    let Some(md) = Md::create(&lab, level, layout, members) else { return };
     let device = arrays.attach(&md.node, &["--policy", "sp", "--name", "md"]);
     let status = arrays.status(&device);
     assert_eq!(status["strip_bytes"], STRIP);
-    assert_eq!(
-        (status["level"].as_str(), status["members"].as_u64()),
-        (Some(level.name()), Some(members as u64))
-    );
-    let stripes = Stripes { level, members: members as u64, strip: Sectors(STRIP / 512) };
     for strip in 0..24 {
-        let before = md.read_sectors();
-        let at = strip * STRIP + 8192;
-        read_direct(&device, at).expect("it reads");
-        let located = stripes.locate(Lba(at / 512));
-        let mut expected = vec![0; members];
-        expected[stripes.member(located.row, located.slot) as usize] = STRIP / 512;
-        let read: Vec<u64> = md.read_sectors().iter().zip(before).map(|(now, before)| now - before).collect();
-        assert_eq!(read, expected, "strip {strip}");
+        read_one_strip(&md, &device, strip, &holders(strip));
     }
     arrays.must(&["detach", "md"]);
     arrays.assert_clean();
 }
 
+/// Reads a page of a strip through this device, whose strips are md's: the strip comes from one of these members.
+fn read_one_strip(md: &Md<'_>, device: &Path, strip: u64, holders: &[u64]) {
+    let before = md.read_sectors();
+    read_direct(device, strip * STRIP + 8192).expect("it reads");
+    let read: Vec<u64> = md.read_sectors().iter().zip(before).map(|(now, before)| now - before).collect();
+    let from: Vec<u64> =
+        (0..).zip(&read).filter(|(_, sectors)| **sectors > 0).map(|(member, _)| member).collect();
+    assert_eq!(read.iter().sum::<u64>(), STRIP / 512, "strip {strip}: {read:?}");
+    assert!(from.len() == 1 && holders.contains(&from[0]), "strip {strip}: {read:?}, not of {holders:?}");
+}
+
+/// The member that holds a strip, as our layout says.
+fn holder(level: Level, members: u64) -> impl Fn(u64) -> Vec<u64> {
+    let stripes = Stripes { level, members, strip: Sectors(STRIP / 512) };
+    move |strip| {
+        let located = stripes.locate(Lba(strip * STRIP / 512));
+        vec![stripes.member(located.row, located.slot)]
+    }
+}
+
 #[test]
 fn strips_lie_where_md_has_them_in_a_raid5() {
-    strips_lie_where_md_has_them(Level::Raid5, 4);
+    strips_lie_where_md_has_them("raid5", "left-symmetric", 4, holder(Level::Raid5, 4));
+}
+
+#[test]
+fn strips_lie_where_md_has_them_in_a_raid6() {
+    strips_lie_where_md_has_them("raid6", "left-symmetric", 5, holder(Level::Raid6, 5));
 }
 
 #[test]
 fn strips_lie_where_md_has_them_in_a_raid0() {
-    strips_lie_where_md_has_them(Level::Raid0, 3);
+    strips_lie_where_md_has_them("raid0", "", 3, holder(Level::Raid0, 3));
+}
+
+#[test]
+fn strips_lie_on_the_pairs_of_a_raid10() {
+    strips_lie_where_md_has_them("raid10", "n2", 4, |strip| vec![strip % 2 * 2, strip % 2 * 2 + 1]);
+}
+
+#[test]
+fn strips_lie_as_on_a_raid0_in_a_raid10_with_far_copies() {
+    // The copies lie on the next member.
+    strips_lie_where_md_has_them("raid10", "f2", 4, |strip| vec![strip % 4, (strip + 1) % 4]);
+}
+
+#[test]
+fn an_array_of_copies_is_refused() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    // Of a raid1 md says no layout.
+    let Some(md) = Md::create(&lab, "raid10", "n2", 2) else { return };
+    let why = arrays.refused(&["attach", text(&md.node)]);
+    assert!(why.contains("copies, which have no strips"), "{why}");
+    arrays.assert_clean();
+}
+
+/// A volume of device-mapper; removed when dropped.
+struct Volume<'a>(&'a Lab, &'static str);
+
+impl<'a> Volume<'a> {
+    fn create(lab: &'a Lab, name: &'static str, table: &str) -> Option<Self> {
+        if Command::new("dmsetup").arg("targets").output().is_ok_and(|output| output.status.success()) {
+            lab.tool("dmsetup", &["create", name, "--noudevsync", "--table", table]);
+            return Some(Self(lab, name));
+        }
+        println!("SKIPPED: volumes need dmsetup and a kernel with device-mapper; scripts/guest has both");
+        None
+    }
+
+    fn node(&self) -> PathBuf {
+        // Where no udev makes links, its node is the kernel's.
+        let names = fs::read_dir("/sys/block").expect("sysfs").flatten().map(|entry| entry.path());
+        let is_it = |device: &PathBuf| {
+            fs::read_to_string(device.join("dm/name")).is_ok_and(|name| name.trim() == self.1)
+        };
+        let device = names.into_iter().find(is_it).expect("the volume");
+        Path::new("/dev").join(device.file_name().expect("a name"))
+    }
+}
+
+impl Drop for Volume<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.run(Command::new("dmsetup").args(["remove", "--noudevsync", self.1]));
+    }
+}
+
+#[test]
+fn a_volume_of_an_array_has_the_arrays_strips() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
+    // As LVM lays a volume: it begins within the array's third strip.
+    let (begin, sectors) = (2 * STRIP / 512 + 64, 65_536);
+    let number = fs::read_to_string(md.file("../dev")).expect("sysfs");
+    let table = format!("0 {sectors} linear {} {begin}", number.trim());
+    let Some(volume) = Volume::create(&lab, "foreseek-test", &table) else { return };
+    let device = arrays.attach(&volume.node(), &["--policy", "sp", "--name", "volume"]);
+    let holders = holder(Level::Raid5, 4);
+    for strip in 3..12 {
+        let before = md.read_sectors();
+        // The last page of the array's strip: a strip from a wrong origin would be of two members.
+        read_direct(&device, (strip + 1) * STRIP - begin * 512 - 4096).expect("it reads");
+        let read: Vec<u64> = md.read_sectors().iter().zip(before).map(|(now, before)| now - before).collect();
+        let mut expected = vec![0; 4];
+        expected[holders(strip)[0] as usize] = STRIP / 512;
+        assert_eq!(read, expected, "strip {strip}");
+    }
+    arrays.must(&["detach", "volume"]);
+    drop(volume);
+
+    let pieces = format!("0 4096 linear {0} 8192\n4096 4096 linear {0} 65536", number.trim());
+    let volume = Volume::create(&lab, "foreseek-pieces", &pieces).expect("as before");
+    let why = arrays.refused(&["attach", text(&volume.node())]);
+    assert!(why.contains("it lies in 2 pieces"), "{why}");
+    arrays.assert_clean();
+}
+
+#[test]
+fn after_a_reshape_the_geometry_is_read_again() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let Some(mut md) = Md::create(&lab, "raid5", "left-symmetric", 3) else { return };
+    let device = arrays.attach(&md.node, &["--name", "grown"]);
+    let page = |number: u64| vec![(number * 37 % 251) as u8; 4096];
+    let content: Vec<u8> = (0..4096).flat_map(page).collect();
+    fs::write(&device, &content).expect("written");
+    md.members.push(Md::member(&lab, 3));
+    lab.tool("mdadm", &["--add", text(&md.node), text(&md.members[3].1)]);
+    lab.tool("mdadm", &["--grow", text(&md.node), "--raid-devices", "4"]);
+    let rests = || arrays.status(&device)["resting"].as_str().map(str::to_owned);
+    assert!(until(LIMIT, || rests().is_some()), "while md reshapes");
+    for number in (0..4096).step_by(31) {
+        assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
+    }
+    assert!(until(LIMIT * 4, || md.says("sync_action") == "idle"), "{}", md.says("sync_action"));
+    assert!(
+        until(LIMIT, || rests().is_some_and(|why| why.contains("reshaped to 4 members"))),
+        "{:?}",
+        rests()
+    );
+    let below = || arrays.status(&device)["below_bytes"].as_u64();
+    assert!(until(LIMIT, || below() > Some(2 * MEMBER)), "{:?}", below());
+    arrays.must(&["detach", "grown"]);
+
+    let device = arrays.attach(&md.node, &["--policy", "sp", "--name", "again"]);
+    let status = arrays.status(&device);
+    assert_eq!((status["members"].as_u64(), status["resting"].as_str()), (Some(4), None), "{status}");
+    let holders = holder(Level::Raid5, 4);
+    (0..12).for_each(|strip| read_one_strip(&md, &device, strip, &holders(strip)));
+    assert!(read_direct(&device, 7 * 4096).expect("it reads") == page(7));
+    arrays.must(&["detach", "again"]);
+    arrays.assert_clean();
 }
 
 #[test]
 fn what_is_written_keeps_parity_and_prefetching_rests_while_md_checks_that() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
-    let Some(md) = Md::create(&lab, "raid5", 4) else { return };
+    let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
     let device = arrays.attach(&md.node, &["--name", "checked"]);
     let rests = || arrays.status(&device)["resting"].as_str().map(str::to_owned);
     assert_eq!(rests(), None);
@@ -151,7 +289,7 @@ fn what_is_written_keeps_parity_and_prefetching_rests_while_md_checks_that() {
 fn a_failed_member_changes_no_byte() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
-    let Some(md) = Md::create(&lab, "raid5", 4) else { return };
+    let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
     let device = arrays.attach(&md.node, &["--name", "degraded"]);
     let page = |number: u64| vec![(number * 37 % 251) as u8; 4096];
     let content: Vec<u8> = (0..4096).flat_map(page).collect();

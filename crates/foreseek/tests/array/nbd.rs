@@ -1,6 +1,6 @@
 //! The same over NBD, with clients of others (libnbd, QEMU, fio) and with one that does not behave.
 
-use super::{Arrays, GEOMETRY, Lab, text, until};
+use super::{Arrays, GEOMETRY, Lab, end_without_power, read_direct, text, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,13 +10,13 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Whether these programs are here; said loudly where not.
-fn has(programs: &[&str]) -> bool {
+pub(crate) fn has(programs: &[&str]) -> bool {
     let missing = |program: &&&str| {
-        let places = ["/usr/bin", "/bin", "/usr/local/bin"];
+        let places = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin"];
         !places.iter().any(|place| Path::new(place).join(program).exists())
     };
     match programs.iter().find(missing) {
-        Some(missing) => println!("SKIPPED: {missing} is not installed (scripts/setup)"),
+        Some(missing) => println!("SKIPPED: {missing} is not installed"),
         None => return true,
     }
     false
@@ -149,6 +149,58 @@ fn read_page(stream: &mut UnixStream) -> Vec<u8> {
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(reply[4..8], [0; 4], "no error");
     reply[16..].to_vec()
+}
+
+/// Writes a page of this mark; `fua` asks for it to be durable.
+fn write_page(stream: &mut UnixStream, page: u64, mark: u8, fua: bool) {
+    let mut asked = request(1, page * 4096, 4096);
+    asked[5] = u8::from(fua);
+    stream.write_all(&[asked, vec![mark; 4096]].concat()).expect("it listens");
+    take_done(stream);
+}
+
+/// The reply to a request without data.
+fn take_done(stream: &mut UnixStream) {
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).expect("a reply");
+    assert_eq!(reply[4..8], [0; 4], "no error");
+}
+
+/// The disk below has a volatile cache: what a client flushed, or wrote with FUA, is there after its power was off.
+#[test]
+fn what_a_client_flushed_outlives_the_power_of_the_disk_below() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let attached = ["--profile", "none", "--size", "16M", "--volatile-cache", "16M", "--name", "cached"];
+    let disk = lab.attach(&attached);
+    let socket = text(&lab.path("array.socket")).to_owned();
+    let address = format!("nbd:unix:{socket}");
+    let mut arguments =
+        vec!["attach", text(&disk), "--memory", "112M", "--name", "power", "--export", &address];
+    arguments.extend(GEOMETRY);
+    arrays.must(&arguments);
+    let mut client = connect(&socket);
+    for page in 0..32 {
+        write_page(&mut client, page, 1, false);
+    }
+    client.write_all(&request(3, 0, 0)).expect("it listens");
+    take_done(&mut client);
+    for page in 0..32 {
+        write_page(&mut client, page, 2, false);
+        if page == 15 {
+            write_page(&mut client, 40, 3, true);
+        }
+    }
+    drop(client);
+    end_without_power(&lab, &arrays, "power");
+    let found = |page: u64| read_direct(&disk, page * 4096).expect("it reads")[0];
+    assert_eq!(found(40), 3, "FUA");
+    // FUA is a flush of all that came before: more than it must be.
+    for page in 0..32 {
+        assert_eq!(found(page), if page <= 15 { 2 } else { 1 }, "page {page}");
+    }
+    lab.must(&["detach", "cached"]);
+    arrays.assert_clean();
 }
 
 #[test]

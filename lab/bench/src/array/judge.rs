@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub(crate) disk_per_read: f64,
     /// Processor milliseconds of the array's server for each MB.
     pub(crate) server_ms_per_mb: f64,
+    /// How busy the server kept a processor: figure 8c of ATC'08 draws it over throughput.
+    pub(crate) server_share: f64,
 }
 
 fn throughput(runs: &[ArrayRun], load: Load, way: &Way) -> Values {
@@ -55,6 +57,7 @@ pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
                 mb_per_s: Summary::of(rates.into_values().collect()),
                 disk_per_read: sum(|run| run.disk_bytes as f64) / read,
                 server_ms_per_mb: sum(|run| run.server_seconds) * 1e3 / (read / 1e6),
+                server_share: sum(|run| run.server_seconds) / sum(|run| run.seconds),
             })
         });
         Cell { load, entries: entries.collect() }

@@ -5,7 +5,8 @@
 //! reader has a part of the device for itself, and nothing is in memory at the start. All ways of a load follow each other, beginning with another
 //! one in each pair.
 //!
-//! Limits: the device has no file system, and the programs of the paper (dbench, TPC-H, cscope) are not run.
+//! Limits: the device has no file system. dbench, queries after TPC-H and NBD servers are measured by `scripts/bench-array`; cscope and glimpse
+//! are not run.
 
 mod judge;
 mod load;

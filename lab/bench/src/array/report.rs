@@ -62,7 +62,16 @@ impl Report {
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header(["load", "way", "MB/s", "x raw", "95 %", "disk / read", "server ms / MB"]);
+        table.set_header([
+            "load",
+            "way",
+            "MB/s",
+            "x raw",
+            "95 %",
+            "disk / read",
+            "server ms / MB",
+            "server load",
+        ]);
         for cell in &self.cells {
             for (number, entry) in cell.entries.iter().enumerate() {
                 table.add_row([
@@ -73,6 +82,7 @@ impl Report {
                     entry.gain.as_ref().map_or(String::new(), range),
                     format!("{:.2}", entry.disk_per_read),
                     format!("{:.2}", entry.server_ms_per_mb),
+                    format!("{:.1} %", entry.server_share * 100.0),
                 ]);
             }
         }
