@@ -33,7 +33,7 @@ fn golden_a_prefetch_cache_ends_most_thrashing() {
     let pages = |counters: Counters| [counters.thrashed, counters.used, counters.wasted].map(Pages::get);
     assert_eq!(
         [lists, cpem, active].map(pages),
-        [[1197, 127442, 31462], [239, 140885, 24761], [195, 142960, 28654]]
+        [[1362, 118892, 30689], [246, 147834, 25646], [178, 149997, 29896]]
     );
     assert!(cpem.thrashed * 2 < lists.thrashed, "{:?} of {:?}", cpem.thrashed, lists.thrashed);
 }

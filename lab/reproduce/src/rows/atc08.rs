@@ -30,11 +30,13 @@ const WITHOUT_ASP: [&str; 5] = [SEQP_32, SEQP_128, SEQP_512, MSP, MSP_SEQP];
 
 pub(super) const BATCH: RangeInclusive<u32> = 1..=1;
 const CLIENTS_128: RangeInclusive<u32> = 128..=128;
+const CLIENTS_64: RangeInclusive<u32> = 64..=64;
 
 pub(super) const PCMARK: &[&str] = &["atc-pcmark"];
 /// Four times what its trace uses.
 const LARGEST_CACHE: &[&str] = &["5200 MiB"];
 const DBENCH: &[&str] = &["atc-dbench"];
+const DBENCH_64: &[&str] = &["atc-dbench-64"];
 
 pub(super) const TIO: &[&str] =
     &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
@@ -81,6 +83,9 @@ pub(super) const ROWS: &[Row] = &[
         Some(beside(measured, clients(c, (ASP, SEQP_512), &CLIENTS_128)))
     }),
     Row::new("ASP-dbench-seqp-size-128", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_128).mean()),
+    Row::new("ASP-dbench-seqp-size-64", DBENCH_64, |c| {
+        c.runs.all_ratios(DBENCH_64, (SEQP_32, SEQP_512), &Metric::MOVED, &CLIENTS_64).mean()
+    }),
     Row::new("ASP-dbench-ghost", DBENCH, |c| clients(c, (ASP, WITHOUT_GHOSTS), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-combo", DBENCH, |c| clients(c, (ASP_SEQP, SEQP_128), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-msp", DBENCH, |c| clients(c, (ASP_MSP, ASP), &CLIENTS_128).mean()),

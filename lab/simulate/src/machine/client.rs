@@ -49,7 +49,7 @@ impl Machine {
         let process = self.processes.insert(process) as u32;
         self.take(process, memory)?;
         self.ready(process);
-        self.pay();
+        self.work_of_kernel();
         Ok(())
     }
 

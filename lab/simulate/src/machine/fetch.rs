@@ -197,10 +197,11 @@ impl Machine {
         let mut served = std::mem::take(&mut self.flight.served);
         self.block.advance(self.now, &mut completed);
         served.extend_from_slice(self.block.served());
+        self.interrupted(true);
         for one in served.drain(..) {
             self.metrics.served(self.now, one.range);
             self.prefetcher.served(self.now, one);
-            self.bill += self.settings.costs.interrupt;
+            self.interrupt();
             self.arrive(one.range);
         }
         for one in completed.drain(..) {
@@ -211,8 +212,8 @@ impl Machine {
         self.flight.served = served;
         self.send_unsent();
         self.look_at_block();
-        // Interrupts delay nobody: their time is only counted.
-        self.pay();
+        self.interrupted(false);
+        self.work_of_kernel();
         Ok(())
     }
 

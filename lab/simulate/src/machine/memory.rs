@@ -150,7 +150,7 @@ impl Machine {
             }
         }
         self.memory_came();
-        self.pay();
+        self.work_of_kernel();
     }
 
     fn shrink(&mut self, wanted: Pages, priority: u32) {

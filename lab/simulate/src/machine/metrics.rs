@@ -144,15 +144,25 @@ impl Metrics {
 
     /// A processor is busy from now on for so long.
     pub(super) fn processor(&mut self, now: Instant, time: Nanos) {
-        if time.is_zero() {
-            return;
-        }
         self.busy += time;
-        let period = (now.get() / USE_PERIOD.get()) as usize;
-        if period >= self.busy_by_period.len() {
-            self.busy_by_period.resize(period + 1, Nanos::ZERO);
+        for (period, part) in by_period(now, time) {
+            if period >= self.busy_by_period.len() {
+                self.busy_by_period.resize(period + 1, Nanos::ZERO);
+            }
+            self.busy_by_period[period] += part;
         }
-        self.busy_by_period[period] += time;
+    }
+
+    /// The run is over before processors have done what they were to do.
+    fn cut(&mut self, now: Instant, given: impl Iterator<Item = Nanos>) {
+        for time in given {
+            self.busy -= time;
+            for (period, part) in by_period(now, time) {
+                self.busy_by_period[period] -= part;
+            }
+        }
+        let periods = now.get().div_ceil(USE_PERIOD.get()) as usize;
+        self.busy_by_period.truncate(periods);
     }
 
     /// Pages that lie together are read at once.
@@ -186,6 +196,19 @@ impl Metrics {
         self.requests = 0;
         self.jobs.clear();
     }
+}
+
+/// The parts of a time that lie in each period.
+fn by_period(from: Instant, time: Nanos) -> impl Iterator<Item = (usize, Nanos)> {
+    let end = from + time;
+    let mut at = from;
+    std::iter::from_fn(move || {
+        let period = at.get() / USE_PERIOD.get();
+        let until = end.min(Instant((period + 1) * USE_PERIOD.get()));
+        let part = (period as usize, until - at);
+        at = until;
+        (!part.1.is_zero()).then_some(part)
+    })
 }
 
 fn empty_histogram() -> Histogram<u64> {
@@ -304,17 +327,19 @@ impl super::Machine {
     /// The measurement begins.
     pub(super) fn begin_measurement(&mut self) {
         self.metrics.begin();
+        let given = self.processors.given_after(self.now).fold(Nanos::ZERO, |all, one| all + one);
         self.mark = Mark {
             at: self.now,
             counters: self.metrics.counters,
             block: self.block.metrics(),
             device: self.block.device_counters(),
-            busy: self.metrics.busy,
+            busy: self.metrics.busy - given,
         };
     }
 
     /// Sums up what has been measured.
-    pub(super) fn report(self) -> Report {
+    pub(super) fn report(mut self) -> Report {
+        self.metrics.cut(self.now, self.processors.given_after(self.now));
         let mount = self.mount.as_ref().map(|mount| mount.stats());
         let walks = self.walks();
         let Mark { at, counters, block, device, busy } = self.mark;

@@ -104,6 +104,8 @@ pub(super) struct Process {
     pub(super) next_waiter: u32,
     /// How much is left of its time slice.
     pub(super) slice: Nanos,
+    /// How much of the processors' time it has had.
+    pub(super) charged: Nanos,
     /// When it began what it will report as finished.
     pub(super) began: Instant,
     pub(super) born: Instant,
@@ -132,6 +134,7 @@ impl Process {
             finding: false,
             next_waiter: NOBODY,
             slice: Nanos::ZERO,
+            charged: Nanos::ZERO,
             began: now,
             born: now,
         }

@@ -2,8 +2,23 @@
 //!
 //! Processes that want a processor wait in one queue, first come first served. One that has used up
 //! its time slice while others wait goes to the end. Putting another process on a processor takes
-//! the time of a context switch. Limits: no priorities, no affinity; a process that wakes up takes no
-//! processor from another before its slice is over.
+//! the time of a context switch. A processor's time is given away once: to a process, a switch, an interrupt or a thread of
+//! the kernel.
+//!
+//! *A process never overlaps itself.* What a step submits is submitted at its beginning, and what it costs is spent after
+//! that. A process that has to wait stays on its processor until that time is over; if what it waits for comes before, it goes on there
+//! without a switch, as one that finds its page unlocked never sleeps (`wait_on_page_locked`), and one that is woken
+//! while it still runs goes on where it runs (`try_to_wake_up`: `task_running`). One whose slice is over gets into the queue when its time is.
+//!
+//! *Interrupts* come to the first processor, one after the other, and hold up what runs there. In Linux 2.6 the interrupt of a device goes
+//! to one processor, and is moved twice a second at most (`do_irq_balance`, `MIN_BALANCED_IRQ_INTERVAL`); the rest of
+//! the work is a softirq on the same one (`blk_complete_request`). Who is woken by it can run when it is over, there if nobody else does (`wake_idle`).
+//!
+//! *Threads of the kernel* (kswapd, pdflush) and the making of processes have no process here: they take an idle processor,
+//! or else hold up what runs on the first, since who sleeps most comes first in 2.6's scheduler (`TASK_PREEMPTS_CURR`).
+//!
+//! Limits: no priorities, no affinity; a process that wakes up takes no processor from another before its slice is
+//! over; an interrupt in the middle of a step holds up its end, not its middle.
 
 use super::events::Event;
 use super::process::Wait;
@@ -16,15 +31,30 @@ use std::collections::VecDeque;
 struct Processor {
     /// Who runs on it.
     running: Option<u32>,
-    /// Whether it is at work or about to be: an event for it is arranged.
+    /// Its process's slice is over, and others wait.
+    slice_over: bool,
+    /// Somebody runs on it, or is about to.
+    taken: bool,
+    /// It is at work or about to be: an event for it is arranged.
     awake: bool,
+    /// Until when its time is given away.
+    until: Instant,
+    /// What interrupts have taken of it since then.
+    owed: Nanos,
 }
+
+/// The processor that interrupts come to.
+const INTERRUPTED: usize = 0;
 
 /// All of them and the queue before them.
 #[derive(Debug)]
 pub(super) struct Processors {
     all: Vec<Processor>,
     ready: VecDeque<u32>,
+    /// When the last interrupt is over.
+    interrupt_over: Instant,
+    /// Whether the machine does what an interrupt does.
+    interrupted: bool,
 }
 
 /// What became of a process on its processor.
@@ -40,7 +70,17 @@ pub(super) enum Turn {
 
 impl Processors {
     pub(super) fn new(count: u32) -> Self {
-        Self { all: vec![Processor::default(); count as usize], ready: VecDeque::new() }
+        Self {
+            all: vec![Processor::default(); count as usize],
+            ready: VecDeque::new(),
+            interrupt_over: Instant::ZERO,
+            interrupted: false,
+        }
+    }
+
+    /// The times after `now` that have been given away already.
+    pub(super) fn given_after(&self, now: Instant) -> impl Iterator<Item = Nanos> {
+        self.all.iter().filter(move |one| one.until > now).map(move |one| one.until - now)
     }
 }
 
@@ -50,11 +90,22 @@ impl Machine {
         if let Some(one) = self.processes.get_mut(process as usize) {
             one.wait = Wait::None;
         }
+        if self.processors.all.iter().any(|processor| processor.running == Some(process)) {
+            return;
+        }
+        self.queue(process);
+    }
+
+    /// A process that is on no processor waits for one.
+    fn queue(&mut self, process: u32) {
         self.processors.ready.push_back(process);
-        let idle = self.processors.all.iter().position(|processor| !processor.awake);
-        if let Some(processor) = idle {
-            self.processors.all[processor].awake = true;
-            self.events.arrange(self.now, Event::Run(processor as u32));
+        let Some(at) = self.processors.all.iter().position(|processor| !processor.taken) else { return };
+        let from = if self.processors.interrupted { self.processors.interrupt_over } else { self.now };
+        let processor = &mut self.processors.all[at];
+        processor.taken = true;
+        if !processor.awake {
+            processor.awake = true;
+            self.events.arrange(from.max(self.now), Event::Run(at as u32));
         }
     }
 
@@ -62,25 +113,27 @@ impl Machine {
     /// slice is over.
     pub(super) fn run_processor(&mut self, processor: u32) -> Result<(), MachineError> {
         let at = processor as usize;
+        let owed = std::mem::take(&mut self.processors.all[at].owed);
+        if !owed.is_zero() {
+            self.give(at, owed);
+            return Ok(());
+        }
+        self.leave(at);
         let Some(process) = self.processors.all[at].running else {
-            self.switch(processor);
+            self.switch(at);
             return Ok(());
         };
         loop {
             let turn = self.step(process)?;
-            let spent = self.pay();
-            if turn != Turn::GoesOn {
+            let spent = self.spend(at);
+            if turn == Turn::Ended {
                 self.processors.all[at].running = None;
-                self.events.arrange(self.now + spent, Event::Run(processor));
-                return Ok(());
-            }
-            let preempted = self.use_slice(process, spent);
-            if preempted {
-                self.processors.all[at].running = None;
-                self.processors.ready.push_back(process);
+            } else {
+                self.processors.all[at].slice_over = self.use_slice(process, spent);
             }
             let until = self.now + spent;
-            if preempted || until >= self.end || self.next().is_some_and(|next| next <= until) {
+            let stops = turn != Turn::GoesOn || self.processors.all[at].slice_over;
+            if stops || until >= self.end || self.next().is_some_and(|next| next <= until) {
                 self.events.arrange(until, Event::Run(processor));
                 return Ok(());
             }
@@ -88,9 +141,22 @@ impl Machine {
         }
     }
 
+    /// The time of a processor's process is over: it goes if it waits or its slice is over.
+    fn leave(&mut self, at: usize) {
+        let slice_over = std::mem::take(&mut self.processors.all[at].slice_over);
+        let Some(process) = self.processors.all[at].running else { return };
+        if self.processes.get(process as usize).is_none_or(|one| one.wait != Wait::None) {
+            self.processors.all[at].running = None;
+        } else if slice_over {
+            self.processors.all[at].running = None;
+            self.queue(process);
+        }
+    }
+
     /// Takes what was spent from the process's slice; whether that is over and others wait.
     fn use_slice(&mut self, process: u32, spent: Nanos) -> bool {
         let Some(process) = self.processes.get_mut(process as usize) else { return false };
+        process.charged += spent;
         process.slice -= spent;
         if !process.slice.is_zero() {
             return false;
@@ -100,12 +166,13 @@ impl Machine {
     }
 
     /// Puts the next process on a processor, or lets it sleep.
-    fn switch(&mut self, processor: u32) {
-        let at = processor as usize;
+    fn switch(&mut self, at: usize) {
         let Some(process) = self.processors.ready.pop_front() else {
+            self.processors.all[at].taken = false;
             self.processors.all[at].awake = false;
             return;
         };
+        self.processors.all[at].taken = true;
         self.processors.all[at].running = Some(process);
         if let Some(one) = self.processes.get_mut(process as usize) {
             one.slice = self.settings.time_slice;
@@ -114,14 +181,53 @@ impl Machine {
             self.mount_ran(who);
         }
         self.bill += self.settings.costs.switch;
-        let spent = self.pay();
-        self.events.arrange(self.now + spent, Event::Run(processor));
+        let time = std::mem::take(&mut self.bill);
+        self.give(at, time);
     }
 
-    /// The processor time that was billed since this was last called, which is spent from now on.
-    pub(super) fn pay(&mut self) -> Nanos {
+    /// The device has served a request.
+    pub(super) fn interrupt(&mut self) {
+        let time = self.settings.costs.interrupt;
+        self.processors.interrupt_over = self.processors.interrupt_over.max(self.now) + time;
+        self.hold_up(INTERRUPTED, time);
+    }
+
+    /// From here on, or no longer, the machine does what an interrupt does.
+    pub(super) fn interrupted(&mut self, interrupted: bool) {
+        self.processors.interrupted = interrupted;
+    }
+
+    /// What was billed is the work of a thread of the kernel.
+    pub(super) fn work_of_kernel(&mut self) {
+        let time = std::mem::take(&mut self.bill);
+        let idle = self.processors.all.iter().position(|processor| !processor.awake);
+        self.hold_up(idle.unwrap_or(INTERRUPTED), time);
+    }
+
+    /// Takes time of a processor from whoever has it.
+    fn hold_up(&mut self, at: usize, time: Nanos) {
+        if time.is_zero() {
+            return;
+        }
+        if std::mem::replace(&mut self.processors.all[at].awake, true) {
+            self.processors.all[at].owed += time;
+        } else {
+            self.give(at, time);
+        }
+    }
+
+    /// Gives the next time of a processor away, at the end of which it is looked at again.
+    fn give(&mut self, at: usize, time: Nanos) {
+        self.bill += time;
+        let spent = self.spend(at);
+        self.events.arrange(self.now + spent, Event::Run(at as u32));
+    }
+
+    /// The processor time that was billed since the bill was last paid, which this processor spends from now on.
+    fn spend(&mut self, at: usize) -> Nanos {
         let spent = std::mem::take(&mut self.bill);
         self.metrics.processor(self.now, spent);
+        self.processors.all[at].until = self.now + spent;
         spent
     }
 

@@ -253,11 +253,12 @@ impl Machine {
     /// A process ends: its files are closed, its memory is free, its client goes on.
     fn exit(&mut self, process: u32) {
         self.disown(process);
-        let Some(Process { open, who, memory, number, born, .. }) =
+        let Some(Process { open, who, memory, number, born, charged, .. }) =
             self.processes.try_remove(process as usize)
         else {
             return;
         };
+        debug_assert!(charged <= self.now - born, "process {number} has had {charged} of processors");
         for (_, stream) in open {
             self.close_stream(stream);
         }

@@ -131,7 +131,7 @@ fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> M
 fn parts(
     cache: u64,
     window: u64,
-    jobs: Jobs,
+    jobs: impl Workload + 'static,
     kernel: &Kernel<'_>,
     seed: u64,
     reclaim: &dyn Fn(&Memory) -> Box<dyn Reclaim>,
@@ -216,6 +216,154 @@ proptest! {
         prop_assert!(first.is_ok(), "{first:?}");
         prop_assert_eq!(first, second);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// However much things cost, a processor's time is given away once, and a process has no more of it than there is
+    /// (`Machine::exit` looks at that).
+    #[test]
+    fn in_no_second_are_processors_busier_than_there_are(
+        jobs in 1..12u32,
+        interrupt_us in 0..60_000u64,
+        submit_us in 0..60_000u64,
+        copy_us in 0..3_000u64,
+        slice_us in 100..20_000u64,
+        seed: u64,
+    ) {
+        let mut machine = machine(100, 16, Jobs { jobs, steps: 40 }, "deadline", seed);
+        machine.settings.costs.interrupt = Nanos::from_micros(interrupt_us);
+        machine.settings.costs.submit = Nanos::from_micros(submit_us);
+        machine.settings.costs.copy = Nanos::from_micros(copy_us);
+        machine.settings.time_slice = Nanos::from_micros(slice_us);
+        let report = machine.run(Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(10_000) }, &mut |_| {});
+        let report = report.unwrap_or_else(|error| panic!("{error}"));
+        let processors = u64::from(report.processors);
+        let mut left = report.time;
+        for (second, busy) in report.processor_busy_by_second.iter().enumerate() {
+            let there = left.min(USE_PERIOD);
+            left -= there;
+            prop_assert!(*busy <= there * processors, "second {second}: {busy} of {processors} x {there}");
+        }
+        let all = report.processor_busy_by_second.iter().fold(Nanos::ZERO, |all, one| all + *one);
+        prop_assert_eq!(all, report.processor_busy);
+    }
+}
+
+/// Reads a file from its beginning to its end, page by page.
+struct Reader {
+    at: u64,
+}
+
+impl Program for Reader {
+    fn next(&mut self, _now: Instant, _random: &mut dyn Rng) -> Step {
+        let handle = Handle(0);
+        self.at += 1;
+        match self.at - 1 {
+            0 => Step::Open { handle, file: FileNumber(0), told: None },
+            page if page <= LENGTH => Step::Read {
+                handle,
+                range: ByteSpan::at(ByteOffset((page - 1) * PAGE_SIZE), Bytes(PAGE_SIZE)),
+            },
+            _ => Step::Exit,
+        }
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+/// Computes so many seconds.
+struct Computing {
+    left: u32,
+}
+
+impl Program for Computing {
+    fn next(&mut self, _now: Instant, _random: &mut dyn Rng) -> Step {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Step::Compute(Nanos::from_secs(1))
+            }
+            None => Step::Exit,
+        }
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+/// So many jobs with the same program.
+struct Same {
+    jobs: u32,
+    program: fn() -> Box<dyn Program>,
+}
+
+impl Workload for Same {
+    fn files(&self) -> Vec<FileSpec> {
+        Jobs { jobs: 1, steps: 0 }.files()
+    }
+
+    fn drive(&self) -> Drive {
+        Drive::Jobs(self.jobs)
+    }
+
+    fn program(&mut self, _number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
+        (self.program)()
+    }
+}
+
+/// What a read costs is spent before its reader goes on, also where the disk is quicker than that and another processor is idle.
+#[test]
+fn a_process_is_never_charged_more_than_the_time_that_passes() {
+    let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
+    let reader = Same { jobs: 1, program: || Box::new(Reader { at: 0 }) };
+    let mut machine = parts(400, 1, reader, &kernel, 1, &|memory| Box::new(LinuxLists::linux_2_6(memory)));
+    machine.settings.costs.submit = Nanos::from_millis(30);
+    machine.settings.costs.interrupt = Nanos::ZERO;
+    let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) };
+    let report = machine.run(period, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let (_, took) = report.jobs[0];
+    assert!(report.processor_busy <= took, "{} of processors in {took}", report.processor_busy);
+    assert!(took >= Nanos::from_millis(30) * LENGTH, "{took}");
+}
+
+/// An interrupt holds up the process that runs on its processor, and no other one: a computation of a second takes a
+/// second and the time of the interrupts on the first processor, and a second on another.
+#[test]
+fn interrupts_take_the_time_of_the_first_processor() {
+    let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
+    let computing = Same { jobs: 2, program: || Box::new(Computing { left: 1 }) };
+    let mut machine = parts(400, 1, computing, &kernel, 1, &|memory| Box::new(LinuxLists::linux_2_6(memory)));
+    machine.settings.costs = Costs { switch: Nanos::ZERO, create: Nanos::ZERO, ..machine.settings.costs };
+    machine.settings.costs.interrupt = Nanos::from_millis(7);
+    assert!(machine.start().is_ok());
+    let at = Instant::ZERO + Nanos::from_millis(500);
+    assert!(machine.run_until(at, &mut |_| {}).is_ok());
+    for _ in 0..10 {
+        machine.interrupt();
+    }
+    assert!(machine.run_until(at + Nanos::from_secs(1), &mut |_| {}).is_ok());
+    let mut took: Vec<Nanos> = machine.metrics.jobs.iter().map(|(_, took)| *took).collect();
+    took.sort_unstable();
+    assert_eq!(took, [Nanos::from_millis(1000), Nanos::from_millis(1070)]);
+}
+
+/// What processors were to do after the end of the run does not count, nor does the second in which they would have.
+#[test]
+fn a_run_is_over_when_its_time_is() {
+    let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
+    let computing = Same { jobs: 2, program: || Box::new(Computing { left: 5 }) };
+    let mut machine = parts(400, 1, computing, &kernel, 1, &|memory| Box::new(LinuxLists::linux_2_6(memory)));
+    machine.settings.ends_jobs = true;
+    machine.settings.costs.create = Nanos::from_micros(300);
+    let period = Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(2) };
+    let report = machine.run(period, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.processor_busy, report.time * 2);
+    assert_eq!(report.processor_busy_by_second, [Nanos::from_secs(2); 2]);
 }
 
 /// A page replacement that gives nothing back, and looks busy.

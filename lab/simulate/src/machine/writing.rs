@@ -149,7 +149,7 @@ impl Machine {
         if self.dirt.ticking {
             self.events.arrange(self.now + self.settings.write_back.period, Event::Flush);
         }
-        self.pay();
+        self.work_of_kernel();
     }
 
     fn write_back(&mut self) {
