@@ -27,6 +27,7 @@ mod measure;
 mod modelled;
 mod options;
 mod outcome;
+pub mod pairs;
 mod policy;
 pub mod reader;
 pub mod record;
@@ -34,6 +35,7 @@ pub mod report;
 mod run;
 mod server;
 mod stand;
+mod timed;
 pub mod walk;
 
 pub use cell::Cell;

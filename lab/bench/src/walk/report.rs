@@ -4,9 +4,10 @@ use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::WalkRun;
 use super::way::Way;
+use crate::Result;
 use crate::judge::{Aim, Verdict};
+use crate::pairs::of_rows;
 use crate::report::{aims_and_notes, json, range, write_both};
-use crate::{Error, Result};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -32,14 +33,7 @@ impl Report {
     /// # Errors
     /// Where a line is none of these.
     pub fn of_rows(rows: &str) -> Result<Self> {
-        let mut lines = rows.lines().zip(1..);
-        let wrong = |line: usize| {
-            move |error: serde_json::Error| Error::Option { what: format!("line {line}: {error}") }
-        };
-        let (plan, line) = lines.next().unwrap_or_default();
-        let plan: Plan = serde_json::from_str(plan).map_err(wrong(line))?;
-        let runs = lines.map(|(row, line)| serde_json::from_str(row).map_err(wrong(line)));
-        let runs = runs.collect::<Result<Vec<WalkRun>>>()?;
+        let (plan, runs): (Plan, Vec<WalkRun>) = of_rows(rows)?;
         let is_there = |way: &Way| runs.iter().any(|run| run.way == Some(*way));
         let options = Options { ways: Way::ALL.into_iter().filter(is_there).collect(), ..Options::default() };
         Ok(Self::of(plan, &runs, &options, Vec::new()))

@@ -4,7 +4,8 @@ mod array;
 mod mount;
 mod walk;
 
-use crate::commands::Answer;
+use crate::commands::{Answer, remark};
+use foreseek_bench::pairs::Ahead;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -28,5 +29,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
             foreseek_bench::reader::serve()?;
             Ok(Answer::Done)
         }
+    }
+}
+
+/// Says what is to come.
+fn say(ahead: &Ahead, quiet: bool) {
+    ahead.left_out.iter().for_each(|what| remark(what));
+    if !quiet {
+        remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
     }
 }
