@@ -238,7 +238,8 @@ mod tests {
 
     #[test]
     fn reading_that_gets_faster_further_in_is_named_as_impossible() {
-        let zone = |start: u64, rate: f64| Zone { start: ByteOffset(start), rate: Rate::bytes_per_second(rate) };
+        let zone =
+            |start: u64, rate: f64| Zone { start: ByteOffset(start), rate: Rate::bytes_per_second(rate) };
         assert_eq!(rise_remark(&[zone(0, 180e6)]), None);
         assert_eq!(rise_remark(&[zone(0, 180e6), zone(1 << 30, 164.8e6)]), None);
         let remark = rise_remark(&[zone(0, 164.8e6), zone(1 << 30, 180e6)]).expect("a rise");

@@ -22,6 +22,7 @@ pub mod array;
 pub mod cell;
 mod data;
 mod error;
+pub mod jobs;
 pub mod judge;
 mod measure;
 mod modelled;

@@ -1,6 +1,7 @@
 //! `foreseek lab bench`: measured comparisons.
 
 mod array;
+mod jobs;
 mod mount;
 mod walk;
 
@@ -15,6 +16,8 @@ pub(crate) enum Command {
     Walk(Box<walk::WalkArgs>),
     /// Measure `array` against the raw array, on an emulated one.
     Array(Box<array::ArrayArgs>),
+    /// Measure the mount for jobs of programs that nobody tuned it for, on an emulated disk.
+    Jobs(Box<jobs::JobsArgs>),
     /// Read, as told on standard input; run by `lab bench mount`.
     #[command(hide = true)]
     Reader,
@@ -25,6 +28,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::Mount(args) => mount::run(*args),
         Command::Walk(args) => walk::run(*args),
         Command::Array(args) => array::run(*args),
+        Command::Jobs(args) => jobs::run(*args),
         Command::Reader => {
             foreseek_bench::reader::serve()?;
             Ok(Answer::Done)
