@@ -44,7 +44,7 @@ impl Report {
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut text =
-            "| job | stock | `mount` | of the best static | `plain` | ns a byte: stock, `mount` |\n\
+            "| job | stock | `mount` | over the best static setting | `plain` | processor ns a byte: stock, `mount` |\n\
                         |---|---:|---:|---:|---:|---:|\n"
                 .to_owned();
         let mut cells: Vec<(Advice, &Cell, &Summary)> = self
@@ -70,8 +70,12 @@ impl Report {
             let of = |way: Way| cell.entry(way);
             let stock = of(Way::Stock).map_or(String::new(), |entry| format!("{:.1} s", entry.seconds.mean));
             let over_best = of(Way::Mount).and_then(|entry| entry.over_best.as_ref());
-            let best = cell.best_static.map(|way| format!("`{way}`")).unwrap_or_default();
-            let over_best = over_best.map_or(String::new(), |over| format!("{:.2} of {best}", over.mean));
+            // Where stock alone was measured it is the best of one.
+            let best =
+                cell.best_static.filter(|way| *way != Way::Stock || cell.entry(Way::Stock4M).is_some());
+            let over_best = over_best.zip(best);
+            let over_best =
+                over_best.map_or(String::new(), |(over, best)| format!("{:.2} of `{best}`", over.mean));
             let plain = of(Way::Plain).and_then(|entry| entry.gain.as_ref());
             let processor = [Way::Stock, Way::Mount].map(|way| {
                 let each = of(way).and_then(|entry| entry.processor_ns_per_byte);
