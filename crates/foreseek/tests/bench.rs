@@ -102,7 +102,8 @@ fn for_real() -> bool {
 fn left(id: u32, run: &Path) -> Vec<String> {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let groups = groups.iter().flat_map(|root| {
-        ["readers", "server", "walk"].map(|group| format!("{root}/foreseek-bench-{group}-{id}"))
+        ["readers", "server", "walk", "jobs", "jobs-server"]
+            .map(|group| format!("{root}/foreseek-bench-{group}-{id}"))
     });
     let mut left: Vec<String> = groups.filter(|path| Path::new(path).exists()).collect();
     for kind in ["disks", "mounts"] {
@@ -287,6 +288,65 @@ fn walks_that_make_no_sense_are_refused() {
         (["--file-system", "btrfs"], "xfs"),
     ] {
         let output = Running::start_of("walk", &arguments, folder.path()).end();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
+}
+
+#[test]
+fn a_few_jobs_run_in_every_way_and_are_gone_on_with() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, place, space) =
+        (folder.path().join("results"), folder.path().join("run"), folder.path().join("space"));
+    for path in [&place, &space] {
+        std::fs::create_dir(path).expect("made");
+    }
+    let paths = ["--out", out.to_str().expect("plain"), "--disk-space", space.to_str().expect("plain")];
+    let run = |jobs: &str| {
+        let mut arguments = vec!["--share", "0.02", "--time-scale", "0.1", "--pairs", "1", "--quiet"];
+        // The two over Parquet are left out: this is no Python that has their modules.
+        arguments.extend(["--python", "/nowhere/python3", "--format", "json", "--jobs", jobs]);
+        arguments.extend(paths);
+        let mut running = Running::start_of("jobs", &arguments, &place);
+        let id = running.child().id();
+        let output = running.end();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        assert!(said.contains("duckdb is left out") && said.contains("pip install"), "{said}");
+        assert_eq!(left(id, &place), Vec::<String>::new());
+        assert_eq!(std::fs::read_dir(&space).expect("there").count(), 0);
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let report = run("cat,duckdb");
+    let entries = report["cells"][0]["entries"].as_array().expect("entries");
+    let ways: Vec<&Value> = entries.iter().map(|entry| &entry["way"]).collect();
+    assert_eq!(ways, ["stock", "stock-512k", "stock-4m", "plain", "mount"]);
+    for entry in entries {
+        assert!(entry["seconds"]["mean"].as_f64().is_some_and(|seconds| seconds > 0.0), "{entry}");
+        assert!(entry["read_mib"].as_f64().is_some_and(|read| read > 7.0), "from cold: {entry}");
+    }
+    let first = runs(&out);
+    assert!(first.iter().any(|run| run["outcome"]["measured"]["status"]["reads"].is_object()), "{first:?}");
+    run("cat,cmp,duckdb");
+    let second = runs(&out);
+    assert_eq!((second.len(), &second[..first.len()]), (first.len() + 5, &first[..]));
+}
+
+#[test]
+fn jobs_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (arguments, word) in [
+        (["--jobs", "emacs"], "duckdb"),
+        (["--ways", "mount"], "stock"),
+        (["--ways", "fast"], "stock-4m"),
+        (["--share", "0"], "--share"),
+        (["--memory", "1M"], "256 MiB"),
+    ] {
+        let output = Running::start_of("jobs", &arguments, folder.path()).end();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(word), "{said}");

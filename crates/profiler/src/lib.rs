@@ -146,6 +146,7 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
     findings.infill = disk.infill;
     findings.remarks.extend(noise_remark(platter.in_time));
     findings.remarks.extend(remarks(&findings, &depths));
+    findings.remarks.extend(rise_remark(&rates.zones));
     Ok(Findings {
         rates: rates.along,
         zones: rates.zones.clone(),
@@ -209,10 +210,40 @@ fn noise_remark(in_time: f64) -> Option<String> {
     })
 }
 
+/// A disk turns at one speed, and its outer tracks hold no less than its inner ones. Where reading gets faster further in, the measurement or
+/// what is below the device is something else.
+fn rise_remark(zones: &[Zone]) -> Option<String> {
+    let pair = zones.windows(2).find(|pair| pair[1].rate > pair[0].rate)?;
+    Some(format!(
+        "reading is faster from byte {} on ({}) than before it ({}), which is impossible on a single disk: others used the device, the \
+         machine was busy, or the device is made of several; measure again when it is idle",
+        pair[1].start.get(),
+        pair[1].rate,
+        pair[0].rate
+    ))
+}
+
 fn credit_remark(of: &str, credit: Option<Credit>) -> Option<String> {
     let Credit { burst_per_second, base_per_second, amount, lasted } = credit?;
     Some(format!(
         "credit for {of} ran out after {lasted}: {burst_per_second:.0} a second before, {base_per_second:.0} \
          after, {amount:.0} in all"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::Rate;
+
+    #[test]
+    fn reading_that_gets_faster_further_in_is_named_as_impossible() {
+        let zone =
+            |start: u64, rate: f64| Zone { start: ByteOffset(start), rate: Rate::bytes_per_second(rate) };
+        assert_eq!(rise_remark(&[zone(0, 180e6)]), None);
+        assert_eq!(rise_remark(&[zone(0, 180e6), zone(1 << 30, 164.8e6)]), None);
+        let remark = rise_remark(&[zone(0, 164.8e6), zone(1 << 30, 180e6)]).expect("a rise");
+        let told = ["1073741824", "180.0 MB/s", "164.8 MB/s", "impossible", "measure again"];
+        assert!(told.iter().all(|word| remark.contains(word)), "{remark}");
+    }
 }

@@ -179,7 +179,7 @@ const BEST_STATIC_MEAN: f64 = 1.0;
 /// The least gain where streams are many.
 const GAIN: f64 = 1.5;
 /// What no loss is.
-const NO_LOSS: f64 = 0.98;
+pub(crate) const NO_LOSS: f64 = 0.98;
 /// Hot reads against the plain pass-through.
 const HOT: f64 = 0.90;
 /// What a cold read of 4 KiB may cost more than on it.

@@ -22,4 +22,4 @@ pub use error::{Error, Result};
 pub use interrupt::{Interrupt, POLL};
 pub use machine::{check_space, missing};
 pub use process::{Program, Running};
-pub use used::{memory_peak, processor_time};
+pub use used::{memory_peak, processor_time, waited_time};

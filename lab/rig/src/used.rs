@@ -8,9 +8,15 @@ use std::fs;
 #[must_use]
 pub fn processor_time(pid: u32) -> Nanos {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    processor_ticks(&stat)
-        .map(|ticks| Nanos::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
-        .unwrap_or_default()
+    ticks_at(&stat, OWN).map(of_ticks).unwrap_or_default()
+}
+
+/// Processor time of all processes that this one has started and waited for, with all that those have waited for. Zero where it cannot
+/// be known.
+#[must_use]
+pub fn waited_time() -> Nanos {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    ticks_at(&stat, WAITED).map(of_ticks).unwrap_or_default()
 }
 
 /// The most memory that a process has had at a time (`VmHWM`); zero where it cannot be known.
@@ -20,12 +26,20 @@ pub fn memory_peak(pid: u32) -> Bytes {
     peak_kib(&status).map(Bytes::kib).unwrap_or_default()
 }
 
-/// User and system time, the 14th and 15th field of `/proc/PID/stat`. The second field is the name
-/// in parentheses and may hold anything.
-fn processor_ticks(stat: &str) -> Option<u64> {
+/// Where user and system time of a process lie among the fields that follow its name: the 14th and 15th of all.
+const OWN: usize = 11;
+/// The same of those that it has waited for: the 16th and 17th.
+const WAITED: usize = 13;
+
+/// The sum of two fields of `/proc/PID/stat`. The second of all is the name in parentheses and may hold anything.
+fn ticks_at(stat: &str, at: usize) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut fields = fields.split_ascii_whitespace().skip(at);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+fn of_ticks(ticks: u64) -> Nanos {
+    Nanos::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn peak_kib(status: &str) -> Option<u64> {
@@ -38,9 +52,10 @@ mod tests {
 
     #[test]
     fn processor_time_is_read_past_any_name() {
-        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10";
-        assert_eq!(processor_ticks(stat), Some(300));
-        assert_eq!(processor_ticks("nonsense"), None);
+        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194304 100 0 0 0 250 50 30 7 20 0 1 0 100 1000 10";
+        assert_eq!(ticks_at(stat, OWN), Some(300));
+        assert_eq!(ticks_at(stat, WAITED), Some(37));
+        assert_eq!(ticks_at("nonsense", OWN), None);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use super::load::Load;
 use super::options::Options;
-use super::record::{ArrayRun, Measured, measured};
+use super::record::{ArrayRun, Measured, Of};
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, ratio};
+use crate::pairs::measured;
 use foreseek_array::DEFAULT_POLICY;
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
@@ -32,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 fn throughput(runs: &[ArrayRun], load: Load, way: &Way) -> Values {
-    measured(runs, load, way)
+    measured(runs, &Of { load }, way)
         .map(|(pair, run)| (pair, run.mb_per_s()))
         .filter(|(_, value)| *value > 0.0)
         .collect()
@@ -48,8 +49,9 @@ pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
             if rates.is_empty() {
                 return None;
             }
-            let sum =
-                |of: fn(&Measured) -> f64| measured(runs, load, way).map(|(_, run)| of(&run)).sum::<f64>();
+            let sum = |of: fn(&Measured) -> f64| {
+                measured(runs, &Of { load }, way).map(|(_, run)| of(run)).sum::<f64>()
+            };
             let read = sum(|run| run.read_bytes as f64);
             Some(Entry {
                 way: way.clone(),
@@ -87,9 +89,9 @@ pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Outcome;
     use super::*;
     use crate::judge::Verdict;
+    use crate::record::Outcome;
 
     #[test]
     fn gains_are_of_pairs_and_few_decide_nothing() {
@@ -98,7 +100,7 @@ mod tests {
             let measured =
                 Measured { read_bytes: megabytes * 1_000_000, seconds: 1.0, ..Measured::default() };
             let way = way.parse().expect("a way");
-            ArrayRun { load, way, pair, outcome: Outcome::Measured(measured) }
+            ArrayRun { cell: Of { load }, way, pair, outcome: Outcome::Measured(measured) }
         };
         let pairs = |count: u32| -> Vec<ArrayRun> {
             (0..count)

@@ -19,5 +19,5 @@ mod way;
 pub use load::Load;
 pub use options::{Options, PAIRS, PROFILE, SECONDS};
 pub use report::{Report, write};
-pub use run::{Ahead, run};
+pub use run::run;
 pub use way::Way;

@@ -2,18 +2,17 @@
 
 use super::load::Load;
 use super::way::Way;
-pub(crate) use crate::record::Outcome;
+use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
 
-/// A run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ArrayRun {
+/// A load, as it stands in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Of {
     pub(crate) load: Load,
-    pub(crate) way: Way,
-    /// Which pair, from 0.
-    pub(crate) pair: u32,
-    pub(crate) outcome: Outcome<Measured>,
 }
+
+/// A run.
+pub(crate) type ArrayRun = Row<Of, Way, Measured>;
 
 /// What came out of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,12 +33,4 @@ impl Measured {
     pub(crate) fn mb_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.read_bytes as f64 / 1e6 / self.seconds } else { 0.0 }
     }
-}
-
-/// What was measured, by pair.
-pub(crate) fn measured(runs: &[ArrayRun], load: Load, way: &Way) -> impl Iterator<Item = (u32, Measured)> {
-    runs.iter().filter(move |run| run.load == load && run.way == *way).filter_map(|run| match run.outcome {
-        Outcome::Measured(measured) => Some((run.pair, measured)),
-        Outcome::Failed(_) => None,
-    })
 }

@@ -35,8 +35,8 @@ impl Report {
         let (plan, runs): (Plan, Vec<ArrayRun>) = parse(rows)?;
         let mut options = Options { loads: Vec::new(), ways: Vec::new(), ..Options::default() };
         for run in &runs {
-            if !options.loads.contains(&run.load) {
-                options.loads.push(run.load);
+            if !options.loads.contains(&run.cell.load) {
+                options.loads.push(run.cell.load);
             }
             if !options.ways.contains(&run.way) {
                 options.ways.push(run.way.clone());

@@ -2,29 +2,20 @@
 
 use super::load::Load;
 use super::options::{Options, Plan};
-use super::record::{ArrayRun, Measured, Outcome, measured};
+use super::record::{Measured, Of};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
-use crate::record::Records;
+use crate::pairs::{self, Ahead, Asked, Comparison};
 use crate::run::Told;
 use crate::{Error, Result};
 use foreseek_array::{AttachOptions, Shape, client};
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{Disk, DiskPlan, Interrupt, missing, processor_time};
+use foreseek_rig::{Disk, DiskPlan, Interrupt, processor_time};
 use foreseek_units::Nanos;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::path::Path;
-
-/// What is to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Runs that are to be made.
-    pub runs: usize,
-    /// Runs that are there already.
-    pub there: usize,
-}
 
 /// Measures what is not measured yet and judges all of it.
 ///
@@ -33,16 +24,28 @@ pub struct Ahead {
 pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
-    let mut records = Records::<ArrayRun>::open(&options.out, &plan)?;
-    let todo = todo(options, &records.runs);
-    let all = options.loads.len() * options.ways.len() * options.pairs as usize;
-    (told.ahead)(&Ahead { runs: todo.len(), there: all - todo.len() });
-    let mut notes = Vec::new();
-    if !todo.is_empty() {
-        let what = missing();
-        if !what.is_empty() {
-            return Err(Error::Missing { what });
-        }
+    let asked = Asked {
+        out: &options.out,
+        cells: options.loads.iter().map(|load| Of { load: *load }).collect(),
+        ways: options.ways.clone(),
+        pairs: options.pairs,
+        once: None,
+        left_out: Vec::new(),
+    };
+    let begin = |_: &[_], _: &dyn Fn(f64, &str)| Bench::begin(options, interrupt);
+    let (runs, notes) = pairs::run(&plan, &asked, interrupt, told, &begin)?;
+    Ok(Report::of(plan, &runs, options, notes))
+}
+
+/// A measurement under way.
+struct Bench<'a> {
+    options: &'a Options,
+    interrupt: &'a Interrupt,
+    disk: Disk,
+}
+
+impl<'a> Bench<'a> {
+    fn begin(options: &'a Options, interrupt: &'a Interrupt) -> Result<Self> {
         let disk = Disk::attach(&DiskPlan {
             name: format!("bench-array-{}", std::process::id()),
             profile: options.profile.clone(),
@@ -51,34 +54,31 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
             time_scale: options.time_scale,
             directory: options.disk_space.clone(),
         })?;
-        notes.extend(disk.remarks().iter().cloned());
-        let count = todo.len() as f64;
-        for (number, (pair, load, way)) in todo.into_iter().enumerate() {
-            interrupt.check()?;
-            let what = format!("pair {} of {}: {load}, {way}", pair + 1, options.pairs);
-            (told.progress)(number as f64 / count, &what);
-            let made = measure(options, &disk, load, &way, pair, interrupt);
-            // Where it failed half-way they may still be on.
-            disk.set_delays(false)?;
-            let outcome = Outcome::of(made)?;
-            if let Outcome::Failed(why) = &outcome {
-                notes.push(format!("{load}, {way}: {why}"));
-            }
-            records.push(ArrayRun { load, way, pair, outcome })?;
-        }
-        disk.detach()?;
+        Ok(Self { options, interrupt, disk })
     }
-    Ok(Report::of(plan, &records.runs, options, notes))
 }
 
-/// What is to be measured, in order.
-fn todo(options: &Options, there: &[ArrayRun]) -> Vec<(u32, Load, Way)> {
-    let ways = &options.ways;
-    let of = |pair: u32, load: Load| {
-        (0..ways.len()).map(move |at| (pair, load, ways[(at + pair as usize) % ways.len()].clone()))
-    };
-    let all = (0..options.pairs).flat_map(|pair| options.loads.iter().flat_map(move |load| of(pair, *load)));
-    all.filter(|(pair, load, way)| !measured(there, *load, way).any(|(made, _)| made == *pair)).collect()
+impl Comparison for Bench<'_> {
+    type Cell = Of;
+    type Way = Way;
+    type Measured = Measured;
+
+    fn name(cell: &Of, way: &Way) -> String {
+        format!("{}, {way}", cell.load)
+    }
+
+    fn measure(&mut self, cell: &Of, way: &Way, pair: u32) -> Result<Measured> {
+        let made = measure(self.options, &self.disk, cell.load, way, pair, self.interrupt);
+        // Where it failed half-way they may still be on.
+        self.disk.set_delays(false)?;
+        made
+    }
+
+    fn end(self) -> Result<Vec<String>> {
+        let remarks = self.disk.remarks().to_vec();
+        self.disk.detach()?;
+        Ok(remarks)
+    }
 }
 
 /// An attached array; detached when dropped.
@@ -159,22 +159,4 @@ fn forget(device: &Path) -> Result<()> {
     let cannot = |error: std::io::Error| Error::io("cannot take out of memory", device.display(), error);
     let file = File::open(device).map_err(cannot)?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| cannot(error.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ways_take_turns_and_what_is_there_is_not_made_again() {
-        let options = Options { pairs: 2, ..Options::default() };
-        let all = todo(&options, &[]);
-        assert_eq!(all.len(), options.loads.len() * options.ways.len() * 2);
-        assert_eq!(all[0].2, Way::stock());
-        assert_ne!(all[all.len() / 2].2, Way::stock(), "the second pair begins with another");
-        let (pair, load, way) = all[0].clone();
-        let run = |outcome| ArrayRun { load, way: way.clone(), pair, outcome };
-        assert_eq!(todo(&options, &[run(Outcome::Failed("it died".to_owned()))]).len(), all.len());
-        assert_eq!(todo(&options, &[run(Outcome::Measured(Measured::default()))]).len(), all.len() - 1);
-    }
 }

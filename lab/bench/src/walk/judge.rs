@@ -3,10 +3,11 @@
 use super::beside::Beside;
 use super::options::Options;
 use super::program::Named;
-use super::record::{Measured, WalkRun, measured};
+use super::record::{Measured, On, WalkRun};
 use super::tree::Tree;
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, mean_of_pairs, ratio, ratios};
+use crate::pairs::measured;
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 
@@ -49,11 +50,8 @@ pub(crate) struct Entry {
     pub(crate) seeks: f64,
 }
 
-fn by_pair(runs: &[WalkRun], cell: (Tree, Named), way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
-    measured(runs, cell.0, cell.1, way)
-        .map(|(pair, run)| (pair, of(&run)))
-        .filter(|(_, value)| *value > 0.0)
-        .collect()
+fn by_pair(runs: &[WalkRun], cell: On, way: Option<Way>, of: fn(&Measured) -> f64) -> Values {
+    measured(runs, &cell, &way).map(|(pair, run)| (pair, of(run))).filter(|(_, value)| *value > 0.0).collect()
 }
 
 fn mean(values: &Values) -> Option<f64> {
@@ -75,11 +73,11 @@ pub(crate) fn cells(runs: &[WalkRun], options: &Options) -> Vec<Cell> {
         .collect()
 }
 
-fn judge(runs: &[WalkRun], at: (Tree, Named), ways: &[Way]) -> Cell {
+fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
     let stock = Some(Way::Stock);
     let pass = mean(&by_pair(runs, at, None, SECONDS));
     // Where memory holds a part of the tree alone, the second run is no run over cached data.
-    let fits = !at.0.is_larger_than_memory();
+    let fits = !at.tree.is_larger_than_memory();
     let cached = mean(&by_pair(runs, at, stock, AGAIN)).filter(|_| fits);
     let oracle = pass.zip(cached).map(|(pass, cached)| pass.max(cached));
     let entries = ways.iter().filter_map(|way| {
@@ -104,7 +102,13 @@ fn judge(runs: &[WalkRun], at: (Tree, Named), ways: &[Way]) -> Cell {
             seeks: count(|run| run.seeks as f64),
         })
     });
-    Cell { tree: at.0, program: at.1, pass_seconds: pass, cached_seconds: cached, entries: entries.collect() }
+    Cell {
+        tree: at.tree,
+        program: at.program,
+        pass_seconds: pass,
+        cached_seconds: cached,
+        entries: entries.collect(),
+    }
 }
 
 /// Judges what is aimed at.
@@ -182,7 +186,7 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
 /// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
 fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
     let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.reads_alone());
-    let seconds = |program, way| by_pair(runs, (tree, program), Some(way), SECONDS);
+    let seconds = |program, way| by_pair(runs, On { tree, program }, Some(way), SECONDS);
     let gains =
         programs.map(|(cell, _)| ratios(&seconds(cell.program, Way::Stock), &seconds(cell.program, way)));
     mean_of_pairs(&gains.filter(|gains| !gains.is_empty()).collect::<Vec<Values>>())
@@ -191,8 +195,8 @@ fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Opt
 /// jdupes after `warm` against fclones, which reads in an order of its own.
 fn duplicates(runs: &[WalkRun]) -> Option<Aim> {
     let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<Named>().ok());
-    let ours = by_pair(runs, (Tree::Fresh, jdupes?), Some(Way::Warm), SECONDS);
-    let theirs = by_pair(runs, (Tree::Fresh, fclones?), Some(Way::Stock), SECONDS);
+    let ours = by_pair(runs, On { tree: Tree::Fresh, program: jdupes? }, Some(Way::Warm), SECONDS);
+    let theirs = by_pair(runs, On { tree: Tree::Fresh, program: fclones? }, Some(Way::Stock), SECONDS);
     let value = ratio(&ours, &theirs)?;
     let aim = "jdupes after warm takes at most 1.2 times as long as fclones".to_owned();
     Some(Aim::of(aim, Bound::Most(1.2), Some(value)))
@@ -200,14 +204,14 @@ fn duplicates(runs: &[WalkRun]) -> Option<Aim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Outcome;
     use super::*;
     use crate::judge::Verdict;
+    use crate::record::Outcome;
 
     fn run(program: &str, way: Option<Way>, pair: u32, seconds: f64) -> WalkRun {
         let measured = Measured { seconds, again_seconds: 1.0, reads: 10, seeks: 4, ..Measured::default() };
         let program = program.parse().expect("known");
-        WalkRun { tree: Tree::Fresh, program, way, pair, outcome: Outcome::Measured(measured) }
+        WalkRun { cell: On { tree: Tree::Fresh, program }, way, pair, outcome: Outcome::Measured(measured) }
     }
 
     #[test]

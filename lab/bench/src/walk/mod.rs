@@ -19,4 +19,4 @@ pub mod way;
 
 pub use options::{FileSystem, Options, PAIRS, PROFILE};
 pub use report::{Report, write};
-pub use run::{Ahead, run};
+pub use run::run;

@@ -1,6 +1,7 @@
 //! What is measured.
 
 use super::program::{ALL, Named};
+use super::record::On;
 use super::tree::Tree;
 use super::way::Way;
 use crate::record::host;
@@ -124,9 +125,10 @@ impl Options {
     }
 
     /// Trees with the programs that run on them.
-    pub(crate) fn cells(&self) -> Vec<(Tree, Named)> {
+    pub(crate) fn cells(&self) -> Vec<On> {
         let of = |tree: Tree| {
-            self.programs.iter().filter(move |named| named.0.reads(tree)).map(move |named| (tree, *named))
+            let reads = self.programs.iter().filter(move |named| named.0.reads(tree));
+            reads.map(move |named| On { tree, program: *named })
         };
         self.trees.iter().flat_map(|tree| of(*tree)).collect()
     }
@@ -167,7 +169,7 @@ mod tests {
     #[test]
     fn programs_run_on_the_trees_that_they_are_meant_for() {
         let cells = Options::default().cells();
-        let on = |tree| cells.iter().filter(|(of, _)| *of == tree).count();
+        let on = |tree| cells.iter().filter(|cell| cell.tree == tree).count();
         assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 4, 4));
     }
 

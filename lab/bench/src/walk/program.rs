@@ -23,7 +23,7 @@ pub struct Program {
     /// What is timed.
     line: &'static str,
     /// Its exit status where all is well: searches that find nothing end with 1.
-    status: i32,
+    pub(crate) status: i32,
     /// Whether it reads contents; otherwise names, sizes and times alone.
     pub contents: bool,
     /// Whether it is run on trees other than the fresh one.
@@ -138,11 +138,6 @@ impl Program {
     /// What is run once, for `sh -c`.
     pub(crate) fn prepare(&self) -> Option<&'static str> {
         self.prepare
-    }
-
-    /// Whether it ended well.
-    pub(crate) fn ended_well(&self, status: std::process::ExitStatus) -> bool {
-        status.code() == Some(self.status)
     }
 }
 

@@ -3,23 +3,20 @@
 use super::program::Named;
 use super::tree::Tree;
 use super::way::Way;
-pub(crate) use crate::record::Outcome;
+use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
 
-/// A run, or the pass over a tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WalkRun {
-    /// Over which tree.
+/// A program on a tree, as it stands in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct On {
+    /// Which tree.
     pub(crate) tree: Tree,
     /// Which program.
     pub(crate) program: Named,
-    /// In which way; none for the ascending pass over what the program needs.
-    pub(crate) way: Option<Way>,
-    /// Which pair, from 0.
-    pub(crate) pair: u32,
-    /// What came out, or why nothing.
-    pub(crate) outcome: Outcome<Measured>,
 }
+
+/// A run in a way, or in none: the ascending pass over what the program needs.
+pub(crate) type WalkRun = Row<On, Option<Way>, Measured>;
 
 /// What came out of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,19 +36,4 @@ pub(crate) struct Measured {
     pub(crate) read_bytes: u64,
     /// The machine's load average before it.
     pub(crate) load: f64,
-}
-
-/// What was measured, by pair.
-pub(crate) fn measured(
-    runs: &[WalkRun],
-    tree: Tree,
-    program: Named,
-    way: Option<Way>,
-) -> impl Iterator<Item = (u32, Measured)> {
-    runs.iter().filter(move |run| run.tree == tree && run.program == program && run.way == way).filter_map(
-        |run| match run.outcome {
-            Outcome::Measured(measured) => Some((run.pair, measured)),
-            Outcome::Failed(_) => None,
-        },
-    )
 }

@@ -3,29 +3,25 @@
 use super::beside::{self, Beside, Reader};
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
-use super::program::Named;
-use super::record::{Measured, Outcome, WalkRun, measured};
+use super::record::{Measured, On};
 use super::report::Report;
 use super::tree::{Tree, bytes_below};
 use super::way::{Environment, Way};
 use crate::measure::load;
-use crate::record::Records;
+use crate::pairs::{self, Ahead, Asked, Comparison};
 use crate::run::Told;
+use crate::timed::Timed;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{
-    CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Program, Running, missing,
-};
+use foreseek_rig::{CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Program};
 use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 /// Where the disk's data and what programs write lie unless told otherwise.
 const SPACE: &str = "/var/tmp";
@@ -33,26 +29,8 @@ const SPACE: &str = "/var/tmp";
 const LARGE: Bytes = Bytes::mib(4);
 /// The least memory that programs are limited to: less does not hold a program and what is started beside it.
 const MEMORY_LEAST: Bytes = Bytes::mib(128);
-/// How long one run of a program may take.
-const LIMIT: Duration = Duration::from_secs(6 * 3600);
-/// How often an interrupt is looked for.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// How long making a file system may take.
 const MKFS_LIMIT: Duration = Duration::from_secs(300);
-
-/// What is to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Runs that are to be made.
-    pub runs: usize,
-    /// Runs that are there already.
-    pub there: usize,
-    /// Programs that are not installed, with the remedy.
-    pub left_out: Vec<String>,
-}
-
-/// What is to be run: in which pair, which program over which tree, in which way.
-type Todo = (u32, (Tree, Named), Way);
 
 /// Measures what is not measured yet and judges all of it.
 ///
@@ -63,42 +41,18 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
     let plan = Plan::of(options);
     let mut options = options.clone();
     let left_out = leave_out(&mut options);
-    let there = Records::<WalkRun>::look(&options.out, &plan)?;
-    let (todo, all) =
-        (todo(&options, &there), options.cells().len() * options.ways.len() * options.pairs as usize);
-    (told.ahead)(&Ahead { runs: todo.len(), there: all - todo.len(), left_out: left_out.clone() });
-    let mut notes = left_out;
-    let mut records = Records::open(&options.out, &plan)?;
-    if !todo.is_empty() {
-        let what = missing();
-        if !what.is_empty() {
-            return Err(Error::Missing { what });
-        }
-        let trees =
-            options.trees.iter().filter(|tree| todo.iter().any(|(_, cell, _)| cell.0 == **tree)).count();
-        let making = trees as f64 / (trees + todo.len()) as f64;
-        let mut bench =
-            Bench::begin(&options, interrupt, &|share, what| (told.progress)(making * share, what))?;
-        let count = todo.len() as f64;
-        for (number, (pair, cell, way)) in todo.into_iter().enumerate() {
-            interrupt.check()?;
-            let what =
-                format!("pair {} of {}: {} over {}, {way}", pair + 1, options.pairs, cell.1, cell.0.name());
-            (told.progress)(making + (1.0 - making) * number as f64 / count, &what);
-            if measured(&records.runs, cell.0, cell.1, None).next().is_none() {
-                let outcome = Outcome::of(bench.pass(cell))?;
-                records.push(WalkRun { tree: cell.0, program: cell.1, way: None, pair: 0, outcome })?;
-            }
-            let outcome = Outcome::of(bench.measure(cell, way))?;
-            if let Outcome::Failed(why) = &outcome {
-                notes.push(format!("{} over {}, {way}: {why}", cell.1, cell.0.name()));
-            }
-            records.push(WalkRun { tree: cell.0, program: cell.1, way: Some(way), pair, outcome })?;
-        }
-        notes.extend(bench.disk.remarks().iter().cloned());
-        bench.end()?;
-    }
-    Ok(Report::of(plan, &records.runs, &options, notes))
+    let asked = Asked {
+        out: &options.out,
+        cells: options.cells(),
+        ways: options.ways.iter().copied().map(Some).collect(),
+        pairs: options.pairs,
+        // One ascending pass over what a program needs.
+        once: Some(None),
+        left_out,
+    };
+    let begin = |_: &[_], progress: &dyn Fn(f64, &str)| Bench::begin(&options, interrupt, progress);
+    let (runs, notes) = pairs::run(&plan, &asked, interrupt, told, &begin)?;
+    Ok(Report::of(plan, &runs, &options, notes))
 }
 
 /// Takes away programs that are not installed, and tells which.
@@ -112,20 +66,6 @@ fn leave_out(options: &mut Options) -> Vec<String> {
         }
     });
     left_out
-}
-
-/// What is to be measured, in order.
-fn todo(options: &Options, there: &[WalkRun]) -> Vec<Todo> {
-    let ways = &options.ways;
-    let of = |pair: u32, cell: (Tree, Named)| {
-        (0..ways.len()).map(move |at| (pair, cell, ways[(at + pair as usize) % ways.len()]))
-    };
-    let cells = options.cells();
-    let all = (0..options.pairs).flat_map(|pair| cells.iter().flat_map(move |cell| of(pair, *cell)));
-    all.filter(|(pair, cell, way)| {
-        !measured(there, cell.0, cell.1, Some(*way)).any(|(made, _)| made == *pair)
-    })
-    .collect()
 }
 
 /// A measurement under way. Dropping it undoes all of it.
@@ -195,10 +135,10 @@ impl<'a> Bench<'a> {
         if options.programs.iter().any(|program| program.0.beside == Some(Beside::Reader)) {
             beside::write_file(&beside::file_on(&bench.point()))?;
         }
-        for (tree, program) in options.cells() {
+        for On { tree, program } in options.cells() {
             let what = format!("preparing {program} over {}", tree.name());
             progress(1.0, &what);
-            bench.prepare(tree, program)?;
+            bench.prepare(On { tree, program })?;
         }
         Ok(bench)
     }
@@ -208,7 +148,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Where a program writes what it writes.
-    fn scratch(&self, (tree, program): (Tree, Named)) -> PathBuf {
+    fn scratch(&self, On { tree, program }: On) -> PathBuf {
         self.folder.path().join(format!("scratch-{}-{program}", tree.name()))
     }
 
@@ -232,20 +172,21 @@ impl<'a> Bench<'a> {
         self.mount()
     }
 
-    fn prepare(&self, tree: Tree, program: Named) -> Result<()> {
-        let scratch = self.scratch((tree, program));
+    fn prepare(&self, cell: On) -> Result<()> {
+        let On { tree, program } = cell;
+        let scratch = self.scratch(cell);
         create(&scratch)?;
         let Some(line) = program.0.prepare() else { return Ok(()) };
         let given = self.point().join(self.given(tree)?.0);
         let line: Vec<OsString> =
             ["sh".into(), "-c".into(), line.into(), "sh".into(), given.into(), scratch.into()].into();
-        let (mut running, _) = self.wait(program, Command::new("sh").args(&line[1..]))?;
-        let status = finished(&mut running)?;
-        Ok(running.judge(&format!("preparing {program}"), status)?)
+        let mut command = Command::new("sh");
+        let mut timed = Timed::run(program.0.name, command.args(&line[1..]), self.interrupt)?;
+        timed.expect(&format!("preparing {program}"), 0)
     }
 
     /// One pass over all that a program needs of a tree.
-    fn pass(&mut self, (tree, program): (Tree, Named)) -> Result<Measured> {
+    fn pass(&mut self, On { tree, program }: On) -> Result<Measured> {
         let pass = Pass::over(&self.point().join(self.given(tree)?.0), program.0.contents)?;
         self.cool()?;
         self.disk.set_delays(true)?;
@@ -255,8 +196,8 @@ impl<'a> Bench<'a> {
         Ok(Measured { seconds, read_bytes, load: load(), ..Measured::default() })
     }
 
-    fn measure(&mut self, cell: (Tree, Named), way: Way) -> Result<Measured> {
-        if cell.1.0.prepare().is_none() {
+    fn measure_way(&mut self, cell: On, way: Way) -> Result<Measured> {
+        if cell.program.0.prepare().is_none() {
             let scratch = self.scratch(cell);
             let _ = fs::remove_dir_all(&scratch);
             create(&scratch)?;
@@ -273,8 +214,8 @@ impl<'a> Bench<'a> {
         made
     }
 
-    fn measure_cold(&self, cell: (Tree, Named), way: Way) -> Result<Measured> {
-        let (tree, program) = cell;
+    fn measure_cold(&self, cell: On, way: Way) -> Result<Measured> {
+        let On { tree, program } = cell;
         let (below, bytes) = self.given(tree)?;
         let memory = tree.is_larger_than_memory().then(|| (bytes / 4).max(MEMORY_LEAST));
         let (point, view, state) =
@@ -310,18 +251,14 @@ impl<'a> Bench<'a> {
                 _ => None,
             };
             let mut command = command(environment.shell(way, program.0, &given, &scratch));
-            let (mut running, took) = self.wait(program, &mut command)?;
-            let status = finished(&mut running)?;
-            if !program.0.ended_well(status) {
-                running.judge(&format!("running {program}"), status)?;
-                return Err(Error::Option { what: format!("{program} ended with {status}") });
-            }
-            Ok(match program.0.beside {
+            let mut timed = Timed::run(program.0.name, &mut command, self.interrupt)?;
+            timed.expect(&format!("running {program}"), program.0.status)?;
+            Ok::<_, Error>(match program.0.beside {
                 Some(Beside::Program) => {
                     let (this, other) = beside::ends(&scratch, start)?;
                     (this, Some(other))
                 }
-                _ => (took.as_secs_f64(), reader.map(Reader::end).transpose()?),
+                _ => (timed.took.as_secs_f64(), reader.map(Reader::end).transpose()?),
             })
         };
         let (seconds, beside_seconds) = timed(way)?;
@@ -340,59 +277,34 @@ impl<'a> Bench<'a> {
             load,
         })
     }
+}
 
-    /// Runs a command to its end; answers it and how long it took.
-    fn wait(&self, program: Named, command: &mut Command) -> Result<(Running, Duration)> {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let start = Instant::now();
-        let running = Running::start(program.0.name, command)?;
-        let pid = Pid::from_child(&running.child);
-        let cannot = |error| Error::io("cannot wait for", program, error);
-        let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(cannot)?;
-        loop {
-            let mut ready = [PollFd::new(&ended, PollFlags::IN)];
-            let _ = poll(&mut ready, Some(&LOOK));
-            if !ready[0].revents().is_empty() {
-                return Ok((running, start.elapsed()));
-            }
-            self.interrupt.check()?;
-            if start.elapsed() > LIMIT {
-                let seconds = LIMIT.as_secs();
-                return Err(foreseek_rig::Error::TooSlow { what: program.to_string(), seconds }.into());
-            }
+impl Comparison for Bench<'_> {
+    type Cell = On;
+    type Way = Option<Way>;
+    type Measured = Measured;
+
+    fn name(cell: &On, way: &Option<Way>) -> String {
+        let way = way.map_or("one pass".to_owned(), |way| way.to_string());
+        format!("{} over {}, {way}", cell.program, cell.tree.name())
+    }
+
+    fn measure(&mut self, cell: &On, way: &Option<Way>, _: u32) -> Result<Measured> {
+        match way {
+            None => self.pass(*cell),
+            Some(way) => self.measure_way(*cell, *way),
         }
     }
 
-    fn end(mut self) -> Result<()> {
+    fn end(mut self) -> Result<Vec<String>> {
+        let remarks = self.disk.remarks().to_vec();
         self.mounted.take().map_or(Ok(()), Mounted::unmount)?;
         drop(self.queue);
-        Ok(self.disk.detach()?)
+        self.disk.detach()?;
+        Ok(remarks)
     }
-}
-
-/// How a program ended of which it is known that it has.
-fn finished(running: &mut Running) -> Result<std::process::ExitStatus> {
-    running.poll()?.ok_or_else(|| Error::Option { what: "a program that had ended is running".to_owned() })
 }
 
 fn create(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| Error::io("cannot make", path.display(), error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ways_take_turns_and_what_is_there_is_not_made_again() {
-        let options = Options { ways: vec![Way::Stock, Way::Warm], pairs: 2, ..Options::default() };
-        let all = todo(&options, &[]);
-        assert_eq!(all.len(), options.cells().len() * 4);
-        assert_eq!((all[0].2, all[1].2), (Way::Stock, Way::Warm));
-        assert_eq!(all[all.len() / 2].2, Way::Warm, "the second pair begins with another");
-        let (pair, cell, way) = all[0];
-        let run = |outcome| WalkRun { tree: cell.0, program: cell.1, way: Some(way), pair, outcome };
-        assert_eq!(todo(&options, &[run(Outcome::Failed("it died".to_owned()))]).len(), all.len());
-        assert_eq!(todo(&options, &[run(Outcome::Measured(Measured::default()))]).len(), all.len() - 1);
-    }
 }

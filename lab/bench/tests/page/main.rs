@@ -9,7 +9,7 @@ mod marks;
 mod raw;
 mod template;
 
-use foreseek_bench::walk;
+use foreseek_bench::{jobs, walk};
 
 /// Results whose tables another crate writes: claims of the papers are judged there.
 const ELSEWHERE: &str = "reproduction/";
@@ -27,6 +27,7 @@ fn table(block: &marks::Block<'_>) -> Result<Option<String>, String> {
     let text = raw::text(source)?;
     let report = match source.split_once('/') {
         Some(("walks", _)) => walk::Report::of_rows(&text).map(|report| report.to_markdown()),
+        Some(("jobs", _)) => jobs::Report::of_rows(&text).map(|report| report.to_markdown()),
         _ => {
             return Err(
                 "a study without a report of its own: say what is wanted below the first line".to_owned()

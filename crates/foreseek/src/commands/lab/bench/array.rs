@@ -1,10 +1,12 @@
 //! `foreseek lab bench array`.
 
+use super::say;
 use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print, remark};
 use clap::ValueHint;
 use foreseek_bench::Told;
-use foreseek_bench::array::{self, Ahead, Load, Options, PAIRS, PROFILE, SECONDS, Way};
+use foreseek_bench::array::{self, Load, Options, PAIRS, PROFILE, SECONDS, Way};
+use foreseek_bench::pairs::Ahead;
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
@@ -83,11 +85,7 @@ pub(crate) fn run(args: ArrayArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
     let interrupt = Interrupt::listen()?;
-    let ahead = |ahead: &Ahead| {
-        if !quiet {
-            remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
-        }
-    };
+    let ahead = |ahead: &Ahead| say(ahead, quiet);
     let report = with_bar(quiet, |progress| {
         let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
         array::run(&options, &interrupt, &told)

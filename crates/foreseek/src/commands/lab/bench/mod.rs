@@ -1,10 +1,12 @@
 //! `foreseek lab bench`: measured comparisons.
 
 mod array;
+mod jobs;
 mod mount;
 mod walk;
 
-use crate::commands::Answer;
+use crate::commands::{Answer, remark};
+use foreseek_bench::pairs::Ahead;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -14,6 +16,8 @@ pub(crate) enum Command {
     Walk(Box<walk::WalkArgs>),
     /// Measure `array` against the raw array, on an emulated one.
     Array(Box<array::ArrayArgs>),
+    /// Measure the mount for jobs of programs that nobody tuned it for, on an emulated disk.
+    Jobs(Box<jobs::JobsArgs>),
     /// Read, as told on standard input; run by `lab bench mount`.
     #[command(hide = true)]
     Reader,
@@ -24,9 +28,18 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::Mount(args) => mount::run(*args),
         Command::Walk(args) => walk::run(*args),
         Command::Array(args) => array::run(*args),
+        Command::Jobs(args) => jobs::run(*args),
         Command::Reader => {
             foreseek_bench::reader::serve()?;
             Ok(Answer::Done)
         }
+    }
+}
+
+/// Says what is to come.
+fn say(ahead: &Ahead, quiet: bool) {
+    ahead.left_out.iter().for_each(|what| remark(what));
+    if !quiet {
+        remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
     }
 }

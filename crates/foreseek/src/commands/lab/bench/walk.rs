@@ -1,13 +1,15 @@
 //! `foreseek lab bench walk`.
 
+use super::say;
 use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print, remark};
 use clap::ValueHint;
 use foreseek_bench::Told;
+use foreseek_bench::pairs::Ahead;
 use foreseek_bench::walk::program::Named;
 use foreseek_bench::walk::tree::Tree;
 use foreseek_bench::walk::way::Way;
-use foreseek_bench::walk::{self, Ahead, FileSystem, Options, PAIRS, PROFILE};
+use foreseek_bench::walk::{self, FileSystem, Options, PAIRS, PROFILE};
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
@@ -94,12 +96,7 @@ pub(crate) fn run(args: WalkArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
     let interrupt = Interrupt::listen()?;
-    let ahead = |ahead: &Ahead| {
-        ahead.left_out.iter().for_each(|what| remark(what));
-        if !quiet {
-            remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
-        }
-    };
+    let ahead = |ahead: &Ahead| say(ahead, quiet);
     let report = with_bar(quiet, |progress| {
         let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
         walk::run(&options, &interrupt, &told)

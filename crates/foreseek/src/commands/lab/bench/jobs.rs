@@ -1,0 +1,119 @@
+//! `foreseek lab bench jobs`.
+
+use super::say;
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format, print, remark};
+use clap::ValueHint;
+use foreseek_bench::Told;
+use foreseek_bench::jobs::{self, Named, Options, PAIRS, PROFILE, Way};
+use foreseek_bench::pairs::Ahead;
+use foreseek_rig::Interrupt;
+use foreseek_units::Bytes;
+use std::path::PathBuf;
+
+/// What is said after the options.
+const AFTER_HELP: &str = "\
+Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it was ended, also with more --pairs,
+--jobs or --ways. Jobs whose programs are not installed are left out, which is said first with what to install.
+
+Examples:
+  foreseek lab bench jobs --jobs cat-4,git-log --ways stock,mount --pairs 5
+  foreseek lab bench jobs --python venv/bin/python3             all of it, for an hour; venv has duckdb and pyarrow
+
+Exit status: 0 the mount is no slower than stock for any job, 1 it is (or not all is certain), 2 it could not be measured.";
+
+/// Options of `foreseek lab bench jobs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct JobsArgs {
+    /// Which jobs: cat, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, duckdb, pyarrow, zip, unzip, compile, mmap, model-8,
+    /// check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    jobs: Vec<Named>,
+
+    /// In which ways: stock, stock-512k and stock-4m (read_ahead_kb), plain (a mount that passes reads on), mount; stock first [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    ways: Vec<Way>,
+
+    /// How often each job runs in each way.
+    #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
+    pairs: u32,
+
+    /// The share of the data that is made: 1 is 100 to 500 MB for each job.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    share: f64,
+
+    /// The seed of the data.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// All of the memory: for programs over stock Linux; programs and a mount share it by halves.
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
+    memory: Bytes,
+
+    /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
+    #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
+    profile: String,
+
+    /// The factor on the disk's time.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
+    time_scale: f64,
+
+    /// The Python of jobs that need one: with the modules duckdb and pyarrow for those over Parquet.
+    #[arg(long, value_name = "FILE", default_value = "python3", value_hint = ValueHint::ExecutablePath)]
+    python: PathBuf,
+
+    /// Where the emulated disk keeps its data, and programs what they write [default: /var/tmp].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    disk_space: Option<PathBuf>,
+
+    /// Where raw runs and the report go.
+    #[arg(long, value_name = "DIR", default_value = "bench-jobs", value_hint = ValueHint::DirPath)]
+    out: PathBuf,
+
+    /// How to report.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: JobsArgs) -> anyhow::Result<Answer> {
+    let (format, quiet) = (args.format, args.quiet);
+    let options = options(args);
+    let interrupt = Interrupt::listen()?;
+    let ahead = |ahead: &Ahead| say(ahead, quiet);
+    let report = with_bar(quiet, |progress| {
+        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        jobs::run(&options, &interrupt, &told)
+    })?;
+    let written = jobs::write(&report, &options.out);
+    print(&match format {
+        Format::Json => report.to_json(),
+        Format::Table => format!("{}\n", report.to_table()),
+    })?;
+    let written = written?;
+    if !quiet {
+        remark(&format!("the report and the raw runs are beside {}", written.display()));
+    }
+    Ok(if report.holds() { Answer::Done } else { Answer::No })
+}
+
+fn options(args: JobsArgs) -> Options {
+    let default = Options::default();
+    Options {
+        jobs: if args.jobs.is_empty() { default.jobs } else { args.jobs },
+        ways: if args.ways.is_empty() { default.ways } else { args.ways },
+        pairs: args.pairs,
+        share: args.share,
+        seed: args.seed,
+        memory: args.memory,
+        profile: args.profile,
+        time_scale: args.time_scale,
+        python: args.python,
+        disk_space: args.disk_space,
+        out: args.out,
+    }
+}

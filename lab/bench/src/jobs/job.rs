@@ -1,0 +1,324 @@
+//! The jobs: what programs that nobody tuned the mount for do, unmodified and with their defaults.
+//!
+//! Each is a line for `sh`: `$1` is the folder of its [`Data`], `$2` a folder for what it writes (on another disk, empty before each run),
+//! `$3` the Python that is used, `$4` the folder of the scripts.
+
+use super::data::Data;
+use crate::{Error, Result};
+use foreseek_rig::Program;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+/// A job.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What it is called here.
+    pub name: &'static str,
+    /// What it does, in the page's table.
+    pub(crate) does: &'static str,
+    /// What must be installed.
+    needs: &'static [Need],
+    /// What it reads.
+    pub(crate) data: Data,
+    /// What is run before the clock starts, over what is shown, as a server's start.
+    pub(crate) before: Option<&'static str>,
+    /// What is timed.
+    pub(crate) line: &'static str,
+    /// What is run after the clock has stopped.
+    pub(crate) after: Option<&'static str>,
+    /// The exit status where all is well: searches that find nothing end with 1.
+    pub(crate) status: i32,
+    /// Whether it changes its data, which are then made anew from a copy before each run.
+    pub(crate) changes: bool,
+}
+
+/// What a job needs on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A program and its Debian package.
+    Program(&'static str, &'static str),
+    /// A module of Python, and where it is got.
+    Module(&'static str),
+    /// A PostgreSQL server.
+    Postgres,
+}
+
+const PYTHON: Need = Need::Program("python3", "python3");
+const GIT: &[Need] = &[Need::Program("git", "git")];
+
+const fn job(name: &'static str, data: Data, needs: &'static [Need], line: &'static str) -> Job {
+    Job { name, does: "", needs, data, before: None, line, after: None, status: 0, changes: false }
+}
+
+/// A job of a PostgreSQL server, which runs already when the clock starts.
+const fn sql(name: &'static str, line: &'static str) -> Job {
+    let job = job(name, Data::Postgres, &[Need::Postgres], line);
+    Job { before: Some(PG_START), after: Some(PG_STOP), ..job }
+}
+
+/// Where Debian puts the server's programs: the newest.
+macro_rules! pg {
+    ($rest:literal) => {
+        concat!("PG=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1); cd /; ", $rest)
+    };
+}
+pub(crate) use pg;
+
+const PG_START: &str = pg!(
+    "chown postgres \"$2\"; runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -l \"$2/log\" -o \"-k $2 -c listen_addresses=''\" start"
+);
+const PG_STOP: &str =
+    pg!("runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -m immediate stop");
+
+/// All of them.
+pub static ALL: [Job; 23] = [
+    Job {
+        does: "one `cat` of one large file",
+        ..job("cat", Data::Large, &[], "cat \"$1/first\" > /dev/null")
+    },
+    Job {
+        does: "four `cat` at a time, each of many files of 4 MB",
+        ..job(
+            "cat-4",
+            Data::Four,
+            &[],
+            "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}",
+        )
+    },
+    Job {
+        does: "`cp` of one large file to another disk",
+        ..job("cp", Data::Large, &[], "cp \"$1/first\" \"$2/copy\"")
+    },
+    Job {
+        does: "`cmp` of two large files",
+        ..job("cmp", Data::Large, &[Need::Program("cmp", "diffutils")], "cmp \"$1/first\" \"$1/second\"")
+    },
+    Job {
+        does: "`sha256sum` of many files",
+        ..job("sha256sum", Data::Many, &[], "find \"$1\" -type f -print0 | xargs -0 sha256sum > /dev/null")
+    },
+    Job {
+        does: "`git log -p` over loose objects",
+        ..job("git-log", Data::Git, GIT, "git -C \"$1\" log -p > /dev/null")
+    },
+    Job {
+        does: "`git status`",
+        ..job("git-status", Data::Git, GIT, "git -C \"$1\" --no-optional-locks status --short")
+    },
+    Job {
+        does: "`git grep` in the working tree",
+        status: 1,
+        ..job("git-grep", Data::Git, GIT, "git -C \"$1\" grep -q 'no such text'")
+    },
+    Job {
+        does: "DuckDB, 3 of 6 columns of Parquet",
+        ..job("duckdb", Data::Parquet, &[Need::Module("duckdb")], "\"$3\" \"$4/columns.py\" duckdb \"$1\"")
+    },
+    Job {
+        does: "pyarrow, 2 of 6 columns of Parquet",
+        ..job(
+            "pyarrow",
+            Data::Parquet,
+            &[Need::Module("duckdb"), Need::Module("pyarrow.parquet")],
+            "\"$3\" \"$4/columns.py\" pyarrow \"$1\"",
+        )
+    },
+    Job {
+        does: "`zip` of many files",
+        ..job("zip", Data::Many, &[Need::Program("zip", "zip")], "cd \"$1\" && zip -q -1 -r \"$2/new.zip\" .")
+    },
+    Job {
+        does: "`unzip` of an archive",
+        ..job(
+            "unzip",
+            Data::Archive,
+            &[Need::Program("zip", "zip"), Need::Program("unzip", "unzip")],
+            "unzip -q \"$1/archive.zip\" -d \"$2\"",
+        )
+    },
+    Job {
+        does: "a compile of a small C project",
+        ..job(
+            "compile",
+            Data::Source,
+            &[Need::Program("make", "make"), Need::Program("cc", "gcc")],
+            "make -s -j 2 -C \"$1\" OUT=\"$2\"",
+        )
+    },
+    Job {
+        does: "two files read through mappings",
+        ..job("mmap", Data::Large, &[PYTHON], "\"$3\" \"$4/readers.py\" mmap \"$1/first\" \"$1/second\"")
+    },
+    Job {
+        does: "eight processes that load one model's file through mappings",
+        ..job("model-8", Data::Large, &[PYTHON], "\"$3\" \"$4/readers.py\" model \"$1/first\"")
+    },
+    Job {
+        does: "five readers of an archive, as a backup's check has them",
+        ..job("check-5", Data::Large, &[PYTHON], "\"$3\" \"$4/readers.py\" check \"$1/first\"")
+    },
+    Job {
+        does: "six peers of a torrent: random pieces of 256 KiB in requests of 16 KiB",
+        ..job("torrent", Data::Large, &[PYTHON], "\"$3\" \"$4/readers.py\" torrent \"$1/first\"")
+    },
+    Job {
+        does: "two `ffmpeg` at a time, each of a file of its own",
+        ..job(
+            "ffmpeg-2",
+            Data::Video,
+            &[Need::Program("ffmpeg", "ffmpeg")],
+            "printf '%s\\n' 0 1 | xargs -P 2 -I{} ffmpeg -nostdin -v error -i \"$1/{}.nut\" -c copy -f null -",
+        )
+    },
+    Job {
+        does: "PostgreSQL, sequential scan",
+        ..sql(
+            "pg-seq",
+            pg!("runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SELECT sum(length(pad)) FROM t'"),
+        )
+    },
+    Job {
+        does: "PostgreSQL, 300 rows by index",
+        ..sql(
+            "pg-index",
+            pg!(
+                "runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SET enable_seqscan=off; SET enable_bitmapscan=off; \
+                 SELECT sum(length(pad)) FROM t WHERE shuffled < 300'"
+            ),
+        )
+    },
+    Job {
+        does: "PostgreSQL, 2,000 rows by bitmap",
+        ..sql(
+            "pg-bitmap",
+            pg!(
+                "runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SET enable_seqscan=off; SET enable_indexscan=off; \
+                 SELECT sum(length(pad)) FROM t WHERE shuffled < 2000'"
+            ),
+        )
+    },
+    Job {
+        does: "PostgreSQL, UPDATE of 2,000 rows and CHECKPOINT",
+        changes: true,
+        ..sql(
+            "pg-update",
+            pg!("runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SET enable_seqscan=off' \
+                               -c 'UPDATE t SET n = n + 1 WHERE shuffled < 2000' -c CHECKPOINT"),
+        )
+    },
+    Job {
+        does: "`grep` for a text in one large file",
+        status: 1,
+        ..job("grep", Data::Large, &[], "LC_ALL=C grep -c 'no such text' \"$1/first\"")
+    },
+];
+
+impl Need {
+    /// What is missing, with the remedy; nothing where it is there.
+    fn missing(self, python: &Path) -> Option<String> {
+        match self {
+            Self::Program(name, package) => Program::find(name, package).err().map(|error| error.to_string()),
+            Self::Module(module) => {
+                let mut command = Command::new(python);
+                command.args(["-c", &format!("import {module}")]);
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                let is_there = command.status().is_ok_and(|status| status.success());
+                (!is_there).then(|| {
+                    format!(
+                        "{} has no module {module}: python3 -m venv DIR, DIR/bin/pip install duckdb pyarrow, and give --python DIR/bin/python3",
+                        python.display()
+                    )
+                })
+            }
+            Self::Postgres => {
+                let mut folders = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+                let is_there = folders.any(|folder| folder.path().join("bin/pg_ctl").exists());
+                (!is_there).then(|| "there is no PostgreSQL server: install postgresql (Debian)".to_owned())
+            }
+        }
+    }
+}
+
+impl Job {
+    /// What it lacks on this machine, with the remedy.
+    pub(crate) fn missing(&self, python: &Path) -> Option<String> {
+        self.needs.iter().find_map(|need| need.missing(python))
+    }
+
+    /// Whether its processes are those of a server which is not a child of what is timed.
+    pub(crate) fn has_server(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+/// A job of [`ALL`], by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Named(pub &'static Job);
+
+impl Named {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        ALL.iter().map(Self).collect()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0.name)
+    }
+}
+
+impl FromStr for Named {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        ALL.iter().find(|job| job.name == name).map(Self).ok_or_else(|| {
+            let known: Vec<&str> = ALL.iter().map(|job| job.name).collect();
+            Error::Option { what: format!("no job is called '{name}': {}", known.join(", ")) }
+        })
+    }
+}
+
+impl From<Named> for String {
+    fn from(named: Named) -> Self {
+        named.0.name.to_owned()
+    }
+}
+
+impl TryFrom<String> for Named {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_each_and_say_what_the_job_does() {
+        for job in &ALL {
+            let named: Named = job.name.parse().expect("known");
+            assert!(std::ptr::eq(named.0, job) && !job.does.is_empty(), "{named}");
+        }
+        let error = "emacs".parse::<Named>().expect_err("unknown").to_string();
+        assert!(error.contains("'emacs'") && error.contains("duckdb"), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_remedy() {
+        let python = Path::new("/nowhere/python3");
+        let missing = Need::Module("duckdb").missing(python).expect("no such Python");
+        assert!(missing.contains("pip install") && missing.contains("--python"), "{missing}");
+        let missing = Need::Program("no-such-program", "some-package").missing(python).expect("none");
+        assert!(missing.contains("some-package"), "{missing}");
+        assert_eq!(Need::Program("sh", "dash").missing(python), None);
+    }
+}
