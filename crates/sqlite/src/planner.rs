@@ -53,6 +53,9 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
+/// Reads that missed before rows are compared with what is looked up: a statement of ten rows has some 22 with its way
+/// down, and is to cost nothing.
+const JOINS_FROM: u64 = 16;
 /// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
 /// be known is a tenth of that.
 const OWN_LIMIT: usize = 1 << 16;
@@ -684,7 +687,8 @@ impl Planner {
                 && (scan.outer_root() == Some(root) || scan.index == root && scan.outer_root().is_some())
         };
         let is_followed = leaf.kind().is_interior() || self.scans.iter().any(is_side);
-        if is_followed || !self.stream(stream).joins.is_due(missed) {
+        let known = self.stream(stream);
+        if is_followed || known.allowance.misses() < JOINS_FROM || !known.joins.is_due(missed) {
             return None;
         }
         let schema = self.schema.take()?;

@@ -105,6 +105,13 @@ impl Reads {
         }
     }
 
+    /// The program has read on.
+    fn wake(&mut self) {
+        if let Self::Joined(reads) = self {
+            reads.wake();
+        }
+    }
+
     fn next_part<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -256,6 +263,7 @@ impl Scan {
     ) {
         let low = self.low().min(usize::try_from(allowed / 2).unwrap_or(usize::MAX));
         if self.ahead.len() < low {
+            self.reads.wake();
             self.extend(interior, source, 2 * low, 1, counters);
         }
     }
@@ -306,6 +314,7 @@ impl Scan {
         counters: &mut Counters,
     ) -> Plan {
         let wanted = step.min(much.pages).max(1);
+        self.reads.wake();
         self.bulk = wanted >= BULK && self.rows.is_none();
         let most = much.reads.clamp(1, AHEAD_LIMIT);
         let mut pages = HashSet::new();

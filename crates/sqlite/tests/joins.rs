@@ -24,6 +24,11 @@ struct Database {
 
 impl Database {
     fn new(customers: u64, orders: u64) -> Self {
+        Self::with(customers, orders, "")
+    }
+
+    /// The same after a change.
+    fn with(customers: u64, orders: u64, change: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("db");
         let mut connection = Connection::open(&path).expect("a database");
@@ -45,6 +50,7 @@ impl Database {
             transaction.execute("INSERT INTO o VALUES(?,?,?)", row).expect("a row");
         }
         transaction.execute_batch("CREATE INDEX o_customer ON o(customer)").expect("an index");
+        transaction.execute_batch(change).expect("a change");
         transaction.commit().expect("commits");
         let file = std::fs::read(&path).expect("is readable");
         let header = Header::parse(&file).expect("a database");
@@ -174,4 +180,19 @@ fn look_ups_of_keys_that_stand_nowhere_begin_nothing() {
     reader.statement = "SELECT * FROM a_view";
     read(&mut reader, &file, &reads);
     assert_eq!(reader.counters().scans, 0, "{:?}", reader.counters());
+}
+
+#[test]
+fn rows_that_are_long_not_looked_up_are_not_read_at_a_stretch() {
+    let change =
+        "UPDATE cust SET pick=77 WHERE id<300 OR id>59700; UPDATE o SET customer=1+customer%300 WHERE id%4";
+    let mut database = Database::with(60_000, 16_000, change);
+    let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick=77", "id", usize::MAX);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.statement =
+        "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.id WHERE c.pick=77 GROUP BY 1";
+    let (_, told) = read(&mut reader, &file, &reads);
+    let leaves = reads.iter().filter(|page| file[(page.get() as usize - 1) * 1024] == 13).count();
+    assert!(leaves > 600 && reader.most_own < 400 && told > 20, "{leaves} {} {told}", reader.most_own);
 }

@@ -43,8 +43,8 @@ use std::sync::Arc;
 const BATCH: usize = 256;
 /// Entries of one key that are followed. One value with more of them is a scan of its own.
 const ENTRIES_A_KEY: usize = 4096;
-/// Leaves of the outer side that are read for one batch, at most: where its rows are seldom looked up, a batch has
-/// fewer keys.
+/// Leaves of the outer side that are read at a time, at most: 1 MiB of 4 KiB. Where its rows are seldom looked up, there
+/// are fewer keys ahead, and not a table's worth of rows.
 const LEAVES: usize = 256;
 /// Reads that one look-up by an index is taken to make before any was followed.
 const READS_A_KEY: usize = 8;
@@ -81,6 +81,8 @@ pub(crate) struct JoinReads {
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
     ended: bool,
+    /// The leaves that may be read at a time were read: it goes on when it is woken.
+    rests: bool,
     /// The pages that the file has.
     pages: u32,
     /// Look-ups generated, and their reads; leaves of the outer side read, and keys found in them.
@@ -108,6 +110,7 @@ impl JoinReads {
             inner,
             keys: VecDeque::new(),
             ended: false,
+            rests: false,
             pages,
             looked_up: 1,
             reads,
@@ -126,8 +129,14 @@ impl JoinReads {
         !matches!(self.inner, Inner::Entries(..))
     }
 
+    /// Whether there are no reads more, or none for now.
     pub(crate) fn finished(&self) -> bool {
-        self.ended && self.keys.is_empty()
+        (self.ended || self.rests) && self.keys.is_empty()
+    }
+
+    /// The program has read on: more of the outer side may be read.
+    pub(crate) fn wake(&mut self) {
+        self.rests = false;
     }
 
     /// The reads of some look-ups: as many as are likely to make so many reads, and `most` of each. The first of each
@@ -160,7 +169,7 @@ impl JoinReads {
             filter.passes(page, cell, header.encoding).then(|| Owned::of(key))
         };
         for _ in 0..LEAVES {
-            if self.ended || self.keys.len() >= wanted {
+            if self.ended || self.rests || self.keys.len() >= wanted {
                 return;
             }
             let leaves = ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(LEAVES);
@@ -170,6 +179,7 @@ impl JoinReads {
             self.leaves += 1;
             self.found += self.keys.len() - before;
         }
+        self.rests = self.keys.len() < wanted;
     }
 
     fn look_up<R: ReadPage>(

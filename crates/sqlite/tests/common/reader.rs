@@ -33,6 +33,8 @@ pub(crate) struct Reader<'a> {
     /// Whatever was ever told.
     pub(crate) all_told: HashSet<PageNo>,
     pub(crate) hits: usize,
+    /// Most own reads that one of its reads waited for.
+    pub(crate) most_own: usize,
     /// Distinct pages a plan may hold.
     pub(crate) buffer: usize,
     /// What runs, and how often that was asked.
@@ -53,6 +55,7 @@ impl<'a> Reader<'a> {
             told: HashSet::new(),
             all_told: HashSet::new(),
             hits: 0,
+            most_own: 0,
             buffer: 300,
             statement: "SELECT * FROM t",
             asked: 0,
@@ -68,6 +71,7 @@ impl<'a> Reader<'a> {
         }
         self.cache.push_back(page);
         self.reads += 1;
+        let own = self.source.read.len();
         // A page of a sorted batch costs a fifth of a single read.
         let mut cost = Cost { time: Nanos::from_millis(5), missed: true };
         if let Some(scan) = self.planner.expects(stream, page) {
@@ -95,6 +99,7 @@ impl<'a> Reader<'a> {
             vec![self.statement.to_owned()]
         };
         self.planner.observe(&mut self.source, stream, page, &bytes, cost, statements);
+        self.most_own = self.most_own.max(self.source.read.len() - own);
     }
 
     /// The interior pages, as a first descent reads them.
