@@ -201,7 +201,14 @@ impl Allowance {
         }
     }
 
-    /// A page is read that own work has read before, which took so long: without it, this read would have.
+    /// Whether there is a step that is being read.
+    #[must_use]
+    pub fn has_step(&self) -> bool {
+        self.step.is_some()
+    }
+
+    /// A page is read that own work has read before, which took so long: without it, this read would have. Not for
+    /// what a page of a step counts by itself: the page, its way and its chain.
     pub fn owed(&mut self, cost: Nanos) {
         self.stock += cost;
     }

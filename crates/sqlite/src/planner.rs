@@ -53,8 +53,8 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
-/// Reads that missed before rows are compared with what is looked up: a statement of ten rows has some 22 with its way
-/// down, and is to cost nothing.
+/// Reads that missed before rows are compared with what is looked up, some 20 microseconds each: a statement of ten rows
+/// has some 22 with its way down, and is to cost next to nothing.
 const JOINS_FROM: u64 = 16;
 /// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
 /// be known is a tenth of that.
@@ -290,13 +290,13 @@ impl Planner {
 
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            *stream = DescriptorReads::new(self.sweep);
-        }
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
                 self.end(at);
             }
+        }
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            *stream = DescriptorReads::new(self.sweep);
         }
     }
 
@@ -388,15 +388,23 @@ impl Planner {
     /// A leaf was read that may be the outer side of a join. Nothing begins by it.
     fn remember(&mut self, stream: u64, page: &Page<'_>, bytes: &[u8]) -> Option<ScanId> {
         let root = self.owners.get(&page.number()).filter(|_| !page.kind().is_interior())?.root;
-        self.stream(stream).joins.read(root, page.number(), bytes);
+        let known = self.stream(stream);
+        // A leaf that was read a little before is still at hand then.
+        if known.allowance.misses() * 2 >= JOINS_FROM {
+            known.joins.read(root, page.number(), bytes);
+        }
         None
     }
 
     /// Counts what a read has cost. Answers whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let own = self.own.remove(&number).filter(|_| !cost.missed);
+        let is_leaf = page.is_some_and(|page| !page.kind().is_interior());
         let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
-        allowance.owed(own.unwrap_or(Nanos::ZERO));
+        // What a page of a step counts holds that page, its way and its chain.
+        if !fresh.contains(&number) && (is_leaf || !allowance.has_step()) {
+            allowance.owed(own.unwrap_or(Nanos::ZERO));
+        }
         if expected.take() == Some(number) {
             allowance.predicted(cost.time, fresh.remove(&number));
             return true;
@@ -570,6 +578,8 @@ impl Planner {
         of: impl Fn(&Scan) -> bool,
     ) -> bool {
         let expected = self.scans.iter().any(|scan| scan.stream == stream && of(scan) && scan.is_at(page));
+        let root = self.tree_of(page);
+        let is_outer = |scan: &Scan| root.is_some() && scan.outer_root() == root;
         for at in (0..self.scans.len()).rev() {
             let scan = &mut self.scans[at];
             if scan.stream != stream || !of(scan) {
@@ -578,7 +588,7 @@ impl Planner {
             if scan.is_at(page) {
                 let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
                 scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
-            } else if !expected && scan.strays_on(page) {
+            } else if !expected && !is_outer(scan) && scan.strays_on(page) {
                 // What another scan has come to is that one's.
                 self.end(at);
             }
@@ -743,7 +753,9 @@ impl Planner {
         schema: &Schema,
         statements: &[String],
     ) -> Option<ScanId> {
-        if !self.may_begin(stream, End::Unseen) {
+        // Rows that a scan by an index reads lie in no order.
+        let by_index = |scan: &Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
+        if self.scans.iter().any(by_index) {
             return None;
         }
         let header = *self.header();
@@ -769,12 +781,6 @@ impl Planner {
                 (*asking.first()?, *asking.last()?)
             }
         };
-        let passed = match direction {
-            Direction::Forward => first + 1,
-            Direction::Backward => page.cells() - last,
-        };
-        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
-        let outer = OuterRows::new(walk, passed);
         let root = index.root;
         let is_table = root == table.root;
         let inner = if is_table && table.kind.is_rowid() {
@@ -784,14 +790,27 @@ impl Planner {
         } else {
             Inner::Entries(Arc::new(index), Arc::new(table.clone()))
         };
+        if !self.may_begin(stream, End::Unseen) {
+            return None;
+        }
+        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+        // Of a key with several rows, those that follow are still to be read.
+        let done = usize::from(!matches!(inner, Inner::Entries(..)));
+        let passed = match direction {
+            Direction::Forward => first + done,
+            Direction::Backward => page.cells() - 1 - last + done,
+        };
+        let outer = OuterRows::new(walk, passed);
         let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
+        let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (End::Unseen, None))?;
         // What each look-up was taken for alone is part of it.
         for at in (0..self.scans.len()).rev() {
-            if self.scans[at].stream == stream && self.scans[at].index == root {
+            let scan = &self.scans[at];
+            if scan.stream == stream && scan.index == root && scan.id != begun {
                 self.end(at);
             }
         }
-        self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (End::Unseen, None))
+        Some(begun)
     }
 
     /// Which way leaves go that were read one after the other. Nothing where they jump.
@@ -800,16 +819,18 @@ impl Planner {
         for pair in leaves.windows(2) {
             let [before, after] = [pair[0], pair[1]].map(|leaf| self.owners.get(&leaf).copied());
             let (before, after) = (before?, after?);
-            // Whether the first leaf of the next parent follows is not looked at.
-            if before.parent != after.parent {
-                continue;
-            }
-            let bytes = self.interior.kept(before.parent)?;
-            let parent = Page::parse(before.parent, &bytes, self.header().usable()).ok()?;
-            let (from, to) = (parent.position(pair[0])?, parent.position(pair[1])?);
-            let step = match to.checked_sub(from) {
-                Some(1) => Direction::Forward,
-                None if from - to == 1 => Direction::Backward,
+            let parent_of = |owner: Owner| Some((owner.parent, self.interior.kept(owner.parent)?));
+            let (of_before, of_after) = (parent_of(before)?, parent_of(after)?);
+            let usable = self.header().usable();
+            let from = Page::parse(of_before.0, &of_before.1, usable).ok()?;
+            let to = Page::parse(of_after.0, &of_after.1, usable).ok()?;
+            let (left, right) = (from.position(pair[0])?, to.position(pair[1])?);
+            let step = match before.parent == after.parent {
+                true if left + 1 == right => Direction::Forward,
+                true if right + 1 == left => Direction::Backward,
+                // From the last leaf of a parent to the first of another, or back.
+                false if left == from.cells() && right == 0 => Direction::Forward,
+                false if left == 0 && right == to.cells() => Direction::Backward,
                 _ => return None,
             };
             if direction.is_some_and(|direction| direction != step) {
@@ -992,10 +1013,6 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
-        // What was foreseen was not read: what the rows ask for is not what was taken for it.
-        if let Some(outer) = scan.outer_root().filter(|_| !scan.is_planned()) {
-            self.stream(scan.stream).joins.refused(outer, scan.index);
-        }
         if scan.is_planned() {
             self.stream(scan.stream).allowance.end();
         }
@@ -1005,6 +1022,10 @@ impl Planner {
         }
         // A list of which most was not read: be slower to believe the next scan of this index.
         let (read, left) = scan.use_of_plan();
+        // What was foreseen was not read: what the rows ask for is not what was taken for it.
+        if let Some(outer) = scan.outer_root().filter(|_| !scan.is_planned() || left > read) {
+            self.stream(scan.stream).joins.refused(outer, scan.index);
+        }
         if left > read {
             let evidence = self.caution.entry(scan.index).or_insert(EVIDENCE);
             *evidence = (*evidence * 2).min(EVIDENCE_LIMIT);

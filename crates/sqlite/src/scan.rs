@@ -215,6 +215,14 @@ impl Scan {
         }
     }
 
+    /// Root of the table whose rows it reads by an index.
+    pub(crate) fn table_root(&self) -> Option<PageNo> {
+        match &self.reads {
+            Reads::ByIndex(sequence) => sequence.table_root(),
+            Reads::ByKey(_) | Reads::Joined(_) => None,
+        }
+    }
+
     /// Whether what it comes to was told to the client.
     pub(crate) fn is_told(&self) -> bool {
         self.told > 0

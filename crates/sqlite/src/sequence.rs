@@ -171,6 +171,11 @@ impl Sequence {
         Ok(Self { index, table: None, walk, leaf: None, next, from, until: None, looks: None })
     }
 
+    /// Root of the table whose rows are read.
+    pub(crate) fn table_root(&self) -> Option<PageNo> {
+        self.table.as_ref().map(|table| table.root)
+    }
+
     /// Whether the leaves alone are read.
     #[must_use]
     pub fn is_of_leaves(&self) -> bool {

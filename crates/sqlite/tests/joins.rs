@@ -71,6 +71,11 @@ impl Database {
     /// What a nested loop reads: the rows of `cust` by rowid, and of those that `outer` selects the orders of the
     /// customer in `key`, as far as `upto` of each.
     fn nested_loop(&mut self, outer: &str, key: &str, upto: usize) -> Vec<PageNo> {
+        self.nested_loop_by("id", outer, key, upto)
+    }
+
+    /// The same with the rows of `cust` in another order.
+    fn nested_loop_by(&mut self, order: &str, outer: &str, key: &str, upto: usize) -> Vec<PageNo> {
         let rows = |connection: &Connection, sql: &str| {
             let mut statement = connection.prepare(sql).expect("is sound");
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("runs");
@@ -83,7 +88,8 @@ impl Database {
         let index = Table { name: String::new(), root, kind, key: Vec::new(), columns: Vec::new() };
         let selected: HashSet<i64> = rows(&self.connection, outer).into_iter().map(|(id, _)| id).collect();
         let (mut reads, mut held) = (Vec::new(), None);
-        for (id, customer) in rows(&self.connection, &format!("SELECT id, {key} FROM cust ORDER BY id")) {
+        for (id, customer) in rows(&self.connection, &format!("SELECT id, {key} FROM cust ORDER BY {order}"))
+        {
             // A cursor holds the page at which it is.
             let page = self.page(&cust, RowKey::Rowid(id));
             reads.extend(held.replace(page).is_none_or(|before| before != page).then_some(page));
@@ -195,4 +201,22 @@ fn rows_that_are_long_not_looked_up_are_not_read_at_a_stretch() {
     let (_, told) = read(&mut reader, &file, &reads);
     let leaves = reads.iter().filter(|page| file[(page.get() as usize - 1) * 1024] == 13).count();
     assert!(leaves > 600 && reader.most_own < 400 && told > 20, "{leaves} {} {told}", reader.most_own);
+}
+
+#[test]
+fn outer_rows_in_no_order_of_their_table_are_not_taken_for_a_scan_of_it() {
+    let mut database = Database::new(20_000, 16_000);
+    let reads = database.nested_loop_by("other", "SELECT id, pick FROM cust", "id", usize::MAX);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.statement = "SELECT c.id, o.note FROM cust c JOIN o ON o.customer=c.id ORDER BY c.other";
+    read(&mut reader, &file, &reads[..8000]);
+    let wanted: HashSet<PageNo> = reads[..8000].iter().copied().collect();
+    let wasted = reader.all_told.difference(&wanted).count();
+    assert!(
+        wasted * 20 < reader.reads,
+        "{wasted} told in vain, {} reads, {:?}",
+        reader.reads,
+        reader.counters()
+    );
 }

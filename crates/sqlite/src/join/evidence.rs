@@ -15,10 +15,11 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Trees whose newest leaf is kept: a join of more tables than these is followed by its last ones.
-const TREES: usize = 4;
-/// Pairs of trees that are judged at a time.
-const PAIRS: usize = 8;
+/// Trees whose newest leaf is kept: an outer table and two inner ones with an index each. A join of more is followed by
+/// its last ones.
+const TREES: usize = 5;
+/// Pairs of trees that are judged at a time: each tree with each other.
+const PAIRS: usize = TREES * (TREES - 1);
 /// Columns of a row that are compared, the rowid among them.
 const COLUMNS: usize = 32;
 /// Rows of a page that are compared: the smallest take some ten bytes of 4 KiB.
@@ -181,8 +182,11 @@ impl JoinEvidence {
             let Some(&leaf) = tree.leaves.back() else { continue };
             let Ok(page) = Page::parse(leaf, &tree.bytes, usable) else { continue };
             let pair = pair_of(&mut self.pairs, tree.root, inner);
-            let fits = fits(&page, keys, encoding);
-            let (columns, is_plain) = pair.judge(&fits);
+            if pair.wait > 0 {
+                pair.wait -= 1;
+                continue;
+            }
+            let (columns, is_plain) = pair.judge(&fits(&page, keys, encoding));
             if columns.is_empty() || found.is_some() {
                 continue;
             }
@@ -194,32 +198,32 @@ impl JoinEvidence {
 
     /// Nothing could begin by this evidence: it is tried again after twice as many look-ups.
     pub(crate) fn refused(&mut self, outer: PageNo, inner: PageNo) {
-        let pair = pair_of(&mut self.pairs, outer, inner);
-        pair.waited = (pair.waited * 2).clamp(NEEDED, WAIT_LIMIT);
-        pair.wait = pair.waited;
+        pair_of(&mut self.pairs, outer, inner).refuse();
     }
 }
 
 fn pair_of(pairs: &mut VecDeque<Pair>, outer: PageNo, inner: PageNo) -> &mut Pair {
     let at = pairs.iter().position(|pair| (pair.outer, pair.inner) == (outer, inner));
-    let at = at.unwrap_or_else(|| {
+    if let Some(pair) = at.and_then(|at| pairs.remove(at)) {
+        // Those of trees that are read no more go first.
+        pairs.push_back(pair);
+    } else {
         if pairs.len() == PAIRS {
             pairs.pop_front();
         }
-        pairs.push_back(Pair {
-            outer,
-            inner,
-            tries: 0,
-            columns: vec![Fit::default(); COLUMNS],
-            wait: 0,
-            waited: 0,
-        });
-        pairs.len() - 1
-    });
-    &mut pairs[at]
+        let columns = vec![Fit::default(); COLUMNS];
+        pairs.push_back(Pair { outer, inner, tries: 0, columns, wait: 0, waited: 0 });
+    }
+    let last = pairs.len() - 1;
+    &mut pairs[last]
 }
 
 impl Pair {
+    fn refuse(&mut self) {
+        self.waited = (self.waited * 2).clamp(NEEDED, WAIT_LIMIT);
+        self.wait = self.waited;
+    }
+
     /// One more look-up, which these columns fit. Answers those that may hold the keys, once there is evidence, the
     /// likeliest first; and whether there is enough of it where the text names none of them.
     fn judge(&mut self, fits: &[u32]) -> (Vec<usize>, bool) {
@@ -232,8 +236,7 @@ impl Pair {
             fit.hits += u32::from(*new > 0);
             fit.rows += new;
         }
-        if self.wait > 0 || self.tries < NEEDED_NAMED {
-            self.wait = self.wait.saturating_sub(1);
+        if self.tries < NEEDED_NAMED {
             return (Vec::new(), false);
         }
         // One of eight may have been asked for by another row.
@@ -241,6 +244,9 @@ impl Pair {
         let enough = |&column: &usize| self.columns[column].hits >= least && fits[column] > 0;
         let mut likely: Vec<usize> = (0..self.columns.len().min(fits.len())).filter(enough).collect();
         likely.sort_by_key(|&column| self.columns[column].rows);
+        if likely.is_empty() && self.tries == 2 * NEEDED {
+            self.refuse();
+        }
         (likely, self.tries >= NEEDED)
     }
 }

@@ -47,9 +47,23 @@ impl Filter {
         let tokens = tokens(statement);
         let from = tokens.iter().position(|token| token.is("from")).unwrap_or(tokens.len());
         let asked = &tokens[from..];
-        let end = asked.iter().position(|token| token.is("group") || token.is("having"));
+        let ends = ["group", "having", "order", "limit", "window"];
+        let end = asked.iter().position(|token| ends.iter().any(|word| token.is(word)));
         let asked = &asked[..end.unwrap_or(asked.len())];
-        let apart = ["or", "not", "case", "left", "union"];
+        let apart = [
+            "or",
+            "not",
+            "case",
+            "iif",
+            "filter",
+            "collate",
+            "left",
+            "right",
+            "full",
+            "union",
+            "except",
+            "intersect",
+        ];
         if asked.iter().any(|token| apart.iter().any(|word| token.is(word))) {
             return Self::default();
         }

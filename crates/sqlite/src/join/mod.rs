@@ -158,6 +158,11 @@ impl JoinReads {
         let reads = self.look_up(interior, source, &keys, most.unwrap_or(ENTRIES_A_KEY))?;
         self.looked_up += keys.len();
         self.reads += reads.len();
+        if reads.is_empty() {
+            // Keys that lead nowhere: one batch of them at a time.
+            self.keys.clear();
+            self.rests = true;
+        }
         Ok(Some(reads))
     }
 
@@ -245,7 +250,9 @@ impl JoinReads {
             let begin = targets.len();
             first.push(leaves.len());
             // A damaged leaf ends this look-up and no other.
+            let mut parts = 0..LEAVES;
             while let Some(left) = (begin + most).checked_sub(targets.len()).filter(|&left| left > 0)
+                && parts.next().is_some()
                 && let Ok(Some(part)) = entries.next_targets(interior, source, table, 0, left)
             {
                 leaves.extend(part.leaf.map(|(at, leaf)| (targets.len() + at, leaf)));
