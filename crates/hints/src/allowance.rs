@@ -201,14 +201,8 @@ impl Allowance {
         }
     }
 
-    /// Whether there is a step that is being read.
-    #[must_use]
-    pub fn has_step(&self) -> bool {
-        self.step.is_some()
-    }
-
     /// A page is read that own work has read before, which took so long: without it, this read would have. Not for
-    /// what a page of a step counts by itself: the page, its way and its chain.
+    /// a page of a step, which counts by itself.
     pub fn owed(&mut self, cost: Nanos) {
         self.stock += cost;
     }

@@ -53,9 +53,6 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
-/// Reads that missed before rows are compared with what is looked up, some 20 microseconds each: a statement of ten rows
-/// has some 22 with its way down, and is to cost next to nothing.
-const JOINS_FROM: u64 = 16;
 /// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
 /// be known is a tenth of that.
 const OWN_LIMIT: usize = 1 << 16;
@@ -389,20 +386,16 @@ impl Planner {
     fn remember(&mut self, stream: u64, page: &Page<'_>, bytes: &[u8]) -> Option<ScanId> {
         let root = self.owners.get(&page.number()).filter(|_| !page.kind().is_interior())?.root;
         let known = self.stream(stream);
-        // A leaf that was read a little before is still at hand then.
-        if known.allowance.misses() * 2 >= JOINS_FROM {
-            known.joins.read(root, page.number(), bytes);
-        }
+        known.joins.read(root, page.number(), bytes);
         None
     }
 
     /// Counts what a read has cost. Answers whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let own = self.own.remove(&number).filter(|_| !cost.missed);
-        let is_leaf = page.is_some_and(|page| !page.kind().is_interior());
         let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
-        // What a page of a step counts holds that page, its way and its chain.
-        if !fresh.contains(&number) && (is_leaf || !allowance.has_step()) {
+        // What a page of a step counts holds what it took to know it.
+        if !fresh.contains(&number) {
             allowance.owed(own.unwrap_or(Nanos::ZERO));
         }
         if expected.take() == Some(number) {
@@ -698,7 +691,7 @@ impl Planner {
         };
         let is_followed = leaf.kind().is_interior() || self.scans.iter().any(is_side);
         let known = self.stream(stream);
-        if is_followed || known.allowance.misses() < JOINS_FROM || !known.joins.is_due(missed) {
+        if is_followed || !known.joins.is_due(missed) {
             return None;
         }
         let schema = self.schema.take()?;
@@ -730,7 +723,8 @@ impl Planner {
         let apart = |outer: PageNo| of(outer).is_some_and(|outer| outer != table.root);
         let known = self.stream(stream);
         let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
-        if !known.may_look() {
+        // It waits for its allowance: that is no reason to try it more rarely.
+        if !known.may_step(End::Unseen) {
             return None;
         }
         // How deep the tree is shows in the way to this leaf.
