@@ -1,13 +1,9 @@
 //! `foreseek lab bench jobs`.
 
-use super::say;
-use crate::commands::progress::with_bar;
-use crate::commands::{Answer, Format, print, remark};
+use super::{Measured, measured};
+use crate::commands::{Answer, Format};
 use clap::ValueHint;
-use foreseek_bench::Told;
 use foreseek_bench::jobs::{self, Named, Options, PAIRS, PROFILE, Way};
-use foreseek_bench::pairs::Ahead;
-use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
 
@@ -83,22 +79,11 @@ pub(crate) struct JobsArgs {
 pub(crate) fn run(args: JobsArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
-    let interrupt = Interrupt::listen()?;
-    let ahead = |ahead: &Ahead| say(ahead, quiet);
-    let report = with_bar(quiet, |progress| {
-        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
-        jobs::run(&options, &interrupt, &told)
-    })?;
-    let written = jobs::write(&report, &options.out);
-    print(&match format {
-        Format::Json => report.to_json(),
-        Format::Table => format!("{}\n", report.to_table()),
-    })?;
-    let written = written?;
-    if !quiet {
-        remark(&format!("the report and the raw runs are beside {}", written.display()));
-    }
-    Ok(if report.holds() { Answer::Done } else { Answer::No })
+    measured(format, quiet, |interrupt, told| {
+        let report = jobs::run(&options, interrupt, told)?;
+        let written = jobs::write(&report, &options.out);
+        Ok(Measured { table: report.to_table(), json: report.to_json(), holds: report.holds(), written })
+    })
 }
 
 fn options(args: JobsArgs) -> Options {

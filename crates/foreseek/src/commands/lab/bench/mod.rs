@@ -5,8 +5,12 @@ mod jobs;
 mod mount;
 mod walk;
 
-use crate::commands::{Answer, remark};
+use crate::commands::progress::with_bar;
+use crate::commands::{Answer, Format, print, remark};
+use foreseek_bench::Told;
 use foreseek_bench::pairs::Ahead;
+use foreseek_rig::Interrupt;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -34,6 +38,39 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
             Ok(Answer::Done)
         }
     }
+}
+
+/// What was measured in pairs.
+struct Measured {
+    table: String,
+    json: String,
+    /// Whether what was aimed at holds.
+    holds: bool,
+    /// Where the report was written, beside the raw runs.
+    written: foreseek_bench::Result<PathBuf>,
+}
+
+/// Measures in pairs, with what is to come said first and a bar, and prints the report.
+fn measured(
+    format: Format,
+    quiet: bool,
+    work: impl FnOnce(&Interrupt, &Told<'_, Ahead>) -> foreseek_bench::Result<Measured>,
+) -> anyhow::Result<Answer> {
+    let interrupt = Interrupt::listen()?;
+    let ahead = |ahead: &Ahead| say(ahead, quiet);
+    let measured = with_bar(quiet, |progress| {
+        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        work(&interrupt, &told)
+    })?;
+    print(&match format {
+        Format::Json => measured.json,
+        Format::Table => format!("{}\n", measured.table),
+    })?;
+    let written = measured.written?;
+    if !quiet {
+        remark(&format!("the report and the raw runs are beside {}", written.display()));
+    }
+    Ok(if measured.holds { Answer::Done } else { Answer::No })
 }
 
 /// Says what is to come.
