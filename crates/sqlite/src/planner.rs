@@ -809,22 +809,22 @@ impl Planner {
 
     /// Which way leaves go that were read one after the other. Nothing where they jump.
     fn leaf_after_leaf(&self, leaves: &[PageNo]) -> Option<Direction> {
+        // The parent of a leaf, its position there, and the last one.
+        let place = |leaf: PageNo| {
+            let parent = self.owners.get(&leaf)?.parent;
+            let bytes = self.interior.kept(parent)?;
+            let page = Page::parse(parent, &bytes, self.header().usable()).ok()?;
+            Some((parent, page.position(leaf)?, page.cells()))
+        };
         let mut direction = None;
         for pair in leaves.windows(2) {
-            let [before, after] = [pair[0], pair[1]].map(|leaf| self.owners.get(&leaf).copied());
-            let (before, after) = (before?, after?);
-            let parent_of = |owner: Owner| Some((owner.parent, self.interior.kept(owner.parent)?));
-            let (of_before, of_after) = (parent_of(before)?, parent_of(after)?);
-            let usable = self.header().usable();
-            let from = Page::parse(of_before.0, &of_before.1, usable).ok()?;
-            let to = Page::parse(of_after.0, &of_after.1, usable).ok()?;
-            let (left, right) = (from.position(pair[0])?, to.position(pair[1])?);
-            let step = match before.parent == after.parent {
+            let ((before, left, last_left), (after, right, last_right)) = (place(pair[0])?, place(pair[1])?);
+            let step = match before == after {
                 true if left + 1 == right => Direction::Forward,
                 true if right + 1 == left => Direction::Backward,
                 // From the last leaf of a parent to the first of another, or back.
-                false if left == from.cells() && right == 0 => Direction::Forward,
-                false if left == 0 && right == to.cells() => Direction::Backward,
+                false if left == last_left && right == 0 => Direction::Forward,
+                false if left == 0 && right == last_right => Direction::Backward,
                 _ => return None,
             };
             if direction.is_some_and(|direction| direction != step) {
