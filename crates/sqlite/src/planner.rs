@@ -53,6 +53,9 @@ const MANY: usize = 256;
 const WORTH: usize = 16;
 /// The same where it is not: no more of them are looked for than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
+/// Reads that missed before rows are compared with what is looked up, some 20 microseconds each: a statement of ten rows
+/// has some 22 with its way down, and is to cost next to nothing.
+const JOINS_FROM: u64 = 16;
 /// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
 /// be known is a tenth of that.
 const OWN_LIMIT: usize = 1 << 16;
@@ -386,7 +389,10 @@ impl Planner {
     fn remember(&mut self, stream: u64, page: &Page<'_>, bytes: &[u8]) -> Option<ScanId> {
         let root = self.owners.get(&page.number()).filter(|_| !page.kind().is_interior())?.root;
         let known = self.stream(stream);
-        known.joins.read(root, page.number(), bytes);
+        // A leaf that was read a little before is still at hand then.
+        if known.allowance.misses() * 2 >= JOINS_FROM {
+            known.joins.read(root, page.number(), bytes);
+        }
         None
     }
 
@@ -691,7 +697,7 @@ impl Planner {
         };
         let is_followed = leaf.kind().is_interior() || self.scans.iter().any(is_side);
         let known = self.stream(stream);
-        if is_followed || !known.joins.is_due(missed) {
+        if is_followed || known.allowance.misses() < JOINS_FROM || !known.joins.is_due(missed) {
             return None;
         }
         let schema = self.schema.take()?;
