@@ -60,6 +60,16 @@ mod tests {
     use super::*;
     use crate::mount_table::mounted_on;
     use std::fs::File;
+    use std::time::{Duration, Instant};
+
+    /// Waits until the kernel calls a process so: a new program has its place in the file system a moment before its name.
+    fn wait_for_name(pid: u32, name: &str) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() != name) {
+            assert!(Instant::now() < end, "process {pid} is not called {name} after 10 s");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn who_has_a_file_open_or_works_there_is_named() {
@@ -72,6 +82,7 @@ mod tests {
         let own = std::process::id();
         let mut child = std::process::Command::new("sleep");
         let mut child = child.arg("1000").current_dir(place.path()).spawn().expect("'sleep' exists");
+        wait_for_name(child.id(), "sleep");
         let users = users_inside(&mount, &[]).join(", ");
         let others = users_inside(&mount, &[own, child.id()]).join(", ");
         child.kill().and_then(|()| child.wait()).expect("ended");
