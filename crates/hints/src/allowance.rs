@@ -9,12 +9,13 @@
 //!   answered counts what it took. A page that a step has brought counts, when it is first read, as
 //!   the mean of what such pages took before there was a step, everything read between two of them
 //!   included: interior pages, and the overflow pages of a row. A page that own work has read before, to know what
-//!   comes, counts what that took, when it is first read.
+//!   comes, counts what that took, when it is first read, unless it is on the way to the pages of an open step: their
+//!   mean holds it.
 //! - `C`, *ours*: what was really spent: each read, waiting included, and the own work of whoever
 //!   predicts. The unread part of an abandoned step is charged at the price at which it was expected.
 //!
-//! A step of `n` reads is expected to cost `n * p`, where `p` is what a read of the last step cost,
-//! and before there was one, the mean `m` without a step; but never more than a *sweep* `T`, which reads all
+//! A step of `n` reads is expected to cost `n * p`, where `p` is what a read of the last step cost, its share of
+//! own work included, and before there was one, the mean `m` without a step; but never more than a *sweep* `T`, which reads all
 //! of the file in the order of the disk: its pages, [`DISK_PAGES`] or [`PAGES`] of which pass in the
 //! time `m`. It is made only if `C + min(n * p, T) <= rho * S`.
 //!
@@ -23,7 +24,9 @@
 //! not fall, and `C` grows by at most `min(n * p, T)`; so `C <= rho * S` holds to its end. A read outside of
 //! steps adds the same to both sums, and `rho >= 1`. `K` is the own work that is done before
 //! a step is known to be worth making (to find out where a scan is): it is counted in `C` and so delays
-//! the next step, but it is not asked for in advance. Where the device slows down during a step, `K`
+//! the next step, but it is not asked for in advance. So is what own work does in a step for reads beyond it: to know
+//! four reads of a join, all of a key with 25 rows must be followed. It is in `C` at once, and in the price `p` of the
+//! steps that hold those reads, in equal shares. Where the device slows down during a step, `K`
 //! grows by what this step cost beyond its expectation, and by no later one, since `p` has risen.
 //!
 //! What a step saves is in `S - C`, so that confirmed steps pay for larger ones: where a sorted batch
@@ -130,6 +133,8 @@ pub struct Allowance {
     price: Option<Nanos>,
     /// A step was abandoned.
     doubted: bool,
+    /// Reads that are known and were not made yet.
+    known: u64,
     /// The last step did not pay: from which `stock` on another may be tried.
     trial: Option<Nanos>,
 }
@@ -140,6 +145,8 @@ struct Step {
     reads: u64,
     used: u64,
     cost: Nanos,
+    /// Own work for its reads and for those beyond it that are known.
+    own: Nanos,
 }
 
 impl Allowance {
@@ -197,13 +204,24 @@ impl Allowance {
     pub fn spent(&mut self, cost: Nanos) {
         self.ours += cost;
         if let Some(step) = &mut self.step {
-            step.cost += cost;
+            step.own += cost;
         }
+    }
+
+    /// So many reads are known and were not made yet, those of the open step included.
+    pub fn knows(&mut self, reads: u64) {
+        self.known = reads;
     }
 
     /// A page is read that own work has read before, which took so long: without it, this read would have. Not for
     /// a page of a step, which counts by itself.
-    pub fn owed(&mut self, cost: Nanos) {
+    pub fn owed(&mut self, kind: Kind, cost: Nanos) {
+        match &mut self.step {
+            // The mean that a used page counts holds its way.
+            Some(_) if kind != Kind::Row => return,
+            Some(step) => step.own = step.own.saturating_sub(cost),
+            None => {}
+        }
         self.stock += cost;
     }
 
@@ -252,7 +270,7 @@ impl Allowance {
 
     /// What a read of the next step is expected to cost.
     fn expected(&self) -> Option<Nanos> {
-        self.step.and_then(Step::price).or(self.price).or_else(|| self.mean())
+        self.step.and_then(|step| step.price(self.known)).or(self.price).or_else(|| self.mean())
     }
 
     /// What the reads so far would have taken without steps, about, and what was spent.
@@ -281,10 +299,12 @@ impl Allowance {
 
     /// A step of so many reads is made; the one before is over, and what is left of it is part of this one.
     pub fn begin(&mut self, reads: u64) {
+        let mut own = Nanos::ZERO;
         if let Some(step) = self.step.take() {
             self.learn(step);
+            own = step.own.saturating_sub(step.share(self.known));
         }
-        self.step = Some(Step { reads, ..Step::default() });
+        self.step = Some(Step { reads, own, ..Step::default() });
     }
 
     /// The open step is larger by so many reads.
@@ -313,7 +333,7 @@ impl Allowance {
     }
 
     fn learn(&mut self, step: Step) {
-        let Some(price) = step.price() else { return };
+        let Some(price) = step.price(self.known) else { return };
         self.price = Some(price);
         let pays = self.mean().is_none_or(|mean| price < mean);
         self.trial = (!pays).then_some(self.stock * 2);
@@ -321,10 +341,17 @@ impl Allowance {
 }
 
 impl Step {
-    /// What a read of it has cost, once enough of it was used to tell.
-    fn price(self) -> Option<Nanos> {
-        let told = self.used > 0 && self.used * 2 >= self.reads.min(STEP_FLOOR * 2);
-        told.then(|| self.cost / self.used)
+    /// What a read of it has cost, once enough of it was used to tell, where so many more are `known`.
+    fn price(self, known: u64) -> Option<Nanos> {
+        let enough = self.used > 0 && self.used * 2 >= self.reads.min(STEP_FLOOR * 2);
+        enough.then(|| (self.cost + self.share(known)) / self.used)
+    }
+
+    /// What own work has cost for the reads that were used, where it was for them and for those that are `known` still.
+    fn share(self, known: u64) -> Nanos {
+        let reads = self.used.saturating_add(known).max(1);
+        let share = u128::from(self.own.get()) * u128::from(self.used) / u128::from(reads);
+        Nanos(u64::try_from(share).unwrap_or(u64::MAX))
     }
 }
 
@@ -354,8 +381,59 @@ mod tests {
         // Sixty milliseconds to know what comes: as long as nobody reads those pages, they are spent.
         allowance.spent(ms(60));
         assert!(allowance.reads(End::Unseen) < before);
-        allowance.owed(ms(60));
+        allowance.owed(Kind::Way, ms(60));
         assert!(allowance.reads(End::Unseen) >= before);
+    }
+
+    #[test]
+    fn own_work_for_reads_beyond_a_step_makes_it_no_dearer() {
+        let ms = Nanos::from_millis;
+        // Four reads of a step, each at half of what it would take, and what it takes to know them and some more.
+        let price = |known: u64, own: u64| {
+            let mut allowance = Allowance::new();
+            for _ in 0..SEEKS_FIRST * 3 {
+                allowance.read(Kind::Row, ms(8), true);
+            }
+            allowance.begin(4);
+            allowance.spent(ms(own));
+            for read in 1..=4 {
+                allowance.predicted(ms(4), true);
+                allowance.knows(known + 4 - read);
+            }
+            (allowance.expected(), allowance.is_dear())
+        };
+        assert_eq!(price(0, 0).0, Some(ms(4)));
+        assert_eq!(price(0, 24).0, Some(ms(10)), "all of it for these");
+        assert_eq!(price(20, 24).0, Some(ms(5)), "a sixth of it");
+        // What is left is a part of the steps to come.
+        let mut allowance = Allowance::new();
+        for _ in 0..SEEKS_FIRST * 3 {
+            allowance.read(Kind::Row, ms(8), true);
+        }
+        allowance.begin(4);
+        allowance.spent(ms(24));
+        for step in 1..=6 {
+            for read in 1..=4 {
+                allowance.predicted(ms(4), true);
+                allowance.knows(24 - 4 * (step - 1) - read);
+            }
+            assert_eq!(allowance.expected(), Some(ms(5)));
+            allowance.begin(4);
+        }
+        assert!(!allowance.is_dear());
+    }
+
+    #[test]
+    fn the_way_to_pages_of_a_step_counts_once() {
+        let mut allowance = alone(80);
+        allowance.begin(4);
+        allowance.spent(SEEK);
+        let (stock, _) = allowance.sums();
+        allowance.owed(Kind::Way, SEEK);
+        assert_eq!(allowance.sums().0, stock);
+        // A page that no step fetches: an outer row's.
+        allowance.owed(Kind::Row, SEEK);
+        assert_eq!(allowance.sums().0, stock + SEEK);
     }
 
     #[test]
@@ -497,7 +575,7 @@ mod tests {
 
         #[test]
         fn whatever_happens_it_counts_on(
-            ops in proptest::collection::vec((0..7u8, 0u64..10_000_000), 0..200),
+            ops in proptest::collection::vec((0..9u8, 0u64..10_000_000), 0..200),
         ) {
             let mut allowance = Allowance::new();
             for (op, number) in ops {
@@ -508,6 +586,8 @@ mod tests {
                     3 => allowance.spent(Nanos(number)),
                     4 => allowance.begin(number),
                     5 => allowance.extend(number),
+                    6 => allowance.knows(number),
+                    7 => allowance.owed(Kind::Row, Nanos(number)),
                     _ => allowance.end(),
                 }
                 prop_assert!(allowance.reads(End::Unseen) <= allowance.reads(End::Seen));

@@ -19,7 +19,10 @@
 //!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
 //!   to 15 entries.
 //!
-//! Not visible, and so left to the bound: statements inside of triggers and views, joins, subqueries,
+//! - The outer rows of a join end visibly where a SELECT without LIMIT names two tables, one of which may stand in a
+//!   subquery: [`joined`].
+//!
+//! Not visible, and so left to the bound: statements inside of triggers and views, joins of more tables, other subqueries,
 //! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB,
 //! and a program that abandons its statement.
 
@@ -339,6 +342,86 @@ fn source(tokens: &[Token]) -> Option<&[Token]> {
     }
 }
 
+/// Whether all rows of `outer` are visited by a nested loop that looks each of them up in `inner`: where the
+/// statement is one SELECT of both tables, or of `outer` with a subquery of `inner`, in which nothing ends the outer loop early.
+pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
+    let [statement] = statements else { return End::Unseen };
+    if statement.len() > SQL_LIMIT {
+        return End::Unseen;
+    }
+    let tokens = tokens(statement);
+    let has = |word: &str| tokens.iter().any(|token| token.is(word));
+    // An aggregate of one row may end with the first that its order has.
+    let first_row = (has("min") || has("max")) && !has("group") && at_top(&tokens, &["min", "max"]).is_some();
+    let apart = ["limit", "exists", "distinct", "union", "except", "intersect", "with", "match"];
+    if first_row || apart.iter().any(|word| has(word)) {
+        return End::Unseen;
+    }
+    let Some(from) = at_top(&tokens, &["from"]) else { return End::Unseen };
+    let Some(tables) = tables(&tokens[from + 1..]) else { return End::Unseen };
+    let named = |name: &String, table: &str| name.eq_ignore_ascii_case(table);
+    let selects: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at].is("select")).collect();
+    let is_seen = match (selects.as_slice(), tables.as_slice()) {
+        ([_], [a, b]) => named(a, outer) && named(b, inner) || named(a, inner) && named(b, outer),
+        ([_, within], [only]) => {
+            let from = tokens[*within..].iter().position(|token| token.is("from"));
+            let within = from.and_then(|from| self::tables(&tokens[within + from + 1..]));
+            named(only, outer)
+                && within.is_some_and(|within| matches!(within.as_slice(), [only] if named(only, inner)))
+        }
+        _ => false,
+    };
+    if is_seen && tokens.first().is_some_and(|first| first.is("select")) { End::Seen } else { End::Unseen }
+}
+
+/// Where one of these words stands outside of parentheses.
+fn at_top(tokens: &[Token], words: &[&str]) -> Option<usize> {
+    let mut depth = 0usize;
+    tokens.iter().position(|token| {
+        match token {
+            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && words.iter().any(|word| token.is(word))
+    })
+}
+
+/// The tables that a FROM clause names, which ends with its statement or its parenthesis. Nothing where it has a subquery.
+fn tables(tokens: &[Token]) -> Option<Vec<String>> {
+    let (mut tables, mut depth, mut expected) = (Vec::new(), 0usize, true);
+    let mut rest = tokens;
+    while let Some((token, more)) = rest.split_first() {
+        rest = more;
+        match token {
+            Token::Sign(b'(') if expected => return None,
+            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b')') if depth == 0 => break,
+            Token::Sign(b')') => depth -= 1,
+            Token::Name(name, _) if expected => {
+                let own = match more {
+                    [dot, Token::Name(own, _), after @ ..] if dot.is_sign(b'.') => {
+                        rest = after;
+                        own
+                    }
+                    _ => name,
+                };
+                tables.push(own.clone());
+                expected = false;
+            }
+            _ if depth > 0 => {}
+            Token::Sign(b';') => break,
+            token if CLAUSES.iter().any(|word| token.is(word)) => break,
+            Token::Sign(b',') => expected = true,
+            token => expected = token.is("join"),
+        }
+    }
+    Some(tables)
+}
+
+/// What may follow the tables of a statement.
+const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "having", "set", "returning"];
+
 /// Whether the end of a statement's one scan is visible, and how many rows it wants.
 fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     let unseen = (End::Unseen, None);
@@ -353,12 +436,7 @@ fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     if !source.first().is_some_and(is_own) {
         return unseen;
     }
-    let clause = |token: &Token| {
-        ["where", "order", "group", "limit", "window", "having", "set", "returning"]
-            .iter()
-            .any(|word| token.is(word))
-            || token.is_sign(b';')
-    };
+    let clause = |token: &Token| CLAUSES.iter().any(|word| token.is(word)) || token.is_sign(b';');
     let sources = source.iter().take_while(|token| !clause(token));
     if sources.clone().any(|token| token.is_sign(b',') || token.is_sign(b'(')) {
         return unseen;
@@ -617,12 +695,50 @@ mod tests {
         assert_eq!(expression.end, End::Unseen);
     }
 
+    #[test]
+    fn the_outer_rows_of_a_join_end_visibly_where_nothing_ends_it_early() {
+        let end = |sql: &str| joined(&[sql.to_owned()], "Cust", "o");
+        for sql in [
+            "select c.id,sum(length(note)) from cust c join o on o.customer=c.id where c.pick<10 group by c.id",
+            "SELECT * FROM main.o AS x, main.\"cust\" WHERE abs(x.customer)=cust.id;",
+            "select * from cust left join o using (id) order by 1",
+            "select c.id,(select max(note) from o where o.customer=c.id) from cust c where c.pick=7",
+            "select max(note) from cust, o where o.customer=cust.id group by cust.id",
+            "select id from cust where 5 < (select count(*) from o where customer = cust.id) order by id",
+        ] {
+            assert_eq!(end(sql), End::Seen, "{sql}");
+        }
+        for sql in [
+            "select * from cust, o where o.customer=cust.id limit 5",
+            "select max(note) from cust, o where o.customer=cust.id",
+            "select distinct note from cust, o where o.customer=cust.id",
+            "select id from cust where exists (select 1 from o where customer=id)",
+            "select * from cust, o, x where o.customer=cust.id",
+            "select * from cust, v where v.customer=cust.id",
+            "select * from (select * from cust) c, o where o.customer=c.id",
+            "select (select note from cust, o where customer=cust.id) from x",
+            "select (select note from o where customer=x) from cust where x in (select 5)",
+            "select * from o where customer in (select id from cust)",
+            "insert into aim select * from cust, o where o.customer=cust.id",
+            "with x as (select 1) select * from cust, o",
+            "select * from v",
+            "select",
+            "select from",
+            "",
+        ] {
+            assert_eq!(end(sql), End::Unseen, "{sql}");
+        }
+        let two = ["select * from cust, o".to_owned(), "select 2".to_owned()];
+        assert_eq!(joined(&two, "cust", "o"), End::Unseen);
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_without_harm(sql in ".{0,200}", words in proptest::collection::vec(
             proptest::sample::select(vec!["select", "from", "o", "total", "<", "=", "between", "and", "in", "(", ")",
                 ",", "-", "5", "7.5e", "x'", "'", "limit", "not", ".", "is", "[", "\"", "/*"]), 0..30)) {
-            let _ = (told(&sql), told(&words.join(" ")));
+            let words = words.join(" ");
+            let _ = (told(&sql), told(&words), joined(&[sql], "o", "c"), joined(&[words], "o", "c"));
         }
     }
 }

@@ -12,7 +12,7 @@
 
 pub use crate::counters::Counters;
 
-use crate::ends::{Bounds, Rows, Told};
+use crate::ends::{self, Bounds, Rows, Told};
 use crate::error::Result;
 use crate::header::{Encoding, Header};
 use crate::join::{Filter, Inner, JoinEvidence, JoinReads, Joined, KeyRange, OuterRows, compared_with};
@@ -399,21 +399,23 @@ impl Planner {
     /// Counts what a read has cost. Answers whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let own = self.own.remove(&number).filter(|_| !cost.missed);
-        let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
-        // What a page of a step counts holds what it took to know it.
-        if !fresh.contains(&number) {
-            allowance.owed(own.unwrap_or(Nanos::ZERO));
-        }
-        if expected.take() == Some(number) {
-            allowance.predicted(cost.time, fresh.remove(&number));
-            return true;
-        }
+        let known = self.scans.iter().filter(|scan| scan.stream == stream).map(Scan::known).sum();
         let kind = match page.map(Page::kind) {
             // What is no page of a tree is one of a chain.
             None => Read::Chain,
             Some(kind) if kind.is_interior() => Read::Way,
             Some(_) => Read::Row,
         };
+        let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
+        allowance.knows(known);
+        // What a page of a step counts holds what it took to know it.
+        if let Some(own) = own.filter(|_| !fresh.contains(&number)) {
+            allowance.owed(kind, own);
+        }
+        if expected.take() == Some(number) {
+            allowance.predicted(cost.time, fresh.remove(&number));
+            return true;
+        }
         allowance.read(kind, cost.time, cost.missed);
         false
     }
@@ -730,14 +732,23 @@ impl Planner {
         let known = self.stream(stream);
         let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
         // It waits for its allowance: that is no reason to try it more rarely.
-        if !known.may_step(End::Unseen) {
+        if !known.may_step(End::Seen) {
+            return None;
+        }
+        let statements = told();
+        let (_, outer) = schema.tree(joined.outer)?;
+        let end = match self.caution.contains_key(&root) {
+            true => End::Unseen,
+            false => ends::joined(&statements, &outer.name, &table.name),
+        };
+        if !self.may_begin(stream, end) {
             return None;
         }
         // How deep the tree is shows in the way to this leaf.
         if let Some(way) = self.way_to(leaf.number()) {
             self.interior.learn(root, way.len() - 1);
         }
-        let begun = self.begin_joined(source, stream, &joined, (index, table), schema, &told());
+        let begun = self.begin_joined(source, stream, (&joined, end), (index, table), schema, &statements);
         if begun.is_none() {
             self.stream(stream).joins.refused(joined.outer, root);
         }
@@ -748,7 +759,7 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        joined: &Joined,
+        (joined, end): (&Joined, End),
         (index, table): (Index, &Table),
         schema: &Schema,
         statements: &[String],
@@ -790,9 +801,6 @@ impl Planner {
         } else {
             Inner::Entries(Arc::new(index), Arc::new(table.clone()))
         };
-        if !self.may_begin(stream, End::Unseen) {
-            return None;
-        }
         let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
         // Of a key with several rows, those that follow are still to be read.
         let done = usize::from(!matches!(inner, Inner::Entries(..)));
@@ -801,8 +809,9 @@ impl Planner {
             Direction::Backward => page.cells() - 1 - last + done,
         };
         let outer = OuterRows::new(walk, passed);
-        let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
-        let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (End::Unseen, None))?;
+        let order = usize::from(outer_index.root != outer_table.root || !outer_table.kind.is_rowid());
+        let reads = JoinReads::new((outer, joined.outer), (column, order), filter, inner, self.pages);
+        let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
         // What each look-up was taken for alone is part of it.
         for at in (0..self.scans.len()).rev() {
             let scan = &self.scans[at];

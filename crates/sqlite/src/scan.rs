@@ -223,6 +223,11 @@ impl Scan {
         }
     }
 
+    /// How many reads are known that it has not made yet.
+    pub(crate) fn known(&self) -> u64 {
+        self.ahead.len() as u64
+    }
+
     /// Whether what it comes to was told to the client.
     pub(crate) fn is_told(&self) -> bool {
         self.told > 0

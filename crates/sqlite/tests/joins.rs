@@ -146,6 +146,28 @@ fn the_orders_of_the_customers_to_come_are_told_in_time() {
 }
 
 #[test]
+fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
+    let mut database = Database::new(4000, 16_000);
+    let outer = "SELECT id, pick FROM cust WHERE id<2000 AND pick<3";
+    let reads = database.nested_loop(outer, "other", usize::MAX);
+    let file = database.file.clone();
+    // SQLite reads no customer beyond the bound.
+    let last = database.page(&database.table("cust"), RowKey::Rowid(2000));
+    let end = reads.iter().rposition(|&page| page == last).expect("is read");
+    let mut reader = Reader::new(&file, 20);
+    reader.buffer = usize::MAX;
+    reader.statement = "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.other WHERE c.id<2000 AND c.pick<3 GROUP BY 1";
+    let (made, told) = read(&mut reader, &file, &reads[..=end]);
+    assert!(reader.plans.len() <= 2, "{:?}", reader.plans);
+    assert!(told * 100 > made * 90, "{told} of {made}, {:?}", reader.plans);
+    // Of the customers beyond the bound, those on the page of the last one are known at most.
+    let customers: HashSet<PageNo> =
+        (2001..4000).map(|id| database.page(&database.table("cust"), RowKey::Rowid(id))).collect();
+    let beyond = reader.source.read.iter().filter(|page| **page != last && customers.contains(page)).count();
+    assert!(beyond <= 1, "{beyond} pages of customers beyond the bound");
+}
+
+#[test]
 fn a_join_that_no_text_shows_is_found_by_its_data() {
     let mut database = Database::new(2000, 16_000);
     let reads = database.nested_loop("SELECT id, pick FROM cust", "other", usize::MAX);

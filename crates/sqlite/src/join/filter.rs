@@ -86,6 +86,15 @@ impl Filter {
         filter
     }
 
+    /// Whether no row that comes later passes, where this one does not and an earlier one did: rows come in the order of
+    /// the column `order`.
+    pub(crate) fn has_ended(&self, page: &Page<'_>, cell: usize, order: usize, encoding: Encoding) -> bool {
+        self.conditions.iter().filter(|condition| condition.column == order).any(|condition| {
+            condition.test.is_range()
+                && value(page, cell, order).is_some_and(|value| !condition.test.holds(value, encoding))
+        })
+    }
+
     /// Whether a row may be looked up.
     pub(crate) fn passes(&self, page: &Page<'_>, cell: usize, encoding: Encoding) -> bool {
         self.conditions.iter().all(|condition| {
@@ -95,6 +104,11 @@ impl Filter {
 }
 
 impl Test {
+    /// Whether the values that pass lie side by side.
+    fn is_range(&self) -> bool {
+        matches!(self, Self::Is(orderings, _) if *orderings != [Ordering::Less, Ordering::Greater])
+    }
+
     fn holds(&self, held: Value<'_>, encoding: Encoding) -> bool {
         let plain = Order { collation: Collation::Binary, descending: false };
         // A column's affinity may turn a literal of another sort; NULL passes no comparison.

@@ -16,7 +16,8 @@
 //!
 //! Limits: the first column of an index is looked up alone. The outer side is a table in the order of its own tree, or
 //! a covering index: not rows that are found by an index, and not the inner side of another join. Both sides have trees
-//! of their own (a table is not joined with itself). The end is not visible, so that steps grow with what they gain.
+//! of their own (a table is not joined with itself). Where the text does not [show](crate::ends::joined) that all outer rows are
+//! visited, steps grow with what they gain.
 
 mod evidence;
 mod filter;
@@ -36,6 +37,7 @@ use crate::sequence::{PageAccess, Sequence, reads};
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned, RowKey};
 use crate::walk::Walk;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -77,6 +79,8 @@ pub(crate) struct JoinReads {
     /// Where in a row of the outer side the key is.
     column: usize,
     filter: Filter,
+    /// The column by which rows of the outer side are ordered.
+    order: usize,
     inner: Inner,
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
@@ -93,10 +97,11 @@ pub(crate) struct JoinReads {
 }
 
 impl JoinReads {
-    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds.
+    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds; they are ordered by the
+    /// column `order`.
     pub(crate) fn new(
         (outer, root): (OuterRows, PageNo),
-        column: usize,
+        (column, order): (usize, usize),
         filter: Filter,
         inner: Inner,
         pages: u32,
@@ -107,6 +112,7 @@ impl JoinReads {
             root,
             column,
             filter,
+            order,
             inner,
             keys: VecDeque::new(),
             ended: false,
@@ -168,10 +174,15 @@ impl JoinReads {
 
     /// Reads rows of the outer side until so many keys are known. What can't be read ends it.
     fn read_keys<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R, wanted: usize) {
-        let (column, filter, header) = (self.column, &self.filter, *interior.header());
+        let (column, order, filter) = (self.column, self.order, &self.filter);
+        let encoding = interior.header().encoding;
+        let has_ended = Cell::new(false);
         let key = |page: &Page<'_>, cell: usize| {
-            let key = value(page, cell, column).filter(|key| *key != Value::Null)?;
-            filter.passes(page, cell, header.encoding).then(|| Owned::of(key))
+            if !filter.passes(page, cell, encoding) {
+                has_ended.set(has_ended.get() || filter.has_ended(page, cell, order, encoding));
+                return None;
+            }
+            value(page, cell, column).filter(|key| *key != Value::Null).map(Owned::of)
         };
         for _ in 0..LEAVES {
             if self.ended || self.rests || self.keys.len() >= wanted {
@@ -180,7 +191,7 @@ impl JoinReads {
             let leaves = ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(LEAVES);
             let before = self.keys.len();
             let leaf = self.outer.next_leaf(interior, source, leaves, &key, &mut self.keys);
-            self.ended = !matches!(leaf, Ok(true));
+            self.ended = !matches!(leaf, Ok(true)) || has_ended.get();
             self.leaves += 1;
             self.found += self.keys.len() - before;
         }

@@ -35,6 +35,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) hits: usize,
     /// Most own reads that one of its reads waited for.
     pub(crate) most_own: usize,
+    /// How many reads each plan held.
+    pub(crate) plans: Vec<usize>,
     /// Distinct pages a plan may hold.
     pub(crate) buffer: usize,
     /// What runs, and how often that was asked.
@@ -56,6 +58,7 @@ impl<'a> Reader<'a> {
             all_told: HashSet::new(),
             hits: 0,
             most_own: 0,
+            plans: Vec::new(),
             buffer: 300,
             statement: "SELECT * FROM t",
             asked: 0,
@@ -89,6 +92,7 @@ impl<'a> Reader<'a> {
                 }
                 self.told = plan.accesses.iter().map(|access| access.page).collect();
                 self.all_told.extend(&self.told);
+                self.plans.push(plan.accesses.len());
                 assert!(self.told.len() <= self.buffer);
             }
         }
