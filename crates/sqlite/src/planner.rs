@@ -21,7 +21,7 @@ use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
 use crate::points::Points;
 use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
-use crate::record::{Collation, Order, compare};
+use crate::record::{Collation, Order, Value, compare};
 pub use crate::scan::{Much, Plan, ScanId};
 use crate::scan::{Reads, Scan};
 use crate::schema::{Index, Schema, Table, TableKind};
@@ -31,7 +31,7 @@ pub use crate::statements::{Sums, Why};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
 use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
-use foreseek_units::{ByteOffset, Nanos, PAGE_SIZE, PageSpan, Span};
+use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageSpan, Span};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -84,6 +84,8 @@ pub struct Planner {
     sweep: u64,
     /// Pages of the kernel that pass in the time of a read alone.
     pace: u64,
+    /// How much of the file memory may hold.
+    memory: Bytes,
 }
 
 /// Where in its tree a page is.
@@ -198,6 +200,7 @@ impl Planner {
             own: HashMap::new(),
             sweep: sweep(&header, pages, PAGES),
             pace: PAGES,
+            memory: Bytes(u64::MAX),
         }
     }
 
@@ -206,6 +209,11 @@ impl Planner {
     pub fn on_disk(self) -> Self {
         let sweep = sweep(self.header(), self.pages, DISK_PAGES);
         Self { sweep, pace: DISK_PAGES, ..self }
+    }
+
+    /// Memory may hold so much of the file now.
+    pub fn has_memory(&mut self, memory: Bytes) {
+        self.memory = memory;
     }
 
     /// The database's header.
@@ -284,8 +292,8 @@ impl Planner {
     pub fn changed(&mut self, header: Header, pages: u32) {
         let counters = self.counters;
         let next_id = self.next_id;
-        let (pace, sweep) = (self.pace, sweep(&header, pages, self.pace));
-        *self = Self { counters, next_id, pace, sweep, ..Self::new(header, pages) };
+        let (pace, sweep, memory) = (self.pace, sweep(&header, pages, self.pace), self.memory);
+        *self = Self { counters, next_id, pace, sweep, memory, ..Self::new(header, pages) };
     }
 
     /// A stream begins a transaction: its scans are over.
@@ -748,7 +756,14 @@ impl Planner {
         if let Some(way) = self.way_to(leaf.number()) {
             self.interior.learn(root, way.len() - 1);
         }
-        let begun = self.begin_joined(source, stream, (&joined, end), (index, table), schema, &statements);
+        let begun = self.begin_joined(
+            source,
+            stream,
+            (&joined, end, leaf.number()),
+            (index, table),
+            schema,
+            &statements,
+        );
         if begun.is_none() {
             self.stream(stream).joins.refused(joined.outer, root);
         }
@@ -759,21 +774,14 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        (joined, end): (&Joined, End),
+        (joined, end, leaf_of_inner): (&Joined, End, PageNo),
         (index, table): (Index, &Table),
         schema: &Schema,
         statements: &[String],
     ) -> Option<ScanId> {
-        // Rows that a scan by an index reads lie in no order.
-        let by_index = |scan: &Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
-        if self.scans.iter().any(by_index) {
-            return None;
-        }
         let header = *self.header();
         let &leaf = joined.leaves.last()?;
         let page = Page::parse(leaf, &joined.bytes, header.usable()).ok()?;
-        let direction = self.leaf_after_leaf(&joined.leaves)?;
-        let way = self.way_to(leaf)?;
         let (outer_index, outer_table) = schema.tree(joined.outer)?;
         let names = numbered(&outer_index, outer_table);
         let compared = compared_with(statements, &first_names(&index, table));
@@ -801,14 +809,32 @@ impl Planner {
         } else {
             Inner::Entries(Arc::new(index), Arc::new(table.clone()))
         };
-        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
         // Of a key with several rows, those that follow are still to be read.
         let done = usize::from(!matches!(inner, Inner::Entries(..)));
-        let passed = match direction {
-            Direction::Forward => first + done,
-            Direction::Backward => page.cells() - 1 - last + done,
+        let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
+        let outer = match self.scans.iter().find(by_index).map(|scan| scan.id) {
+            Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_best_kept(leaf_of_inner) => {
+                return None;
+            }
+            Some(scan) => {
+                let asks = |cell: &usize| filter.passes(&page, *cell, header.encoding);
+                let asking = asking.into_iter().filter(asks).filter_map(|cell| page.rowid(cell).ok());
+                let asking: Vec<i64> = asking.collect();
+                self.rows_of_scan(source, stream, scan, &asking, done)?
+            }
+            None => {
+                let direction = self.leaf_after_leaf(&joined.leaves)?;
+                let way = self.way_to(leaf)?;
+                let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+                OuterRows::in_order(
+                    walk,
+                    match direction {
+                        Direction::Forward => first + done,
+                        Direction::Backward => page.cells() - 1 - last + done,
+                    },
+                )
+            }
         };
-        let outer = OuterRows::new(walk, passed);
         let order = usize::from(outer_index.root != outer_table.root || !outer_table.kind.is_rowid());
         let reads = JoinReads::new((outer, joined.outer), (column, order), filter, inner, self.pages);
         let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
@@ -820,6 +846,60 @@ impl Planner {
             }
         }
         Some(begun)
+    }
+
+    /// Whether the tree of a leaf fits into memory and the file does not. Its pages are asked for again and again: batches of
+    /// outer rows and of theirs would drive them out, and read-around brings them once.
+    fn is_best_kept(&self, leaf: PageNo) -> bool {
+        let children = |page: &PageNo| {
+            let bytes = self.interior.kept(*page)?;
+            Some(Page::parse(*page, &bytes, self.header().usable()).ok()?.cells() as u64 + 1)
+        };
+        let Some(way) = self.way_to(leaf) else { return false };
+        let size = self.header().page_size().get();
+        let bytes = |pages: u64| Bytes(pages.saturating_mul(size));
+        // The pages above are taken for as full as those on the way.
+        let leaves: Option<u64> = way[..way.len() - 1]
+            .iter()
+            .map(children)
+            .try_fold(1u64, |product, children| Some(product.saturating_mul(children?)));
+        bytes(u64::from(self.pages)) > self.memory
+            && leaves.is_some_and(|leaves| bytes(leaves) <= self.memory)
+    }
+
+    /// The rows that a scan by an index reads, from the one of these that was read last on, which is passed where it is
+    /// `done`. Nothing where they are not on the newest leaf of that index.
+    fn rows_of_scan<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        id: ScanId,
+        asking: &[i64],
+        done: usize,
+    ) -> Option<OuterRows> {
+        let scan = self.scans.iter().find(|scan| scan.id == id)?;
+        let sequence = scan.by_index()?.clone();
+        let told: Vec<PageNo> = scan.told_pages().collect();
+        let (leaf, bytes) = self.streams.get(&stream)?.joins.newest(scan.index)?;
+        let page = Page::parse(leaf, &bytes, self.header().usable()).ok()?;
+        let names = |cell: &usize| {
+            let rowid = page.columns(*cell).and_then(Iterator::last);
+            matches!(rowid, Some(Value::Integer(rowid)) if asking.contains(&rowid))
+        };
+        let mut cells = (0..page.cells()).filter(names);
+        let (cell, None) = (cells.next()?, cells.next()) else { return None };
+        let direction = sequence.direction();
+        let skip = done
+            + match direction {
+                Direction::Forward => cell,
+                Direction::Backward => page.cells() - 1 - cell,
+            };
+        let way = self.way_to(leaf)?;
+        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+        let (sequence, table) = sequence.resumed(walk, skip)?;
+        let mut rows = OuterRows::by_index(id, sequence, table);
+        rows.planned(told.into_iter());
+        Some(rows)
     }
 
     /// Which way leaves go that were read one after the other. Nothing where they jump.
@@ -898,7 +978,12 @@ impl Planner {
     ) -> Option<ScanId> {
         let id = ScanId(self.next_id);
         let mut scan = Scan::new(id, stream, index, reads, (end, rows));
-        let worth = if end == End::Seen { WORTH } else { LEAST };
+        let worth = match end {
+            // Its rows are known as far as the scan that reads them has planned, which may be a few.
+            _ if scan.outer_scan().is_some() => 1,
+            End::Seen => WORTH,
+            End::Unseen => LEAST,
+        };
         scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
         if scan.remains_less_than(worth) {
             self.stream(stream).left = true;
@@ -1022,6 +1107,10 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
+        // Nobody reads the rows any more whose keys it looks up.
+        if let Some(inner) = self.scans.iter().position(|inner| inner.outer_scan() == Some(scan.id)) {
+            self.end(inner);
+        }
         if scan.is_planned() {
             self.stream(scan.stream).allowance.end();
         }
@@ -1049,6 +1138,17 @@ impl Planner {
         self.scans.iter().filter(moves).map(|scan| scan.id).collect()
     }
 
+    /// The same scans in the order in which they are planned, each as its place among these: what the rows of one ask
+    /// for is known once they are planned.
+    #[must_use]
+    pub fn plan_order(&self, ids: &[ScanId]) -> Vec<usize> {
+        let is_inner =
+            |id: ScanId| self.scans.iter().any(|scan| scan.id == id && scan.outer_scan().is_some());
+        let mut order: Vec<usize> = (0..ids.len()).collect();
+        order.sort_by_key(|&at| is_inner(ids[at]));
+        order
+    }
+
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
     #[must_use]
     pub fn is_planned(&self, id: ScanId) -> bool {
@@ -1073,6 +1173,14 @@ impl Planner {
         }
         let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
         let stream = scan.stream;
+        if let Some(inner) = self.scans.iter_mut().find(|inner| inner.outer_scan() == Some(id)) {
+            // Their keys are wanted at once: all of them are fetched before the first is read.
+            let mut pages: Vec<PageNo> = plan.accesses.iter().map(|access| access.page).collect();
+            inner.outer_planned(pages.iter().copied());
+            pages.sort_unstable();
+            pages.dedup();
+            source.soon(&pages);
+        }
         let DescriptorReads { allowance, fresh, .. } = self.stream(stream);
         if !beside {
             fresh.clear();

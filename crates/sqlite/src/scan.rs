@@ -228,6 +228,34 @@ impl Scan {
         self.ahead.len() as u64
     }
 
+    /// The scan that reads the outer rows, where it is the inner side of a join of rows that an index names.
+    pub(crate) fn outer_scan(&self) -> Option<ScanId> {
+        match &self.reads {
+            Reads::Joined(reads) => reads.outer_scan(),
+            Reads::ByIndex(_) | Reads::ByKey(_) => None,
+        }
+    }
+
+    /// What it reads, where that is rows by an index.
+    pub(crate) fn by_index(&self) -> Option<&Sequence> {
+        match &self.reads {
+            Reads::ByIndex(sequence) => Some(sequence),
+            Reads::ByKey(_) | Reads::Joined(_) => None,
+        }
+    }
+
+    /// The pages that were told to the client and not read yet.
+    pub(crate) fn told_pages(&self) -> impl Iterator<Item = PageNo> {
+        self.ahead.iter().take(self.told).map(|access| access.page)
+    }
+
+    /// The scan of the outer rows has planned these pages.
+    pub(crate) fn outer_planned(&mut self, pages: impl Iterator<Item = PageNo>) {
+        if let Reads::Joined(reads) = &mut self.reads {
+            reads.planned(pages);
+        }
+    }
+
     /// Whether what it comes to was told to the client.
     pub(crate) fn is_told(&self) -> bool {
         self.told > 0

@@ -156,6 +156,19 @@ impl Sequence {
         Self { from, ..Self::from_walk(index, table, walk, 0) }.until(until)
     }
 
+    /// The same reads from another place on: once `skip` entries of the leaf at which `walk` stands are passed. Nothing
+    /// where leaves alone are read, or values are looked up.
+    pub(crate) fn resumed(&self, walk: Walk, skip: usize) -> Option<(Self, Arc<Table>)> {
+        let table = self.table.clone().filter(|_| self.looks.is_none())?;
+        let resumed = Self { until: self.until.clone(), ..Self::from_walk(&self.index, &table, walk, skip) };
+        Some((resumed, table))
+    }
+
+    /// The direction of the scan.
+    pub(crate) fn direction(&self) -> Direction {
+        self.walk.direction()
+    }
+
     /// The leaves that follow the one at which `walk` stands, and no rows.
     ///
     /// # Errors

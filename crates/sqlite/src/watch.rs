@@ -254,7 +254,9 @@ impl Watch {
         }
         if self.around.counters().windows.is_multiple_of(WINDOWS_A_LOOK) {
             let memory = settings::current().ok().and_then(|settings| settings.policy.memory);
-            let share = share(available().bytes.pages_floor(), self.planner.extent().len());
+            let available = available().bytes;
+            self.planner.has_memory(available);
+            let share = share(available.pages_floor(), self.planner.extent().len());
             self.around.hold(memory.unwrap_or(share).min(share));
         }
         self.around.fetched(class, &neighbours);
@@ -372,6 +374,7 @@ impl Watch {
             let whole = Span::new(ByteOffset::ZERO, ByteOffset(i64::MAX as u64));
             client.watch(fd.raw(), whole).map(|_| client)
         });
+        self.planner.has_memory(available().bytes);
         match made {
             Ok(client) => self.client = Some(client),
             Err(error) => {
@@ -396,12 +399,13 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
     let mut scans = planner.moving_besides(scan);
     scans.insert(0, scan);
     let much = much(client, planner.header()).shared(scans.len());
-    let mut plans: Vec<Plan> = Vec::with_capacity(scans.len());
-    for scan in scans {
-        plans.extend(planner.plan(source, scan, much, !plans.is_empty()));
+    let mut plans: Vec<Option<Plan>> = vec![None; scans.len()];
+    for at in planner.plan_order(&scans) {
+        let beside = plans.iter().any(Option::is_some);
+        plans[at] = planner.plan(source, scans[at], much, beside);
     }
-    let done = plans.iter().all(|plan| plan.done);
-    let merged = merge(plans.into_iter().map(|plan| plan.accesses).collect());
+    let done = plans.iter().flatten().all(|plan| plan.done);
+    let merged = merge(plans.into_iter().flatten().map(|plan| plan.accesses).collect());
     let mut mode = HintMode::Set;
     let mut parts = merged.chunks(TOLD_AT_ONCE).peekable();
     while let Some(part) = parts.next() {

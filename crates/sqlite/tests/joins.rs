@@ -10,6 +10,7 @@ use foreseek_sqlite::record::{Collation, Order};
 use foreseek_sqlite::schema::{Schema, Table, TableKind};
 use foreseek_sqlite::source::Image;
 use foreseek_sqlite::tree::{Interior, Owned, RowKey};
+use foreseek_units::Bytes;
 use reader::Reader;
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -108,6 +109,54 @@ impl Database {
     }
 }
 
+/// What a nested loop reads whose outer rows an index of `cust(other)` names: for each, the orders of the customer in `pick`, or the
+/// order of this number.
+fn nested_loop_by_index(database: &mut Database, outer: &str, by_number: bool) -> Vec<PageNo> {
+    let rows = |connection: &Connection, sql: &str| {
+        let mut statement = connection.prepare(sql).expect("is sound");
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("runs");
+        rows.collect::<Result<Vec<(i64, i64, i64)>, _>>().expect("integers")
+    };
+    let (cust, o) = (database.table("cust"), database.table("o"));
+    let plain = Order { collation: Collation::Binary, descending: false };
+    let index = |name: &str| {
+        let root = database.schema.index(name).expect("is there").root;
+        Table {
+            name: String::new(),
+            root,
+            kind: TableKind::Key(vec![plain; 2]),
+            key: Vec::new(),
+            columns: Vec::new(),
+        }
+    };
+    let (by_other, by_customer) = (index("cust_other"), index("o_customer"));
+    // A cursor holds the page at which it is.
+    let mut held = [None; 4];
+    let mut reads = Vec::new();
+    let mut read = |cursor: usize, page: PageNo| {
+        if held[cursor].replace(page) != Some(page) {
+            reads.push(page);
+        }
+    };
+    for (id, other, pick) in rows(&database.connection, outer) {
+        read(0, database.page(&by_other, RowKey::Columns([other, id].map(Owned::Integer).to_vec())));
+        read(1, database.page(&cust, RowKey::Rowid(id)));
+        if by_number {
+            read(3, database.page(&o, RowKey::Rowid(pick)));
+            continue;
+        }
+        let orders = format!("SELECT id, customer, 0 FROM o WHERE customer={pick} ORDER BY id");
+        for (order, customer, _) in rows(&database.connection, &orders) {
+            read(
+                2,
+                database.page(&by_customer, RowKey::Columns([customer, order].map(Owned::Integer).to_vec())),
+            );
+            read(3, database.page(&o, RowKey::Rowid(order)));
+        }
+    }
+    reads
+}
+
 /// Makes these reads; answers how many there were that a cache did not answer, and how many told in time.
 fn read(reader: &mut Reader<'_>, file: &[u8], reads: &[PageNo]) -> (usize, usize) {
     reader.read_interior(file);
@@ -165,6 +214,57 @@ fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
         (2001..4000).map(|id| database.page(&database.table("cust"), RowKey::Rowid(id))).collect();
     let beyond = reader.source.read.iter().filter(|page| **page != last && customers.contains(page)).count();
     assert!(beyond <= 1, "{beyond} pages of customers beyond the bound");
+}
+
+#[test]
+fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
+    let mut database = Database::with(
+        12_000,
+        12_000,
+        "CREATE INDEX cust_other ON cust(other); UPDATE cust SET pick=1+id*7919%12000",
+    );
+    let reads = nested_loop_by_index(
+        &mut database,
+        "SELECT id, other, pick FROM cust WHERE other<4000 ORDER BY other, id",
+        false,
+    );
+    let file = database.file.clone();
+    for (statement, least, part) in [
+        ("SELECT c.id, length(note) FROM cust c JOIN o ON o.customer=c.pick WHERE c.other<4000", 85, 20),
+        ("SELECT * FROM a_view", 70, 10),
+    ] {
+        let mut reader = Reader::new(&file, 20);
+        reader.statement = statement;
+        let (made, told) = read(&mut reader, &file, &reads);
+        assert!(told * 100 > made * least, "{told} of {made}, {:?} {:?}", reader.counters(), reader.plans);
+        let wanted: HashSet<PageNo> = reads.iter().copied().collect();
+        let wasted = reader.all_told.difference(&wanted).count();
+        assert!(wasted * part < reader.all_told.len(), "{wasted} of {}", reader.all_told.len());
+    }
+}
+
+#[test]
+fn a_tree_that_memory_can_hold_is_left_to_it_where_the_file_is_larger() {
+    let mut database = Database::with(
+        12_000,
+        12_000,
+        "CREATE INDEX cust_other ON cust(other); UPDATE cust SET pick=1+id*7919%12000",
+    );
+    let outer = "SELECT id, other, pick FROM cust WHERE other<4000 ORDER BY other, id";
+    let reads = nested_loop_by_index(&mut database, outer, true);
+    let orders = database.table("o");
+    let orders: HashSet<PageNo> = (1..=12_000).map(|id| database.page(&orders, RowKey::Rowid(id))).collect();
+    let file = database.file.clone();
+    let size = file.len() as u64;
+    // More orders than fit; all of them, but not the file; all.
+    for (memory, joined) in [(size / 2, true), (size - 1024, false), (size, true)] {
+        let mut reader = Reader::new(&file, 20);
+        reader.planner.has_memory(Bytes(memory));
+        reader.statement = "SELECT c.id, length(note) FROM cust c JOIN o ON o.id=c.pick WHERE c.other<4000";
+        let (made, _) = read(&mut reader, &file, &reads);
+        let told = reader.all_told.intersection(&orders).count();
+        assert_eq!(told * 4 > made, joined, "{told} orders, {made} reads, {memory} bytes of {size}");
+    }
 }
 
 #[test]

@@ -151,6 +151,12 @@ impl JoinEvidence {
         self.trees.truncate(TREES);
     }
 
+    /// The newest leaf of a tree.
+    pub(crate) fn newest(&self, root: PageNo) -> Option<(PageNo, Arc<[u8]>)> {
+        let tree = self.trees.iter().find(|tree| tree.root == root)?;
+        Some((*tree.leaves.back()?, Arc::clone(&tree.bytes)))
+    }
+
     /// Whether a leaf of a tree was among the last ones.
     pub(crate) fn has(&self, root: PageNo) -> bool {
         self.trees.iter().any(|tree| tree.root == root)

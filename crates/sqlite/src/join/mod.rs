@@ -7,15 +7,19 @@
 //! - *Which column*, by [data](evidence): the value that was looked up lies between the first and the last key of
 //!   the inner page that was read. A column of the outer page that has such a value again and again is
 //!   the one. The text of the statement decides between several; it is not needed, so that views and triggers count too.
-//! - *Which rows come next*: the [outer side](outer) is the leaves of a tree one after the other.
+//! - *Which rows come next*: the [outer side](outer) is the leaves of a tree one after the other, or the rows that a scan by
+//!   an index reads.
 //! - *Which of them are looked up*: those that pass the comparisons with literals that the text [shows](filter).
 //! - *How far each look-up goes*: `EXISTS` stops at the first row that will do. As far as the last ones [went](groups).
 //!
 //! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in the order of the disk
 //! (ATC'09 section 3.5). The reads are told in the order in which SQLite makes them.
 //!
-//! Limits: the first column of an index is looked up alone. The outer side is a table in the order of its own tree, or
-//! a covering index: not rows that are found by an index, and not the inner side of another join. Both sides have trees
+//! Where an index names the outer rows, the scan of that index plans its step first. Its row pages are fetched together, then
+//! read for their keys, and what they ask for is fetched in a second pass. Rows that it has not planned are not read.
+//!
+//! Limits: the first column of an index is looked up alone. The outer side is a table in the order of its own tree, a
+//! covering index, or rows that an index names by rowid: not the inner side of another join. Both sides have trees
 //! of their own (a table is not joined with itself). Where the text does not [show](crate::ends::joined) that all outer rows are
 //! visited, steps grow with what they gain.
 
@@ -27,11 +31,13 @@ mod outer;
 pub(crate) use evidence::{JoinEvidence, Joined, KeyRange};
 pub(crate) use filter::{Filter, compared_with};
 pub(crate) use groups::Groups;
+use outer::Onward;
 pub(crate) use outer::OuterRows;
 
 use crate::error::Result;
 use crate::page::{Page, PageNo};
 use crate::record::Value;
+use crate::scan::ScanId;
 use crate::schema::{Index, Table};
 use crate::sequence::{PageAccess, Sequence, reads};
 use crate::source::ReadPage;
@@ -130,6 +136,17 @@ impl JoinReads {
         self.root
     }
 
+    /// The scan that reads the rows of the outer side, where an index names them.
+    pub(crate) fn outer_scan(&self) -> Option<ScanId> {
+        self.outer.scan()
+    }
+
+    /// That scan has planned these pages.
+    pub(crate) fn planned(&mut self, pages: impl Iterator<Item = PageNo>) {
+        self.outer.planned(pages);
+        self.rests = false;
+    }
+
     /// Whether leaves alone are read, and no rows behind them.
     pub(crate) fn is_of_leaves(&self) -> bool {
         !matches!(self.inner, Inner::Entries(..))
@@ -190,10 +207,13 @@ impl JoinReads {
             }
             let leaves = ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(LEAVES);
             let before = self.keys.len();
-            let leaf = self.outer.next_leaf(interior, source, leaves, &key, &mut self.keys);
-            self.ended = !matches!(leaf, Ok(true)) || has_ended.get();
+            let onward = self.outer.take(interior, source, (leaves, wanted - before), &key, &mut self.keys);
+            self.ended = !matches!(onward, Ok(Onward::Yes | Onward::Later)) || has_ended.get();
             self.leaves += 1;
             self.found += self.keys.len() - before;
+            if matches!(onward, Ok(Onward::Later)) {
+                break;
+            }
         }
         self.rests = self.keys.len() < wanted;
     }

@@ -82,17 +82,23 @@ impl<'a> Reader<'a> {
                 self.hits += 1;
                 cost = Cost { time: Nanos::from_millis(1), missed: false };
             } else {
-                let plan = self
-                    .planner
-                    .plan(&mut self.source, scan, Much::pages(self.buffer), false)
-                    .expect("goes on");
-                if let Some(first) = plan.accesses.first() {
-                    assert_eq!(first.page, page);
-                    cost = Cost { time: Nanos::from_millis(1), missed: false };
+                // As the extension does: those that go on beside it are planned with it.
+                let mut scans = self.planner.moving_besides(scan);
+                scans.insert(0, scan);
+                let much = Much::pages(self.buffer).shared(scans.len());
+                self.told.clear();
+                let mut beside = false;
+                for at in self.planner.plan_order(&scans) {
+                    let plan = self.planner.plan(&mut self.source, scans[at], much, beside).expect("goes on");
+                    beside = true;
+                    if let Some(first) = plan.accesses.first().filter(|_| at == 0) {
+                        assert_eq!(first.page, page);
+                        cost = Cost { time: Nanos::from_millis(1), missed: false };
+                    }
+                    self.told.extend(plan.accesses.iter().map(|access| access.page));
+                    self.plans.push(plan.accesses.len());
                 }
-                self.told = plan.accesses.iter().map(|access| access.page).collect();
                 self.all_told.extend(&self.told);
-                self.plans.push(plan.accesses.len());
                 assert!(self.told.len() <= self.buffer);
             }
         }
