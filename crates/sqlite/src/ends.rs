@@ -20,7 +20,7 @@
 //!   to 15 entries.
 //!
 //! - The outer rows of a join end visibly where a SELECT without LIMIT names two tables, one of which may stand in a
-//!   subquery: [`joined`].
+//!   subquery ([`joined`]); where an index names them, if its first column is compared with literals alone.
 //!
 //! Not visible, and so left to the bound: statements inside of triggers and views, joins of more tables, other subqueries,
 //! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB,
@@ -122,7 +122,11 @@ impl Told {
                 }
             }
             if let [_] = statements {
-                (told.end, told.rows) = shape(&tokens, table, columns.first().is_some_and(Option::is_some));
+                let named = columns.first().is_some_and(Option::is_some);
+                (told.end, told.rows) = shape(&tokens, table, named);
+                if told.end == End::Unseen && named && is_of_two(&tokens, table) {
+                    told.end = End::Seen;
+                }
                 // What one side of an OR asks for is not all that is read.
                 if !tokens.iter().any(|token| token.is("or")) {
                     let held = told.bounds.columns.iter().take_while(|bound| bound.is_held());
@@ -350,15 +354,7 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
         return End::Unseen;
     }
     let tokens = tokens(statement);
-    let has = |word: &str| tokens.iter().any(|token| token.is(word));
-    // An aggregate of one row may end with the first that its order has.
-    let first_row = (has("min") || has("max")) && !has("group") && at_top(&tokens, &["min", "max"]).is_some();
-    let apart = ["limit", "exists", "distinct", "union", "except", "intersect", "with", "match"];
-    if first_row || apart.iter().any(|word| has(word)) {
-        return End::Unseen;
-    }
-    let Some(from) = at_top(&tokens, &["from"]) else { return End::Unseen };
-    let Some(tables) = tables(&tokens[from + 1..]) else { return End::Unseen };
+    let Some(tables) = visited(&tokens) else { return End::Unseen };
     let named = |name: &String, table: &str| name.eq_ignore_ascii_case(table);
     let selects: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at].is("select")).collect();
     let is_seen = match (selects.as_slice(), tables.as_slice()) {
@@ -371,7 +367,29 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
         }
         _ => false,
     };
-    if is_seen && tokens.first().is_some_and(|first| first.is("select")) { End::Seen } else { End::Unseen }
+    if is_seen { End::Seen } else { End::Unseen }
+}
+
+/// The tables of a SELECT's own FROM clause, where nothing ends its loops early.
+fn visited(tokens: &[Token]) -> Option<Vec<String>> {
+    let has = |word: &str| tokens.iter().any(|token| token.is(word));
+    // An aggregate of one row may end with the first that its order has.
+    let first_row = !has("group") && at_top(tokens, &["min", "max"]).is_some();
+    let apart = ["limit", "exists", "distinct", "union", "except", "intersect", "with", "match"];
+    if first_row || apart.iter().any(|word| has(word)) || !tokens.first()?.is("select") {
+        return None;
+    }
+    tables(&tokens[at_top(tokens, &["from"])? + 1..])
+}
+
+/// Whether a statement is one SELECT of two tables, among them this one, in which nothing ends its loops early. The one whose
+/// index is compared with literals alone is read as far as these say.
+fn is_of_two(tokens: &[Token], table: &str) -> bool {
+    let selects = tokens.iter().filter(|token| token.is("select")).count();
+    let of_two = |tables: Vec<String>| {
+        tables.len() == 2 && tables.iter().filter(|name| name.eq_ignore_ascii_case(table)).count() == 1
+    };
+    selects == 1 && visited(tokens).is_some_and(of_two)
 }
 
 /// Where one of these words stands outside of parentheses.
@@ -666,6 +684,8 @@ mod tests {
             "update or ignore main.o set size = 5, name = 'x' where total < 5 returning *",
             "delete from o where total < 5",
             "insert into c select * from o where total < 5",
+            "select * from o, c where total < 5 and c.id = o.day",
+            "select sum(size) from c join main.o x on c.id = x.day where total between 3 and 9",
         ] {
             assert_eq!(end(sql), (End::Seen, None), "{sql}");
         }
@@ -676,6 +696,11 @@ mod tests {
         for sql in [
             "select * from o order by total limit 5 * 2",
             "select * from o, c where total = c.id",
+            "select * from o, c where total < 5 and total < c.id",
+            "select * from o, c where total < 5 limit 3",
+            "select * from o, c, x where total < 5",
+            "select * from o a, o b where a.total < 5",
+            "select * from c, x where total < 5",
             "select * from v order by total",
             "select * from o where total < (select max(x) from c)",
             "select * from o where total < abs(9)",
