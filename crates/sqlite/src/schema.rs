@@ -214,7 +214,8 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
 fn stored(sql: &TableSql, primary: &[KeyColumn]) -> Vec<String> {
     let first = primary.iter().filter(|_| sql.without_rowid).filter_map(|column| column.name.clone());
     let mut columns: Vec<String> = first.collect();
-    let rest = sql.columns.iter().map(|(name, _)| name).filter(|name| !columns.contains(name));
+    let is_stored = |name: &&String| !columns.contains(name) && !sql.computed.contains(name);
+    let rest = sql.columns.iter().map(|(name, _)| name).filter(is_stored);
     let rest: Vec<String> = rest.cloned().collect();
     columns.extend(rest);
     columns

@@ -34,7 +34,7 @@ const LEAVES_AHEAD: usize = 64;
 /// an interior page of the table, which is in vain where the scan ends before it.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    index: Index,
+    index: Arc<Index>,
     /// The table whose rows are read; nothing where the leaves alone are.
     table: Option<Arc<Table>>,
     walk: Walk,
@@ -143,25 +143,29 @@ impl Sequence {
     /// The reads that follow once `skip` entries of the leaf at which `walk` stands are passed.
     #[must_use]
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
+        Self::of_rows(&Arc::new(index.clone()), &Arc::new(table.clone()), walk, Resume::Entry(skip))
+    }
+
+    /// The reads of entries and their rows, from this place on the leaf at which `walk` stands.
+    fn of_rows(index: &Arc<Index>, table: &Arc<Table>, walk: Walk, from: Resume) -> Self {
         let next = Some(Stop { between: None, leaf: walk.leaf() });
-        let table = Some(Arc::new(table.clone()));
-        let from = Resume::Entry(skip);
-        Self { index: index.clone(), table, walk, leaf: None, next, from, until: None, looks: None }
+        let (index, table) = (Arc::clone(index), Some(Arc::clone(table)));
+        Self { index, table, walk, leaf: None, next, from, until: None, looks: None }
     }
 
     /// The reads of the entries whose first column has this value. `walk` stands at the first leaf that may have one.
-    pub(crate) fn of_value(index: &Index, table: &Table, walk: Walk, value: Owned) -> Self {
+    pub(crate) fn of_value(index: &Arc<Index>, table: &Arc<Table>, walk: Walk, value: Owned) -> Self {
         let from = Resume::Columns(vec![value.clone()]);
         let until = Until { bounds: Bounds::of_one_value(), from: vec![value], run: true };
-        Self { from, ..Self::from_walk(index, table, walk, 0) }.until(until)
+        Self::of_rows(index, table, walk, from).until(until)
     }
 
     /// The same reads from another place on: once `skip` entries of the leaf at which `walk` stands are passed. Nothing
     /// where leaves alone are read, or values are looked up.
     pub(crate) fn resumed(&self, walk: Walk, skip: usize) -> Option<(Self, Arc<Table>)> {
         let table = self.table.clone().filter(|_| self.looks.is_none())?;
-        let resumed = Self { until: self.until.clone(), ..Self::from_walk(&self.index, &table, walk, skip) };
-        Some((resumed, table))
+        let resumed = Self::of_rows(&self.index, &table, walk, Resume::Entry(skip));
+        Some((Self { until: self.until.clone(), ..resumed }, table))
     }
 
     /// The direction of the scan.
@@ -180,7 +184,7 @@ impl Sequence {
         source: &mut R,
     ) -> Result<Self> {
         let next = walk.next(interior, source)?;
-        let (index, from) = (index.clone(), Resume::default());
+        let (index, from) = (Arc::new(index.clone()), Resume::default());
         Ok(Self { index, table: None, walk, leaf: None, next, from, until: None, looks: None })
     }
 

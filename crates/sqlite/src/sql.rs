@@ -22,6 +22,8 @@ pub struct KeyColumn {
 pub struct TableSql {
     /// Columns, folded to lower case, with their declared collation.
     pub columns: Vec<(String, Option<Collation>)>,
+    /// Those among them that rows do not hold: generated columns that are not STORED.
+    pub computed: Vec<String>,
     /// The primary key, in its order.
     pub primary: Vec<KeyColumn>,
     /// The keys for which SQLite makes automatic indexes, in the order in which it numbers them; the
@@ -291,6 +293,7 @@ fn column(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
     integers.names.extend(integer.then(|| name.to_owned()));
     let key = |descending| vec![KeyColumn { name: Some(name.to_owned()), collation: None, descending }];
     let mut declared = None;
+    let (mut is_generated, mut is_stored) = (false, false);
     let mut depth = 0usize;
     for (at, token) in item.iter().enumerate().skip(1) {
         match token {
@@ -309,9 +312,12 @@ fn column(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
                 }
             }
             token if token.is("unique") => table.keys.push(key(false)),
+            token if token.is("as") => is_generated = true,
+            token if token.is("stored") => is_stored = true,
             _ => {}
         }
     }
+    table.computed.extend((is_generated && !is_stored).then(|| name.to_owned()));
     table.columns.push((name.to_owned(), declared));
 }
 
@@ -322,6 +328,16 @@ mod tests {
 
     fn named(name: &str) -> KeyColumn {
         KeyColumn { name: Some(name.to_owned()), collation: None, descending: false }
+    }
+
+    #[test]
+    fn generated_columns_are_computed_unless_they_are_stored() {
+        let table = table(
+            "CREATE TABLE t(a INT, b INT GENERATED ALWAYS AS (a+1) VIRTUAL, c AS (a), d INT AS (a*2) STORED NOT NULL, e TEXT)",
+        );
+        let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c", "d", "e"]);
+        assert_eq!(table.computed, ["b", "c"]);
     }
 
     #[test]

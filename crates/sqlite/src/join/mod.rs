@@ -262,8 +262,8 @@ impl JoinReads {
         &self,
         interior: &mut Interior,
         source: &mut R,
-        index: &Index,
-        table: &Table,
+        index: &Arc<Index>,
+        table: &Arc<Table>,
         keys: &[Owned],
         most: usize,
     ) -> Result<Vec<PageAccess>> {
