@@ -1107,8 +1107,9 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
-        // Nobody reads the rows any more whose keys it looks up.
-        if let Some(inner) = self.scans.iter().position(|inner| inner.outer_scan() == Some(scan.id)) {
+        // Nobody reads the rows any more whose keys it looks up. It began later, and so stands behind: whoever goes
+        // through the scans from the last to the first has passed it.
+        while let Some(inner) = self.scans.iter().position(|inner| inner.outer_scan() == Some(scan.id)) {
             self.end(inner);
         }
         if scan.is_planned() {
@@ -1173,10 +1174,12 @@ impl Planner {
         }
         let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
         let stream = scan.stream;
-        if let Some(inner) = self.scans.iter_mut().find(|inner| inner.outer_scan() == Some(id)) {
+        if self.scans.iter().any(|inner| inner.outer_scan() == Some(id)) {
             // Their keys are wanted at once: all of them are fetched before the first is read.
             let mut pages: Vec<PageNo> = plan.accesses.iter().map(|access| access.page).collect();
-            inner.outer_planned(pages.iter().copied());
+            for inner in self.scans.iter_mut().filter(|inner| inner.outer_scan() == Some(id)) {
+                inner.outer_planned(pages.iter().copied());
+            }
             pages.sort_unstable();
             pages.dedup();
             source.soon(&pages);
