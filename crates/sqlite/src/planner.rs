@@ -812,7 +812,11 @@ impl Planner {
         // Of a key with several rows, those that follow are still to be read.
         let done = usize::from(!matches!(inner, Inner::Entries(..)));
         let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
-        let outer = match self.scans.iter().find(by_index).map(|scan| scan.id) {
+        let by_index = self.scans.iter().find(by_index).map(|scan| (scan.id, scan.end().0));
+        // Where it is not visible how far the outer rows go, neither is what they ask for.
+        let end = if by_index.is_some_and(|(_, end)| end == End::Unseen) { End::Unseen } else { end };
+        let in_order = by_index.is_none();
+        let outer = match by_index.map(|(scan, _)| scan) {
             Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_best_kept(leaf_of_inner) => {
                 return None;
             }
@@ -835,7 +839,11 @@ impl Planner {
                 )
             }
         };
-        let order = usize::from(outer_index.root != outer_table.root || !outer_table.kind.is_rowid());
+        // Rows that an index names come in the order of none of their columns.
+        let order = match in_order {
+            true => usize::from(outer_index.root != outer_table.root || !outer_table.kind.is_rowid()),
+            false => usize::MAX,
+        };
         let reads = JoinReads::new((outer, joined.outer), (column, order), filter, inner, self.pages);
         let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
         // What each look-up was taken for alone is part of it.

@@ -401,7 +401,8 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
     let much = much(client, planner.header()).shared(scans.len());
     let mut plans: Vec<Option<Plan>> = vec![None; scans.len()];
     for at in planner.plan_order(&scans) {
-        let beside = plans.iter().any(Option::is_some);
+        // One without a step has begun nothing that another could go on beside.
+        let beside = plans.iter().flatten().any(|plan| !plan.accesses.is_empty());
         plans[at] = planner.plan(source, scans[at], much, beside);
     }
     let done = plans.iter().flatten().all(|plan| plan.done);
