@@ -18,7 +18,6 @@
 //! - The end is [seen](End::Seen) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
 //!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
 //!   to 15 entries.
-//!
 //! - The outer rows of a join end visibly where a SELECT without LIMIT names two tables, one of which may stand in a
 //!   subquery ([`joined`]); where an index names them, if its first column is compared with literals alone.
 //!
@@ -346,8 +345,8 @@ fn source(tokens: &[Token]) -> Option<&[Token]> {
     }
 }
 
-/// Whether all rows of `outer` are visited by a nested loop that looks each of them up in `inner`: where the
-/// statement is one SELECT of both tables, or of `outer` with a subquery of `inner`, in which nothing ends the outer loop early.
+/// Whether a nested loop visits all rows of `outer` and looks each of them up in `inner`. It does in a SELECT of both tables,
+/// and in one of `outer` with a subquery of `inner`, where nothing ends the outer loop early.
 pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
     let [statement] = statements else { return End::Unseen };
     if statement.len() > SQL_LIMIT {
@@ -444,19 +443,8 @@ const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "havin
 fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
     let unseen = (End::Unseen, None);
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
-    let Some(mut source) = source(tokens) else { return unseen };
-    if let [Token::Name(..), dot, rest @ ..] = source
-        && dot.is_sign(b'.')
-    {
-        source = rest;
-    }
-    let is_own = |token: &Token| matches!(token, Token::Name(name, _) if name.eq_ignore_ascii_case(table));
-    if !source.first().is_some_and(is_own) {
-        return unseen;
-    }
-    let clause = |token: &Token| CLAUSES.iter().any(|word| token.is(word)) || token.is_sign(b';');
-    let sources = source.iter().take_while(|token| !clause(token));
-    if sources.clone().any(|token| token.is_sign(b',') || token.is_sign(b'(')) {
+    let is_own = |tables: Vec<String>| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(table));
+    if !source(tokens).and_then(tables).is_some_and(is_own) {
         return unseen;
     }
     // The bound of an expression can't be told.

@@ -207,31 +207,10 @@ impl Scan {
         self.reads.is_of_leaves()
     }
 
-    /// Root of the outer side's tree, where it is the inner side of a join.
-    pub(crate) fn outer_root(&self) -> Option<PageNo> {
+    /// What it reads, where that is the inner side of a join.
+    fn joined(&self) -> Option<&JoinReads> {
         match &self.reads {
-            Reads::Joined(reads) => Some(reads.outer_root()),
-            Reads::ByIndex(_) | Reads::ByKey(_) => None,
-        }
-    }
-
-    /// Root of the table whose rows it reads by an index.
-    pub(crate) fn table_root(&self) -> Option<PageNo> {
-        match &self.reads {
-            Reads::ByIndex(sequence) => sequence.table_root(),
-            Reads::ByKey(_) | Reads::Joined(_) => None,
-        }
-    }
-
-    /// How many reads are known that it has not made yet.
-    pub(crate) fn known(&self) -> u64 {
-        self.ahead.len() as u64
-    }
-
-    /// The scan that reads the outer rows, where it is the inner side of a join of rows that an index names.
-    pub(crate) fn outer_scan(&self) -> Option<ScanId> {
-        match &self.reads {
-            Reads::Joined(reads) => reads.outer_scan(),
+            Reads::Joined(reads) => Some(reads),
             Reads::ByIndex(_) | Reads::ByKey(_) => None,
         }
     }
@@ -244,7 +223,27 @@ impl Scan {
         }
     }
 
-    /// The pages that were told to the client and not read yet.
+    /// Root of the outer side's tree, where it is the inner side of a join.
+    pub(crate) fn outer_root(&self) -> Option<PageNo> {
+        self.joined().map(JoinReads::outer_root)
+    }
+
+    /// The scan that reads the outer rows, where it is the inner side of a join of rows that an index names.
+    pub(crate) fn outer_scan(&self) -> Option<ScanId> {
+        self.joined().and_then(JoinReads::outer_scan)
+    }
+
+    /// Root of the table whose rows it reads by an index.
+    pub(crate) fn table_root(&self) -> Option<PageNo> {
+        self.by_index().and_then(Sequence::table_root)
+    }
+
+    /// How many reads are known that it has not made yet.
+    pub(crate) fn known(&self) -> u64 {
+        self.ahead.len() as u64
+    }
+
+    /// The pages of its plan that were not read yet.
     pub(crate) fn told_pages(&self) -> impl Iterator<Item = PageNo> {
         self.ahead.iter().take(self.told).map(|access| access.page)
     }
