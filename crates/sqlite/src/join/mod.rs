@@ -85,8 +85,6 @@ pub(crate) struct JoinReads {
     /// Where in a row of the outer side the key is.
     column: usize,
     filter: Filter,
-    /// The column by which rows of the outer side are ordered.
-    order: usize,
     inner: Inner,
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
@@ -103,11 +101,10 @@ pub(crate) struct JoinReads {
 }
 
 impl JoinReads {
-    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds; they are ordered by the
-    /// column `order`.
+    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds.
     pub(crate) fn new(
         (outer, root): (OuterRows, PageNo),
-        (column, order): (usize, usize),
+        column: usize,
         filter: Filter,
         inner: Inner,
         pages: u32,
@@ -118,7 +115,6 @@ impl JoinReads {
             root,
             column,
             filter,
-            order,
             inner,
             keys: VecDeque::new(),
             ended: false,
@@ -191,12 +187,13 @@ impl JoinReads {
 
     /// Reads rows of the outer side until so many keys are known. What can't be read ends it.
     fn read_keys<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R, wanted: usize) {
-        let (column, order, filter) = (self.column, self.order, &self.filter);
+        let (column, order, filter) = (self.column, self.outer.order(), &self.filter);
         let encoding = interior.header().encoding;
         let has_ended = Cell::new(false);
         let key = |page: &Page<'_>, cell: usize| {
             if !filter.passes(page, cell, encoding) {
-                has_ended.set(has_ended.get() || filter.has_ended(page, cell, order, encoding));
+                let is_beyond = |order| filter.has_ended(page, cell, order, encoding);
+                has_ended.set(has_ended.get() || order.is_some_and(is_beyond));
                 return None;
             }
             value(page, cell, column).filter(|key| *key != Value::Null).map(Owned::of)

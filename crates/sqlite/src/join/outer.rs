@@ -36,20 +36,28 @@ pub(crate) enum OuterRows {
 }
 
 impl OuterRows {
-    /// The rows from the leaf on at which `walk` stands, without those that were `passed` on it.
-    pub(crate) fn in_order(walk: Walk, passed: usize) -> Self {
-        Self::InOrder(InOrder { walk, passed: Some(passed) })
+    /// The rows from the leaf on at which `walk` stands, without those that were `passed` on it. Their tree is ordered by
+    /// the column `order`.
+    pub(crate) fn in_order(walk: Walk, passed: usize, order: usize) -> Self {
+        Self::InOrder(InOrder { walk, passed: Some(passed), order })
     }
 
-    /// The rows of `table` that entries of an index name.
-    pub(crate) fn by_index(scan: ScanId, sequence: Sequence, table: Arc<Table>) -> Self {
-        Self::ByIndex(Box::new(ByIndex {
-            scan,
-            sequence,
-            table,
-            known: VecDeque::new(),
-            planned: HashSet::new(),
-        }))
+    /// The rows of `table` that entries of an index name, of which this scan has `planned` some pages.
+    pub(crate) fn by_index(
+        scan: ScanId,
+        sequence: Sequence,
+        table: Arc<Table>,
+        planned: HashSet<PageNo>,
+    ) -> Self {
+        Self::ByIndex(Box::new(ByIndex { scan, sequence, table, known: VecDeque::new(), planned }))
+    }
+
+    /// The column by which they are ordered. Rows that an index names come in the order of none.
+    pub(crate) fn order(&self) -> Option<usize> {
+        match self {
+            Self::InOrder(rows) => Some(rows.order),
+            Self::ByIndex(_) => None,
+        }
     }
 
     /// The scan that reads the rows, where they are named by an index.
@@ -91,6 +99,7 @@ pub(crate) struct InOrder {
     walk: Walk,
     /// The rows of the present leaf that were passed, in the order of the walk; nothing where all were.
     passed: Option<usize>,
+    order: usize,
 }
 
 impl InOrder {

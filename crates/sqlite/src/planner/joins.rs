@@ -1,0 +1,285 @@
+//! Joins in the planner: when the look-ups of an inner side are followed, and from which outer row on.
+
+use super::{JOINS_FROM, Planner};
+use crate::ends;
+use crate::join::{Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
+use crate::page::{Page, PageNo};
+use crate::record::Value;
+use crate::scan::{Reads, Scan, ScanId};
+use crate::schema::{Index, Schema, Table};
+use crate::source::ReadPage;
+use crate::walk::{Direction, Walk};
+use foreseek_hints::allowance::End;
+use foreseek_units::Bytes;
+use std::sync::Arc;
+
+impl Planner {
+    /// A page was read from storage: where it is a leaf that rows of another tree ask for, and those before it were
+    /// so, the scan of what the rows to come ask for begins.
+    pub(super) fn joined<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        leaf: &Page<'_>,
+        missed: bool,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        let root = self.owners.get(&leaf.number())?.root;
+        let is_side = |scan: &Scan| {
+            scan.stream == stream
+                && (scan.outer_root() == Some(root) || scan.index == root && scan.outer_root().is_some())
+        };
+        let is_followed = leaf.kind().is_interior() || self.scans.iter().any(is_side);
+        let known = self.stream(stream);
+        if is_followed || known.allowance.misses() < JOINS_FROM || !known.joins.is_due(missed) {
+            return None;
+        }
+        let schema = self.schema.take()?;
+        let begun = self.joined_by(source, stream, (root, leaf), &schema, told);
+        self.schema = Some(schema);
+        begun
+    }
+
+    /// Whether the look-ups in this tree are followed as the inner side of a join.
+    pub(super) fn is_joined(&self, stream: u64, root: PageNo) -> bool {
+        self.scans
+            .iter()
+            .any(|scan| scan.stream == stream && scan.index == root && scan.outer_root().is_some())
+    }
+
+    fn joined_by<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        (root, leaf): (PageNo, &Page<'_>),
+        schema: &Schema,
+        told: &mut dyn FnMut() -> Vec<String>,
+    ) -> Option<ScanId> {
+        let (index, table) = schema.tree(root)?;
+        let keys = KeyRange::of(leaf, index.order(0))?;
+        let header = *self.header();
+        // An index and its table, or two indexes of one table, are a scan by index and no join.
+        let of = |root: PageNo| schema.tree(root).map(|(_, table)| table.root);
+        let apart = |outer: PageNo| of(outer).is_some_and(|outer| outer != table.root);
+        let known = self.stream(stream);
+        let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
+        // It waits for its allowance: that is no reason to try it more rarely.
+        if !known.may_step(End::Seen) {
+            return None;
+        }
+        let statements = told();
+        let (_, outer) = schema.tree(joined.outer)?;
+        let end = match self.caution.contains_key(&root) {
+            true => End::Unseen,
+            false => ends::joined(&statements, &outer.name, &table.name),
+        };
+        if !self.may_begin(stream, end) {
+            return None;
+        }
+        // How deep the tree is shows in the way to this leaf.
+        if let Some(way) = self.way_to(leaf.number()) {
+            self.interior.learn(root, way.len() - 1);
+        }
+        let begun = self.begin_joined(
+            source,
+            stream,
+            (&joined, end, leaf.number()),
+            (index, table),
+            schema,
+            &statements,
+        );
+        if begun.is_none() {
+            self.stream(stream).joins.refused(joined.outer, root);
+        }
+        begun
+    }
+
+    fn begin_joined<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        (joined, end, leaf_of_inner): (&Joined, End, PageNo),
+        (index, table): (Index, &Table),
+        schema: &Schema,
+        statements: &[String],
+    ) -> Option<ScanId> {
+        let header = *self.header();
+        let &leaf = joined.leaves.last()?;
+        let page = Page::parse(leaf, &joined.bytes, header.usable()).ok()?;
+        let (outer_index, outer_table) = schema.tree(joined.outer)?;
+        let names = numbered(&outer_index, outer_table);
+        let compared = compared_with(statements, &first_names(&index, table));
+        let is_named =
+            |&column: &usize| names.iter().any(|(name, at)| *at == column && compared.contains(name));
+        let column = joined.columns.iter().copied().find(is_named);
+        let column = column.or_else(|| joined.columns.first().copied().filter(|_| joined.is_plain))?;
+        let mut filter = Filter::by(statements, &outer_table.name, &names);
+        let asking = joined.asking(&page, column, header.encoding);
+        let asks = |cell: &&usize| filter.passes(&page, **cell, header.encoding);
+        let (first, last) = match (asking.iter().find(asks), asking.iter().rfind(asks)) {
+            (Some(&first), Some(&last)) => (first, last),
+            // What was looked up although it does not pass was not understood.
+            _ => {
+                filter = Filter::default();
+                (*asking.first()?, *asking.last()?)
+            }
+        };
+        let root = index.root;
+        let is_table = root == table.root;
+        let inner = if is_table && table.kind.is_rowid() {
+            Inner::Rows(Arc::new(table.clone()))
+        } else if is_table || !self.stream(stream).joins.has(table.root) {
+            Inner::Leaves(Arc::new(index))
+        } else {
+            Inner::Entries(Arc::new(index), Arc::new(table.clone()))
+        };
+        // Of a key with several rows, those that follow are still to be read.
+        let done = usize::from(!matches!(inner, Inner::Entries(..)));
+        let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
+        let by_index = self.scans.iter().find(by_index).map(|scan| (scan.id, scan.end().0));
+        // Where it is not visible how far the outer rows go, neither is what they ask for.
+        let end = if by_index.is_some_and(|(_, end)| end == End::Unseen) { End::Unseen } else { end };
+        let outer = match by_index.map(|(scan, _)| scan) {
+            Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_best_kept(leaf_of_inner) => {
+                return None;
+            }
+            Some(scan) => {
+                let asks = |cell: &usize| filter.passes(&page, *cell, header.encoding);
+                let asking = asking.into_iter().filter(asks).filter_map(|cell| page.rowid(cell).ok());
+                let asking: Vec<i64> = asking.collect();
+                self.rows_of_scan(source, stream, scan, &asking, done)?
+            }
+            None => {
+                let direction = self.leaf_after_leaf(&joined.leaves)?;
+                let way = self.way_to(leaf)?;
+                let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+                let passed = match direction {
+                    Direction::Forward => first + done,
+                    Direction::Backward => page.cells() - 1 - last + done,
+                };
+                OuterRows::in_order(walk, passed, first_column(&outer_index, outer_table))
+            }
+        };
+        let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
+        let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
+        // What each look-up was taken for alone is part of it.
+        for at in (0..self.scans.len()).rev() {
+            let scan = &self.scans[at];
+            if scan.stream == stream && scan.index == root && scan.id != begun {
+                self.end(at);
+            }
+        }
+        Some(begun)
+    }
+
+    /// Whether the tree of a leaf fits into memory and the file does not. Its pages are asked for again and again: batches of
+    /// outer rows and of theirs would drive them out, and read-around brings them once.
+    fn is_best_kept(&self, leaf: PageNo) -> bool {
+        let children = |page: &PageNo| {
+            let bytes = self.interior.kept(*page)?;
+            Some(Page::parse(*page, &bytes, self.header().usable()).ok()?.cells() as u64 + 1)
+        };
+        let Some(way) = self.way_to(leaf) else { return false };
+        let size = self.header().page_size().get();
+        let bytes = |pages: u64| Bytes(pages.saturating_mul(size));
+        // The pages above are taken for as full as those on the way.
+        let leaves: Option<u64> = way[..way.len() - 1]
+            .iter()
+            .map(children)
+            .try_fold(1u64, |product, children| Some(product.saturating_mul(children?)));
+        bytes(u64::from(self.pages)) > self.memory
+            && leaves.is_some_and(|leaves| bytes(leaves) <= self.memory)
+    }
+
+    /// The rows that a scan by an index reads, from the one of these that was read last on, which is passed where it is
+    /// `done`. Nothing where they are not on the newest leaf of that index.
+    fn rows_of_scan<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        stream: u64,
+        id: ScanId,
+        asking: &[i64],
+        done: usize,
+    ) -> Option<OuterRows> {
+        let scan = self.scans.iter().find(|scan| scan.id == id)?;
+        let sequence = scan.by_index()?.clone();
+        let planned = scan.told_pages().collect();
+        let (leaf, bytes) = self.streams.get(&stream)?.joins.newest(scan.index)?;
+        let page = Page::parse(leaf, &bytes, self.header().usable()).ok()?;
+        let names = |cell: &usize| {
+            let rowid = page.columns(*cell).and_then(Iterator::last);
+            matches!(rowid, Some(Value::Integer(rowid)) if asking.contains(&rowid))
+        };
+        let mut cells = (0..page.cells()).filter(names);
+        let (cell, None) = (cells.next()?, cells.next()) else { return None };
+        let direction = sequence.direction();
+        let skip = done
+            + match direction {
+                Direction::Forward => cell,
+                Direction::Backward => page.cells() - 1 - cell,
+            };
+        let way = self.way_to(leaf)?;
+        let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
+        let (sequence, table) = sequence.resumed(walk, skip)?;
+        Some(OuterRows::by_index(id, sequence, table, planned))
+    }
+
+    /// Which way leaves go that were read one after the other. Nothing where they jump.
+    fn leaf_after_leaf(&self, leaves: &[PageNo]) -> Option<Direction> {
+        // The parent of a leaf, its position there, and the last one.
+        let place = |leaf: PageNo| {
+            let parent = self.owners.get(&leaf)?.parent;
+            let bytes = self.interior.kept(parent)?;
+            let page = Page::parse(parent, &bytes, self.header().usable()).ok()?;
+            Some((parent, page.position(leaf)?, page.cells()))
+        };
+        let mut direction = None;
+        for pair in leaves.windows(2) {
+            let ((before, left, last_left), (after, right, last_right)) = (place(pair[0])?, place(pair[1])?);
+            let step = match before == after {
+                true if left + 1 == right => Direction::Forward,
+                true if right + 1 == left => Direction::Backward,
+                // From the last leaf of a parent to the first of another, or back.
+                false if left == last_left && right == 0 => Direction::Forward,
+                false if left == 0 && right == last_right => Direction::Backward,
+                _ => return None,
+            };
+            if direction.is_some_and(|direction| direction != step) {
+                return None;
+            }
+            direction = Some(step);
+        }
+        Some(direction.unwrap_or(Direction::Forward))
+    }
+}
+
+/// The names of what a row of a tree has, each with its number: 0 is the rowid.
+fn numbered(index: &Index, table: &Table) -> Vec<(String, usize)> {
+    let numbered = |names: &mut dyn Iterator<Item = Option<String>>| {
+        let numbered = names.enumerate().filter_map(|(at, name)| Some((name?, at + 1)));
+        numbered.collect::<Vec<_>>()
+    };
+    if index.root != table.root {
+        return numbered(&mut index.columns.iter().cloned());
+    }
+    let mut columns = numbered(&mut table.columns.iter().cloned().map(Some));
+    if table.kind.is_rowid() {
+        columns.retain(|(name, _)| !table.key.contains(name));
+        columns.extend(table.key.iter().map(|name| (name.clone(), 0)));
+    }
+    columns
+}
+
+/// The number of the column by which rows of a tree are ordered.
+fn first_column(index: &Index, table: &Table) -> usize {
+    usize::from(index.root != table.root || !table.kind.is_rowid())
+}
+
+/// The names of the column by which rows of a tree are looked up.
+fn first_names(index: &Index, table: &Table) -> Vec<String> {
+    if index.root != table.root {
+        return index.columns.first().cloned().flatten().into_iter().collect();
+    }
+    let names = if table.kind.is_rowid() { table.key.len() } else { 1 };
+    table.key.iter().take(names).cloned().collect()
+}
