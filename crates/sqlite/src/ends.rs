@@ -371,14 +371,18 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
 
 /// The tables of a SELECT's own FROM clause, where nothing ends its loops early.
 fn visited(tokens: &[Token]) -> Option<Vec<String>> {
-    let has = |word: &str| tokens.iter().any(|token| token.is(word));
-    // An aggregate of one row may end with the first that its order has.
-    let first_row = !has("group") && at_top(tokens, &["min", "max"]).is_some();
+    let any =
+        |tokens: &[Token], words: &[&str]| tokens.iter().any(|token| words.iter().any(|word| token.is(word)));
     let apart = ["limit", "exists", "distinct", "union", "except", "intersect", "with", "match"];
-    if first_row || apart.iter().any(|word| has(word)) || !tokens.first()?.is("select") {
+    if any(tokens, &apart) || !tokens.first()?.is("select") {
         return None;
     }
-    tables(&tokens[at_top(tokens, &["from"])? + 1..])
+    let own = without_subqueries(tokens);
+    // An aggregate of one row may end with the first that its order has.
+    if any(&own, &["min", "max"]) && !any(&own, &["group"]) {
+        return None;
+    }
+    tables(&own[own.iter().position(|token| token.is("from"))? + 1..])
 }
 
 /// Whether a statement is one SELECT of two tables, among them this one, in which nothing ends its loops early. The one whose
@@ -391,17 +395,24 @@ fn is_of_two(tokens: &[Token], table: &str) -> bool {
     selects == 1 && visited(tokens).is_some_and(of_two)
 }
 
-/// Where one of these words stands outside of parentheses.
-fn at_top(tokens: &[Token], words: &[&str]) -> Option<usize> {
+/// A statement's own words: of a subquery, its parentheses alone.
+fn without_subqueries(tokens: &[Token]) -> Vec<Token> {
+    let mut own = Vec::with_capacity(tokens.len());
     let mut depth = 0usize;
-    tokens.iter().position(|token| {
+    for (at, token) in tokens.iter().enumerate() {
+        let is_within = depth > 0;
         match token {
-            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b'(') if is_within || tokens.get(at + 1).is_some_and(|next| next.is("select")) => {
+                depth += 1;
+            }
             Token::Sign(b')') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth == 0 && words.iter().any(|word| token.is(word))
-    })
+        if !is_within || depth == 0 {
+            own.push(token.clone());
+        }
+    }
+    own
 }
 
 /// The tables that a FROM clause names, which ends with its statement or its parenthesis. Nothing where it has a subquery.
@@ -724,6 +735,8 @@ mod tests {
         for sql in [
             "select * from cust, o where o.customer=cust.id limit 5",
             "select max(note) from cust, o where o.customer=cust.id",
+            "select ifnull(max(cust.day), 0) from cust, o where o.customer=cust.id",
+            "select max(id), (select count(*) from o where customer=id group by 1) from cust",
             "select distinct note from cust, o where o.customer=cust.id",
             "select id from cust where exists (select 1 from o where customer=id)",
             "select * from cust, o, x where o.customer=cust.id",

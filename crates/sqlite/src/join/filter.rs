@@ -95,6 +95,19 @@ impl Filter {
         })
     }
 
+    /// Whether the one statement that runs may end the rows of a table in a way that is not seen here. They are ordered by the
+    /// column `order`, which has these names; what is asked of it must be one of the conditions.
+    pub(crate) fn hides_end(&self, statements: &[String], names: &[&str], order: usize) -> bool {
+        let [statement] = statements else { return true };
+        let tokens = tokens(statement);
+        let named = |token: &Token| matches!(token, Token::Name(name, _) if names.contains(&name.as_str()));
+        let is_kept = self.conditions.iter().any(|condition| condition.column == order);
+        (0..tokens.len()).filter(|&at| named(&tokens[at])).any(|at| {
+            let right = &tokens[at + 1..];
+            is_asked(&tokens[..at], right) && (!is_kept || tests(right).is_empty())
+        })
+    }
+
     /// Whether a row may be looked up.
     pub(crate) fn passes(&self, page: &Page<'_>, cell: usize, encoding: Encoding) -> bool {
         self.conditions.iter().all(|condition| {
@@ -126,6 +139,36 @@ impl Test {
             }
         }
     }
+}
+
+/// Whether a column between these tokens may bound what is read: it is compared, unless with another column for equality, as
+/// the key of a join is.
+fn is_asked(left: &[Token], right: &[Token]) -> bool {
+    let mut left = match left {
+        [rest @ .., Token::Name(..), dot] if dot.is_sign(b'.') => rest,
+        _ => left,
+    };
+    let mut right = right;
+    while let ([outside @ .., open], [close, behind @ ..]) = (left, right)
+        && open.is_sign(b'(')
+        && close.is_sign(b')')
+    {
+        (left, right) = (outside, behind);
+    }
+    let words = ["between", "in", "like", "glob", "is", "not", "collate"];
+    if continues(right) && !right.first().is_some_and(is_comparing)
+        || right.first().is_some_and(|word| words.iter().any(|it| word.is(it)))
+    {
+        return true;
+    }
+    let bounds = |signs: &[Token], operand: Option<&Token>| {
+        let is_key = signs.iter().all(|sign| sign.is_sign(b'=')) && matches!(operand, Some(Token::Name(..)));
+        !signs.is_empty() && !is_key
+    };
+    let (signs, operand) = right.split_at(right.iter().take_while(|token| is_comparing(token)).count());
+    let behind = left.iter().rev().take_while(|token| is_comparing(token)).count();
+    let (before, own) = left.split_at(left.len() - behind);
+    bounds(signs, operand.first()) || bounds(own, before.last())
 }
 
 /// The names of columns that statements compare for equality with a column of one of these names.
@@ -270,6 +313,35 @@ mod tests_of_filters {
         }
         let two = ["select 1 from cust where pick=3".to_owned(), "select 2".to_owned()];
         assert_eq!(Filter::by(&two, "cust", &[("pick".to_owned(), 2)]), Filter::default());
+    }
+
+    #[test]
+    fn an_end_is_hidden_where_what_is_asked_of_the_order_is_no_condition() {
+        let hidden = |sql: &str| filter(sql).hides_end(&[sql.to_owned()], &["id", "rowid"], 0);
+        for sql in [
+            "select c.id from cust c join o on o.customer=c.id where c.pick<10 group by c.id",
+            "select count(c.id) from cust c, o where c.id == o.customer and c.id<2000 order by c.id",
+            "select 1 from cust c, o where o.customer=c.id and c.id between 5 and 90",
+            "select id, (select max(note) from o where o.customer=cust.id) from cust where pick=7",
+            "select 1 from o join cust using (id) where pick<abs(3)",
+        ] {
+            assert!(!hidden(sql), "{sql}");
+        }
+        for sql in [
+            "select 1 from cust c left join o on o.customer=c.id where c.id between 5 and 90",
+            "select 1 from cust c, o where o.customer=c.id and c.id<2000 and (c.pick=3 or c.pick=4)",
+            "select 1 from cust c, o where o.customer=c.id and c.id<2000+5",
+            "select 1 from cust c, o where o.customer=c.id and c.id>5 and c.id<abs(2000)",
+            "select 1 from cust c, o where o.customer=c.id and 2000>c.id",
+            "select 1 from cust c, o where o.customer=c.id and c.id like '9%'",
+            "select 1 from cust c, o where o.customer=c.id and (c.id)<2000",
+            "select 1 from cust c, o where o.customer=c.id and c.id<o.day",
+            "select (select max(note) from o where customer=cust.id order by 1) from cust where id<2000",
+        ] {
+            assert!(hidden(sql), "{sql}");
+        }
+        let two = ["select 1 from cust".to_owned(), "select 2".to_owned()];
+        assert!(Filter::default().hides_end(&two, &["id"], 0));
     }
 
     #[test]

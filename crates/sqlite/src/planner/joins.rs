@@ -63,7 +63,6 @@ impl Planner {
         let apart = |outer: PageNo| of(outer).is_some_and(|outer| outer != table.root);
         let known = self.stream(stream);
         let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
-        // It waits for its allowance: that is no reason to try it more rarely.
         if !known.may_step(End::Seen) {
             return None;
         }
@@ -73,9 +72,6 @@ impl Planner {
             true => End::Unseen,
             false => ends::joined(&statements, &outer.name, &table.name),
         };
-        if !self.may_begin(stream, end) {
-            return None;
-        }
         // How deep the tree is shows in the way to this leaf.
         if let Some(way) = self.way_to(leaf.number()) {
             self.interior.learn(root, way.len() - 1);
@@ -91,9 +87,11 @@ impl Planner {
         if begun.is_none() {
             self.stream(stream).joins.refused(joined.outer, root);
         }
-        begun
+        begun.flatten()
     }
 
+    /// Begins the scan of a join. Nothing where it can't; no scan where it waits for its allowance, which is no reason to
+    /// try it more rarely.
     fn begin_joined<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -102,7 +100,7 @@ impl Planner {
         (index, table): (Index, &Table),
         schema: &Schema,
         statements: &[String],
-    ) -> Option<ScanId> {
+    ) -> Option<Option<ScanId>> {
         let header = *self.header();
         let &leaf = joined.leaves.last()?;
         let page = Page::parse(leaf, &joined.bytes, header.usable()).ok()?;
@@ -138,7 +136,17 @@ impl Planner {
         let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
         let by_index = self.scans.iter().find(by_index).map(|scan| (scan.id, scan.end().0));
         // Where it is not visible how far the outer rows go, neither is what they ask for.
-        let end = if by_index.is_some_and(|(_, end)| end == End::Unseen) { End::Unseen } else { end };
+        let order = first_column(&outer_index, outer_table);
+        let ordered: Vec<&str> =
+            names.iter().filter(|(_, at)| *at == order).map(|(name, _)| name.as_str()).collect();
+        let end = match by_index {
+            Some((_, End::Unseen)) => End::Unseen,
+            None if filter.hides_end(statements, &ordered, order) => End::Unseen,
+            _ => end,
+        };
+        if !self.may_begin(stream, end) {
+            return Some(None);
+        }
         let outer = match by_index.map(|(scan, _)| scan) {
             Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_best_kept(leaf_of_inner) => {
                 return None;
@@ -157,7 +165,7 @@ impl Planner {
                     Direction::Forward => first + done,
                     Direction::Backward => page.cells() - 1 - last + done,
                 };
-                OuterRows::in_order(walk, passed, first_column(&outer_index, outer_table))
+                OuterRows::in_order(walk, passed, order)
             }
         };
         let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
@@ -169,7 +177,7 @@ impl Planner {
                 self.end(at);
             }
         }
-        Some(begun)
+        Some(Some(begun))
     }
 
     /// Whether the tree of a leaf fits into memory and the file does not. Its pages are asked for again and again: batches of
