@@ -14,10 +14,10 @@
 //! - `C`, *ours*: what was really spent: each read, waiting included, and the own work of whoever
 //!   predicts. The unread part of an abandoned step is charged at the price at which it was expected.
 //!
-//! A step of `n` reads is expected to cost `n * p`, where `p` is what a read of the last step cost, its share of
-//! own work included, and before there was one, the mean `m` without a step; but never more than a *sweep* `T`, which reads all
-//! of the file in the order of the disk: its pages, [`DISK_PAGES`] or [`PAGES`] of which pass in the
-//! time `m`. It is made only if `C + min(n * p, T) <= rho * S`.
+//! A step of `n` reads is expected to cost `n * p`. The price `p` is what a read of the last step cost, its share of
+//! own work included. Before there was a step, it is the mean `m` without one. No step is expected to cost more than a *sweep*
+//! `T`, which reads all of the file in the order of the disk: [`DISK_PAGES`] or [`PAGES`] of its pages pass in the
+//! time `m`. A step is made only if `C + min(n * p, T) <= rho * S`.
 //!
 //! **Bound.** If no step costs more than was expected of it, then `C <= rho * S + K` at any
 //! time, wherever the statement ends. *Proof.* Let a step begin at `(S, C)`. While it is open, `S` does
