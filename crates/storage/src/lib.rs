@@ -49,4 +49,4 @@ pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};
 pub use signals::{Signal, SignalQueue};
 pub use small_file::read_text;
-pub use waiting_call::{ThreadState, thread_state};
+pub use waiting_call::{ThreadState, process_of, thread_state};

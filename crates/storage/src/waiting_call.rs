@@ -40,6 +40,13 @@ pub fn thread_state(thread: u32) -> ThreadState {
     within(Path::new("/proc"), thread)
 }
 
+/// The process of a thread, by the number that `/proc` has it under.
+#[must_use]
+pub fn process_of(thread: u32) -> Option<u32> {
+    let status = read_text(Path::new(&format!("/proc/{thread}/status"))).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 fn within(proc: &Path, thread: u32) -> ThreadState {
     let folder = proc.join(thread.to_string());
     let told = read_text(&folder.join("syscall")).map_or(Told::Other, |text| told(&text));
@@ -86,6 +93,7 @@ fn position(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
     use std::io::{Read, Write};
@@ -126,6 +134,14 @@ mod tests {
         put(format!("{} 0x3 0x1 0x7fffffffffffffff 0x1 0x0 0x0", libc::SYS_pread64));
         assert_eq!(within(proc.path(), 7), ThreadState::Other, "beyond every file");
         assert_eq!(within(proc.path(), 8), ThreadState::Other, "no such thread");
+    }
+
+    #[test]
+    fn a_thread_has_the_process_that_it_runs_in() {
+        let own = || process_of(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let there = std::thread::spawn(own).join().expect("ended");
+        assert_eq!((own(), there), (Some(std::process::id()), Some(std::process::id())));
+        assert_eq!(process_of(0), None);
     }
 
     /// A thread that waits in a read of a pipe, whose descriptor stands at 0.

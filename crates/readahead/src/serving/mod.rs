@@ -80,6 +80,7 @@
 //! [`Tick`]: foreseek_seam::Event::Tick
 
 mod arrive;
+mod callers;
 mod calls;
 mod engine;
 mod fetch;
@@ -96,6 +97,7 @@ mod sight;
 mod state;
 mod stats;
 
+pub use callers::{LONG, LongCallers, SHORT};
 pub use calls::{Calls, Part};
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use state::ServingEngine;
