@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
+mod call;
 mod daemon;
 mod error;
 mod fs;

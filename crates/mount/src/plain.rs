@@ -1,28 +1,45 @@
 //! Reads as they are: a `pread` of the backing file, in the thread that asked.
 //!
 //! This is the plain pass-through that the prefetching mount is measured against, and what tests of
-//! the file system itself use. It blocks the thread that took the request on the device.
+//! the file system itself use. A call that the kernel cuts into windows is asked for whole. It blocks the thread that took the request on the device.
 
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::ReadStatus;
+use foreseek_readahead::serving::Calls;
 use foreseek_seam::StreamId;
 use foreseek_units::{ByteSpan, Bytes};
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Plain {
-    files: RwLock<BTreeMap<u64, Arc<File>>>,
+    files: RwLock<BTreeMap<u64, Arc<Opened>>>,
     opened: AtomicU64,
     reads: AtomicU64,
     read_bytes: AtomicU64,
     failed: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// An open file, and what its readers' calls are.
+#[derive(Debug)]
+struct Opened {
+    file: Arc<File>,
+    calls: Mutex<Calls>,
+}
+
+impl Opened {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 thread_local! {
@@ -31,22 +48,43 @@ thread_local! {
 }
 
 impl Plain {
-    fn file(&self, stream: StreamId) -> Option<Arc<File>> {
+    fn file(&self, stream: StreamId) -> Option<Arc<Opened>> {
         self.files.read().unwrap_or_else(PoisonError::into_inner).get(&stream.0).cloned()
+    }
+
+    /// A call that comes in parts is asked for as one, as it would be in the source.
+    fn pass_call_on(&self, file: &Opened, read: &ReadRequest) {
+        let pages = read.range.pages();
+        let mut calls = file.calls();
+        read.call.iter().for_each(|call| calls.tell(call.pages()));
+        let end = calls.read(pages).end;
+        drop(calls);
+        if read.call.is_some() {
+            self.calls.fetch_add(1, Relaxed);
+            let length = NonZeroU64::new((end - pages.start).bytes().get());
+            // What it is asked for twice is in memory then, or on its way.
+            let _ = fadvise(&*file.file, pages.start.offset().get(), length, Advice::WillNeed);
+        }
     }
 }
 
 impl ReadPath for Plain {
     fn opened(&self, opened: OpenedFile) -> StreamId {
         let stream = StreamId(self.opened.fetch_add(1, Relaxed));
-        self.files.write().unwrap_or_else(PoisonError::into_inner).insert(stream.0, opened.file);
+        let file = Opened { file: opened.file, calls: Mutex::default() };
+        self.files.write().unwrap_or_else(PoisonError::into_inner).insert(stream.0, file.into());
         stream
+    }
+
+    fn asks_for_call(&self, stream: StreamId, range: ByteSpan) -> bool {
+        self.file(stream).is_some_and(|file| file.calls().is_asked(range.pages()))
     }
 
     fn read(&self, read: ReadRequest, answer: Answer) {
         self.reads.fetch_add(1, Relaxed);
         let Some(file) = self.file(read.stream) else { return answer.fail(Errno::BADF) };
-        match answer_from(&file, read.range, answer) {
+        self.pass_call_on(&file, &read);
+        match answer_from(&file.file, read.range, answer) {
             Ok(got) => self.read_bytes.fetch_add(got.get(), Relaxed),
             Err(_) => self.failed.fetch_add(1, Relaxed),
         };
@@ -66,6 +104,7 @@ impl ReadPath for Plain {
             read_bytes: self.read_bytes.load(Relaxed),
             fetched_bytes: self.read_bytes.load(Relaxed),
             failed: self.failed.load(Relaxed),
+            calls: self.calls.load(Relaxed),
             ..ReadStatus::default()
         }
     }
@@ -132,7 +171,7 @@ mod tests {
             let (to, from) = channel();
             let range = ByteSpan::at(ByteOffset(start), Bytes(length));
             let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"));
-            plain.read(ReadRequest { stream, range, who: Who(1) }, answer);
+            plain.read(ReadRequest { stream, range, who: Who(1), call: None }, answer);
             from.recv().expect("an answer")
         };
         assert_eq!(read(2, 3), Ok(b"234".to_vec()));

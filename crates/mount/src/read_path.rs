@@ -27,6 +27,11 @@ pub trait ReadPath: Send + Sync {
     /// A file was opened for reading. Answers the stream that its reads will bear.
     fn opened(&self, opened: OpenedFile) -> StreamId;
 
+    /// Whether it is worth a look at the call in which the reader of these bytes waits.
+    fn asks_for_call(&self, _: StreamId, _: ByteSpan) -> bool {
+        false
+    }
+
     /// Answers a read; a range that ends past the end of the file is answered short.
     fn read(&self, read: ReadRequest, answer: Answer);
 
@@ -96,6 +101,8 @@ pub struct ReadRequest {
     pub range: ByteSpan,
     /// The thread that reads.
     pub who: Who,
+    /// The call of which it is a part, where that is longer and known.
+    pub call: Option<ByteSpan>,
 }
 
 /// A change of a file's bytes.

@@ -30,6 +30,9 @@ pub struct MountStatus {
     /// Files in memory that were handed to the kernel; `None` where that is not wanted.
     #[serde(default)]
     pub passthrough: Option<PassthroughStatus>,
+    /// Opens of files by programs that read in calls longer than a window, which the kernel asks for whole.
+    #[serde(default)]
+    pub long_windows: u64,
     /// What answers reads.
     pub reads: ReadStatus,
     /// Where what is learnt is kept, if anywhere.
@@ -93,6 +96,9 @@ pub struct ReadStatus {
     /// prefetcher.
     #[serde(default)]
     pub contradictions: u64,
+    /// Calls of programs that were fetched whole, though the kernel asked for them in parts.
+    #[serde(default)]
+    pub calls: u64,
     /// Reads that found all they asked for in the prefetch cache.
     pub hits: u64,
     /// Reads that waited for a fetch already under way.

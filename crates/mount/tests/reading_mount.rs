@@ -11,7 +11,7 @@ use foreseek_units::Bytes;
 use reading_common::{Faults, PAGE, Scarce, contents};
 use rustix::fs::Advice;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,4 +157,87 @@ fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
     assert!(said && status.failed == 0 && status.prefetched_bytes > 0, "{status:?}");
     drop(mount);
     drop(ram);
+}
+
+/// As readers of columns do: parts of a megabyte, in single calls, by threads that share a descriptor. The kernel asks for them
+/// in windows of 128 KiB.
+#[test]
+fn calls_that_the_kernel_cuts_are_seen_whole() {
+    const CALL: usize = 984_321;
+    for policy in [Policy::ADAPTIVE, Policy::LINUX, Policy::PLAIN] {
+        let Some(mount) = mounted(policy) else { return };
+        let bytes = contents(96 << 20, 5);
+        std::fs::write(mount.source.join("a"), &bytes).expect("room");
+        let source = File::open(mount.source.join("a")).expect("it is there");
+        source.sync_all().expect("written");
+        rustix::fs::fadvise(&source, 0, None, Advice::DontNeed).expect("forgotten");
+        let file = File::open(mount.point.join("a")).expect("it is there");
+        std::thread::scope(|scope| {
+            for thread in 0..4usize {
+                let (bytes, file) = (&bytes, &file);
+                scope.spawn(move || {
+                    let mut buffer = vec![0; CALL];
+                    for part in 0..12 {
+                        // In no order, and never one after the other.
+                        let at = ((part * 29 + thread * 11) % 48) * (2 << 20) + 777;
+                        file.read_exact_at(&mut buffer, at as u64).expect("read");
+                        assert!(buffer == bytes[at..at + CALL], "{policy:?} at {at}");
+                    }
+                });
+            }
+        });
+        let status = client::status(&mount.point).expect("it answers").reads;
+        assert_eq!((status.failed, status.contradictions), (0, 0), "{status:?}");
+        // A reader that is still on its processor is not seen; on any machine some are.
+        let can_tell = Path::new("/proc/self/syscall").exists();
+        assert!(status.calls > 0 || !can_tell, "{status:?}");
+    }
+}
+
+/// The window of a mount, in KiB.
+fn window(point: &Path) -> Option<u64> {
+    let device = std::fs::metadata(point).expect("it is there").dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).ok()?;
+    text.trim().parse().ok()
+}
+
+#[test]
+fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
+    const CALL: usize = 700_000;
+    let Some(mount) = mounted(Policy::ADAPTIVE) else { return };
+    let bytes = contents(64 << 20, 6);
+    for name in ["a", "b", "short"] {
+        let length = if name == "short" { 1 << 20 } else { bytes.len() };
+        let path = mount.source.join(name);
+        std::fs::write(&path, &bytes[..length]).expect("room");
+        let source = File::open(&path).expect("it is there");
+        source.sync_all().expect("written");
+        rustix::fs::fadvise(&source, 0, None, Advice::DontNeed).expect("forgotten");
+    }
+    let status = || client::status(&mount.point).expect("it answers");
+    // Every second part, so that none goes on where another ended.
+    let read = |name: &str| {
+        let file = File::open(mount.point.join(name)).expect("it is there");
+        let mut buffer = vec![0; CALL];
+        let before = status().reads.reads;
+        for at in (4096..bytes.len() - CALL).step_by(4 << 20) {
+            file.read_exact_at(&mut buffer, at as u64).expect("read");
+            assert!(buffer == bytes[at..at + CALL], "{name} at {at}");
+        }
+        status().reads.reads - before
+    };
+    assert_eq!(window(&mount.point), Some(128));
+    let (cut, seen) = (read("a"), status());
+    if seen.reads.calls == 0 {
+        return println!("SKIPPED: no call was seen here: {seen:?}");
+    }
+    assert_eq!(seen.long_windows, 0, "{seen:?}");
+    let whole = read("b");
+    let seen = status();
+    assert_eq!((seen.long_windows, window(&mount.point)), (1, Some(1024)), "{seen:?}");
+    // Sixteen calls of one request each, where there were six or more.
+    assert!(whole <= 20 && cut >= 5 * 16, "{whole} and {cut} requests");
+    drop(File::open(mount.point.join("short")).expect("it is there"));
+    assert_eq!((status().long_windows, window(&mount.point)), (1, Some(128)));
 }

@@ -206,6 +206,14 @@ pub enum ServingEvent<'a> {
         /// What its device cost; `None` where that is known better.
         device: Option<Measured>,
     },
+    /// A program waits in a call for bytes that come in several reads, as they are longer than what the cache in front asks
+    /// for at a time: all of them will be read. Told before one of those reads, or never.
+    Called {
+        /// The stream.
+        stream: StreamId,
+        /// The bytes of the call; they may go beyond the object's end.
+        range: ByteSpan,
+    },
     /// Replies are over: what [`ServingCommand::Serve`](crate::ServingCommand::Serve) gave them is used no longer.
     Unpinned {
         /// Which, each as often as it was served.

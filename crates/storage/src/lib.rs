@@ -29,6 +29,7 @@ mod region;
 mod residency;
 mod signals;
 mod small_file;
+mod waiting_call;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
@@ -48,3 +49,4 @@ pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};
 pub use signals::{Signal, SignalQueue};
 pub use small_file::read_text;
+pub use waiting_call::{ThreadState, process_of, thread_state};

@@ -22,3 +22,4 @@ mod nodes;
 mod passthrough;
 mod slow_operations;
 mod source;
+mod windows;

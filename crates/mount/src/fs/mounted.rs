@@ -11,6 +11,7 @@ use crate::fs::nodes::Nodes;
 use crate::fs::passthrough::Passthrough;
 use crate::fs::slow_operations::SlowOperations;
 use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
+use crate::fs::windows::Windows;
 use crate::read_path::ReadPath;
 use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
@@ -90,12 +91,14 @@ impl Mounted {
             look_ahead: LookAhead::default(),
             walks,
             from_memory: FromMemory::default(),
+            windows: Windows::default(),
             passthrough: Passthrough::default(),
             read_from_memory: AtomicU64::new(0),
             descriptors,
         });
         let (session, crew) = open_session(&options, &source, &mut remarks)?;
         let connection = connection_of(&options.mount_point);
+        connection.into_iter().for_each(|connection| source.windows.begin(connection));
         let ending = Arc::new(AtomicBool::new(false));
         let mut mounted = Self {
             source,
@@ -180,6 +183,7 @@ impl Mounted {
             foreign_changes: self.source.foreign_changes.load(Relaxed),
             walks: self.source.walks.as_ref().map(|walks| self.walk_status(walks)),
             passthrough: self.options.passthrough.then(|| self.passthrough_status()),
+            long_windows: self.source.windows.opens(),
             reads,
             kept: None,
         }

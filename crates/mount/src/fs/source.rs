@@ -19,6 +19,7 @@ use crate::fs::look_ahead::LookAhead;
 use crate::fs::nodes::{Node, Nodes};
 use crate::fs::passthrough::{Means, Passthrough};
 use crate::fs::slow_operations::SlowOperations;
+use crate::fs::windows::Windows;
 use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_seam::{StreamId, Who};
@@ -65,6 +66,9 @@ const OPEN_IGNORED: u32 = (libc::O_CREAT
     | libc::O_ASYNC
     | 0x20) as u32;
 
+/// The rights to run a file.
+const EXECUTABLE: u32 = 0o111;
+
 /// See the module's documentation.
 pub(crate) struct Source {
     pub(crate) nodes: Nodes,
@@ -78,6 +82,8 @@ pub(crate) struct Source {
     pub(crate) walks: Option<Told>,
     pub(crate) from_memory: FromMemory,
     pub(crate) look_ahead: LookAhead,
+    /// The kernel's windows.
+    pub(crate) windows: Windows,
     /// Whether files in memory are handed to the kernel.
     pub(crate) passthrough: Passthrough,
     /// Reads that were answered out of what the source has in memory.
@@ -511,6 +517,9 @@ impl Source {
             Means::Passed(_) | Means::Direct(_) => Reads::Below,
         };
         let cached = matches!(means, Means::Cached { .. });
+        if cached && access != libc::O_WRONLY as u32 {
+            self.windows.opened(by.pid, version.length, stat.st_mode & EXECUTABLE != 0);
+        }
         if matches!(means, Means::Passed(_)) {
             self.passthrough.count();
         }
@@ -574,7 +583,11 @@ impl Source {
         }
         let Some(answer) = answer else { return };
         match self.stream(&opened, reads, who) {
-            Ok(stream) => self.reads.read(ReadRequest { stream, range, who }, answer),
+            Ok(stream) => {
+                let asks = self.reads.asks_for_call(stream, range);
+                let call = if asks { self.windows.look(who, range) } else { None };
+                self.reads.read(ReadRequest { stream, range, who, call }, answer);
+            }
             Err(errno) => answer.fail(errno),
         }
     }

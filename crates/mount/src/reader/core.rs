@@ -84,6 +84,9 @@ impl Core {
     }
 
     pub(super) fn read(&mut self, now: Instant, read: ReadRequest, answer: Answer) {
+        if let Some(call) = read.call {
+            self.driver.called(now, read.stream, call);
+        }
         if let Err(answer) = self.driver.read(now, read.stream, read.range, read.who, answer) {
             self.work().replies.push(Reply::Error(answer, Errno::BADF));
         }

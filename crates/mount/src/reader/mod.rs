@@ -48,7 +48,7 @@ use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
 use foreseek_storage::reads::{self, Reads};
 use foreseek_storage::{Arena, Frames};
-use foreseek_units::Pages;
+use foreseek_units::{ByteSpan, Pages};
 use found::{Found, Places};
 use outside::Outside;
 use pass::PASSING;
@@ -141,6 +141,10 @@ impl ReadPath for Reader {
         self.shared.with(|core, now| core.opened(now, &opened, found, described))
     }
 
+    fn asks_for_call(&self, stream: StreamId, range: ByteSpan) -> bool {
+        self.shared.lock().driver.asks_for_call(stream, range)
+    }
+
     fn read(&self, read: ReadRequest, answer: Answer) {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
             processes.watch(read.who.0);
@@ -185,6 +189,7 @@ impl ReadPath for Reader {
             read_bytes: counts.read.get(),
             failed: counts.failed,
             contradictions: stats.contradictions,
+            calls: stats.calls,
             hits: counts.hits,
             joined: counts.joined,
             fetched_bytes: bytes(stats.fetched_on_demand + stats.fetched_ahead) + counts.passed.get(),

@@ -293,7 +293,12 @@ impl Simulation {
         let answer = Answer::call(move |answer| {
             answers.lock().expect("no panic").push((request, answer.map(<[u8]>::to_vec)));
         });
-        let read = ReadRequest { stream: name, range, who: Who(stream as u32) };
+        // Whoever is seen in a call may be seen wrongly.
+        let call = self.random.one_in(4).then(|| {
+            let start = if self.random.one_in(4) { self.random.below(LENGTH_MOST) } else { start };
+            ByteSpan::at(ByteOffset(start), Bytes(self.random.below(600) * PAGE_SIZE))
+        });
+        let read = ReadRequest { stream: name, range, who: Who(stream as u32), call };
         self.shared.with(|core, now| core.read(now, read, answer));
     }
 

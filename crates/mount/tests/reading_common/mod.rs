@@ -94,7 +94,7 @@ impl Lab {
         let answer = Answer::call(move |answer| drop(to.send(answer.map(<[u8]>::to_vec))));
         let range = ByteSpan::at(ByteOffset(at), Bytes(length));
         let who = Who(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        self.reader.read(ReadRequest { stream, range, who }, answer);
+        self.reader.read(ReadRequest { stream, range, who, call: None }, answer);
         from.recv_timeout(LIMIT).expect("an answer in time")
     }
 

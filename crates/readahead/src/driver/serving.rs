@@ -187,6 +187,18 @@ impl<B: Backing> ServingDriver<B> {
         self.files.close(object)
     }
 
+    /// Whether to look at the call in which the reader of these bytes waits, and to [tell](Self::called) it before the read.
+    pub fn asks_for_call(&self, stream: StreamId, range: ByteSpan) -> bool {
+        self.engine.asks_for_call(stream, range)
+    }
+
+    /// A program waits in a call for these bytes: the read that is told next is a part of it.
+    pub fn called(&mut self, now: Instant, stream: StreamId, range: ByteSpan) {
+        if self.streams.contains_key(&stream) {
+            self.tell(now, Event::Serving(ServingEvent::Called { stream, range }));
+        }
+    }
+
     /// A read, answered by a call of the backing, in this call or later.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ impl ServingEngine {
             self.resized(slot, length);
         }
         self.objects.open(stream, slot, length);
-        self.streams.insert(stream, ServedStream { who, length: opened.length, reach: PageIndex::ZERO });
+        let served = ServedStream { who, length: opened.length, reach: PageIndex::ZERO, calls: None };
+        self.streams.insert(stream, served);
         self.activity.ran(Process(who.0), self.now);
         self.prefetcher.opened(self.now, opened);
     }
@@ -146,6 +147,7 @@ impl Engine for ServingEngine {
                 }
             }
             Event::Serving(ServingEvent::Recalled { learnt, device }) => self.recall(learnt, device),
+            Event::Serving(ServingEvent::Called { stream, range }) => self.called(stream, range),
             Event::Closed { stream } => self.closed(stream),
             Event::Placed { object, extents } => self.placed(object, extents),
             Event::Read { request, stream, range, who, .. } => self.read(request, stream, range, who, out),

@@ -14,7 +14,8 @@
 //! that; it is remembered as delivered.
 //!
 //! While one stream alone has something fetched, the device is given little of it at a time, and the rest is taken
-//! back when its reader leaves.
+//! back when its reader leaves. What is known of a program's call beyond the read is
+//! [fetched with it](calls).
 //!
 //! # Memory
 //!
@@ -40,7 +41,8 @@
 //!
 //! There is one ([`crate::driver`]). These are the rules that it keeps.
 //!
-//! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`]. Every read is answered by one
+//! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`], the
+//!   [`Called`] of which it is a part before it, if that is [asked for](ServingEngine::asks_for_call) and known. Every read is answered by one
 //!   of [`Serve`], [`Fail`] and [`Pass`], at once or at a later event. A passed read is the driver's to
 //!   make; it is one that is longer than [`READ_LIMIT`], of a stream that is not open, or one of which something
 //!   contradicts itself.
@@ -59,6 +61,7 @@
 //! [`Recalled`]: foreseek_seam::ServingEvent::Recalled
 //! [`Described`]: foreseek_seam::ServingEvent::Described
 //! [`Placed`]: foreseek_seam::Event::Placed
+//! [`Called`]: foreseek_seam::ServingEvent::Called
 //! [`Closed`]: foreseek_seam::Event::Closed
 //! [`Read`]: foreseek_seam::Event::Read
 //! [`Serve`]: foreseek_seam::ServingCommand::Serve
@@ -77,6 +80,8 @@
 //! [`Tick`]: foreseek_seam::Event::Tick
 
 mod arrive;
+mod callers;
+mod calls;
 mod engine;
 mod fetch;
 mod flight;
@@ -92,6 +97,8 @@ mod sight;
 mod state;
 mod stats;
 
+pub use callers::{LONG, LongCallers, SHORT};
+pub use calls::{Calls, Part};
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use state::ServingEngine;
 pub use stats::Stats;

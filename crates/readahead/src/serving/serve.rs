@@ -1,5 +1,6 @@
 //! Reads: what is there, what is asked for, when one is answered.
 
+use super::calls::Part;
 use super::fetch::Wanted;
 use super::look::{Look, PendingRead};
 use super::pages::{Flying, Held, State};
@@ -152,6 +153,7 @@ impl ServingEngine {
         self.tell_length(asked);
         let active = self.active.count(self.now, self.streams.len());
         let bound = depth_cap(self.ceiling(), active);
+        let Part { end: end_of_call, is_beyond } = self.part(asked.stream, pages);
         let mut wanted = std::mem::take(&mut self.wanted);
         for (page, look) in pages.iter().zip(looks) {
             let key = PageKey::within(asked.slot, page);
@@ -176,20 +178,23 @@ impl ServingEngine {
                 congested: self.flight.pressing() > self.settings.in_flight as usize,
                 measured: self.learner.unloaded(),
             };
-            self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
+            if !is_beyond {
+                self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
+            }
             let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };
             for ahead in wanted.drain(..) {
                 self.follow(asked, ahead.range);
                 // Whoever reads on a device so fast that the depth is shorter than the read needs all of the
-                // read at once all the same.
-                let short = ahead.range.contains(page) && ahead.range.end < pages.end;
-                let end = if short { pages.end } else { ahead.range.end };
+                // read at once all the same, and all of its call.
+                let short = ahead.range.contains(page) && ahead.range.end < end_of_call;
+                let end = if short { end_of_call } else { ahead.range.end };
                 self.fetch(&want, Span::new(ahead.range.start, end), ahead.marker);
             }
             if look.frame.is_none() && !self.table.has(&key) {
-                self.fetch(&want, Span::new(page, pages.end), None);
+                self.fetch(&want, Span::new(page, end_of_call), None);
             }
         }
+        self.hurry_call(asked.slot, Span::new(pages.end, end_of_call));
         self.wanted = wanted;
     }
 

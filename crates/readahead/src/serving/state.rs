@@ -1,5 +1,6 @@
 //! What a serving engine keeps from one event to the next.
 
+use super::calls::Calls;
 use super::flight::FetchTable;
 use super::frames::Frames;
 use super::look::PendingRead;
@@ -33,13 +34,15 @@ const CEILING_LEAST: Pages = Bytes::mib(1).pages_floor();
 const ACTIVE: Nanos = Nanos::from_secs(4);
 
 /// What is kept of a stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct ServedStream {
     pub(super) who: Who,
     /// The length of its object that the prefetcher knows.
     pub(super) length: Pages,
     /// Where the range ends that the prefetcher wanted last.
     pub(super) reach: PageIndex,
+    /// Since the first read of a whole window.
+    pub(super) calls: Option<Box<Calls>>,
 }
 
 /// The engine that serves reads.

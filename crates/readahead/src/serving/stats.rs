@@ -12,6 +12,8 @@ pub struct Stats {
     /// Reads that were let through because they were longer than is served, of no known stream, or of something that
     /// contradicted itself.
     pub passed: u64,
+    /// Calls of programs that were told, as they are longer than the reads in which they come.
+    pub calls: u64,
     /// Pages of reads that were found in the prefetch cache.
     pub hits: Pages,
     /// Pages of reads that were on their way already.

@@ -71,6 +71,70 @@ fn the_next_window_is_fetched_while_the_reader_reads_the_last() {
     world.finish();
 }
 
+/// A reader of columns: a call of 964 KiB, which the kernel cuts into windows.
+#[test]
+fn golden_a_call_that_comes_in_parts_is_one_visit() {
+    for policy in ["adaptive", "competitive", "none"] {
+        let mut world = world(Settings { policy: policy.to_owned(), ..settings() });
+        for start in [700, 3001, 1800] {
+            assert!(world.asks_for_call(0, start, 32), "{policy}");
+            world.call(0, start, 241);
+            let before = world.stats().visits;
+            // With what the kernel will ask for beyond it.
+            assert_eq!(visit(&world.read_pages(0, start, 32)), Some((start, 288)), "{policy}");
+            assert!(world.flying.values().all(|one| one.urgency == Urgency::Demand), "{policy}");
+            assert_eq!((world.stats().visits - before, world.stats().deferred), (1, 0), "{policy}");
+            for part in 1..9 {
+                assert!(!world.asks_for_call(0, start + 32 * part, 32));
+                assert_eq!(world.read_pages(0, start + 32 * part, 32), [], "{policy}");
+            }
+            world.complete_all();
+            world.unpin_all();
+        }
+        let stats = world.stats();
+        assert_eq!(
+            (stats.calls, stats.fetched_ahead + stats.fetched_on_demand),
+            (3, Pages(3 * 288)),
+            "{policy}"
+        );
+        world.finish();
+    }
+}
+
+#[test]
+fn the_calls_of_threads_that_share_an_opening_do_not_tear_each_other_apart() {
+    let mut world = world(settings());
+    let starts = [10, 1003, 2100, 3400, 600, 1700, 2800];
+    for start in starts {
+        world.call(0, start, 241);
+        assert_eq!(visit(&world.read_pages(0, start, 32)), Some((start, 288)));
+    }
+    for part in 1..9 {
+        assert!(starts.iter().all(|start| world.read_pages(0, start + 32 * part, 32).is_empty()));
+    }
+    assert_eq!((world.stats().visits, world.stats().cancelled), (7, Pages(0)));
+    world.complete_all();
+    world.finish();
+}
+
+#[test]
+fn a_call_is_fetched_in_steps_and_no_further_than_the_object_goes() {
+    let mut world = world(Settings { policy: "none".to_owned(), ..settings() });
+    world.call(0, 1000, 600);
+    assert_eq!(visit(&world.read_pages(0, 1000, 32)), Some((1000, 320)));
+    world.complete_all();
+    for first in (1032..1320).step_by(32) {
+        assert_eq!(world.read_pages(0, first, 32), []);
+        world.unpin_all();
+    }
+    assert_eq!(visit(&world.read_pages(0, 1320, 32)), Some((1320, 320)));
+    world.complete_all();
+    world.call(0, 3900, 600);
+    assert_eq!(visit(&world.read_pages(0, 3900, 32)), Some((3900, 100)));
+    world.complete_all();
+    world.finish();
+}
+
 #[test]
 fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
     let mut world = world(Settings { fetch: Pages(32), ..settings() });

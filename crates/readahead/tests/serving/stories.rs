@@ -25,6 +25,12 @@ enum Op {
         stream: u64,
         pages: u64,
     },
+    /// What follows is a part of this, or is not.
+    Call {
+        stream: u64,
+        start: u64,
+        pages: u64,
+    },
     Complete {
         nth: usize,
         late: bool,
@@ -71,6 +77,7 @@ fn ops(memory: u64) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         6 => (0..STREAMS, start, length).prop_map(|(stream, start, bytes)| Op::Read { stream, start, bytes }),
         20 => (0..STREAMS, 1..65u64).prop_map(|(stream, pages)| Op::GoOn { stream, pages }),
+        2 => (0..STREAMS, 0..2000u64, 0..600u64).prop_map(|(stream, start, pages)| Op::Call { stream, start, pages }),
         16 => (0..20usize, any::<bool>()).prop_map(|(nth, late)| Op::Complete { nth, late }),
         4 => Just(Op::CompleteAll),
         3 => (0..STREAMS, 1..65u64, 2..8u64).prop_map(|(stream, pages, reads)| Op::Alone { stream, pages, reads }),
@@ -100,6 +107,7 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
             world.read(stream, bytes(at[stream as usize]), bytes(pages));
             at[stream as usize] += pages;
         }
+        Op::Call { stream, start, pages } => world.call(stream, start, pages),
         Op::Complete { nth: at, late } => {
             if let Some(id) = nth(world, at) {
                 world.complete(id, None, late);

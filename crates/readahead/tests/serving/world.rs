@@ -209,6 +209,20 @@ impl World {
         request
     }
 
+    /// The next read of a stream is a part of a call for these pages.
+    pub(crate) fn call(&mut self, stream: u64, first: u64, pages: u64) {
+        let Some((_, name)) = self.streams.get(&stream).copied() else { return };
+        let range = ByteSpan::at(ByteOffset(first * PAGE_SIZE), Bytes(pages * PAGE_SIZE));
+        self.driver.called(self.now, name, range);
+        self.settle();
+    }
+
+    /// Whether the driver is to look at the call of a read of these pages.
+    pub(crate) fn asks_for_call(&self, stream: u64, first: u64, pages: u64) -> bool {
+        let range = ByteSpan::at(ByteOffset(first * PAGE_SIZE), Bytes(pages * PAGE_SIZE));
+        self.driver.asks_for_call(self.streams[&stream].1, range)
+    }
+
     /// Reads pages; answers what was asked for at that, oldest first.
     pub(crate) fn read_pages(&mut self, stream: u64, first: u64, pages: u64) -> Vec<(u64, u64)> {
         let before = self.flying.keys().next_back().copied();

@@ -55,6 +55,10 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             let device = if !fields.is_over() { Some(measured(&mut fields)?) } else { None };
             Event::Serving(ServingEvent::Recalled { learnt: &parts.names[0], device })
         }
+        "called" => Event::Serving(ServingEvent::Called {
+            stream: StreamId(fields.number("stream")?),
+            range: fields.bytes()?,
+        }),
         "closed" => Event::Closed { stream: StreamId(fields.number("stream")?) },
         "placed" => {
             let object = ObjectId(fields.number("object")?);

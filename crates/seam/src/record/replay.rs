@@ -226,6 +226,7 @@ mod tests {
                 device: None,
             }),
             Event::Serving(ServingEvent::Recalled { learnt: "", device: Some(device) }),
+            Event::Serving(ServingEvent::Called { stream: StreamId(1), range: bytes }),
             Event::Closed { stream: StreamId(1) },
             Event::Placed { object: ObjectId(2), extents: &extents },
             Event::Placed { object: ObjectId(2), extents: &[] },

@@ -25,6 +25,9 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
                 write!(line, " switch={} rate={}", device.switch.0, device.rate.as_bytes_per_second())
             })
         }
+        Event::Serving(ServingEvent::Called { stream, range }) => {
+            write!(line, "called {} {}", stream.0, span(*range))
+        }
         Event::Closed { stream } => write!(line, "closed {}", stream.0),
         Event::Placed { object, extents } => {
             let _ = write!(line, "placed {}", object.0);

@@ -68,6 +68,7 @@ fn mount_table(status: &MountStatus) -> String {
     let mut rows = server_rows(status);
     rows.extend(status.walks.as_ref().map(walks_row));
     rows.extend(status.passthrough.as_ref().map(passthrough_row));
+    rows.push(calls_row(status));
     rows.extend(reads_rows(&status.reads));
     rows.extend(memory_rows(&status.reads));
     rows.extend(learnt_rows(status));
@@ -101,6 +102,15 @@ fn walks_row(walks: &WalkStatus) -> Row {
         Bytes(used_bytes)
     );
     ("walks", said)
+}
+
+fn calls_row(status: &MountStatus) -> Row {
+    let (calls, opens) = (status.reads.calls, status.long_windows);
+    let said = format!(
+        "{calls} longer than what the kernel asks for at a time, fetched whole; {opens} opens by programs that make such calls, which it \
+         asks for whole"
+    );
+    ("calls", said)
 }
 
 fn passthrough_row(passthrough: &PassthroughStatus) -> Row {

@@ -1,0 +1,45 @@
+//! The call of a program of which a read is a part.
+
+use foreseek_seam::Who;
+use foreseek_storage::{ThreadState, thread_state};
+use foreseek_units::ByteSpan;
+
+/// How often a reader is looked at that is still on its processor: it has just asked, and is about to wait.
+const LOOKS: u32 = 8;
+
+/// The call in which a reader waits, of which a read of these bytes is a part or all; none where that cannot be told. It takes some
+/// microseconds.
+pub(crate) fn call_of(who: Who, range: ByteSpan) -> Option<ByteSpan> {
+    if who.0 == 0 {
+        return None;
+    }
+    for _ in 0..LOOKS {
+        match thread_state(who.0) {
+            ThreadState::Running => std::thread::yield_now(),
+            ThreadState::Reads(call) => return Some(call).filter(|call| holds(*call, range)),
+            ThreadState::Other => return None,
+        }
+    }
+    None
+}
+
+/// Whether a read begins within a call, give or take the page that the call begins in.
+fn holds(call: ByteSpan, range: ByteSpan) -> bool {
+    range.pages().start >= call.pages().start && range.start < call.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::{ByteOffset, Span};
+
+    #[test]
+    fn a_call_holds_the_reads_that_begin_in_it() {
+        let span = |start, end| Span::new(ByteOffset(start), ByteOffset(end));
+        let read = span(8192, 139_264);
+        assert!(holds(span(8192, 1_000_000), read) && holds(span(9000, 1_000_000), read));
+        assert!(holds(span(0, 1_000_000), read), "a later part of it");
+        assert!(holds(span(9000, 130_000), read), "it is all of it");
+        assert!(!holds(span(500_000, 1_000_000), read) && !holds(span(0, 8192), read), "another call");
+    }
+}

@@ -1,0 +1,71 @@
+//! Which window the kernel in front is to have for a file, by who opens it.
+//!
+//! A window as long as a FUSE request lets calls of up to a megabyte through whole, one request each instead of nine, and nothing beyond
+//! them is asked for. But the kernel also reads ahead by it: up to two windows beyond where a sequence ends, and one around each page
+//! fault. So only a process has it whose last long read was one call, for files that are longer than a window and that
+//! cannot be run: programs and libraries are mapped.
+//!
+//! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one.
+
+use foreseek_units::Bytes;
+
+/// The window of all others: what every kernel has for a FUSE mount.
+pub const SHORT: Bytes = Bytes::kib(128);
+/// What a FUSE request holds at most.
+pub const LONG: Bytes = Bytes::mib(1);
+/// Processes that are remembered. Whoever is one too many has the short window until its next call.
+const KNOWN: usize = 64;
+
+/// The processes that read in calls longer than a window, the last one first.
+#[derive(Clone, Debug, Default)]
+pub struct LongCallers(Vec<u32>);
+
+impl LongCallers {
+    /// A process was found in a read of this length, of which at least a short window was missing.
+    pub fn saw(&mut self, process: u32, length: Bytes) {
+        self.0.retain(|known| *known != process);
+        if length > SHORT {
+            self.0.truncate(KNOWN - 1);
+            self.0.insert(0, process);
+        }
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The kernel's window for a file of this length that a process opens; `runs` where it could be run.
+    #[must_use]
+    pub fn window(&self, process: u32, length: Bytes, runs: bool) -> Bytes {
+        if length > LONG && !runs && self.0.contains(&process) { LONG } else { SHORT }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_in_long_calls_has_the_long_window_for_long_files_until_it_does_not() {
+        let mut callers = LongCallers::default();
+        let long = Bytes::mib(100);
+        assert_eq!((callers.is_empty(), callers.window(1, long, false)), (true, SHORT));
+        callers.saw(1, SHORT + Bytes(1));
+        assert_eq!((callers.window(1, long, false), callers.window(2, long, false)), (LONG, SHORT));
+        assert_eq!((callers.window(1, LONG, false), callers.window(1, long, true)), (SHORT, SHORT));
+        callers.saw(2, SHORT);
+        assert_eq!(callers.window(1, long, false), LONG);
+        callers.saw(1, SHORT);
+        assert_eq!((callers.is_empty(), callers.window(1, long, false)), (true, SHORT));
+    }
+
+    #[test]
+    fn so_many_are_remembered() {
+        let mut callers = LongCallers::default();
+        (0..=KNOWN as u32).for_each(|process| callers.saw(process, LONG));
+        let window = |process| callers.window(process, Bytes::mib(2), false);
+        assert_eq!((window(0), window(1), window(KNOWN as u32)), (SHORT, LONG, LONG));
+    }
+}

@@ -1,0 +1,170 @@
+//! The read in which a thread waits, from `/proc`.
+//!
+//! A server that is asked for pages sees them in requests as long as the kernel's read-ahead is; how much the program has
+//! asked for is in the thread's system call. `/proc/TID/syscall` tells its number and arguments while it waits, and
+//! `/proc/TID/fdinfo/FD` from where a `read` goes on. Both need the right to trace the thread, which root has.
+//!
+//! Limits: `read` and `pread64` alone. The lengths of vectors are in the program's memory, and what `io_uring` or
+//! `sendfile` reads is asked for by other threads or in other sizes. What a thread does can have changed when it was
+//! looked at: the answer is a guess about who waits, and never a reason to change what is read.
+
+use crate::small_file::read_text;
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use std::path::Path;
+
+/// What `/proc/TID/syscall` tells of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It is on a processor, or about to leave it.
+    Running,
+    /// It waits in none of the calls that are known here: in a page fault, or in another call.
+    Other,
+    /// It waits in a read of a descriptor.
+    Read { fd: u64, length: u64, offset: Option<u64> },
+}
+
+/// What a thread was found to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    /// It is on a processor, or about to leave it: it may be worth another look.
+    Running,
+    /// It waits for something else, or nothing can be told of it.
+    Other,
+    /// It waits in a read of these bytes of a file.
+    Reads(ByteSpan),
+}
+
+/// In which read a thread waits, by the number that `/proc` has it under.
+#[must_use]
+pub fn thread_state(thread: u32) -> ThreadState {
+    within(Path::new("/proc"), thread)
+}
+
+/// The process of a thread, by the number that `/proc` has it under.
+#[must_use]
+pub fn process_of(thread: u32) -> Option<u32> {
+    let status = read_text(Path::new(&format!("/proc/{thread}/status"))).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+fn within(proc: &Path, thread: u32) -> ThreadState {
+    let folder = proc.join(thread.to_string());
+    let told = read_text(&folder.join("syscall")).map_or(Told::Other, |text| told(&text));
+    let (fd, length, offset) = match told {
+        Told::Running => return ThreadState::Running,
+        Told::Other => return ThreadState::Other,
+        Told::Read { fd, length, offset } => (fd, length, offset),
+    };
+    let position = || position(&read_text(&folder.join("fdinfo").join(fd.to_string())).ok()?);
+    let span = offset.or_else(position).and_then(|start| {
+        let end = start.checked_add(length).filter(|end| i64::try_from(*end).is_ok())?;
+        Some(ByteSpan::at(ByteOffset(start), Bytes(end - start)))
+    });
+    span.map_or(ThreadState::Other, ThreadState::Reads)
+}
+
+/// The number of a call and six arguments, in hexadecimal.
+fn told(text: &str) -> Told {
+    let mut words = text.split_ascii_whitespace();
+    let number = match words.next() {
+        Some("running") => return Told::Running,
+        Some(number) => number.parse::<i64>(),
+        None => return Told::Other,
+    };
+    let mut arguments = [0; 4];
+    for argument in &mut arguments {
+        let word = words.next().and_then(|word| word.strip_prefix("0x"));
+        let Some(value) = word.and_then(|word| u64::from_str_radix(word, 16).ok()) else {
+            return Told::Other;
+        };
+        *argument = value;
+    }
+    let [fd, _, length, offset] = arguments;
+    match number {
+        Ok(libc::SYS_read) => Told::Read { fd, length, offset: None },
+        Ok(libc::SYS_pread64) => Told::Read { fd, length, offset: Some(offset) },
+        _ => Told::Other,
+    }
+}
+
+/// Where a descriptor stands.
+fn position(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::time::{Duration, Instant};
+
+    fn span(start: u64, length: u64) -> ThreadState {
+        ThreadState::Reads(ByteSpan::at(ByteOffset(start), Bytes(length)))
+    }
+
+    #[test]
+    fn reads_are_told_from_other_calls() {
+        let pread = format!("{} 0x4 0x7f00 0xf0000 0x64 0x0 0x0 0x7ffe 0x7f6c\n", libc::SYS_pread64);
+        assert_eq!(told(&pread), Told::Read { fd: 4, length: 0xf_0000, offset: Some(100) });
+        let read = format!("{} 0x3 0x7f00 0x20000 0x0 0x0 0x0 0x7ffe 0x7f6c", libc::SYS_read);
+        assert_eq!(told(&read), Told::Read { fd: 3, length: 0x2_0000, offset: None });
+        assert_eq!(told("running\n"), Told::Running);
+        let others =
+            ["", "-1 0x7ffe 0x7f6c", "230 0x0 0x0 0x7ffe 0x7ffe 0x0 0x0 0x1 0x2", "0", "17 0x4 zz 0x1 0x2"];
+        assert!(others.iter().all(|text| told(text) == Told::Other));
+    }
+
+    #[test]
+    fn a_position_is_where_a_descriptor_stands() {
+        assert_eq!(position("pos:\t123456\nflags:\t0100000\nmnt_id:\t29\n"), Some(123_456));
+        assert_eq!((position("flags:\t0\n"), position("pos:\tx\n")), (None, None));
+    }
+
+    #[test]
+    fn what_cannot_be_a_range_is_none() {
+        let proc = tempfile::tempdir().expect("a folder");
+        let folder = proc.path().join("7/fdinfo");
+        std::fs::create_dir_all(&folder).expect("made");
+        let put = |text: String| std::fs::write(proc.path().join("7/syscall"), text).expect("written");
+        put(format!("{} 0x3 0x1 0x10 0x0 0x0 0x0", libc::SYS_read));
+        assert_eq!(within(proc.path(), 7), ThreadState::Other, "nobody knows where it stands");
+        std::fs::write(folder.join("3"), "pos:\t4096\n").expect("written");
+        assert_eq!(within(proc.path(), 7), span(4096, 16));
+        put(format!("{} 0x3 0x1 0x7fffffffffffffff 0x1 0x0 0x0", libc::SYS_pread64));
+        assert_eq!(within(proc.path(), 7), ThreadState::Other, "beyond every file");
+        assert_eq!(within(proc.path(), 8), ThreadState::Other, "no such thread");
+    }
+
+    #[test]
+    fn a_thread_has_the_process_that_it_runs_in() {
+        let own = || process_of(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let there = std::thread::spawn(own).join().expect("ended");
+        assert_eq!((own(), there), (Some(std::process::id()), Some(std::process::id())));
+        assert_eq!(process_of(0), None);
+    }
+
+    /// A thread that waits in a read of a pipe, whose descriptor stands at 0.
+    #[test]
+    fn a_thread_that_waits_is_seen_waiting() {
+        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+        let (to, from) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            to.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).expect("heard");
+            reader.read(&mut [0; 77]).expect("something")
+        });
+        let thread = from.recv().expect("its number");
+        let begun = Instant::now();
+        let mut state = thread_state(thread);
+        while state != span(0, 77) && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(1));
+            state = thread_state(thread);
+        }
+        writer.write_all(b"x").expect("written");
+        assert_eq!(waiting.join().expect("ended"), 1);
+        if state == ThreadState::Other {
+            return println!("SKIPPED: /proc/TID/syscall tells nothing here");
+        }
+        assert_eq!(state, span(0, 77));
+    }
+}
