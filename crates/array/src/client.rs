@@ -118,7 +118,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        Client::of(&folder).tell(&Ask::Dismiss)?;
+        Client::of(&folder).notify(&Ask::Dismiss)?;
     }
     if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::wreck(&folder, record.as_ref()).remove_cgroup();

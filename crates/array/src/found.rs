@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// md's number for the left-symmetric layouts of RAID-5 and RAID-6, its default.
 const LEFT_SYMMETRIC: u64 = 2;
-const TELL: &str = "give --strip, --members and --level, or --profile";
+const REMEDY: &str = "give --strip, --members and --level, or --profile";
 
 /// An array's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
     let text =
         |name: &str| fs::read_to_string(md.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default();
     let number = |name: &str| {
-        text(name).parse::<u64>().map_err(|_| format!("md says '{}' of its {name}: {TELL}", text(name)))
+        text(name).parse::<u64>().map_err(|_| format!("md says '{}' of its {name}: {REMEDY}", text(name)))
     };
     let name = text("level");
     let is_raid10 = name == "raid10";
@@ -103,7 +103,7 @@ fn announced(queue: &Path, told: Option<Level>) -> Result<Found, String> {
     let (strip, stripe) = (number("minimum_io_size"), number("optimal_io_size"));
     let is_strip = strip > 0 && strip.is_multiple_of(PAGE_SIZE);
     if !is_strip || stripe <= strip || !stripe.is_multiple_of(strip) {
-        return Err(format!("the kernel knows no strips of it: {TELL}"));
+        return Err(format!("the kernel knows no strips of it: {REMEDY}"));
     }
     let (strip, data) = (Bytes(strip), stripe / strip);
     match told {

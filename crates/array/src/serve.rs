@@ -30,7 +30,7 @@ struct Running {
     served: Arc<Served>,
     folder: GuardedFolder,
     device: Option<PathBuf>,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     precautions: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     folder.0.log_here()?;
     let control = Control::open(&folder.0)?;
     let left = leave_limited("array")?;
-    let mut remarks = Vec::from_iter(left.remark);
+    let mut warnings = Vec::from_iter(left.warning);
     let below = Below::open(&options.device)?;
     let (size, block) = (below.length(), below.block());
     let mut record = Record {
@@ -71,9 +71,9 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let taken = [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()];
     let missing: Vec<String> = taken.into_iter().flatten().collect();
     missing.iter().for_each(|missing| tracing::warn!("{missing}"));
-    remarks.extend(precautions::favour());
-    let Started { served, rest, remark } = Served::start(&options, below)?;
-    remarks.extend(remark);
+    warnings.extend(precautions::favour());
+    let Started { served, rest, warning } = Served::start(&options, below)?;
+    warnings.extend(warning);
     let mut running = Running {
         _rest: rest,
         nbd: None,
@@ -81,7 +81,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         served,
         folder,
         device: None,
-        remarks,
+        warnings,
         precautions: missing,
     };
     if options.loop_device {
@@ -116,7 +116,7 @@ impl Running {
         let options = ExportOptions { mount_point, size, threads: THREADS, name, request_timeout };
         let server: Arc<Served> = Arc::clone(&self.served);
         let export = self.export.insert(Export::mount(server, options).map_err(export_error)?);
-        self.remarks.extend_from_slice(export.remarks());
+        self.warnings.extend_from_slice(export.warnings());
         record.connection = export.connection();
         folder.set_record(record)?;
         let laid: Result<PathBuf, String> =
@@ -135,7 +135,7 @@ impl Daemon for Running {
     fn ready(&self) -> Attached {
         let name = self.folder.0.name();
         let nbd = self.nbd.as_ref().map(|nbd| nbd.address().uri(&name));
-        Attached { name, device: self.device.clone(), nbd, remarks: self.remarks.clone() }
+        Attached { name, device: self.device.clone(), nbd, warnings: self.warnings.clone() }
     }
 
     fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {

@@ -133,7 +133,7 @@ pub(crate) struct Started {
     /// To be kept as long.
     pub(crate) rest: RestWatch,
     /// What could not be had.
-    pub(crate) remark: Option<String>,
+    pub(crate) warning: Option<String>,
 }
 
 impl Served {
@@ -184,9 +184,9 @@ impl Served {
                 copies: found.map_or(1, |found| found.copies),
             }
         });
-        let (_, remark) = started.map_err(threads)?;
+        let (_, warning) = started.map_err(threads)?;
         let rest = RestWatch::start(Arc::downgrade(&served), Arc::clone(&served.below), found);
-        Ok(Started { served, rest: rest.map_err(threads)?, remark })
+        Ok(Started { served, rest: rest.map_err(threads)?, warning })
     }
 
     /// The device below is so long now.

@@ -36,7 +36,8 @@ pub struct Attached {
     /// The URI of the NBD export, where one was asked for.
     pub nbd: Option<String>,
     /// What could not be had, one line each.
-    pub remarks: Vec<String>,
+    #[serde(alias = "remarks")]
+    pub warnings: Vec<String>,
 }
 
 /// What a server is asked.

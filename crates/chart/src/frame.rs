@@ -28,24 +28,33 @@ pub(crate) fn begin(svg: &mut String, title: &str, upright: &str, names: &[&str]
 
 /// Opens the document: ground and title.
 pub(crate) fn open(svg: &mut String, title: &str, height: f64) {
+    ground(svg, title, (WIDTH, height));
     // Writing to a String cannot fail.
-    let _ = write!(
+    let _ = writeln!(svg, "<text class=\"title\" x=\"{}\" y=\"26\">{}</text>", LEFT - 40.0, escape(title));
+}
+
+/// Opens a document of this width and height. The title is only read out.
+pub(crate) fn ground(svg: &mut String, title: &str, (width, height): (f64, f64)) {
+    let _ = writeln!(
         svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"{0}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{1}\" y=\"26\">{0}</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>",
         escape(title),
-        LEFT - 40.0,
     );
 }
 
 /// The upright axis with its grid and its name.
 pub(crate) fn grid(svg: &mut String, values: Axis, upright: &str) {
+    grid_to(svg, values, upright, RIGHT);
+}
+
+/// The same in a chart that ends elsewhere.
+pub(crate) fn grid_to(svg: &mut String, values: Axis, upright: &str, right: f64) {
     for tick in values.ticks(6) {
         let y = values.at(tick);
         let _ = writeln!(
             svg,
-            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" \
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/><text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" \
              text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
             y + 4.0,
@@ -80,17 +89,17 @@ fn legend(svg: &mut String, names: &[&str]) {
 
 /// Ends it, with the level axis' name.
 pub(crate) fn end(svg: &mut String, across: &str) {
-    level(svg, BOTTOM, across);
+    level(svg, BOTTOM, across, RIGHT);
     svg.push_str("</svg>\n");
 }
 
-/// The level axis and its name.
-pub(crate) fn level(svg: &mut String, bottom: f64, across: &str) {
+/// The level axis up to its right end, and its name.
+pub(crate) fn level(svg: &mut String, bottom: f64, across: &str, right: f64) {
     let _ = writeln!(
         svg,
-        "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>\n<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
+        "<path class=\"axis\" d=\"M{LEFT} {bottom}H{right}\"/>\n<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
          text-anchor=\"middle\">{}</text>",
-        (LEFT + RIGHT) / 2.0,
+        (LEFT + right) / 2.0,
         bottom + 42.0,
         escape(across)
     );

@@ -10,7 +10,22 @@ use crate::style::{ZOOMED, class};
 use crate::text::escape;
 use std::fmt::Write;
 
-const FIRST: f64 = 92.0;
+/// Where what stands.
+struct Layout {
+    /// The width of the document, and where the panels end.
+    width: f64,
+    right: f64,
+    /// Where the first panel begins.
+    first: f64,
+    /// Ticks of a level axis, at most about so many.
+    ticks: usize,
+    /// Whether the title and the notes stand beside the panels. A narrow chart leaves the title to the text around it.
+    wide: bool,
+}
+
+const WIDE: Layout = Layout { width: frame::WIDTH, right: RIGHT, first: 92.0, ticks: 8, wide: true };
+/// For a phone, or a column of a page: its letters keep their size there.
+const NARROW: Layout = Layout { width: 360.0, right: 340.0, first: 46.0, ticks: 4, wide: false };
 const PANEL: f64 = 176.0;
 const BETWEEN: f64 = 100.0;
 const BELOW: f64 = 56.0;
@@ -51,60 +66,74 @@ impl Zoomed {
     /// The chart as the text of an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let mut svg = String::new();
-        frame::open(&mut svg, &self.title, FIRST + 2.0 * PANEL + BETWEEN + BELOW);
+        self.drawn(&WIDE)
+    }
+
+    /// The same for a place half as wide, without title and note.
+    #[must_use]
+    pub fn to_narrow_svg(&self) -> String {
+        self.drawn(&NARROW)
+    }
+
+    fn drawn(&self, layout: &Layout) -> String {
+        let (mut svg, height) = (String::new(), layout.first + 2.0 * PANEL + BETWEEN + BELOW);
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            svg,
-            "<style>{ZOOMED}</style>\n<text class=\"quiet\" x=\"{}\" y=\"46\">{}</text>",
-            LEFT - 40.0,
-            escape(&self.note)
-        );
-        self.wedge(&mut svg);
-        for ((panel, top), colour) in self.panels.iter().zip([FIRST, FIRST + PANEL + BETWEEN]).zip(COLOURS) {
-            self.draw(&mut svg, panel, top, colour);
+        if layout.wide {
+            frame::open(&mut svg, &self.title, height);
+            let (x, note) = (LEFT - 40.0, escape(&self.note));
+            let _ = writeln!(svg, "<text class=\"quiet\" x=\"{x}\" y=\"46\">{note}</text>");
+        } else {
+            frame::ground(&mut svg, &self.title, (layout.width, height));
+        }
+        let _ = writeln!(svg, "<style>{ZOOMED}</style>");
+        self.wedge(&mut svg, layout);
+        let tops = [layout.first, layout.first + PANEL + BETWEEN];
+        for ((panel, top), colour) in self.panels.iter().zip(tops).zip(COLOURS) {
+            self.draw(&mut svg, panel, (top, colour), layout);
         }
         svg.push_str("</svg>\n");
         svg
     }
 
     /// From the lower panel's part of the upper one to the lower one's whole width.
-    fn wedge(&self, svg: &mut String) {
+    fn wedge(&self, svg: &mut String, &Layout { right, first, .. }: &Layout) {
         let [upper, lower] = &self.panels;
         // A part that would be thinner than a line is shown as one.
-        let end = upper.level().at(lower.end).clamp(LEFT + 1.0, RIGHT);
-        let (bottom, next) = (FIRST + PANEL, FIRST + PANEL + BETWEEN);
+        let end = upper.level(right).at(lower.end).clamp(LEFT + 1.0, right);
+        let (bottom, next) = (first + PANEL, first + PANEL + BETWEEN);
         let _ = writeln!(
             svg,
-            "<path class=\"wedge\" d=\"M{LEFT} {FIRST}H{end:.1}V{bottom}C{end:.1} {:.1} {RIGHT} {:.1} {RIGHT} {next}H{LEFT}Z\"/>",
+            "<path class=\"wedge\" d=\"M{LEFT} {first}H{end:.1}V{bottom}C{end:.1} {:.1} {right} {:.1} {right} {next}H{LEFT}Z\"/>",
             bottom + BETWEEN * 0.7,
             bottom + BETWEEN * 0.3,
         );
     }
 
-    fn draw(&self, svg: &mut String, panel: &Panel, top: f64, colour: usize) {
-        let (level, bottom) = (panel.level(), top + PANEL);
+    fn draw(&self, svg: &mut String, panel: &Panel, (top, colour): (f64, usize), layout: &Layout) {
+        let (level, bottom) = (panel.level(layout.right), top + PANEL);
         let values = Axis::new(self.values, (bottom, top));
-        frame::grid(svg, values, &self.upright);
+        frame::grid_to(svg, values, &self.upright, layout.right);
         level
-            .ticks(8)
+            .ticks(layout.ticks)
             .into_iter()
             .for_each(|tick| frame::tick_at(svg, (level.at(tick), bottom), &plain(tick)));
         cloud(svg, &panel.dots, level, values, &class(colour));
-        frame::level(svg, bottom, &self.across);
+        frame::level(svg, bottom, &self.across, layout.right);
+        let (label, note) = (escape(&panel.label), escape(&panel.note));
+        let (y, aside) = match layout.wide {
+            true => (top - 9.0, "dx=\"10\"".to_owned()),
+            false => (top - 26.0, format!("x=\"{LEFT}\" dy=\"17\"")),
+        };
         let _ = writeln!(
             svg,
-            "<text class=\"label f{colour}\" x=\"{LEFT}\" y=\"{:.1}\">{}<tspan class=\"quiet\" dx=\"10\">{}</tspan></text>",
-            top - 9.0,
-            escape(&panel.label),
-            escape(&panel.note),
+            "<text class=\"label f{colour}\" x=\"{LEFT}\" y=\"{y:.1}\">{label}<tspan class=\"quiet\" {aside}>{note}</tspan></text>",
         );
     }
 }
 
 impl Panel {
-    fn level(&self) -> Axis {
-        Axis::new((0.0, self.end), (LEFT, RIGHT))
+    fn level(&self, right: f64) -> Axis {
+        Axis::new((0.0, self.end), (LEFT, right))
     }
 }
 
@@ -141,7 +170,7 @@ mod tests {
     #[test]
     fn dots_lie_where_their_values_are_and_those_outside_are_left_out() {
         let svg = chart([vec![(0.0, 0.0), (100.0, 10.0), (101.0, 5.0), (5.0, 11.0)], Vec::new()]).to_svg();
-        let (bottom, width) = (FIRST + PANEL, RIGHT - LEFT);
+        let (bottom, width) = (WIDE.first + PANEL, RIGHT - LEFT);
         assert!(svg.contains(&format!("d=\"m{LEFT} {bottom}h0m{width} -{PANEL}h0\"")), "{svg}");
         assert_eq!(svg.matches("h0").count(), 2);
     }
@@ -166,6 +195,15 @@ mod tests {
         for reference in ["http", "url(", "href", "<script", "@import", "NaN", "inf"] {
             assert!(!outside.contains(reference), "{reference}");
         }
+    }
+
+    #[test]
+    fn a_narrow_one_has_all_marks_within_its_width() {
+        let chart = chart([vec![(0.0, 0.0), (100.0, 10.0)], vec![(1.0, 1.0)]]);
+        let svg = chart.to_narrow_svg();
+        let wide = NARROW.right - LEFT;
+        assert!(svg.contains(&format!("h0m{wide} -{PANEL}h0")) && !svg.contains(&RIGHT.to_string()), "{svg}");
+        assert!(svg.contains("dy=\"17\"") && !svg.contains("class=\"title\"") && !svg.contains("made up"));
     }
 
     #[test]

@@ -93,7 +93,7 @@ struct Circle {
     /// What was measured, as a share of the model's.
     ratios: Vec<(&'static str, f64)>,
     elapsed: Nanos,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
@@ -106,7 +106,7 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
         ..AttachOptions::new(name, size)
     };
     let attached = client::attach(&options)?;
-    let mut remarks = attached.remarks.clone();
+    let mut warnings = attached.warnings.clone();
     let attached = Attached { device: attached.device };
     let mut target = Target::open(&attached.device)?;
     let label = Label {
@@ -116,8 +116,8 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
     };
     let seed = std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64;
     let found = profiler::profile(&mut target, plan.said_to_turn(true), &label, seed, &mut |_, _| {})?;
-    remarks.extend(found.remarks.clone());
-    remarks.extend(target.others());
+    warnings.extend(found.warnings.clone());
+    warnings.extend(target.others());
     let verdict = match found.verdict {
         profiler::Verdict::Disk => "disk",
         profiler::Verdict::Array => "array",
@@ -128,7 +128,7 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
         verdict,
         ratios: ratios(name, &model, &found, stretch),
         elapsed: found.elapsed,
-        remarks,
+        warnings,
     })
 }
 
@@ -185,6 +185,6 @@ impl std::fmt::Display for Circle {
             write!(f, " {what} {ratio:.3}{mark}")?;
         }
         write!(f, " in {}", self.elapsed)?;
-        self.remarks.iter().try_for_each(|remark| write!(f, "\n    {remark}"))
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n    {warning}"))
     }
 }

@@ -90,7 +90,7 @@ impl Backing {
     }
 
     /// What could not be had.
-    pub(crate) fn remark(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         (!self.direct).then(|| {
             format!(
                 "the file system of {} refuses direct I/O in sectors: data are cached twice",

@@ -120,14 +120,14 @@ mod tests {
             large_bytes: (SMALL + LARGE).get(),
             large_ns: ns(large_us),
         };
-        let (path, remark) = path_of(&measured, DELAY);
-        (path.into(), remark)
+        let (path, warning) = path_of(&measured, DELAY);
+        (path.into(), warning)
     }
 
     #[test]
     fn a_sound_measurement_is_taken_as_it_is() {
-        let (cost, remark) = path(120, 520);
-        assert_eq!((cost.base_us, cost.per_mib_us.round(), remark), (120.0, 400.0, None));
+        let (cost, warning) = path(120, 520);
+        assert_eq!((cost.base_us, cost.per_mib_us.round(), warning), (120.0, 400.0, None));
         // A disk of a single page has no large read.
         let alike = Measured { small_bytes: 4096, small_ns: 5, large_bytes: 4096, large_ns: 4 };
         assert_eq!(path_of(&alike, Nanos::ZERO).1, None);
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn what_no_path_costs_is_bounded_and_said() {
-        let (cost, remark) = path(3993, 4393);
+        let (cost, warning) = path(3993, 4393);
         assert_eq!((cost.base_us, cost.per_mib_us.round()), (1000.0, 400.0));
-        assert!(remark.is_some_and(|said| said.contains("3993 us") && said.contains("1000 us")));
-        let (cost, remark) = path(100, 40_100);
+        assert!(warning.is_some_and(|said| said.contains("3993 us") && said.contains("1000 us")));
+        let (cost, warning) = path(100, 40_100);
         assert_eq!((cost.base_us, cost.per_mib_us.round()), (100.0, 5000.0));
-        assert!(remark.is_some());
+        assert!(warning.is_some());
     }
 
     #[test]

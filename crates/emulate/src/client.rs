@@ -173,7 +173,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        tell(target, &Ask::Dismiss)?;
+        notify(target, &Ask::Dismiss)?;
     }
     // What is written back when the device is closed is better waited for here than in the server.
     if let Some(device) = &device
@@ -238,7 +238,7 @@ pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
 pub fn set(target: &str, set: &Set) -> Result<(), Error> {
     // Here too: JSON has no word for what is no number.
     set.time_scale.map(check_scale).transpose()?;
-    tell(target, &Ask::Set(set.clone()))
+    notify(target, &Ask::Set(set.clone()))
 }
 
 /// Starts logging requests, at most `capacity` of them; an earlier log is dropped.
@@ -246,7 +246,7 @@ pub fn set(target: &str, set: &Set) -> Result<(), Error> {
 /// # Errors
 /// As [`set`].
 pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
-    tell(target, &Ask::LogStart { capacity })
+    notify(target, &Ask::LogStart { capacity })
 }
 
 /// Stops logging and takes the log.
@@ -262,9 +262,9 @@ pub fn log_stop(target: &str) -> Result<Log, Error> {
     }
 }
 
-fn tell(target: &str, ask: &Ask) -> Result<(), Error> {
+fn notify(target: &str, ask: &Ask) -> Result<(), Error> {
     let folder = state::find(target)?;
-    Client::of(&folder).tell(ask).map_err(|error| Error::of(&folder, error))
+    Client::of(&folder).notify(ask).map_err(|error| Error::of(&folder, error))
 }
 
 fn unexpected(folder: &ServerFolder, reply: &Reply) -> Error {

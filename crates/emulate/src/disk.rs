@@ -10,7 +10,7 @@ use crate::logbook::Logbook;
 use crate::meter::{Gauge, Kind, Meter};
 use crate::options::LbaRange;
 use crate::protocol::LoggedOp;
-use crate::timer::{Tell, ToTimer, delayed, kind_of, now};
+use crate::timer::{TimerMessage, ToTimer, delayed, kind_of, now};
 use crate::volatile::Volatile;
 use foreseek_device::{Io, IoId, Op};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
@@ -94,7 +94,7 @@ impl Disk {
     /// Whether requests take the modelled time from now on.
     pub(crate) fn set_delays(&self, on: bool) {
         self.delays.store(on, Ordering::Relaxed);
-        self.timer.tell(Tell::Delays(on));
+        self.timer.notify(TimerMessage::Delays(on));
     }
 
     /// The sectors whose requests fail from now on.
@@ -132,7 +132,7 @@ impl Disk {
         }
         let id = IoId(self.ids.fetch_add(1, Ordering::Relaxed));
         let flight = Arc::new(Flight::new(Io { id, op, range: range.sectors() }, arrival));
-        self.timer.tell(Tell::Arrived(Arc::clone(&flight)));
+        self.timer.notify(TimerMessage::Arrived(Arc::clone(&flight)));
         let answer = self.move_data(range, work);
         if let Some((answer, due)) = flight.moved(answer) {
             let leaves = now();

@@ -54,7 +54,7 @@ pub struct Attached {
     /// The URI of the NBD export, where one was asked for.
     pub nbd: Option<String>,
     /// What could not be had on this machine and shows in how the disk behaves, one line each.
-    pub remarks: Vec<String>,
+    pub warnings: Vec<String>,
     /// Precautions against emergencies that could not be taken, one line each; the disk works as
     /// well without them.
     pub precautions: Vec<String>,

@@ -12,7 +12,7 @@ use crate::protocol::{Attached, Measured};
 use crate::schedule::Schedule;
 use crate::state::{GuardedFolder, Record};
 use crate::teardown::remove_files;
-use crate::timer::{Tell, Timer, ToTimer, now};
+use crate::timer::{Timer, TimerMessage, ToTimer, now};
 use crate::{AttachOptions, Error, LbaRange, Set, Stats};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
 use foreseek_nbd::Offer;
@@ -45,7 +45,7 @@ pub(crate) struct Running {
     record: Record,
     device: PathBuf,
     has_model: bool,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     precautions: Vec<String>,
     counting_since: Instant,
 }
@@ -62,7 +62,7 @@ impl Running {
         lay: &mut Lay<'_>,
     ) -> Result<Self, Error> {
         let left = leave_limited("disk")?;
-        let mut remarks = Vec::from_iter(left.remark);
+        let mut warnings = Vec::from_iter(left.warning);
         let scale = check_scale(options.time_scale)?;
         let backing = Backing::open(options, &folder.0.name())?;
         let size = backing.size();
@@ -72,27 +72,27 @@ impl Running {
         record.cgroup = left.made;
         folder.0.set_record(&record)?;
 
-        remarks.extend(backing.remark());
-        remarks.extend(without_effect(options));
-        remarks.extend(precautions::favour());
+        warnings.extend(backing.warning());
+        warnings.extend(without_effect(options));
+        warnings.extend(precautions::favour());
         let mut missing: Vec<String> =
             [precautions::io_flusher(), precautions::spare_from_oom()].into_iter().flatten().collect();
         let has_model = model.is_some();
-        let disk = make(backing, Bytes(options.volatile_bytes), has_model, &mut remarks)?;
+        let disk = make(backing, Bytes(options.volatile_bytes), has_model, &mut warnings)?;
         missing.extend(precautions::lock_memory());
 
         let export = mount(&folder.0, Arc::clone(&disk), size)?;
-        remarks.extend_from_slice(export.remarks());
+        warnings.extend_from_slice(export.warnings());
         record.connection = export.connection();
         folder.0.set_record(&record)?;
         // While it is measured every request takes the same time.
         let delay = if has_model { DELAY } else { Nanos::ZERO };
-        disk.timer().tell(Tell::Schedule(Box::new(fixed_schedule(delay))));
+        disk.timer().notify(TimerMessage::Schedule(Box::new(fixed_schedule(delay))));
         let (device, measured) = lay(&export.file(), size)?;
         record.device = Some(device.clone());
         folder.0.set_record(&record)?;
         let (path, bounded) = path_of(&measured, delay);
-        remarks.extend(bounded);
+        warnings.extend(bounded);
         let schedule = model.map(|model| Schedule::new(model, ModelClock::new(now(), scale), path));
         begin(&disk, options, schedule, path);
         let nbd = serve_nbd(options, &folder.0.name(), &disk, size)?;
@@ -110,7 +110,7 @@ impl Running {
             record,
             device,
             has_model,
-            remarks,
+            warnings,
             precautions,
             counting_since,
         })
@@ -122,7 +122,7 @@ impl Running {
             name: self.folder.0.name(),
             device: self.device.clone(),
             nbd: self.nbd.as_ref().map(|nbd| nbd.address().uri(&self.folder.0.name())),
-            remarks: self.remarks.clone(),
+            warnings: self.warnings.clone(),
             precautions: self.precautions.clone(),
         }
     }
@@ -155,7 +155,7 @@ impl Running {
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
             failed_member: self.record.failed_member,
-            remarks: self.remarks.iter().chain(&self.precautions).cloned().chain(off).collect(),
+            warnings: self.warnings.iter().chain(&self.precautions).cloned().chain(off).collect(),
             delays: self.disk.delays(),
             time_scale: report.clock.scale(),
             model_epoch_ns: report.clock.epoch().get(),
@@ -193,7 +193,7 @@ impl Running {
             });
         }
         if let Some(scale) = scale {
-            self.disk.timer().tell(Tell::Scale(scale));
+            self.disk.timer().notify(TimerMessage::Scale(scale));
         }
         if let Some(on) = set.delays {
             self.disk.set_delays(on);
@@ -283,7 +283,7 @@ fn make(
     backing: Backing,
     volatile: Bytes,
     has_model: bool,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Arc<Disk>, Error> {
     if volatile > VOLATILE_MOST {
         return Err(Error::Invalid {
@@ -293,7 +293,7 @@ fn make(
         });
     }
     let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
-    let timer = start_timer(&logbook, &gauge, remarks)?;
+    let timer = start_timer(&logbook, &gauge, warnings)?;
     let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
         what: format!("{DATA_MEMORY} of memory for data on their way"),
         remedy: "end something else first".to_owned(),
@@ -305,11 +305,11 @@ fn make(
 fn begin(disk: &Disk, options: &AttachOptions, schedule: Option<Schedule>, path: PathModel) {
     match schedule {
         Some(schedule) => {
-            disk.timer().tell(Tell::Schedule(Box::new(schedule)));
+            disk.timer().notify(TimerMessage::Schedule(Box::new(schedule)));
             disk.set_delays(options.delays);
         }
         None => {
-            disk.timer().tell(Tell::Path(path));
+            disk.timer().notify(TimerMessage::Path(path));
         }
     }
     disk.set_failing(options.fail_lba.clone());
@@ -320,7 +320,7 @@ fn begin(disk: &Disk, options: &AttachOptions, schedule: Option<Schedule>, path:
 fn start_timer(
     logbook: &Arc<Logbook>,
     gauge: &Arc<Gauge>,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<ToTimer, Error> {
     let schedule = fixed_schedule(Nanos::ZERO);
     let (timer, to_timer) = Timer::new(schedule, true, Arc::clone(logbook), Arc::clone(gauge));
@@ -331,7 +331,7 @@ fn start_timer(
     };
     let spawned = std::thread::Builder::new().name("foreseek-timer".to_owned()).spawn(run);
     spawned.context("start", "the timer's thread")?;
-    remarks.extend(from.recv().ok().flatten());
+    warnings.extend(from.recv().ok().flatten());
     Ok(to_timer)
 }
 

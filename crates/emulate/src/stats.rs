@@ -15,8 +15,8 @@ pub struct Stats {
     #[serde(default)]
     pub failed_member: Option<usize>,
     /// What could not be had on this machine, one line each; the disk works without.
-    #[serde(default)]
-    pub remarks: Vec<String>,
+    #[serde(default, alias = "remarks")]
+    pub warnings: Vec<String>,
     /// Whether requests take the modelled time.
     pub delays: bool,
     /// The factor on modelled time.

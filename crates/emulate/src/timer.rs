@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 
 /// What the timer is told.
-pub(crate) enum Tell {
+pub(crate) enum TimerMessage {
     /// A request arrived.
     Arrived(Arc<Flight>),
     /// Requests shall take the modelled time, or not.
@@ -48,25 +48,25 @@ pub(crate) struct Report {
 
 /// The other end of the timer: it ends when this is dropped.
 #[derive(Clone)]
-pub(crate) struct ToTimer(SyncSender<Tell>);
+pub(crate) struct ToTimer(SyncSender<TimerMessage>);
 
 impl ToTimer {
     /// Tells the timer; waits where it has not kept up with [`REQUESTS`] messages.
-    pub(crate) fn tell(&self, what: Tell) -> bool {
+    pub(crate) fn notify(&self, what: TimerMessage) -> bool {
         self.0.send(what).is_ok()
     }
 
     /// What it has counted; `None` where it has ended.
     pub(crate) fn report(&self, reset: bool) -> Option<Report> {
         let (to, from) = sync_channel(1);
-        self.tell(Tell::Report { to, reset });
+        self.notify(TimerMessage::Report { to, reset });
         from.recv().ok()
     }
 }
 
 /// See the module's documentation.
 pub(crate) struct Timer {
-    inbox: Receiver<Tell>,
+    inbox: Receiver<TimerMessage>,
     schedule: Box<Schedule>,
     delays: bool,
     flights: HashMap<IoId, Arc<Flight>>,
@@ -83,7 +83,7 @@ pub(crate) struct Timer {
 
 /// What ended a wait.
 enum Woken {
-    Told(Tell),
+    Received(TimerMessage),
     Time,
     Ended,
 }
@@ -120,7 +120,7 @@ impl Timer {
         loop {
             self.answer_due();
             match self.wait(self.schedule.next()) {
-                Woken::Told(what) => self.told(what),
+                Woken::Received(what) => self.received(what),
                 Woken::Time => {}
                 Woken::Ended => return,
             }
@@ -151,9 +151,9 @@ impl Timer {
         self.gauge.answered();
     }
 
-    fn told(&mut self, what: Tell) {
+    fn received(&mut self, what: TimerMessage) {
         match what {
-            Tell::Arrived(flight) => {
+            TimerMessage::Arrived(flight) => {
                 self.flights.insert(flight.io.id, Arc::clone(&flight));
                 self.schedule.arrive(flight.arrival, flight.io);
                 if !self.delays {
@@ -161,21 +161,21 @@ impl Timer {
                     self.release();
                 }
             }
-            Tell::Delays(on) => {
+            TimerMessage::Delays(on) => {
                 self.delays = on;
                 if !on {
                     self.release();
                 }
             }
-            Tell::Scale(scale) => self.schedule.set_scale(now(), scale),
-            Tell::Path(path) => self.schedule.set_path(path),
-            Tell::Schedule(schedule) => {
+            TimerMessage::Scale(scale) => self.schedule.set_scale(now(), scale),
+            TimerMessage::Path(path) => self.schedule.set_path(path),
+            TimerMessage::Schedule(schedule) => {
                 self.release();
                 self.since = (schedule.counters(), self.budget.total());
                 self.meter = Meter::new();
                 self.schedule = schedule;
             }
-            Tell::Report { to, reset } => {
+            TimerMessage::Report { to, reset } => {
                 let report = self.report();
                 if reset {
                     self.meter = Meter::new();
@@ -211,7 +211,7 @@ impl Timer {
     /// Waits for a message, or until `time`.
     fn wait(&mut self, time: Option<Instant>) -> Woken {
         let Some(time) = time else {
-            return self.inbox.recv().map_or(Woken::Ended, Woken::Told);
+            return self.inbox.recv().map_or(Woken::Ended, Woken::Received);
         };
         let start = now();
         let margin = if self.budget.left(start) >= self.margin.get() {
@@ -223,7 +223,7 @@ impl Timer {
         let asleep = time - margin - start;
         if !asleep.is_zero() {
             match self.inbox.recv_timeout(asleep.into()) {
-                Ok(what) => return Woken::Told(what),
+                Ok(what) => return Woken::Received(what),
                 Err(RecvTimeoutError::Disconnected) => return Woken::Ended,
                 Err(RecvTimeoutError::Timeout) => self.margin.woke_late_by(now() - (time - margin)),
             }
@@ -239,7 +239,7 @@ impl Timer {
                 break (Woken::Time, now);
             }
             match self.inbox.try_recv() {
-                Ok(what) => break (Woken::Told(what), now),
+                Ok(what) => break (Woken::Received(what), now),
                 Err(TryRecvError::Disconnected) => break (Woken::Ended, now),
                 Err(TryRecvError::Empty) => std::hint::spin_loop(),
             }

@@ -119,7 +119,7 @@ pub struct Export {
     options: ExportOptions,
     session: Option<BackgroundSession>,
     connection: Option<u32>,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Export {
@@ -144,11 +144,11 @@ impl Export {
         settings.allow_pages(REQUEST_LIMIT.pages_ceil().get());
         options.request_timeout.into_iter().for_each(|limit| settings.time_out(limit));
         let session = Session::new(file, &options.mount_point, &config).map_err(failed)?;
-        let remarks = settings.remarks().to_vec();
+        let warnings = settings.warnings().to_vec();
         drop(settings);
         let session = session.spawn().map_err(failed)?;
         let connection = connection_of(&options.mount_point);
-        Ok(Self { options, session: Some(session), connection, remarks })
+        Ok(Self { options, session: Some(session), connection, warnings })
     }
 
     /// The file under the loop device.
@@ -165,8 +165,8 @@ impl Export {
 
     /// What could not be had; the device works without.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Whether requests are still taken: not after the mount was taken away or aborted by others.

@@ -190,17 +190,17 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
     assert!(file.starts_with(&state), "{}", file.display());
     say(&["--unmount", point]);
     let began = |args: &[&str]| {
-        let [_, remarks] = say(args);
+        let [_, warnings] = say(args);
         let [table, _] = say(&["--status", point]);
         say(&["--unmount", point]);
-        (remarks, table)
+        (warnings, table)
     };
-    let (remarks, table) = began(&[source, point]);
-    assert!(remarks.is_empty() && table.contains("classes learnt before"), "{remarks}{table}");
+    let (warnings, table) = began(&[source, point]);
+    assert!(warnings.is_empty() && table.contains("classes learnt before"), "{warnings}{table}");
     assert!(began(&["--forget", source, point]).1.contains("began with nothing learnt"));
     fs::write(&file, "garbage").expect("written");
-    let (remarks, table) = began(&[source, point]);
-    assert!(remarks.contains("line 1") && remarks.lines().count() == 1, "{remarks}");
+    let (warnings, table) = began(&[source, point]);
+    assert!(warnings.contains("line 1") && warnings.lines().count() == 1, "{warnings}");
     assert!(table.contains("began with nothing learnt") && table.contains("line 1"), "{table}");
 }
 

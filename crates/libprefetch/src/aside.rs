@@ -23,13 +23,13 @@ pub fn is_aside() -> bool {
 /// Does nothing from now on, and says why, once.
 pub fn step_aside(why: &str) {
     if !ASIDE.swap(true, Ordering::Relaxed) {
-        say(&format!("{why}; prefetching is off for the rest of this process"));
+        print_line(&format!("{why}; prefetching is off for the rest of this process"));
     }
 }
 
 /// Says one line on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard
 /// error has become another file's.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     let takes_messages = HostFd::new(libc::STDERR_FILENO).is_some_and(HostFd::takes_messages);
     if takes_messages && !settings::is_quiet() {
         // In one write, so that lines of several threads don't mix. A closed standard error is the

@@ -1,7 +1,7 @@
 //! What is written when the process ends: counters (`FORESEEK_STATS`) and the rest of recordings.
 #![allow(unsafe_code)]
 
-use crate::aside::{lock_briefly, say};
+use crate::aside::{lock_briefly, print_line};
 use crate::shared::Shared;
 use crate::thread::Inside;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) fn register(shared: &Arc<Shared>) {
         // SAFETY: `at_exit` is a function of the same shared object; where that is unloaded, the C
         // library runs the function first.
         if unsafe { libc::atexit(at_exit) } != 0 {
-            say("cannot write counters and recordings at the end of the process (atexit)");
+            print_line("cannot write counters and recordings at the end of the process (atexit)");
         }
     });
 }
@@ -53,7 +53,7 @@ fn write() {
     for (path, clients) in files {
         let json = format!("{{\"process\":{},\"clients\":[{}]}}\n", std::process::id(), clients.join(","));
         if let Err(error) = replace(&path, &json) {
-            say(&format!("cannot write counters to {}: {error}", path.display()));
+            print_line(&format!("cannot write counters to {}: {error}", path.display()));
         }
     }
 }

@@ -165,7 +165,7 @@ impl Shared {
         }));
         match outcome {
             Ok(Some((answer, notices))) => {
-                notices.into_iter().for_each(say_once);
+                notices.into_iter().for_each(warn_once);
                 Some(answer)
             }
             Ok(None) => {
@@ -227,7 +227,7 @@ impl Shared {
         if let Some(recording) = &self.recording
             && let Err(error) = recording.clone().flush()
         {
-            aside::say(&format!("cannot write the recording: {error}"));
+            aside::print_line(&format!("cannot write the recording: {error}"));
         }
     }
 }
@@ -249,15 +249,17 @@ fn recording(path: &Path) -> Option<AppendFile> {
     }
     let path = PathBuf::from(name);
     AppendFile::create(path.clone())
-        .inspect_err(|error| aside::say(&format!("FORESEEK_RECORD: cannot make {}: {error}", path.display())))
+        .inspect_err(|error| {
+            aside::print_line(&format!("FORESEEK_RECORD: cannot make {}: {error}", path.display()))
+        })
         .ok()
 }
 
 /// Says a notice unless its kind was said in this process.
-fn say_once(notice: Notice) {
+fn warn_once(notice: Notice) {
     static SAID: Mutex<Option<HashSet<Discriminant<Notice>>>> = Mutex::new(None);
     let Some(mut said) = aside::lock_briefly(&SAID) else { return };
     if said.get_or_insert_default().insert(std::mem::discriminant(&notice)) {
-        aside::say(&notice.to_string());
+        aside::print_line(&notice.to_string());
     }
 }

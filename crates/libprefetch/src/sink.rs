@@ -1,7 +1,7 @@
 //! Where a recording goes: a file that is opened only to append to it. A descriptor kept open in
 //! another program's process would not be ours for long: hosts close and reuse numbers wholesale.
 
-use crate::aside::say;
+use crate::aside::print_line;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Write for AppendFile {
         if buffer.bytes.len() >= PIECE {
             // The recorder stops at the first failure, without a word of its own.
             buffer.append().inspect_err(|error| {
-                say(&format!("cannot write the recording to {}: {error}", buffer.path.display()));
+                print_line(&format!("cannot write the recording to {}: {error}", buffer.path.display()));
             })?;
         }
         Ok(bytes.len())

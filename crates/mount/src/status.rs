@@ -137,7 +137,8 @@ pub struct ReadStatus {
     /// How many classes there are.
     pub classes_known: u64,
     /// What works less well than it might, one line each.
-    pub remarks: Vec<String>,
+    #[serde(alias = "remarks")]
+    pub warnings: Vec<String>,
 }
 
 /// What was learnt of a device from our own reads.

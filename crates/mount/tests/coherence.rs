@@ -215,8 +215,8 @@ fn appending_beside_others_overwrites_nothing() {
 #[test]
 fn space_of_files_that_others_delete_is_given_back() {
     let Some(mount) = mounted(Policy::PLAIN) else { return };
-    let remarks = client::status(&mount.point).expect("status").reads.remarks;
-    if remarks.iter().any(|remark| remark.contains("gives no file handles")) {
+    let warnings = client::status(&mount.point).expect("status").reads.warnings;
+    if warnings.iter().any(|warning| warning.contains("gives no file handles")) {
         return println!("SKIPPED: without file handles each file that the kernel knows takes a descriptor");
     }
     fs::write(mount.source.join("a"), vec![1; 1 << 20]).expect("written");

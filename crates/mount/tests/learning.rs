@@ -86,9 +86,9 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
     }
     assert_eq!(after.kept.expect("it is kept").begun_with_classes, before.classes_known);
     assert!(
-        after.reads.remarks.iter().all(|remark| !remark.contains("adaptive")),
+        after.reads.warnings.iter().all(|warning| !warning.contains("adaptive")),
         "{:?}",
-        after.reads.remarks
+        after.reads.warnings
     );
     // A damaged file is refused, said in one line, and replaced.
     assert!(mount.signal(Signal::TERM));
@@ -97,8 +97,8 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
     mount.start();
     let cold = status(&mount);
     assert!(cold.reads.classes.is_empty() && cold.kept.expect("it is kept").begun_with_classes == 0);
-    let said = cold.reads.remarks.iter().filter(|remark| remark.contains(file.to_str().expect("text")));
-    assert_eq!(said.count(), 1, "{:?}", cold.reads.remarks);
+    let said = cold.reads.warnings.iter().filter(|warning| warning.contains(file.to_str().expect("text")));
+    assert_eq!(said.count(), 1, "{:?}", cold.reads.warnings);
     read_two_kinds(&mount);
     assert!(mount.signal(Signal::TERM));
     assert_ne!(fs::read_to_string(&file).expect("saved"), whole[..whole.len() - 8]);

@@ -123,9 +123,9 @@ fn the_mount_says_how_its_reader_is_doing() {
     std::fs::write(mount.source.join("a"), contents(4 << 20, 3)).expect("room");
     let read = std::fs::read(mount.point.join("a")).expect("read");
     assert!(read == contents(4 << 20, 3));
-    let told = || client::status(&mount.point).expect("it answers").reads;
-    wait_for("the end of all fetches", || told().fetched_bytes >= 4 << 20);
-    let status = told();
+    let reported = || client::status(&mount.point).expect("it answers").reads;
+    wait_for("the end of all fetches", || reported().fetched_bytes >= 4 << 20);
+    let status = reported();
     assert_eq!((status.policy.as_str(), status.read_bytes, status.failed), ("on-demand", 4 << 20, 0));
     assert!(status.reads > 0 && status.learnt.is_some() && status.ceiling_bytes > 0, "{status:?}");
 }
@@ -153,7 +153,7 @@ fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
     std::fs::write(mount.source.join("a"), &bytes).expect("room");
     assert!(std::fs::read(mount.point.join("a")).expect("read") == bytes);
     let status = client::status(&mount.point).expect("it answers").reads;
-    let said = status.remarks.iter().any(|remark| remark.contains("refuses direct I/O"));
+    let said = status.warnings.iter().any(|warning| warning.contains("refuses direct I/O"));
     assert!(said && status.failed == 0 && status.prefetched_bytes > 0, "{status:?}");
     drop(mount);
     drop(ram);

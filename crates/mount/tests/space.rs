@@ -81,8 +81,8 @@ impl Disk {
     }
 
     fn free(&self) -> u64 {
-        let told = statvfs(&self.point).expect("mounted");
-        told.f_bfree * told.f_frsize
+        let reported = statvfs(&self.point).expect("mounted");
+        reported.f_bfree * reported.f_frsize
     }
 
     fn clean(&self) {

@@ -57,7 +57,7 @@ pub struct Findings {
     /// The profile, read back from that text.
     pub profile: Profile,
     /// What whoever reads this should know.
-    pub remarks: Vec<String>,
+    pub warnings: Vec<String>,
     /// How long it took.
     pub elapsed: Nanos,
 }
@@ -82,7 +82,7 @@ impl Findings {
             bus: None,
             toml,
             profile,
-            remarks: Vec::new(),
+            warnings: Vec::new(),
             elapsed,
         }
     }

@@ -144,9 +144,9 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
     findings.command_overhead = command.overhead;
     findings.bus = command.bus;
     findings.infill = disk.infill;
-    findings.remarks.extend(noise_remark(platter.in_time));
-    findings.remarks.extend(remarks(&findings, &depths));
-    findings.remarks.extend(rise_remark(&rates.zones));
+    findings.warnings.extend(noise_warning(platter.in_time));
+    findings.warnings.extend(warnings(&findings, &depths));
+    findings.warnings.extend(rise_warning(&rates.zones));
     Ok(Findings {
         rates: rates.along,
         zones: rates.zones.clone(),
@@ -165,8 +165,8 @@ fn still(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
     let (toml, profile) = write::remote(label, session.capacity(), &found)?;
     let infill = profile.infill();
     let mut findings = Findings::of(profile, toml, session.elapsed());
-    findings.remarks.extend(credit_remark("bytes", found.byte_credit));
-    findings.remarks.extend(credit_remark("reads", found.operation_credit));
+    findings.warnings.extend(credit_warning("bytes", found.byte_credit));
+    findings.warnings.extend(credit_warning("reads", found.operation_credit));
     Ok(Findings { depths, sizes, infill, headless: Some(found), ..findings })
 }
 
@@ -188,7 +188,7 @@ fn random_read(session: &mut Session<'_>) -> Result<Nanos, Error> {
 }
 
 /// What whoever reads the findings of a disk should know.
-fn remarks(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
+fn warnings(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
     let alone = depths.first().filter(|point| point.depth == 1)?;
     let measured = Nanos::from_secs_f64(1.0 / alone.reads_per_second);
     let predicted = findings.switch_time + findings.command_overhead;
@@ -200,7 +200,7 @@ fn remarks(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
     Some(format!("random reads take {measured} on average, the profile predicts {predicted}: {why}"))
 }
 
-fn noise_remark(in_time: f64) -> Option<String> {
+fn noise_warning(in_time: f64) -> Option<String> {
     let late = (1.0 - in_time) * 100.0;
     (in_time < QUIET).then(|| {
         format!(
@@ -212,7 +212,7 @@ fn noise_remark(in_time: f64) -> Option<String> {
 
 /// A disk turns at one speed, and its outer tracks hold no less than its inner ones. Where reading gets faster further in, the measurement or
 /// what is below the device is something else.
-fn rise_remark(zones: &[Zone]) -> Option<String> {
+fn rise_warning(zones: &[Zone]) -> Option<String> {
     let pair = zones.windows(2).find(|pair| pair[1].rate > pair[0].rate)?;
     Some(format!(
         "reading is faster from byte {} on ({}) than before it ({}), which is impossible on a single disk: others used the device, the \
@@ -223,7 +223,7 @@ fn rise_remark(zones: &[Zone]) -> Option<String> {
     ))
 }
 
-fn credit_remark(of: &str, credit: Option<Credit>) -> Option<String> {
+fn credit_warning(of: &str, credit: Option<Credit>) -> Option<String> {
     let Credit { burst_per_second, base_per_second, amount, lasted } = credit?;
     Some(format!(
         "credit for {of} ran out after {lasted}: {burst_per_second:.0} a second before, {base_per_second:.0} \
@@ -240,10 +240,10 @@ mod tests {
     fn reading_that_gets_faster_further_in_is_named_as_impossible() {
         let zone =
             |start: u64, rate: f64| Zone { start: ByteOffset(start), rate: Rate::bytes_per_second(rate) };
-        assert_eq!(rise_remark(&[zone(0, 180e6)]), None);
-        assert_eq!(rise_remark(&[zone(0, 180e6), zone(1 << 30, 164.8e6)]), None);
-        let remark = rise_remark(&[zone(0, 164.8e6), zone(1 << 30, 180e6)]).expect("a rise");
+        assert_eq!(rise_warning(&[zone(0, 180e6)]), None);
+        assert_eq!(rise_warning(&[zone(0, 180e6), zone(1 << 30, 164.8e6)]), None);
+        let warning = rise_warning(&[zone(0, 164.8e6), zone(1 << 30, 180e6)]).expect("a rise");
         let told = ["1073741824", "180.0 MB/s", "164.8 MB/s", "impossible", "measure again"];
-        assert!(told.iter().all(|word| remark.contains(word)), "{remark}");
+        assert!(told.iter().all(|word| warning.contains(word)), "{warning}");
     }
 }

@@ -213,7 +213,11 @@ fn credit_that_runs_out_is_seen_and_the_base_is_written() {
     let credit = found.headless.and_then(|headless| headless.operation_credit).expect("it ran out");
     assert!((credit.burst_per_second / 3000.0 - 1.0).abs() < 0.05, "{credit:?}");
     assert!((credit.base_per_second / 1000.0 - 1.0).abs() < 0.05, "{credit:?}");
-    assert!(found.remarks.iter().any(|remark| remark.contains("credit for reads")), "{:?}", found.remarks);
+    assert!(
+        found.warnings.iter().any(|warning| warning.contains("credit for reads")),
+        "{:?}",
+        found.warnings
+    );
 }
 
 /// What a volume with credit for bytes and operations allows is what its profile says.

@@ -30,7 +30,7 @@ const V2_LIMITS: &[&str] = &["memory.max", "memory.high"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// What limit stays.
-    pub remark: Option<String>,
+    pub warning: Option<String>,
     /// A group made to go to; to be removed when the process has ended.
     pub made: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ pub fn leave_limited(what: &str) -> Result<Left, CallError> {
     let mut all = Left::default();
     for hierarchy in own_hierarchies() {
         let left = hierarchy.leave(what)?;
-        all = Left { remark: all.remark.or(left.remark), made: all.made.or(left.made) };
+        all = Left { warning: all.warning.or(left.warning), made: all.made.or(left.made) };
     }
     Ok(all)
 }
@@ -99,12 +99,12 @@ impl Hierarchy {
             return Ok(Left::default());
         };
         let Some(target) = highest.parent().filter(|parent| parent.starts_with(&self.mount)) else {
-            let remark = format!(
+            let warning = format!(
                 "the memory of everything here is limited as a whole ({}), the server's included: give the \
                  {what}'s users a lower limit of their own, or they may lock up together",
                 highest.display()
             );
-            return Ok(Left { remark: Some(remark), made: None });
+            return Ok(Left { warning: Some(warning), made: None });
         };
         let pid = std::process::id().to_string();
         let mut moved = fs::write(target.join("cgroup.procs"), &pid);
@@ -120,7 +120,7 @@ impl Hierarchy {
         }
         moved.context("leave the limited memory of its users for", target)?;
         tracing::info!("left the limited memory of {} for {}", own.display(), target.display());
-        Ok(Left { remark: None, made })
+        Ok(Left { warning: None, made })
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(at("a").leave("disk").expect("stays"), Left::default());
         assert_eq!(fs::read_to_string(root.path().join("cgroup.procs")).expect("there"), "");
         let (_root, at) = tree(&[("", "1000"), ("a", "max")]);
-        let remark = at("a").leave("disk").expect("stays").remark.expect("says so");
-        assert!(remark.contains("limited as a whole"), "{remark}");
+        let warning = at("a").leave("disk").expect("stays").warning.expect("says so");
+        assert!(warning.contains("limited as a whole"), "{warning}");
     }
 
     #[test]
@@ -195,7 +195,10 @@ mod tests {
         fs::remove_file(root.path().join("a/cgroup.procs")).expect("removed");
         fs::create_dir(root.path().join("a/cgroup.procs")).expect("in the way");
         let child = root.path().join("a").join("foreseek-disks");
-        assert_eq!(at("a/b").leave("disk").expect("moves"), Left { remark: None, made: Some(child.clone()) });
+        assert_eq!(
+            at("a/b").leave("disk").expect("moves"),
+            Left { warning: None, made: Some(child.clone()) }
+        );
         let pid = std::process::id().to_string();
         assert_eq!(fs::read_to_string(child.join("cgroup.procs")).expect("there"), pid);
     }

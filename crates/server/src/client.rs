@@ -1,7 +1,7 @@
 //! Asking a server. Every call is bounded in time.
 
 use crate::protocol::{Ask, Reply, Request};
-use crate::wire::{hear, say};
+use crate::wire::{read_message, write_message};
 use crate::{Error, ServerFolder, ServerProcess};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl<'a> Client<'a> {
     pub fn ask_lines<A: Ask>(self, ask: &A) -> Result<(A::Reply, Vec<A::Line>), Error> {
         match self.exchange(&Request::Own(ask))? {
             (Reply::Own { reply, lines }, mut from) => {
-                let lines = (0..lines).map(|_| hear(&mut from)).collect::<io::Result<_>>();
+                let lines = (0..lines).map(|_| read_message(&mut from)).collect::<io::Result<_>>();
                 Ok((reply, lines.map_err(Error::Silent)?))
             }
             (other, _) => Err(unexpected(other)),
@@ -79,7 +79,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn tell<A: Ask>(self, ask: &A) -> Result<(), Error> {
+    pub fn notify<A: Ask>(self, ask: &A) -> Result<(), Error> {
         done(self.exchange::<_, A::Reply>(&Request::Own(ask))?.0)
     }
 
@@ -119,9 +119,9 @@ impl<'a> Client<'a> {
             let mut stream = UnixStream::connect(self.0.control())?;
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
             stream.set_write_timeout(Some(ANSWER_LIMIT))?;
-            say(&mut stream, request)?;
+            write_message(&mut stream, request)?;
             let mut from = BufReader::new(stream);
-            Ok((hear(&mut from)?, from))
+            Ok((read_message(&mut from)?, from))
         };
         // A process that is being killed closes its sockets before it has ended.
         let hung_up = |error: &io::Error| {

@@ -7,7 +7,7 @@
 
 use crate::protocol::Started;
 use crate::serve::{Control, Daemon, Ending, tend};
-use crate::wire::{hear, say};
+use crate::wire::{read_message, write_message};
 use crate::{CallError, Context, Error, daemon};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -79,24 +79,24 @@ fn attend<Q: DeserializeOwned, A: Serialize, R: DeserializeOwned>(
     let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::Died(io::Error::other("it has no standard input or output")));
     };
-    say(&mut to, settings).map_err(Error::Died)?;
+    write_message(&mut to, settings).map_err(Error::Died)?;
     let mut from = BufReader::new(from);
     loop {
-        match hear_within_limit(&mut from)? {
+        match read_within_limit(&mut from)? {
             Started::Ready(ready) => return Ok(ready),
             Started::Failed(why) => return Err(Error::Refused(why)),
-            Started::Wanted(wanted) => say(&mut to, &answer(wanted)).map_err(Error::Died)?,
+            Started::Wanted(wanted) => write_message(&mut to, &answer(wanted)).map_err(Error::Died)?,
         }
     }
 }
 
-fn hear_within_limit<T: DeserializeOwned>(from: &mut BufReader<ChildStdout>) -> Result<T, Error> {
+fn read_within_limit<T: DeserializeOwned>(from: &mut BufReader<ChildStdout>) -> Result<T, Error> {
     let limit = Timespec::try_from(START_LIMIT).ok();
     let ready = poll(&mut [PollFd::new(from.get_ref(), PollFlags::IN)], limit.as_ref());
     if from.buffer().is_empty() && ready.context("wait for", "the server")? == 0 {
         return Err(Error::NoWord(START_LIMIT));
     }
-    hear(from).map_err(Error::Died)
+    read_message(from).map_err(Error::Died)
 }
 
 /// Whoever started this process, as it starts.
@@ -120,12 +120,12 @@ impl Starter {
     /// # Errors
     /// It is gone.
     pub fn ask<A: DeserializeOwned>(&mut self, what: &impl Serialize) -> Result<A, CallError> {
-        self.tell(&Started::<_, ()>::Wanted(what))?;
-        hear(&mut self.from).context("hear from", STARTER)
+        self.notify(&Started::<_, ()>::Wanted(what))?;
+        read_message(&mut self.from).context("hear from", STARTER)
     }
 
-    fn tell<Q: Serialize, R: Serialize>(&mut self, what: &Started<Q, R>) -> Result<(), CallError> {
-        say(&mut self.to, what).context("speak to", STARTER)
+    fn notify<Q: Serialize, R: Serialize>(&mut self, what: &Started<Q, R>) -> Result<(), CallError> {
+        write_message(&mut self.to, what).context("speak to", STARTER)
     }
 }
 
@@ -138,15 +138,15 @@ pub fn run_detached<S: DeserializeOwned, D: Daemon>(
     start: impl FnOnce(S, &mut Starter) -> Result<(D, Control), D::Error>,
 ) -> Result<(), D::Error> {
     let mut starter = Starter::leave()?;
-    let settings = hear(&mut starter.from).context("read", "the settings")?;
+    let settings = read_message(&mut starter.from).context("read", "the settings")?;
     let (daemon, control) = match start(settings, &mut starter) {
         Ok(started) => started,
         Err(error) => {
-            let _ = starter.tell(&Started::<(), ()>::Failed(error.to_string()));
+            let _ = starter.notify(&Started::<(), ()>::Failed(error.to_string()));
             return Err(error);
         }
     };
-    if let Err(error) = starter.tell(&Started::<(), _>::Ready(daemon.ready())) {
+    if let Err(error) = starter.notify(&Started::<(), _>::Ready(daemon.ready())) {
         daemon.end(Ending::Unheard)?;
         return Err(error.into());
     }

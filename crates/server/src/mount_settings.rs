@@ -18,7 +18,7 @@ const DIRECTORY: &str = "/proc/sys/fs/fuse";
 #[derive(Debug)]
 pub struct MountSettings {
     before: Vec<(PathBuf, String)>,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     // The turn ends last.
     _turn: Option<File>,
 }
@@ -32,14 +32,14 @@ impl MountSettings {
             // Should it not be had, the worst is that a mount of ours gets the kernel's defaults.
             let _ = flock(turn, FlockOperation::LockExclusive);
         }
-        Self { before: Vec::new(), remarks: Vec::new(), _turn: turn }
+        Self { before: Vec::new(), warnings: Vec::new(), _turn: turn }
     }
 
     /// Requests may have so many pages, if they may not already.
     pub fn allow_pages(&mut self, pages: u64) {
         let enough = |now: u64| now >= pages;
         if let Err(why) = self.set("max_pages_limit", pages, enough) {
-            self.remarks.push(format!("{why}; requests above 1 MiB come in parts"));
+            self.warnings.push(format!("{why}; requests above 1 MiB come in parts"));
         }
     }
 
@@ -47,14 +47,14 @@ impl MountSettings {
     pub fn time_out(&mut self, limit: Duration) {
         let seconds = limit.as_secs().max(1);
         if let Err(why) = self.set("default_request_timeout", seconds, |now| now == seconds) {
-            self.remarks.push(format!("{why}; the kernel will not abort a server that hangs"));
+            self.warnings.push(format!("{why}; the kernel will not abort a server that hangs"));
         }
     }
 
     /// What could not be set; the mount works without.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn set(&mut self, name: &str, value: u64, is_fine: impl Fn(u64) -> bool) -> Result<(), String> {

@@ -19,7 +19,7 @@ const PRIORITY: i32 = 1;
 /// never wait for such writing.
 #[must_use]
 pub fn io_flusher() -> Option<String> {
-    remark(configure_io_flusher_behavior(true), "PR_SET_IO_FLUSHER is refused", "it needs CAP_SYS_RESOURCE")
+    warning(configure_io_flusher_behavior(true), "PR_SET_IO_FLUSHER is refused", "it needs CAP_SYS_RESOURCE")
 }
 
 /// Keeps all memory of this process resident, what is there now and what comes.
@@ -28,7 +28,7 @@ pub fn lock_memory() -> Option<String> {
     // Pages are locked when they are first touched: the receive buffers are far larger than what
     // is ever used of them.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    remark(mlockall(flags), "memory cannot be locked", "it needs CAP_IPC_LOCK or a higher 'ulimit -l'")
+    warning(mlockall(flags), "memory cannot be locked", "it needs CAP_IPC_LOCK or a higher 'ulimit -l'")
 }
 
 /// Gives the calling thread real-time priority and precise sleep.
@@ -39,7 +39,7 @@ pub fn real_time() -> Option<String> {
     // SAFETY: process 0 is the calling thread; the parameters live across the call.
     let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     let done = if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    remark(done, "the timer has no real-time priority", "it needs CAP_SYS_NICE; delays are less exact")
+    warning(done, "the timer has no real-time priority", "it needs CAP_SYS_NICE; delays are less exact")
 }
 
 /// Lets the calling thread and those that it starts run before ordinary work: a disk's hardware
@@ -47,7 +47,7 @@ pub fn real_time() -> Option<String> {
 #[must_use]
 pub fn favour() -> Option<String> {
     let done = rustix::process::setpriority_process(None, -20);
-    remark(done, "the server has no higher priority", "it needs CAP_SYS_NICE")
+    warning(done, "the server has no higher priority", "it needs CAP_SYS_NICE")
 }
 
 /// Asks not to be the one that is killed when memory runs out.
@@ -66,9 +66,9 @@ pub fn allow_descriptors(wanted: u64) -> Option<String> {
         return None;
     }
     let done = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum });
-    remark(done, "the limit of open files cannot be raised", "raise 'ulimit -n'")
+    warning(done, "the limit of open files cannot be raised", "raise 'ulimit -n'")
 }
 
-fn remark<E: Display>(done: Result<(), E>, what: &str, remedy: &str) -> Option<String> {
+fn warning<E: Display>(done: Result<(), E>, what: &str, remedy: &str) -> Option<String> {
     done.err().map(|error| format!("{what} ({error}): {remedy}"))
 }

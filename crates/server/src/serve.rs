@@ -4,7 +4,7 @@
 //! in use may take its time, as long as the [`Daemon`] says; a second signal ends that at once.
 
 use crate::protocol::{Ask, Reply, Request};
-use crate::wire::{hear, say};
+use crate::wire::{read_message, write_message};
 use crate::{CallError, Context, ServerFolder, daemon};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -150,7 +150,7 @@ fn converse<D: Daemon>(daemon: &mut D, stream: &UnixStream) -> io::Result<bool> 
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(CLIENT_LIMIT))?;
     stream.set_write_timeout(Some(CLIENT_LIMIT))?;
-    let request: io::Result<Request<D::Ask>> = hear(&mut BufReader::new(stream));
+    let request: io::Result<Request<D::Ask>> = read_message(&mut BufReader::new(stream));
     let ends = matches!(request, Ok(Request::End));
     let answer = match request {
         Ok(Request::Ping | Request::End) => Ok(Answer::Done),
@@ -160,12 +160,12 @@ fn converse<D: Daemon>(daemon: &mut D, stream: &UnixStream) -> io::Result<bool> 
     };
     let mut to = BufWriter::new(stream);
     match answer {
-        Ok(Answer::Done) => say(&mut to, &Reply::<()>::Done)?,
+        Ok(Answer::Done) => write_message(&mut to, &Reply::<()>::Done)?,
         Ok(Answer::Reply(reply, lines)) => {
-            say(&mut to, &Reply::Own { reply, lines: lines.len() })?;
-            lines.iter().try_for_each(|line| say(&mut to, line))?;
+            write_message(&mut to, &Reply::Own { reply, lines: lines.len() })?;
+            lines.iter().try_for_each(|line| write_message(&mut to, line))?;
         }
-        Err(why) => say(&mut to, &Reply::<()>::Refused(why))?,
+        Err(why) => write_message(&mut to, &Reply::<()>::Refused(why))?,
     }
     to.flush()?;
     Ok(ends)
@@ -264,8 +264,8 @@ mod tests {
         assert_eq!(client().health(), Health::Ready);
         assert_eq!(client().ask(&Number::Twice(21)).expect("answers"), 42);
         assert_eq!(client().ask_lines(&Number::Below(3)).expect("answers"), (3, vec![0, 1, 2]));
-        client().tell(&Number::Forget).expect("answers");
-        let refused = client().tell(&Number::Silence).expect_err("it cannot");
+        client().notify(&Number::Forget).expect("answers");
+        let refused = client().notify(&Number::Silence).expect_err("it cannot");
         assert!(matches!(refused, Error::Refused(why) if why == "there is none"));
         let other = client().ask(&Number::Forget).expect_err("that has no answer");
         assert!(matches!(other, Error::Silent(_)), "{other}");
@@ -281,7 +281,7 @@ mod tests {
         for line in ["{}\n", "\"explode\"\n", "{\"own\":{\"Twice\":-1}}\n", "no JSON\n"] {
             let mut stream = UnixStream::connect(served.folder.control()).expect("it listens");
             stream.write_all(line.as_bytes()).expect("sent");
-            let reply: Reply<u32> = hear(&mut BufReader::new(stream)).expect("an answer");
+            let reply: Reply<u32> = read_message(&mut BufReader::new(stream)).expect("an answer");
             assert!(
                 matches!(&reply, Reply::Refused(why) if why.starts_with("not understood: ")),
                 "{reply:?}"

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 const LINE_LIMIT: u64 = 1 << 20;
 
 /// Writes one line.
-pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_message(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     to.write_all(&line)
@@ -17,7 +17,7 @@ pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> 
 /// Reads one line.
 /// An end of file before the line's end is an `UnexpectedEof`; a line that is too long, or none of
 /// what was expected, `InvalidData`.
-pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+pub(crate) fn read_message<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = String::new();
     from.take(LINE_LIMIT).read_line(&mut line)?;
     if !line.ends_with('\n') {
@@ -37,6 +37,6 @@ mod tests {
     #[test]
     fn a_line_without_end_is_not_read_for_ever() {
         let mut endless = io::BufReader::new(io::repeat(b'x'));
-        assert_eq!(hear::<u32>(&mut endless).expect_err("no end").kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read_message::<u32>(&mut endless).expect_err("no end").kind(), io::ErrorKind::InvalidData);
     }
 }

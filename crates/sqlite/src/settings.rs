@@ -65,7 +65,7 @@ pub(crate) fn current() -> Result<Settings, Error> {
 
 /// Says one line on standard error, unless `FORESEEK_QUIET` forbids it.
 pub(crate) fn say(line: &str) {
-    guest::say(&format!("sqlite: {line}"));
+    guest::print_line(&format!("sqlite: {line}"));
 }
 
 /// Where `FORESEEK_SQLITE_STATUS` has the status written; looked up once. In a program that gained rights when

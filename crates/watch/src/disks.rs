@@ -90,17 +90,17 @@ impl Disks {
     }
 
     /// Something happened on a file system.
-    pub(crate) fn tell(&mut self, number: DeviceNo, now: Instant, event: Event<'_>) {
+    pub(crate) fn notify(&mut self, number: DeviceNo, now: Instant, event: Event<'_>) {
         let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
         if let Some(disk) = found {
-            disk.tell(now, event, &self.shared, self.marker.as_deref());
+            disk.notify(now, event, &self.shared, self.marker.as_deref());
         }
     }
 
     /// Something happened that concerns every disk.
-    pub(crate) fn tell_all(&mut self, now: Instant, event: Event<'_>) {
+    pub(crate) fn notify_all(&mut self, now: Instant, event: Event<'_>) {
         for disk in &mut self.list {
-            disk.tell(now, event, &self.shared, self.marker.as_deref());
+            disk.notify(now, event, &self.shared, self.marker.as_deref());
         }
     }
 
@@ -118,7 +118,7 @@ impl Disks {
                 }
             }
             if disk.engine.deadline().is_some_and(|deadline| deadline <= now) {
-                disk.tell(now, Event::Tick, &self.shared, self.marker.as_deref());
+                disk.notify(now, Event::Tick, &self.shared, self.marker.as_deref());
             }
         }
         more
@@ -143,7 +143,7 @@ impl Disks {
 }
 
 impl Disk {
-    fn tell(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: Option<&Marker>) {
+    fn notify(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: Option<&Marker>) {
         let mut forgotten = Vec::new();
         for command in self.engine.on(now, event) {
             match command {
@@ -165,10 +165,10 @@ impl Disk {
                     .zip(places)
                     .map(|((name, kind, inode), inode_at)| Entry { node: node(inode), kind, name, inode_at })
                     .collect();
-                self.tell(now, Event::Listed { directory, entries: &entries }, shared, marker);
+                self.notify(now, Event::Listed { directory, entries: &entries }, shared, marker);
             }
             Answer::Unlistable(directory) => {
-                self.tell(now, Event::Unlistable { directory }, shared, marker);
+                self.notify(now, Event::Unlistable { directory }, shared, marker);
             }
             Answer::Placed(files) => {
                 let files: Vec<Placed<'_>> = files
@@ -180,10 +180,10 @@ impl Disk {
                         missing: &file.missing,
                     })
                     .collect();
-                self.tell(now, Event::Placed { files: &files }, shared, marker);
+                self.notify(now, Event::Placed { files: &files }, shared, marker);
             }
             Answer::Done(fetch, brought, outcome) => {
-                self.tell(now, Event::Done { fetch, brought, outcome }, shared, marker);
+                self.notify(now, Event::Done { fetch, brought, outcome }, shared, marker);
             }
         }
     }

@@ -55,7 +55,7 @@ pub(crate) struct Driver {
     pub(crate) mounts: File,
     pub(crate) begun: Clock,
     /// When events were last taken.
-    pub(crate) heard: Clock,
+    pub(crate) last_read: Clock,
     pub(crate) overflows: u64,
     pub(crate) window: Bytes,
 }
@@ -122,8 +122,8 @@ impl Driver {
                 tracing::warn!("{error}");
             }
             self.shared.wake.take();
-            let more = self.hear();
-            self.hear_of_overflow();
+            let more = self.read_events();
+            self.handle_overflow();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS) || more;
             if turned.elapsed() >= TURN {
@@ -132,7 +132,7 @@ impl Driver {
             }
             if told.elapsed() >= STATUS {
                 told = Clock::now();
-                self.tell_status();
+                self.write_status();
             }
         }
     }
@@ -145,7 +145,7 @@ impl Driver {
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
         let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(TURN).min(STATUS) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
-        let pause = PAUSE.saturating_sub(self.heard.elapsed());
+        let pause = PAUSE.saturating_sub(self.last_read.elapsed());
         if pause.is_zero() {
             ready.push(PollFd::new(&self.directories, PollFlags::IN));
             ready.push(PollFd::new(&self.files, PollFlags::IN));
@@ -177,16 +177,16 @@ impl Driver {
         *self.shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = window;
         let now = self.now();
         let disks = self.disks.list.len().max(1) as u64;
-        self.disks.tell_all(now, Event::Budget { bytes: window / disks });
+        self.disks.notify_all(now, Event::Budget { bytes: window / disks });
     }
 
-    fn hear_of_overflow(&mut self) {
+    fn handle_overflow(&mut self) {
         let overflows = self.directories.overflows() + self.files.overflows();
         if overflows > self.overflows {
             self.shared.counters.overflows.add(overflows - self.overflows);
             self.overflows = overflows;
             let now = self.now();
-            self.disks.tell_all(now, Event::Overflow);
+            self.disks.notify_all(now, Event::Overflow);
         }
     }
 
@@ -194,11 +194,11 @@ impl Driver {
     ///
     /// The two groups have a queue each, and events no time. Files are taken first: then the opens of their
     /// directories, which came before, are known or among those that are taken next.
-    fn hear(&mut self) -> bool {
+    fn read_events(&mut self) -> bool {
         let (files, more_files) = self.take_files();
         let (directories, more_directories) = self.take_directories();
         if !files.is_empty() || !directories.is_empty() {
-            self.heard = Clock::now();
+            self.last_read = Clock::now();
         }
         let mut first: FxHashMap<Node, usize> = FxHashMap::default();
         for (at, opened) in directories.iter().enumerate() {
@@ -249,9 +249,9 @@ impl Driver {
         self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
         let (who, now) = (Who(process), self.now());
         if let Some(name) = opener.name {
-            self.disks.tell(file_system.number, now, Event::Program { who, name: &name });
+            self.disks.notify(file_system.number, now, Event::Program { who, name: &name });
         }
-        self.disks.tell(file_system.number, now, Event::DirectoryOpened { who, directory: node, parent });
+        self.disks.notify(file_system.number, now, Event::DirectoryOpened { who, directory: node, parent });
     }
 
     fn take_files(&mut self) -> (Vec<FileOpened>, bool) {
@@ -284,10 +284,10 @@ impl Driver {
             self.shared.counters.used_bytes.add(bytes.get());
         }
         let (who, now) = (Who(process), self.now());
-        self.disks.tell(directory.device, now, Event::FileOpened { who, directory, file });
+        self.disks.notify(directory.device, now, Event::FileOpened { who, directory, file });
     }
 
-    pub(crate) fn tell_status(&self) {
+    pub(crate) fn write_status(&self) {
         let disk = |disk: &crate::disks::Disk| {
             DiskStatus::of(disk.number.to_string(), &disk.engine.status(), |node| path_of(&self.shared, node))
         };

@@ -29,7 +29,8 @@ pub struct WatchStatus {
     /// What was done so far.
     pub counted: Counted,
     /// What works less well than it might.
-    pub remarks: Vec<String>,
+    #[serde(alias = "remarks")]
+    pub warnings: Vec<String>,
 }
 
 /// A file system that is watched.

@@ -78,7 +78,7 @@ impl Watcher {
             stop: stop.clone(),
             mounts,
             begun: Instant::now(),
-            heard: Instant::now(),
+            last_read: Instant::now(),
             overflows: 0,
         };
         let any = driver.look_at_mounts()?;
@@ -88,7 +88,7 @@ impl Watcher {
                 reasons.map(|it| format!("{}: {}", it.mount.display(), it.reason)).collect();
             return Err(Error::Nothing(reasons.join("; ")));
         }
-        driver.tell_status();
+        driver.write_status();
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || driver.run());
         let thread = thread.map_err(|error| Error::System {
             operation: "cannot start a thread",

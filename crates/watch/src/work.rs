@@ -252,7 +252,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn tell(&self, answer: Answer) {
+    fn notify(&self, answer: Answer) {
         // Whoever listens may be ending.
         let _ = self.answer.send(answer);
         self.shared.wake.wake();
@@ -307,11 +307,11 @@ impl Worker {
         match listed {
             Some((listing, places)) => {
                 counters.listed.add(1);
-                self.tell(Answer::Listed(which.node, listing, places));
+                self.notify(Answer::Listed(which.node, listing, places));
             }
             None => {
                 counters.unlistable.add(1);
-                self.tell(Answer::Unlistable(which.node));
+                self.notify(Answer::Unlistable(which.node));
             }
         }
     }
@@ -341,7 +341,7 @@ impl Worker {
             );
         }
         self.shared.counters.placed.add(answers.len() as u64);
-        self.tell(Answer::Placed(answers));
+        self.notify(Answer::Placed(answers));
     }
 
     /// Where the blocks of a directory lie that are not in memory, where they can be read through the device.
@@ -395,7 +395,7 @@ impl Worker {
                     let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
                     let brought = metadata.bytes - before;
                     self.shared.counters.metadata_bytes.add(brought.get());
-                    self.tell(Answer::Done(fetch, brought, outcome));
+                    self.notify(Answer::Done(fetch, brought, outcome));
                 }
                 // Nothing is held while nothing is to be done.
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
@@ -447,7 +447,7 @@ impl Worker {
                     let blocks = metadata.bytes - before;
                     self.shared.counters.content_bytes.add(contents.get());
                     self.shared.counters.metadata_bytes.add(blocks.get());
-                    self.tell(Answer::Done(fetch, contents + blocks, outcome));
+                    self.notify(Answer::Done(fetch, contents + blocks, outcome));
                 }
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -44,4 +44,4 @@ pub use error::{Error, Result};
 pub use options::{DATA_SIZE, Options, PAIRS, PROFILE, SECONDS, TIME_SCALE};
 pub use outcome::Outcome;
 pub use policy::Policy;
-pub use run::{Ahead, Told, run};
+pub use run::{Ahead, Reporting, run};

@@ -8,7 +8,7 @@
 //! not run by it: which policies take part depends on the cell there, and what is modelled comes after all that is measured.
 
 use crate::record::{Outcome, Records};
-use crate::run::Told;
+use crate::run::Reporting;
 use crate::{Error, Result};
 use foreseek_rig::{Interrupt, missing};
 use serde::de::DeserializeOwned;
@@ -128,14 +128,14 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     plan: &P,
     asked: &Asked<'_, K::Cell, K::Way>,
     interrupt: &Interrupt,
-    told: &Told<'_, Ahead>,
+    reporting: &Reporting<'_, Ahead>,
     begin: Begin<'_, K>,
 ) -> Result<(Rows<K>, Vec<String>)> {
     let there: Rows<K> = Records::look(asked.out, plan)?;
     let todo = asked.todo(&there);
     let all = asked.cells.len() * asked.ways.len() * asked.pairs as usize;
     let mut notes = asked.left_out.clone();
-    (told.ahead)(&Ahead { runs: todo.len(), there: all - todo.len(), left_out: notes.clone() });
+    (reporting.ahead)(&Ahead { runs: todo.len(), there: all - todo.len(), left_out: notes.clone() });
     let mut records = Records::open(asked.out, plan)?;
     if !todo.is_empty() {
         let what = missing();
@@ -143,13 +143,13 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
             return Err(Error::Missing { what });
         }
         let todo = asked.with_once(todo, &there);
-        let mut bench = begin(&todo, &|share, what| (told.progress)(MAKING * share, what))?;
+        let mut bench = begin(&todo, &|share, what| (reporting.progress)(MAKING * share, what))?;
         let count = todo.len() as f64;
         for (number, (pair, cell, way)) in todo.into_iter().enumerate() {
             interrupt.check()?;
             let name = K::name(&cell, &way);
             let what = format!("pair {} of {}: {name}", pair + 1, asked.pairs);
-            (told.progress)(MAKING + (1.0 - MAKING) * number as f64 / count, &what);
+            (reporting.progress)(MAKING + (1.0 - MAKING) * number as f64 / count, &what);
             let outcome = Outcome::of(bench.measure(&cell, &way, pair))?;
             if let Outcome::Failed(why) = &outcome {
                 notes.push(format!("{name}: {why}"));

@@ -47,7 +47,7 @@ pub struct Ahead {
 }
 
 /// Who is told what of a measurement.
-pub struct Told<'a, A = Ahead> {
+pub struct Reporting<'a, A = Ahead> {
     /// What is to come; once, when nothing has been made yet.
     pub ahead: &'a dyn Fn(&A),
     /// The share that is done and what is under way.
@@ -59,7 +59,7 @@ pub struct Told<'a, A = Ahead> {
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single
 /// runs is in the outcome.
-pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<Outcome> {
+pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_>) -> Result<Outcome> {
     let profile = options.check()?;
     let plan = Plan::of(options);
     let ahead = options.ahead(&Records::<Run>::look(&options.out, &plan)?, nbd().is_ok());
@@ -69,8 +69,8 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<
             return Err(Error::Missing { what });
         }
     }
-    (told.ahead)(&ahead);
-    let progress = told.progress;
+    (reporting.ahead)(&ahead);
+    let progress = reporting.progress;
     let mut records = Records::open(&options.out, &plan)?;
     let mut notes = notes(options, &profile);
     notes.extend(ahead.left_out);
@@ -80,7 +80,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_>) -> Result<
         })?;
         bench.measure_all(&mut records, &mut notes, progress)?;
         bench.model_all(&mut records, &mut notes, progress)?;
-        notes.extend(bench.disk.remarks().iter().cloned());
+        notes.extend(bench.disk.warnings().iter().cloned());
         bench.end()?;
     }
     Ok(Outcome::of(plan, records.runs, options, notes))

@@ -224,13 +224,13 @@ impl Demo<'_> {
                 .to_owned(),
             "The best schedule is modelled: the future is known, all of the memory is the buffer, each \
              buffer-full is read in one pass in disk order, gaps are read where that is cheaper, and the \
-             processor takes no time. What fetches without rounds, as the pipelined mode does, can take less."
+             processor takes no time. A prefetcher that needs no rounds, as in the pipelined mode, can take less."
                 .to_owned(),
             "The table is TPC-C's customer with c_zip of nine random digits (TPC-C's has 10,000 distinct \
              values) and c_data 90 characters longer, for rows of about 650 bytes."
                 .to_owned(),
         ];
-        notes.extend(self.disk.remarks().iter().cloned());
+        notes.extend(self.disk.warnings().iter().cloned());
         if self.missed > 0 {
             notes.push(format!("{} requests found the log full; the plot lacks them.", self.missed));
         }

@@ -61,11 +61,11 @@ const FILES: &[(&str, &str)] = figures![
 
 /// The files of the policy `adaptive`.
 const LEARNT: &[(&str, &str)] = figures![
-    "learnt-micro.toml",
-    "learnt-free.toml",
-    "learnt-levels.toml",
-    "learnt-servers.toml",
-    "learnt-jobs.toml",
+    "adaptive-micro.toml",
+    "adaptive-free.toml",
+    "adaptive-levels.toml",
+    "adaptive-servers.toml",
+    "adaptive-jobs.toml",
 ];
 
 /// One figure.
@@ -170,7 +170,7 @@ impl Figure {
     ///
     /// # Errors
     /// A file that was built in is damaged.
-    pub(crate) fn learnt() -> Result<Vec<Self>, Error> {
+    pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
         LEARNT.iter().map(|(file, text)| Self::parse(file, text, &Overrides::default())).collect()
     }
 
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn every_figure_can_be_read_and_draws_what_it_runs() {
         let mut figures = Figure::all(&Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
-        figures.extend(Figure::learnt().unwrap_or_else(|error| panic!("{error}")));
+        figures.extend(Figure::adaptive().unwrap_or_else(|error| panic!("{error}")));
         let names: Vec<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a run's name is its only one");

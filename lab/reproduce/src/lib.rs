@@ -10,6 +10,7 @@
 //! Some rows need no run: they ask the code of the policies, the device profiles or the theory.
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod again;
 mod charts;
 mod claim;
@@ -17,7 +18,6 @@ mod counts;
 mod error;
 mod figure;
 mod judgement;
-mod learnt;
 mod measured;
 mod notes;
 mod outcome;
@@ -30,12 +30,12 @@ mod run;
 mod sensitivity;
 mod table;
 
+pub use adaptive::{AdaptiveOptions, AdaptiveOutcome, Aim, AimPoint, Reached, Table, Trace, adaptive};
 pub use again::judge_again;
 pub use claim::{Claim, Gain, Relation};
 pub use counts::{Count, Counts};
 pub use error::Error;
 pub use judgement::{Standing, Verdict};
-pub use learnt::{Aim, AimPoint, LearntOptions, LearntOutcome, Reached, Table, Trace, learnt};
 pub use measured::Measured;
 pub use outcome::{Drawn, Judged, Outcome};
 pub use overrides::Overrides;

@@ -78,8 +78,8 @@ impl Disk {
 
     /// What could not be had on this machine, for the report.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.attached.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.attached.warnings
     }
 
     /// The block device.

@@ -1,4 +1,4 @@
-//! The adversary that searches by itself, for as long as a test may take; `foreseek lab reproduce --learnt --only
+//! The adversary that searches by itself, for as long as a test may take; `foreseek lab reproduce --adaptive --only
 //! adversary` lets it search longer.
 
 use foreseek_readahead::stream::{Settings, by_name};

@@ -76,8 +76,8 @@ impl NbdExport {
     /// [`ExportError::Listen`].
     pub fn start(server: Arc<dyn Server>, offer: Offer, address: &NbdAddress) -> Result<Self, ExportError> {
         let (listener, address) = address.listen()?;
-        let remark = precautions::allow_descriptors((CLIENTS_MOST + OTHER_DESCRIPTORS) as u64);
-        remark.iter().for_each(|remark| tracing::warn!("{remark}"));
+        let warning = precautions::allow_descriptors((CLIENTS_MOST + OTHER_DESCRIPTORS) as u64);
+        warning.iter().for_each(|warning| tracing::warn!("{warning}"));
         let refused = |cause: std::io::Error| ExportError::Listen {
             address: address.to_string(),
             cause: cause.to_string(),

@@ -115,7 +115,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::List { format } => list(format),
         Command::Detach { target, force } => {
             if !client::detach(&target, force)? {
-                super::remark(
+                super::warning(
                     "its server was dead: what it left behind is freed; attach the array anew, then mount it again",
                 );
             }
@@ -152,8 +152,8 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         loop_device: args.export.iter().any(|export| matches!(export, ExportTo::Loop)),
         nbd: nbd.into_iter().next(),
     })?;
-    for remark in &attached.remarks {
-        super::remark(remark);
+    for warning in &attached.warnings {
+        super::warning(warning);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
         let device = attached.device.iter().map(|device| device.display().to_string());
@@ -175,7 +175,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
 fn list(format: Format) -> anyhow::Result<Answer> {
     let listed = client::list()?;
     for dead in listed.iter().filter(|array| array.health == Health::Dead) {
-        super::remark(&foreseek_array::Error::Dead(dead.name.clone()).to_string());
+        super::warning(&foreseek_array::Error::Dead(dead.name.clone()).to_string());
     }
     report(format, &listed, |arrays: &Vec<Listed>| {
         let mut table = new_table();

@@ -240,8 +240,8 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         server: None,
     })?;
     let precautions = attached.precautions.iter().filter(|_| args.verbose);
-    for remark in attached.remarks.iter().chain(precautions) {
-        super::remark(remark);
+    for warning in attached.warnings.iter().chain(precautions) {
+        super::warning(warning);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
         let device = format!("{} {}", attached.device.display(), attached.name);
@@ -359,8 +359,8 @@ fn stats_table(stats: &Stats) -> String {
     if !stats.clients.is_empty() {
         row("NBD clients", stats.clients.join(", "));
     }
-    for remark in &stats.remarks {
-        row("note", remark.clone());
+    for warning in &stats.warnings {
+        row("note", warning.clone());
     }
     table.to_string()
 }
@@ -411,7 +411,7 @@ fn log(args: &Logging) -> anyhow::Result<Answer> {
     log.entries.iter().try_for_each(|entry| write(entry, &mut file)).with_context(cannot)?;
     file.flush().with_context(cannot)?;
     if log.missed > 0 {
-        super::remark(&format!(
+        super::warning(&format!(
             "{} requests found the log full: start it with a larger --capacity",
             log.missed
         ));

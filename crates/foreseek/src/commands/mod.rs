@@ -162,8 +162,8 @@ pub(crate) fn server_profile(given: &str) -> anyhow::Result<String> {
 }
 
 /// Says on standard error what was done with less than was wished for.
-pub(crate) fn remark(remark: &str) {
-    tell(&format!("note: {remark}"));
+pub(crate) fn warning(warning: &str) {
+    tell(&format!("note: {warning}"));
 }
 
 /// Writes to standard error. Where that cannot be written either, the exit status has to do.

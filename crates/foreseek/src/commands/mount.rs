@@ -136,7 +136,7 @@ fn unmount(point: &Path) -> anyhow::Result<Answer> {
         } else {
             users.join(", ")
         };
-        super::remark(&format!(
+        super::warning(&format!(
             "{} is out of the tree, and still in use: {users}. They have {} s; 'kill {pid}' ends it at once",
             mount_point.display(),
             limit.as_secs()
@@ -184,8 +184,8 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     })
 }
 
-fn remark_all(remarks: &[String]) {
-    remarks.iter().for_each(|remark| super::remark(remark));
+fn remark_all(warnings: &[String]) {
+    warnings.iter().for_each(|warning| super::warning(warning));
 }
 
 fn list_table(mounts: &[Listed]) -> String {

@@ -122,8 +122,8 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
     let found = profiler::profile(&mut target, plan, &label, seed(), &mut progress);
     bar.finish_and_clear();
     let mut found = found?;
-    found.remarks.extend(target.others());
-    found.remarks.extend(disagreement(&found, target.rotational()));
+    found.warnings.extend(target.others());
+    found.warnings.extend(disagreement(&found, target.rotational()));
     let text = match args.format {
         Format::Json => format!("{:#}\n", to_json(&found, path)),
         Format::Table => to_table(&found, path),
@@ -136,8 +136,8 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
     if let Some(path) = &svg {
         write(path, &found.to_svg())?;
     }
-    for remark in &found.remarks {
-        super::remark(remark);
+    for warning in &found.warnings {
+        super::warning(warning);
     }
     Ok(Answer::Done)
 }
@@ -372,7 +372,7 @@ fn to_json(found: &Findings, target: &Path) -> Value {
         "queue_depths": found.depths.iter().map(|point| json!({
             "depth": point.depth, "random_reads_per_s": point.reads_per_second, "median_ms": ms(point.response),
         })).collect::<Vec<_>>(),
-        "remarks": found.remarks,
+        "warnings": found.warnings,
         "seconds": found.elapsed.as_secs_f64(),
         "profile": found.toml,
     })

@@ -106,12 +106,12 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 /// What the user should know of how it began.
 fn remark_all(status: &WatchStatus) {
     for left in &status.left_alone {
-        super::remark(&format!("{} is left alone: {}", left.mount.display(), left.reason));
+        super::warning(&format!("{} is left alone: {}", left.mount.display(), left.reason));
     }
     if status.watched.is_empty() {
-        super::remark("no file system is worth watching yet: it waits for one to be mounted");
+        super::warning("no file system is worth watching yet: it waits for one to be mounted");
     }
-    status.remarks.iter().for_each(|remark| super::remark(remark));
+    status.warnings.iter().for_each(|warning| super::warning(warning));
 }
 
 fn status_table(status: &WatchStatus) -> String {
@@ -162,7 +162,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
     let left = status.left_alone.iter();
     rows.extend(left.map(|it| ("not watched", format!("{}: {}", it.mount.display(), it.reason))));
-    rows.extend(status.remarks.iter().map(|remark| ("note", remark.clone())));
+    rows.extend(status.warnings.iter().map(|warning| ("note", warning.clone())));
     rows
 }
 

@@ -45,7 +45,7 @@ pub fn mount(settings: &Settings, server: (&Path, &[&str])) -> Result<Vec<String
         *path = absolute(&path).context("find", &path)?;
     }
     let ready: Ready = Launch { program, arguments }.start(&settings)?;
-    Ok(ready.remarks)
+    Ok(ready.warnings)
 }
 
 /// All mounts, dead ones included.

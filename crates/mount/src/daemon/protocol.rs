@@ -20,5 +20,5 @@ impl foreseek_server::Ask for Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
     /// What works less well than it might.
-    pub(crate) remarks: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }

@@ -29,7 +29,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(30);
 /// Whatever keeps it from being mounted, nothing is left behind then; or from being unmounted.
 pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Error> {
     let (server, control) = Server::start(settings)?;
-    ready(server.mounted.remarks());
+    ready(server.mounted.warnings());
     tend(server, &control)
 }
 
@@ -84,7 +84,7 @@ impl Daemon for Server {
     type Error = Error;
 
     fn ready(&self) -> Ready {
-        Ready { remarks: self.mounted.remarks().to_vec() }
+        Ready { warnings: self.mounted.warnings().to_vec() }
     }
 
     fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
@@ -121,12 +121,12 @@ impl Daemon for Server {
 
 /// Mounts, with what was learnt before; what keeps that from being used or kept is a remark.
 fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
-    let mut remarks = Vec::new();
-    let state_dir = said(settings.state_dir().transpose(), &mut remarks);
+    let mut warnings = Vec::new();
+    let state_dir = said(settings.state_dir().transpose(), &mut warnings);
     let kept = state_dir.as_ref().filter(|_| !settings.forget).map(StateDir::load);
-    let (learnt, classes) = said(kept.transpose().map(Option::flatten), &mut remarks).unzip();
+    let (learnt, classes) = said(kept.transpose().map(Option::flatten), &mut warnings).unzip();
     let mut mounted = Mounted::start(&settings.mount, settings.read_path(learnt)?)?;
-    remarks.into_iter().for_each(|remark| mounted.add_remark(remark));
+    warnings.into_iter().for_each(|warning| mounted.add_warning(warning));
     let keep =
         |state_dir| StateSaver::start(state_dir, mounted.reads(), classes.unwrap_or(0), state_saver::PERIOD);
     let saver = state_dir.map(keep).transpose().context("start", "threads")?;
@@ -134,9 +134,9 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
 }
 
 /// What there is, if anything; why there is not becomes a remark.
-fn said<T>(result: Result<Option<T>, String>, remarks: &mut Vec<String>) -> Option<T> {
-    result.unwrap_or_else(|remark| {
-        remarks.push(remark);
+fn said<T>(result: Result<Option<T>, String>, warnings: &mut Vec<String>) -> Option<T> {
+    result.unwrap_or_else(|warning| {
+        warnings.push(warning);
         None
     })
 }

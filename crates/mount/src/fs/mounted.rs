@@ -17,7 +17,7 @@ use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};
 use foreseek_server::{Context, MountSettings};
-use foreseek_watch::told::{DESCRIPTORS, Told};
+use foreseek_watch::reported::{DESCRIPTORS, Reported};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags};
@@ -53,7 +53,7 @@ pub struct Mounted {
     options: MountOptions,
     connection: Option<u32>,
     begun: Instant,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Mounted {
@@ -66,15 +66,15 @@ impl Mounted {
         let options = mount_point::check(options)?;
         let root = open_source(&options.source)?;
         let descriptors = set_descriptor_limit(options.descriptors);
-        let mut remarks = Vec::new();
+        let mut warnings = Vec::new();
         let walks = options
             .walks
             .as_ref()
-            .and_then(|walks| read_ahead_of_walks(&root, walks, descriptors, &mut remarks));
+            .and_then(|walks| read_ahead_of_walks(&root, walks, descriptors, &mut warnings));
         let nodes = Nodes::new(root, options.use_handles, (descriptors / DESCRIPTORS_SHARE) as usize)
             .context("look at", &options.source)?;
         if !nodes.has_handles() {
-            remarks.push(format!(
+            warnings.push(format!(
                 "the file system of {} gives no file handles: each file that the kernel knows takes a \
                  descriptor, of {descriptors}",
                 options.source.display()
@@ -96,7 +96,7 @@ impl Mounted {
             read_from_memory: AtomicU64::new(0),
             descriptors,
         });
-        let (session, crew) = open_session(&options, &source, &mut remarks)?;
+        let (session, crew) = open_session(&options, &source, &mut warnings)?;
         let connection = connection_of(&options.mount_point);
         connection.into_iter().for_each(|connection| source.windows.begin(connection));
         let ending = Arc::new(AtomicBool::new(false));
@@ -109,7 +109,7 @@ impl Mounted {
             options,
             connection,
             begun: Instant::now(),
-            remarks,
+            warnings,
         };
         mounted.spawn(session).context("start", "threads")?;
         Ok(mounted)
@@ -146,14 +146,14 @@ impl Mounted {
 
     /// What works less well than it might, one line each.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// One thing more that works less well than it might.
-    pub(crate) fn add_remark(&mut self, remark: String) {
-        tracing::warn!("{remark}");
-        self.remarks.push(remark);
+    pub(crate) fn add_warning(&mut self, warning: String) {
+        tracing::warn!("{warning}");
+        self.warnings.push(warning);
     }
 
     /// What answers its reads.
@@ -172,7 +172,7 @@ impl Mounted {
     #[must_use]
     pub fn status(&self) -> MountStatus {
         let mut reads = self.source.reads.status();
-        reads.remarks.splice(0..0, self.remarks.iter().cloned());
+        reads.warnings.splice(0..0, self.warnings.iter().cloned());
         MountStatus {
             source: self.options.source.clone(),
             mount_point: self.options.mount_point.clone(),
@@ -194,7 +194,7 @@ impl Mounted {
         PassthroughStatus { opens: passthrough.opens(), why_not: passthrough.why_not() }
     }
 
-    fn walk_status(&self, walks: &Told) -> WalkStatus {
+    fn walk_status(&self, walks: &Reported) -> WalkStatus {
         let counted = walks.counted();
         WalkStatus {
             metadata_bytes: counted.metadata_bytes,
@@ -253,7 +253,7 @@ impl Mounted {
         {
             tracing::warn!("the FUSE session ended with an error: {error}");
         }
-        self.source.walks.iter().for_each(Told::stop);
+        self.source.walks.iter().for_each(Reported::stop);
         self.source.slow_operations.stop();
         self.source.kernel.stop();
         self.ending.store(true, Relaxed);
@@ -306,25 +306,25 @@ fn read_ahead_of_walks(
     root: &OwnedFd,
     wanted: &WalkOptions,
     descriptors: u64,
-    remarks: &mut Vec<String>,
-) -> Option<Told> {
+    warnings: &mut Vec<String>,
+) -> Option<Reported> {
     let needed = (DESCRIPTORS_KEPT + DESCRIPTORS) * source::DESCRIPTORS_SHARE;
     if descriptors < needed {
-        remarks.push(format!(
+        warnings.push(format!(
             "programs that walk trees are not read ahead of: this needs {needed} descriptors, there are {descriptors} (ulimit -Hn)"
         ));
         return None;
     }
     let WalkOptions { memory_bytes, profile } = wanted.clone();
     let options = foreseek_watch::Options { memory_bytes: Some(memory_bytes), profile, ..Default::default() };
-    match Told::start(root.as_fd(), &options) {
-        Ok(told) => Some(told),
+    match Reported::start(root.as_fd(), &options) {
+        Ok(reported) => Some(reported),
         Err(foreseek_watch::Error::Nothing(reason)) => {
             tracing::info!("programs that walk trees are not read ahead of: {reason}");
             None
         }
         Err(error) => {
-            remarks.push(format!("programs that walk trees are not read ahead of: {error}"));
+            warnings.push(format!("programs that walk trees are not read ahead of: {error}"));
             None
         }
     }
@@ -349,7 +349,7 @@ fn set_descriptor_limit(wanted: Option<u64>) -> u64 {
 fn open_session(
     options: &MountOptions,
     source: &Arc<Source>,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<(Session<FileSystem>, Arc<Crew>), Error> {
     let device = rustix::fs::openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let device = match device {
@@ -388,7 +388,7 @@ fn open_session(
     if session.is_err() {
         let _ = unmount(&options.mount_point, UnmountFlags::DETACH);
     }
-    remarks.extend_from_slice(settings.remarks());
+    warnings.extend_from_slice(settings.warnings());
     Ok((session.context("speak with the kernel about", &options.mount_point)?, crew))
 }
 

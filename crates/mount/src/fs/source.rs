@@ -24,7 +24,7 @@ use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_seam::{StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
-use foreseek_watch::told::{DESCRIPTORS, Told};
+use foreseek_watch::reported::{DESCRIPTORS, Reported};
 use fuser::{BackingId, Errno as FuseErrno};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -79,7 +79,7 @@ pub(crate) struct Source {
     pub(crate) slow_operations: SlowOperations,
     pub(crate) foreign_changes: AtomicU64,
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
-    pub(crate) walks: Option<Told>,
+    pub(crate) walks: Option<Reported>,
     pub(crate) from_memory: FromMemory,
     pub(crate) look_ahead: LookAhead,
     /// The kernel's windows.
@@ -528,8 +528,8 @@ impl Source {
 
     /// A file is opened to be read: reports that to what reads ahead of walks, which answers how much of it was asked for.
     fn tell_walks(&self, node: &Node, stat: &Stat, by: Caller) -> Bytes {
-        let told = self.walks.as_ref().zip(node.directory()).filter(|_| node.is_file);
-        told.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(by.pid, directory, stat))
+        let reported = self.walks.as_ref().zip(node.directory()).filter(|_| node.is_file);
+        reported.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(by.pid, directory, stat))
     }
 
     /// The reads of a file that is opened. One that may be in memory is made known to the read path when it turns out not to be.

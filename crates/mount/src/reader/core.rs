@@ -22,7 +22,7 @@ pub(super) struct Core {
     /// Passed reads that wait for a buffer.
     waiting: VecDeque<Pass>,
     pub(super) thrashing: Thrashing,
-    pub(super) remarks: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// How fast prefetched pages are dropped and missed again.
@@ -40,7 +40,7 @@ impl Core {
             disks: Disks::default(),
             waiting: VecDeque::new(),
             thrashing: Thrashing::default(),
-            remarks: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -57,7 +57,7 @@ impl Core {
         described: Option<Described>,
     ) -> StreamId {
         if found.file.access() == Access::Buffered {
-            self.remark(
+            self.warning(
                 "the file system of the source refuses direct I/O for some files: they are read through the page \
                  cache and dropped from it",
             );
@@ -65,12 +65,12 @@ impl Core {
         let placed = match found.layout {
             Some((disk, Ok(layout))) => {
                 if layout.cut_short {
-                    self.remark("a file has too many extents to know them all: defragment it");
+                    self.warning("a file has too many extents to know them all: defragment it");
                 }
                 Some(self.disks.placed(disk, layout))
             }
             Some((_, Err(errno))) => {
-                self.remark(&format!(
+                self.warning(&format!(
                     "cannot see where files lie on their disk (FIEMAP: {errno}); distances are not known: ext4, \
                      xfs and btrfs support it"
                 ));
@@ -114,10 +114,10 @@ impl Core {
     }
 
     /// Says something once.
-    fn remark(&mut self, remark: &str) {
-        if !self.remarks.iter().any(|said| said == remark) {
-            tracing::warn!("{remark}");
-            self.remarks.push(remark.to_owned());
+    fn warning(&mut self, warning: &str) {
+        if !self.warnings.iter().any(|said| said == warning) {
+            tracing::warn!("{warning}");
+            self.warnings.push(warning.to_owned());
         }
     }
 

@@ -93,9 +93,9 @@ impl Reader {
         let programs = engine.learning().map(|_| Programs::default());
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let frames = Frames::new(engine.settings().memory).ok_or_else(no_memory)?;
-        let mut remarks = Vec::new();
+        let mut warnings = Vec::new();
         if !frames.lock_memory() {
-            remarks.push(
+            warnings.push(
                 "prefetched pages may be swapped out: run as root, or raise 'ulimit -l' above --memory"
                     .to_owned(),
             );
@@ -114,10 +114,10 @@ impl Reader {
             outside: Outside::Real(std::time::Instant::now()),
         });
         let weak = Arc::downgrade(&shared);
-        let (reads, remark) = start_reads(Box::new(move |ended| Shared::ended(&weak, ended)))?;
+        let (reads, warning) = start_reads(Box::new(move |ended| Shared::ended(&weak, ended)))?;
         let _ = shared.reads.set(reads);
-        remarks.extend(remark);
-        shared.lock().remarks = remarks;
+        warnings.extend(warning);
+        shared.lock().warnings = warnings;
         if let Some(LearntState { streams, device }) = &options.learnt {
             let device = device.filter(|_| options.profile.is_none());
             shared.with(|core, now| core.driver.recall(now, streams, device));
@@ -171,7 +171,7 @@ impl ReadPath for Reader {
 
     fn status(&self) -> ReadStatus {
         let mut core = self.shared.lock();
-        let Core { driver, thrashing, remarks, .. } = &mut *core;
+        let Core { driver, thrashing, warnings, .. } = &mut *core;
         let (stats, counts, device) = (driver.stats(), driver.counts, driver.device());
         let (policy, rho) =
             (driver.engine().settings().policy.clone(), driver.engine().settings().stream.rho);
@@ -211,7 +211,7 @@ impl ReadPath for Reader {
             }),
             classes,
             classes_known: known as u64,
-            remarks: remarks.clone(),
+            warnings: warnings.clone(),
         }
     }
 

@@ -306,10 +306,10 @@ pub(crate) fn times(record: &mut Record, at: &Path) {
         let times = Timestamps { last_access: access, last_modification: modification };
         let done = utimensat(CWD, at.join(name), &times, AtFlags::SYMLINK_NOFOLLOW);
         record.note(&format!("set {name}"), done);
-        let told = fs::symlink_metadata(at.join(name));
+        let reported = fs::symlink_metadata(at.join(name));
         record.note(
             name,
-            told.map(|found| (found.atime(), found.atime_nsec(), found.mtime(), found.mtime_nsec())),
+            reported.map(|found| (found.atime(), found.atime_nsec(), found.mtime(), found.mtime_nsec())),
         );
     };
     for name in ["a", "s", "d"] {
@@ -326,21 +326,21 @@ pub(crate) fn times(record: &mut Record, at: &Path) {
     record.note("now", utimensat(CWD, &path, &now, AtFlags::empty()));
     let modified = fs::metadata(&path).expect("there").modified().expect("a time");
     record.see("is now", modified > before && modified < before + std::time::Duration::from_secs(20));
-    let told = |path: &Path| {
+    let reported = |path: &Path| {
         let found = fs::metadata(path).expect("there");
         (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
     };
-    let old = told(&path);
+    let old = reported(&path);
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::write(&path, "x").expect("written");
-    let written = told(&path);
+    let written = reported(&path);
     record.see(
         "a write changes both",
         (old.0, old.1) != (written.0, written.1) && (old.2, old.3) != (written.2, written.3),
     );
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
-    let set = told(&path);
+    let set = reported(&path);
     record.see(
         "a mode one",
         ((written.0, written.1) == (set.0, set.1), (written.2, written.3) != (set.2, set.3)),

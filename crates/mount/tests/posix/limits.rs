@@ -180,11 +180,12 @@ pub(crate) fn all_that_statx_tells(record: &mut Record, at: &Path) {
     std::os::unix::fs::symlink("a", at.join("s")).expect("linked");
     for name in ["a", "d", "s"] {
         for sync in [AtFlags::empty(), AtFlags::from_bits_retain(0x2000), AtFlags::from_bits_retain(0x4000)] {
-            let told = statx(CWD, at.join(name), sync | AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
-            let told = told.expect("there");
-            let mask = told.stx_mask & StatxFlags::BASIC_STATS.bits();
-            let numbers = (told.stx_nlink, told.stx_uid, told.stx_gid, told.stx_mode);
-            record.see(name, (mask, numbers, told.stx_size, told.stx_blksize));
+            let reported =
+                statx(CWD, at.join(name), sync | AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+            let reported = reported.expect("there");
+            let mask = reported.stx_mask & StatxFlags::BASIC_STATS.bits();
+            let numbers = (reported.stx_nlink, reported.stx_uid, reported.stx_gid, reported.stx_mode);
+            record.see(name, (mask, numbers, reported.stx_size, reported.stx_blksize));
         }
     }
     record.note("blocks", file.metadata().map(|found| found.blocks()));

@@ -31,7 +31,7 @@ fn chown(path: &Path, uid: u32, gid: u32) -> rustix::io::Result<()> {
     chownat(CWD, path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-fn told(path: &Path) -> std::io::Result<String> {
+fn reported(path: &Path) -> std::io::Result<String> {
     fs::symlink_metadata(path).map(|found| format!("{:o} {}:{}", found.mode(), found.uid(), found.gid()))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn of_other_users(record: &mut Record, at: &Path) {
     fs::copy("/bin/true", at.join("no_program")).expect("copied");
     make(&at.join("no_program"), 0o644, 0, 0);
     record.child("as_other", at, USER, &[USER]);
-    record.note("made by the other", told(&at.join("open/made")));
+    record.note("made by the other", reported(&at.join("open/made")));
     record.note("root may all the same", fs::read_to_string(at.join("mine_closed")));
     record.note(
         "but run nothing",
@@ -91,7 +91,7 @@ pub(crate) fn as_other(record: &mut Record, at: &Path) {
         let path = at.join(name);
         record.note(&format!("list {name}"), fs::read_dir(&path).map(Iterator::count));
         record.note("make", fs::write(path.join("made"), "x"));
-        record.note("it is", told(&path.join("made")));
+        record.note("it is", reported(&path.join("made")));
         record.note("mkdir", fs::create_dir(path.join("made_too")));
         record.note("symlink", std::os::unix::fs::symlink("x", path.join("s")));
         record.note("fifo", mknodat(CWD, path.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0));
@@ -101,7 +101,7 @@ pub(crate) fn as_other(record: &mut Record, at: &Path) {
         );
         record.note("link", fs::hard_link(at.join("secret"), path.join("link")));
         for made in ["made_too", "s", "fifo"] {
-            record.note(made, told(&path.join(made)));
+            record.note(made, reported(&path.join(made)));
         }
     }
     for name in ["program", "no_program"] {
@@ -113,7 +113,7 @@ pub(crate) fn as_other(record: &mut Record, at: &Path) {
         "with a mask",
         open(at.join("own/masked"), OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o777)),
     );
-    record.note("it is", told(&at.join("own/masked")));
+    record.note("it is", reported(&at.join("own/masked")));
     record.have("closed at once", open(at.join("own/zero"), OFlags::RDWR | OFlags::CREATE, Mode::empty()));
     record.have("closed for good", open(at.join("own/zero"), OFlags::RDWR, Mode::empty()));
     record.note(
@@ -155,26 +155,26 @@ pub(crate) fn of_setgid_directories(record: &mut Record, at: &Path) {
     record.child("in_setgid", at, USER, &[USER]);
     record.child("in_setgid", at, OTHER, &[OTHER, GROUP]);
     fs::write(at.join("shared/roots"), "x").expect("written");
-    record.note("root's", told(&at.join("shared/roots")));
+    record.note("root's", reported(&at.join("shared/roots")));
 }
 
 pub(crate) fn in_setgid(record: &mut Record, at: &Path) {
     let own = |name: &str| at.join(format!("shared/{name}{}", rustix::process::getuid().as_raw()));
     rustix::process::umask(Mode::empty());
     record.note("file", fs::write(own("file"), "x"));
-    record.note("file", told(&own("file")));
+    record.note("file", reported(&own("file")));
     record.note("directory", fs::create_dir(own("directory")));
-    record.note("directory", told(&own("directory")));
+    record.note("directory", reported(&own("directory")));
     record
         .have("with the bit", open(own("bit"), OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o2775)));
-    record.note("with the bit", told(&own("bit")));
+    record.note("with the bit", reported(&own("bit")));
     record.note("set the bit", set_mode(&own("file"), 0o2775));
-    record.note("it is", told(&own("file")));
+    record.note("it is", reported(&own("file")));
     record.note("set it on the directory", set_mode(&own("directory"), 0o2755));
-    record.note("it is", told(&own("directory")));
+    record.note("it is", reported(&own("directory")));
     record
         .note("to its group", chownat(CWD, own("file"), None, Some(Gid::from_raw(GROUP)), AtFlags::empty()));
-    record.note("it is", told(&own("file")));
+    record.note("it is", reported(&own("file")));
 }
 
 pub(crate) fn of_set_user_id_files(record: &mut Record, at: &Path) {
@@ -190,9 +190,9 @@ pub(crate) fn of_set_user_id_files(record: &mut Record, at: &Path) {
         "root writes",
         File::options().write(true).open(at.join("roots")).and_then(|mut file| file.write_all(b"x")),
     );
-    record.note("it is", told(&at.join("roots")));
+    record.note("it is", reported(&at.join("roots")));
     record.note("root gives away", chown(&at.join("given"), OTHER, OTHER));
-    record.note("it is", told(&at.join("given")));
+    record.note("it is", reported(&at.join("given")));
     record.child("writes_set_user_id", at, USER, &[USER]);
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn writes_set_user_id(record: &mut Record, at: &Path) {
     record.note("copy", rustix::fs::copy_file_range(file("written"), None, file("copied"), None, 2));
     record.note("write", file("locking").write_at(b"x", 0));
     for name in ["written", "truncated", "allocated", "copied", "locking"] {
-        record.note(name, told(&at.join(name)));
+        record.note(name, reported(&at.join(name)));
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn of_access_lists(record: &mut Record, at: &Path) {
     let none = rustix::fs::XattrFlags::empty();
     make(&at.join("listed"), 0o600, 0, GROUP);
     record.note("set", rustix::fs::setxattr(at.join("listed"), "system.posix_acl_access", &list, none));
-    record.note("shown", told(&at.join("listed")));
+    record.note("shown", reported(&at.join("listed")));
     let mut value = [0; 100];
     let got = rustix::fs::getxattr(at.join("listed"), "system.posix_acl_access", &mut value[..]);
     record.note("got", got.map(|length| value[..length] == list));
@@ -248,7 +248,7 @@ pub(crate) fn of_access_lists(record: &mut Record, at: &Path) {
         rustix::fs::setxattr(at.join("listed"), "system.posix_acl_access", b"nonsense", none),
     );
     record.note("remove", rustix::fs::removexattr(at.join("listed"), "system.posix_acl_access"));
-    record.note("shown", told(&at.join("listed")));
+    record.note("shown", reported(&at.join("listed")));
 }
 
 pub(crate) fn by_access_list(record: &mut Record, at: &Path) {
@@ -257,7 +257,7 @@ pub(crate) fn by_access_list(record: &mut Record, at: &Path) {
     let made = at.join(format!("inheriting/{}", rustix::process::getuid().as_raw()));
     rustix::process::umask(Mode::from_raw_mode(0o077));
     record.have("make", open(&made, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o666)));
-    record.note("it is", told(&made));
+    record.note("it is", reported(&made));
     let mut value = [0u8; 100];
     let got = rustix::fs::getxattr(&made, "system.posix_acl_access", &mut value[..]);
     record.note("its list", got.map(|length| value[..length].to_vec()));
@@ -275,7 +275,7 @@ pub(crate) fn in_group(record: &mut Record, at: &Path) {
     record.note("read", fs::read_to_string(at.join("groups/file")));
     record.note("write", fs::write(at.join("groups/file"), "changed"));
     record.note("make", fs::write(at.join("groups/made"), "x"));
-    record.note("it is", told(&at.join("groups/made")));
+    record.note("it is", reported(&at.join("groups/made")));
     record.note("make a directory", fs::create_dir(at.join("groups/directory")));
     record.note("list", fs::read_dir(at.join("groups")).map(Iterator::count));
     record.note(

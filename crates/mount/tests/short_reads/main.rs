@@ -150,8 +150,8 @@ fn reads_as_outside(direct: Direct, io_uring: bool) {
         );
         assert!(short > 50 && interrupted > 5 && failed > 5, "{what}: it was not put to the test");
         let status = client::status(&mount.point).expect("it answers").reads;
-        let buffered = status.remarks.iter().any(|remark| remark.contains("refuses direct I/O"));
-        let threads = status.remarks.iter().any(|remark| remark.contains("io_uring cannot be used"));
+        let buffered = status.warnings.iter().any(|warning| warning.contains("refuses direct I/O"));
+        let threads = status.warnings.iter().any(|warning| warning.contains("io_uring cannot be used"));
         if policy != Policy::PLAIN {
             assert_eq!((buffered, threads), (direct == Direct::Refused, !io_uring), "{what}: {status:?}");
         }

@@ -37,7 +37,7 @@ pub fn run_detached() -> Result<()> {
 struct Server {
     watcher: Watcher,
     group: Option<MemoryGroup>,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Server {
@@ -49,9 +49,9 @@ impl Server {
         let started = (|| {
             folder.set_record(&record)?;
             let control = Control::open(&folder)?;
-            let (group, remarks) = enter_group(options);
+            let (group, warnings) = enter_group(options);
             match Watcher::start(options) {
-                Ok(watcher) => Ok((Self { watcher, group, remarks }, control)),
+                Ok(watcher) => Ok((Self { watcher, group, warnings }, control)),
                 Err(error) => {
                     group.map_or(Ok(()), MemoryGroup::leave)?;
                     Err(error)
@@ -66,7 +66,7 @@ impl Server {
 
     fn status(&self) -> WatchStatus {
         let group = self.group.as_ref().map(|group| group.path().to_owned());
-        WatchStatus { group, remarks: self.remarks.clone(), ..self.watcher.status() }
+        WatchStatus { group, warnings: self.warnings.clone(), ..self.watcher.status() }
     }
 }
 

@@ -7,7 +7,7 @@ use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
 use crate::pairs::{self, Ahead, Asked, Comparison};
-use crate::run::Told;
+use crate::run::Reporting;
 use crate::{Error, Result};
 use foreseek_array::{AttachOptions, Shape, client};
 use foreseek_rig::queue::Queue;
@@ -21,7 +21,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
-pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
+pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
     let asked = Asked {
@@ -33,7 +33,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
         left_out: Vec::new(),
     };
     let begin = |_: &[_], _: &dyn Fn(f64, &str)| Bench::begin(options, interrupt);
-    let (runs, notes) = pairs::run(&plan, &asked, interrupt, told, &begin)?;
+    let (runs, notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
     Ok(Report::of(plan, &runs, options, notes))
 }
 
@@ -75,9 +75,9 @@ impl Comparison for Bench<'_> {
     }
 
     fn end(self) -> Result<Vec<String>> {
-        let remarks = self.disk.remarks().to_vec();
+        let warnings = self.disk.warnings().to_vec();
         self.disk.detach()?;
-        Ok(remarks)
+        Ok(warnings)
     }
 }
 

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
 use crate::pairs::{self, Ahead, Asked, Comparison, Todo};
-use crate::run::Told;
+use crate::run::Reporting;
 use crate::server::Server;
 use crate::timed::Timed;
 use crate::{Error, Result};
@@ -35,7 +35,7 @@ const SCRIPTS: [(&str, &str); 2] =
 ///
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
-pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
+pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
     let mut options = options.clone();
@@ -51,7 +51,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
     let begin = |todo: &[Todo<Of, Way>], progress: &dyn Fn(f64, &str)| {
         Bench::begin(&options, interrupt, todo, progress)
     };
-    let (runs, notes) = pairs::run(&plan, &asked, interrupt, told, &begin)?;
+    let (runs, notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
     Ok(Report::of(plan, &runs, &options, notes))
 }
 
@@ -300,11 +300,11 @@ impl Comparison for Bench<'_> {
     }
 
     fn end(mut self) -> Result<Vec<String>> {
-        let remarks = self.disk.remarks().to_vec();
+        let warnings = self.disk.warnings().to_vec();
         self.mounted.take().map_or(Ok(()), Mounted::unmount)?;
         drop(self.queue);
         self.disk.detach()?;
-        Ok(remarks)
+        Ok(warnings)
     }
 }
 

@@ -9,7 +9,7 @@ use super::tree::{Tree, bytes_below};
 use super::way::{Environment, Way};
 use crate::measure::load;
 use crate::pairs::{self, Ahead, Asked, Comparison};
-use crate::run::Told;
+use crate::run::Reporting;
 use crate::timed::Timed;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
@@ -36,7 +36,7 @@ const MKFS_LIMIT: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
-pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> Result<Report> {
+pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
     let mut options = options.clone();
@@ -51,7 +51,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, told: &Told<'_, Ahead>) -> 
         left_out,
     };
     let begin = |_: &[_], progress: &dyn Fn(f64, &str)| Bench::begin(&options, interrupt, progress);
-    let (runs, notes) = pairs::run(&plan, &asked, interrupt, told, &begin)?;
+    let (runs, notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
     Ok(Report::of(plan, &runs, &options, notes))
 }
 
@@ -297,11 +297,11 @@ impl Comparison for Bench<'_> {
     }
 
     fn end(mut self) -> Result<Vec<String>> {
-        let remarks = self.disk.remarks().to_vec();
+        let warnings = self.disk.warnings().to_vec();
         self.mounted.take().map_or(Ok(()), Mounted::unmount)?;
         drop(self.queue);
         self.disk.detach()?;
-        Ok(remarks)
+        Ok(warnings)
     }
 }
 

@@ -42,3 +42,93 @@ fn tables_of_results_are_those_of_the_raw_rows() {
     let blocks = marks::check(table);
     assert!(blocks > 8, "{blocks} tables");
 }
+
+/// Tables of numbers that no raw rows make: the page, how the table begins, and why.
+const BY_HAND: [(&str, &str, &str); 14] = [
+    ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
+    (
+        "docs/lab/adaptive.md",
+        "| over | |",
+        "of a measurement whose rows are those of bench-mount.md, by cells",
+    ),
+    ("docs/lab/bench-mount.md", "| | by the unloaded", "of code that was left out"),
+    ("docs/lab/bench-mount.md", "| device | One-Whole-0", "of code that was left out"),
+    ("docs/lab/prefetch-memory.md", "| index search | Linux", "of a set-up whose rows were not kept"),
+    ("docs/lab/prefetch-memory.md", "| Linux at 512", "of a set-up whose rows were not kept"),
+    (
+        "docs/lab/reproduction.md",
+        "| | paper | a share",
+        "picked out of the lists of claims in memory-and-tags",
+    ),
+    ("docs/lab/reproduction.md", "| one diff alone", "of single runs, in words in memory-and-tags"),
+    (
+        "docs/lab/reproduction.md",
+        "| | paper | `cancels-all`",
+        "picked out of the lists of claims in congestion-claims",
+    ),
+    ("docs/lab/reproduction.md", "| claim | paper | counted alone", "two dates of one file side by side"),
+    ("docs/lab/reproduction.md", "| claims | counted alone", "of looks, in the text of atc08"),
+    (
+        "docs/use/profiler.md",
+        "| | full | `--quick` |",
+        "profiler-virtual-time does not say which runs are quick",
+    ),
+    ("docs/use/tuning.md", "| window | all of it", "of three single runs, in words in warm"),
+    (
+        "docs/use/sqlite.md",
+        "| statement | stock | with the extension | faster |\n|---|---:|---:|---|\n| a join",
+        "of single runs, in joins",
+    ),
+];
+
+/// The tables of a page that stand between no marks and of whose cells, but for the first of a line, half and more are numbers.
+fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
+    let (mut tables, mut table, mut is_made) = (Vec::new(), Vec::new(), false);
+    for line in page.lines().chain([""]) {
+        is_made |= line.starts_with("<!-- table: ");
+        is_made &= !line.contains("<!-- end of table -->");
+        if line.starts_with('|') && !is_made {
+            table.push(line);
+            continue;
+        }
+        let cells =
+            table.iter().skip(2).flat_map(|line| line.trim_matches('|').split('|').skip(1)).map(str::trim);
+        let is_number =
+            |cell: &&str| cell.trim_start_matches('*').starts_with(|first: char| first.is_ascii_digit());
+        let (all, numbers) = (cells.clone().count(), cells.filter(is_number).count());
+        if all > 0 && numbers * 2 >= all {
+            tables.push(table.join("\n"));
+        }
+        table.clear();
+    }
+    tables
+}
+
+#[test]
+fn tables_of_results_are_made_by_a_command() {
+    let mut left: Vec<(&str, &str, &str)> = BY_HAND.to_vec();
+    for path in marks::pages() {
+        let name = path.strip_prefix(marks::root()).unwrap_or(&path).display().to_string();
+        // What a page of internals says of numbers belongs to what it explains.
+        if name.contains("docs/internals/") {
+            continue;
+        }
+        for table in tables_of_numbers_by_hand(&std::fs::read_to_string(&path).expect("a page")) {
+            let known =
+                left.iter().position(|(page, begin, _)| name.ends_with(page) && table.starts_with(begin));
+            let known = known
+                .unwrap_or_else(|| panic!("{name}: name raw rows in a comment above this table:\n{table}"));
+            left.remove(known);
+        }
+    }
+    assert!(left.is_empty(), "there are no such tables any more: {left:?}");
+}
+
+#[test]
+fn a_table_of_numbers_is_found_outside_of_marks_only() {
+    let table = "| x | a | b |\n|---|---|---|\n| one | 1.0 | **2** |\n";
+    let page = format!(
+        "{table}\n<!-- table: s/f -->\n{table}<!-- end of table -->\n| x | y |\n|---|---|\n| one | two 2 |\n"
+    );
+    assert_eq!(tables_of_numbers_by_hand(&page), [table.trim_end()]);
+}

@@ -26,7 +26,7 @@ pub(crate) struct Block<'a> {
 /// What stands between the marks of a block; nothing where it is to be left as it is.
 type Table<'f> = &'f dyn Fn(&Block<'_>) -> Result<Option<String>, String>;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -70,7 +70,7 @@ fn written(page: &str, table: Table<'_>) -> Result<(String, usize), String> {
 }
 
 /// All pages that may have blocks.
-fn pages() -> Vec<PathBuf> {
+pub(crate) fn pages() -> Vec<PathBuf> {
     let folders = ["docs/use", "docs/internals", "docs/lab"].map(|folder| root().join(folder));
     let listed = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("pages"));
     let mut pages: Vec<PathBuf> = listed.map(|entry| entry.expect("readable").path()).collect();

@@ -1,7 +1,8 @@
 //! Raw results as rows of named values.
 //!
-//! Rows come from tables in text files (with lines as the commands print them, or those of `scripts/bench-sqlite`), from lines of JSON,
-//! and from measurements of the mount, which are judged anew from their runs.
+//! Rows come from tables in text files (with lines as the commands print them, those of `scripts/bench-sqlite` and of `scripts/sweep-walks`),
+//! from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels ([`levels`]), and from measurements of
+//! the mount, which are judged anew from their runs.
 
 use super::marks;
 use flate2::read::MultiGzDecoder;
@@ -9,6 +10,7 @@ use foreseek_bench::{Outcome, array, walk};
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
+use std::ops::Range;
 
 /// A row: what it is called by column, and where it stands.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +67,112 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
     } else if plan.starts_with('{') {
         objects(text).map_err(|error| error.to_string())?
     } else {
-        tables(text)
+        let mut rows = tables(text);
+        rows.extend(figures(text));
+        rows.extend(levels(text));
+        rows
     })
+}
+
+/// Lines `POLICY  LEVEL: a/b/c KEY=VALUE ...  LEVEL: ...` below a line `-- HEADING`: a row for each level, with the keys as columns.
+fn levels(text: &str) -> Vec<Row> {
+    let (mut rows, mut heading) = (Vec::new(), "");
+    for line in text.lines() {
+        if let Some(begins) = line.strip_prefix("-- ") {
+            heading = begins;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_level = |word: &str| word.strip_suffix(':').is_some_and(|level| level.parse::<u32>().is_ok());
+        let [policy, first, ..] = words[..] else { continue };
+        if !is_level(first) {
+            continue;
+        }
+        for word in &words[1..] {
+            if is_level(word) {
+                let named = [("policy", policy), ("level", word.trim_end_matches(':'))];
+                let values = named.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                rows.push(Row { heading: heading.to_owned(), values: values.to_vec() });
+            } else if let (Some(row), Some((key, value))) = (rows.last_mut(), word.split_once('=')) {
+                row.values.push((key.to_owned(), value.to_owned()));
+            }
+        }
+    }
+    rows
+}
+
+/// Lines `NAME KIND COLUMN NUMBER COLUMN NUMBER ... in SECONDS s`: a row each. What stands above them, back to the lines before, is the
+/// heading.
+fn figures(text: &str) -> Vec<Row> {
+    let (mut rows, mut above, mut heading) = (Vec::new(), String::new(), String::new());
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((kinds, figures)) = line.ends_with(" s").then(|| words.split_at_checked(2)).flatten() else {
+            above += &format!("{line}\n");
+            continue;
+        };
+        // What is too far off has a mark.
+        let number = |word: &str| word.trim_end_matches('!').parse::<f64>().ok();
+        let pair = |pair: &[&str]| {
+            Some((
+                if pair[0] == "in" { "seconds" } else { pair[0] }.to_owned(),
+                number(pair.get(1)?)?.to_string(),
+            ))
+        };
+        let Some(figures) =
+            figures[..figures.len().saturating_sub(1)].chunks(2).map(pair).collect::<Option<Vec<_>>>()
+        else {
+            above += &format!("{line}\n");
+            continue;
+        };
+        if !above.is_empty() {
+            heading = std::mem::take(&mut above);
+        }
+        let named =
+            ["name", "kind"].into_iter().map(str::to_owned).zip(kinds.iter().map(|&kind| kind.to_owned()));
+        rows.push(Row { heading: heading.clone(), values: named.chain(figures).collect() });
+    }
+    rows
+}
+
+/// The tables and the aims of `foreseek lab reproduce --adaptive`. What a table's rows are called is in the columns `where`, and `device`
+/// and `level` if it names both.
+fn adaptive(report: &Value) -> Vec<Row> {
+    let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut rows = Vec::new();
+    for table in list(report, "tables") {
+        let heads = list(&table, "heads");
+        for row in list(&table, "rows") {
+            let (place, numbers) = (text(&row[0]), list_at(&row, 1));
+            let mut values = vec![("where".to_owned(), place.clone())];
+            if let Some((device, level)) = place.split_once(", ") {
+                values.extend(
+                    [("device", device), ("level", level)].map(|(of, is)| (of.to_owned(), is.to_owned())),
+                );
+            }
+            let known = heads.iter().zip(numbers).filter(|(_, number)| !number.is_null());
+            values.extend(known.map(|(head, number)| (text(head), number.to_string())));
+            rows.push(Row { heading: text(&table["title"]), values });
+        }
+    }
+    for aim in list(report, "aims") {
+        let mut row = Row { heading: "aims".to_owned(), values: Vec::new() };
+        let Value::Object(mut fields) = aim else { continue };
+        fields.remove("places");
+        let verdict = if fields.get("holds") == Some(&Value::Bool(true)) { "holds" } else { "**missed**" };
+        fields.insert("verdict".to_owned(), verdict.into());
+        if fields["ceiling"].is_null() {
+            fields.remove("ceiling_reached_95");
+        }
+        fields.retain(|_, value| !value.is_null());
+        flatten("", &Value::Object(fields), &mut row.values);
+        rows.push(row);
+    }
+    rows
+}
+
+fn list_at(value: &Value, at: usize) -> Vec<Value> {
+    value[at].as_array().cloned().unwrap_or_default()
 }
 
 /// Points and claims of a measurement of the mount.
@@ -119,6 +225,10 @@ fn objects(text: &str) -> Result<Vec<Row>, serde_json::Error> {
     let mut rows = Vec::new();
     for object in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         let object = object?;
+        if object["aims"].is_array() {
+            rows.extend(adaptive(&object));
+            continue;
+        }
         let runs = object["runs"].as_array().cloned();
         for run in runs.unwrap_or_else(|| vec![object]) {
             let mut row = Row::default();
@@ -142,12 +252,30 @@ fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
 /// The rows of the tables in a text: those with lines between columns, and those whose columns are two spaces apart or more. An empty
 /// first cell repeats the one above it, as the commands print groups.
 fn tables(text: &str) -> Vec<Row> {
-    let lines: Vec<&str> = text.lines().collect();
+    // A header stands below an empty line.
+    let (mut header, mut marked) = (None, Vec::new());
+    for line in text.lines() {
+        if line.trim().is_empty() {
+            header = None;
+        }
+        marked.push(header.map_or_else(|| line.to_owned(), |header| with_gaps_marked(header, line)));
+        header = header.or(Some(line).filter(|line| !line.trim().is_empty()));
+    }
+    let lines: Vec<&str> = marked.iter().map(String::as_str).collect();
     let (mut rows, mut heading, mut paragraph) = (Vec::new(), String::new(), String::new());
-    let mut at = 0;
+    let (mut at, mut above) = (0, Vec::<String>::new());
     while at < lines.len() {
-        let (columns, cells) = table_at(&lines[at..]);
+        let (mut columns, mut cells) = table_at(&lines[at..]);
         if !cells.is_empty() {
+            // Below an empty line a table goes on without a header.
+            let numbers = columns.iter().any(|column| is_number(column));
+            let goes_on = at.checked_sub(1).is_some_and(|before| lines[before].trim().is_empty());
+            if numbers && goes_on && columns.len() == above.len() {
+                cells.insert(0, std::mem::replace(&mut columns, above.clone()));
+            }
+            if !numbers {
+                above.clone_from(&columns);
+            }
             rows.extend(named(&heading, &columns, cells));
             paragraph.clear();
             // The table's lines: from the header, which may have borders around it.
@@ -173,6 +301,37 @@ fn tables(text: &str) -> Vec<Row> {
 fn is_of_table(line: &str, columns: usize) -> bool {
     line.starts_with(BORDERS) || cells_of(line).len() == columns
 }
+
+/// A line with the mark [`NONE`] below those columns of the header that have nothing; columns are two spaces apart or more.
+fn with_gaps_marked(header: &str, line: &str) -> String {
+    let (heads, cells) = (spans(header), spans(line));
+    if cells.len() >= heads.len() || cells.len() < 3 {
+        return line.to_owned();
+    }
+    let below =
+        |head: &Range<usize>| cells.iter().find(|cell| cell.start < head.end && head.start < cell.end);
+    let found: Vec<Option<&Range<usize>>> = heads.iter().map(below).collect();
+    if found.iter().flatten().count() != cells.len() {
+        return line.to_owned();
+    }
+    let texts = found.into_iter().map(|cell| cell.map_or(NONE, |cell| &line[cell.clone()]));
+    texts.collect::<Vec<_>>().join("  ")
+}
+
+/// Where the cells of a line begin and end.
+fn spans(line: &str) -> Vec<Range<usize>> {
+    if !line.is_ascii() {
+        return Vec::new();
+    }
+    let cells = line.split("  ").filter(|cell| !cell.trim().is_empty());
+    cells
+        .map(|cell| (cell.trim().as_ptr() as usize - line.as_ptr() as usize, cell.trim().len()))
+        .map(|(at, long)| at..at + long)
+        .collect()
+}
+
+/// What stands in a cell without a value.
+const NONE: &str = "-";
 
 /// What begins a line of a table that has lines.
 const BORDERS: [char; 5] = ['│', '┌', '╞', '└', '├'];
@@ -252,6 +411,43 @@ fn tables_are_read_with_their_groups_and_paragraphs() {
     assert!(rows[1].heading.contains("command: x") && rows[1].get("95 %") == Some(""));
     assert!(rows[2].heading.contains("the other") && rows[2].get("with#2") == Some("0.941"));
     assert_eq!(rows[2].get("statement"), Some("10 rows, 8 places"));
+}
+
+#[test]
+fn a_cell_without_a_value_is_none_and_levels_are_rows() {
+    let rows = tables(
+        "date: x\n\nexperiment  device  value  stock s  gain\naged        disk           245.55  6.44\naged        disk    256M   248.30  5.08\n",
+    );
+    assert_eq!((rows[0].get("value"), rows[0].get("gain")), (Some(NONE), Some("6.44")));
+    assert_eq!((rows[1].get("value"), rows[1].get("stock s")), (Some("256M"), Some("248.30")));
+    let rows = levels("-- whole, before\nlinux  64: 1/2 mb=43.3 th=0  256: 3/4 mb=41.9 th=7\nelse 3 4\n");
+    assert_eq!(rows.len(), 2);
+    assert_eq!((rows[1].get("policy"), rows[1].get("level")), (Some("linux"), Some("256")));
+    assert_eq!((rows[1].get("th"), rows[0].heading.as_str()), (Some("7"), "whole, before"));
+}
+
+#[test]
+fn figures_behind_their_names_are_rows() {
+    let rows = figures(
+        "full\na disk seek 0.9 inner 1.060! in 64.1 s\nload 3\nquick\nb array rate 1.1 in 8 s\nit took 3 s\n",
+    );
+    assert_eq!(
+        (rows[0].get("inner"), rows[0].get("seconds"), rows[1].get("kind")),
+        (Some("1.06"), Some("64.1"), Some("array"))
+    );
+    assert!(rows.len() == 2 && rows[0].heading == "full\n" && rows[1].heading.contains("quick"));
+}
+
+#[test]
+fn a_report_of_the_adaptive_policy_has_tables_and_aims() {
+    let text = "{\"aims\": [{\"what\": \"x\", \"mean\": 1.5, \"ceiling\": null, \"places\": []}],\n\
+                \"tables\": [{\"title\": \"t\", \"heads\": [\"a\", \"b\"], \"rows\": [[\"disk, 8\", [1.0, null]]]}]}";
+    let rows = rows_of(text).expect("JSON");
+    assert_eq!(
+        (rows[0].get("device"), rows[0].get("level"), rows[0].get("a"), rows[0].get("b")),
+        (Some("disk"), Some("8"), Some("1.0"), None)
+    );
+    assert_eq!((rows[1].get("mean"), rows[1].get("ceiling")), (Some("1.5"), None));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A table with places for values.
 //!
 //! `{HEADING / KEY, KEY: COLUMN | FORMAT ...}` is the value of a column in the row whose heading contains the text in front of ` / ` (which
-//! may be left out) and whose values include each key; a key that ends with `...` is a value's beginning. Where several rows match, the last one is meant: a repeated measurement stands
+//! may be left out) and whose values include each key; a key that ends with `...` is a value's beginning, `not KEY` is a value that
+//! the row must not have, and `COLUMN=KEY` one of this column alone: numbers of other columns may be the same. Where several rows match, the last one is meant: a repeated measurement stands
 //! below the first. Formats:
 //!
 //! | format | |
@@ -13,6 +14,8 @@
 //! | `MiB` | bytes as MiB |
 //! | `,` | thousands apart |
 //! | `median`, `range` | over all rows that match |
+//! | `most`, `farthest` | of all rows that match the largest, the one farthest from 1 |
+//! | `off` | how far from 1, in per cent |
 //! | `or TEXT` | where the row has no such value: this text |
 //! | `*best` | in italics in rows whose column `best` is not empty |
 //!
@@ -63,8 +66,16 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
     let (heading, keys) = keys.split_once(" / ").unwrap_or(("", keys));
     // A name may have commas itself.
     let has = |row: &Row, key: &str| row.values.iter().any(|(_, value)| is(value, key));
+    let of_column = |row: &Row, key: &str| {
+        let (column, key) = key.split_once('=')?;
+        Some(is(row.get(column)?, key))
+    };
+    let fits = |row: &Row, key: &str| match key.strip_prefix("not ") {
+        Some(key) => !has(row, key),
+        None => of_column(row, key).unwrap_or_else(|| has(row, key)),
+    };
     let is_meant = |row: &&Row| {
-        let is_named = has(row, keys) || keys.split(", ").all(|key| has(row, key.trim()));
+        let is_named = has(row, keys) || keys.split(", ").all(|key| fits(row, key.trim()));
         row.heading.contains(heading) && is_named && row.get(column).is_some()
     };
     let meant: Vec<&Row> = rows.iter().filter(is_meant).collect();
@@ -135,6 +146,13 @@ impl Shown {
                 let all = sorted()?;
                 self.value = vec![all[0], all[all.len() - 1]];
             }
+            ("most", _) => self.value = sorted()?.last().map(|most| vec![*most]).unwrap_or_default(),
+            ("farthest", _) => {
+                let far = |value: &f64| (value - 1.0).abs();
+                let farthest = sorted()?.into_iter().max_by(|one, other| far(one).total_cmp(&far(other)));
+                self.value = farthest.map(|farthest| vec![farthest]).unwrap_or_default();
+            }
+            ("off", _) => self.value.iter_mut().for_each(|value| *value = (*value - 1.0).abs() * 100.0),
             ("*best", _) => self.italic = last.get("best").is_some_and(|best| !best.is_empty()),
             (other, _) => return Err(format!("no such format: {other}")),
         }
@@ -234,6 +252,13 @@ fn values_come_to_their_places() {
     assert_eq!(fill("{second / raw: 95 % | 1/ | .1}").as_deref(), Ok("0.5 to 2.0\n"));
     assert_eq!(fill("{a: MB/s | median | .2}, {a: MB/s | range | .1}").as_deref(), Ok("9.96, 0.1 to 20.0\n"));
     assert_eq!(fill("{raw: MB/s | /MB/s | median | .1}").as_deref(), Ok("1.0\n"));
+    assert_eq!(
+        fill("{a: MB/s | most} {a: MB/s | farthest} {new: MB/s | off | .1} %").as_deref(),
+        Ok("20 20 87.7 %\n")
+    );
+    assert_eq!(fill("{a, not new, not 20.0: MB/s}").as_deref(), Ok("9.96\n"));
+    assert_eq!(fill("{way=raw, seeks=109534: MB/s}").as_deref(), Ok("9.96\n"));
+    assert!(fill("{load=raw: MB/s}").is_err());
     assert_eq!(
         fill("{new: MB/s | .2 | *best} {raw: way} {first / raw: seeks | ,}").as_deref(),
         Ok("*0.12* raw 109,534\n")

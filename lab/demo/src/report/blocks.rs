@@ -35,18 +35,29 @@ pub(super) struct Way<'a> {
     pub(super) marks: &'a [Mark],
 }
 
+/// The most marks of a panel that is half as wide.
+const MARKS_OF_A_NARROW_PANEL: usize = 5_000;
+
 /// The plot of both ways as the text of an SVG document: without prefetching above, with it below.
 pub(super) fn plot(title: String, note: String, stock: Way<'_>, foreseek: Way<'_>) -> String {
-    let values = addresses(stock.marks.iter().chain(foreseek.marks));
+    zoomed(title, note, [stock, foreseek], MARKS_A_PANEL).to_svg()
+}
+
+/// The same, half as wide, for phones and for print.
+pub(super) fn narrow_plot(title: String, stock: Way<'_>, foreseek: Way<'_>) -> String {
+    zoomed(title, String::new(), [stock, foreseek], MARKS_OF_A_NARROW_PANEL).to_narrow_svg()
+}
+
+fn zoomed(title: String, note: String, ways: [Way<'_>; 2], limit: usize) -> Zoomed {
+    let values = addresses(ways.iter().flat_map(|way| way.marks));
     Zoomed {
         title,
         note,
         across: "time, s".into(),
         upright: "address on disk, MiB".into(),
         values,
-        panels: [stock.panel(values), foreseek.panel(values)],
+        panels: ways.map(|way| way.panel(values, limit)),
     }
-    .to_svg()
 }
 
 /// The range of addresses in MiB that both panels show.
@@ -64,18 +75,18 @@ fn addresses<'a>(marks: impl Iterator<Item = &'a Mark>) -> (f64, f64) {
 
 impl Way<'_> {
     /// Its marks that lie within these addresses, and a line that says which those are.
-    fn panel(&self, (low, high): (f64, f64)) -> Panel {
+    fn panel(&self, (low, high): (f64, f64), limit: usize) -> Panel {
         let dot = |mark: &Mark| (mark.at.as_secs_f64(), mebibytes(mark.lba));
         let all = self.marks.iter().filter(|mark| mark.at <= self.duration).map(dot);
         let mut dots: Vec<(f64, f64)> = all.filter(|(_, y)| low <= *y && *y <= high).collect();
         let inside = dots.len();
-        thin(&mut dots, MARKS_A_PANEL);
+        thin(&mut dots, limit);
         let mut note = format!("{} requests", grouped(self.marks.len()));
         if dots.len() < inside {
-            let _ = write!(note, ", {} of them drawn", grouped(dots.len()));
+            let _ = write!(note, ", {} drawn", grouped(dots.len()));
         }
         if inside < self.marks.len() {
-            let _ = write!(note, ", {} elsewhere on the disk", grouped(self.marks.len() - inside));
+            let _ = write!(note, ", {} elsewhere", grouped(self.marks.len() - inside));
         }
         Panel { label: self.label.to_owned(), note, end: self.duration.as_secs_f64(), dots }
     }
@@ -138,15 +149,15 @@ mod tests {
     #[test]
     fn every_request_is_drawn_or_counted() {
         let svg = sample(5000);
-        assert!(svg.contains("5,001 requests, 1 elsewhere on the disk"));
-        assert!(svg.contains("1,001 requests, 1 elsewhere on the disk"));
+        assert!(svg.contains("5,001 requests, 1 elsewhere"));
+        assert!(svg.contains("1,001 requests, 1 elsewhere"));
         assert_eq!(svg.matches("h0").count(), 6000);
     }
 
     #[test]
     fn there_are_never_more_marks_than_the_limit() {
         let svg = sample(50_000);
-        assert!(svg.contains("50,001 requests, 20,000 of them drawn, 1 elsewhere"));
+        assert!(svg.contains("50,001 requests, 20,000 drawn, 1 elsewhere"));
         assert_eq!(svg.matches("h0").count(), 21_000);
     }
 

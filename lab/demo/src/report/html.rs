@@ -3,7 +3,7 @@
 use super::blocks::{self, Way};
 use super::figures::{self, Row};
 use crate::QUERY;
-use crate::outcome::{Outcome, QueryRun};
+use crate::outcome::{Measured, Outcome, QueryRun};
 use foreseek_chart::escape;
 use std::fmt::Write;
 
@@ -11,22 +11,37 @@ impl QueryRun {
     /// The plot of this run.
     #[must_use]
     pub fn to_svg(&self, outcome: &Outcome) -> String {
+        let note = format!(
+            "{} database, {} of memory, {}{}",
+            outcome.database,
+            self.memory,
+            outcome.profile,
+            figures::time_scale(outcome)
+        );
+        let [stock, foreseek] = &self.labels();
+        blocks::plot(self.plot_title(outcome), note, self.stock.way(stock), self.foreseek.way(foreseek))
+    }
+
+    /// The same, half as wide.
+    fn to_narrow_svg(&self, outcome: &Outcome) -> String {
+        let [stock, foreseek] = &self.labels();
+        blocks::narrow_plot(self.plot_title(outcome), self.stock.way(stock), self.foreseek.way(foreseek))
+    }
+
+    fn plot_title(&self, outcome: &Outcome) -> String {
         let mark = if outcome.simulated { "SIMULATED: " } else { "" };
-        let label = |name: &str, seconds: f64| format!("{name}: {} s", figures::seconds(seconds));
-        let stock = label("Stock SQLite", self.stock.time.as_secs_f64());
-        let foreseek = label("With Foreseek", self.foreseek.time.as_secs_f64());
-        blocks::plot(
-            format!("{mark}Where the disk was read, {}", self.title),
-            format!(
-                "{} database, {} of memory, {}{}",
-                outcome.database,
-                self.memory,
-                outcome.profile,
-                figures::time_scale(outcome)
-            ),
-            Way { label: &stock, duration: self.stock.time, marks: &self.stock.marks },
-            Way { label: &foreseek, duration: self.foreseek.time, marks: &self.foreseek.marks },
-        )
+        format!("{mark}Where the disk was read, {}", self.title)
+    }
+
+    fn labels(&self) -> [String; 2] {
+        [("Stock SQLite", &self.stock), ("With Foreseek", &self.foreseek)]
+            .map(|(name, of)| format!("{name}: {} s", figures::seconds(of.time.as_secs_f64())))
+    }
+}
+
+impl Measured {
+    fn way<'a>(&'a self, label: &'a str) -> Way<'a> {
+        Way { label, duration: self.time, marks: &self.marks }
     }
 }
 
@@ -85,10 +100,11 @@ impl Outcome {
     fn write_run(&self, page: &mut String, run: &QueryRun) {
         let _ = writeln!(
             page,
-            "<section><h2>{}</h2>\n<figure>{}</figure>\n<table><thead><tr><th></th><th>stock</th>\
+            "<section class=\"run\"><h2>{}</h2>\n<figure><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>\n<table><thead><tr><th></th><th>stock</th>\
              <th>Foreseek</th></tr></thead><tbody>",
             escape(&figures::heading(run)),
-            run.to_svg(self)
+            run.to_svg(self),
+            run.to_narrow_svg(self),
         );
         for Row { name, stock, foreseek, strong } in figures::rows(self, run) {
             let class = if strong { " class=\"strong\"" } else { "" };
@@ -136,15 +152,16 @@ code{font:0.95em ui-monospace,'DejaVu Sans Mono',monospace}.query code{color:var
 .tiles div{flex:1 1 15rem;border:1px solid var(--line);border-radius:10px;padding:1rem 1.2rem}\
 .tiles b{display:block;font-size:2.6rem;line-height:1.1;color:var(--accent);font-variant-numeric:tabular-nums}\
 .tiles span{display:block;color:var(--quiet)}\
-figure{margin:0 0 1.2rem}figure svg{width:100%;box-sizing:border-box;height:auto;border:1px solid var(--line);border-radius:10px}\
+figure{margin:0 0 1.2rem}figure svg{width:100%;box-sizing:border-box;height:auto;border:1px solid var(--line);border-radius:10px}.narrow{display:none}\
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
 th,td{padding:.32rem .6rem;border-bottom:1px solid var(--line);text-align:right}\
 td{white-space:nowrap}th:first-child{text-align:left;font-weight:400}thead th{color:var(--quiet);font-weight:600}\
 .strong th,.strong td{font-weight:700}.versions td{text-align:left;white-space:normal}.versions th{width:12rem}\
 .quiet{color:var(--quiet)}li{margin:.35rem 0}\
 .simulated{border:2px solid var(--warn);border-radius:10px;padding:.7rem 1rem;color:var(--warn)}\
-@media screen and (max-width:620px){main{padding-top:1.5rem}h2{margin-top:2rem}figure{overflow-x:auto}\
-figure svg{width:600px}th,td{padding:.32rem .3rem}}\
+@media screen and (max-width:620px){main{padding-top:1.5rem}h2{margin-top:2rem}.wide{display:none}.narrow{display:block}\
+th,td{padding:.32rem .3rem}}\
 @media print{body{font-size:11px}main{max-width:none;padding:0}h1{font-size:1.6rem}h2{margin:1rem 0 .5rem;break-after:avoid}\
-figure,.tiles,tr{break-inside:avoid}figure svg{max-height:7.5cm}th,td{padding:.1rem .5rem}section+section{break-before:page}\
-section:last-child{break-before:auto}}";
+.wide{display:none}.narrow{display:block}.run{display:grid;grid-template-columns:8.5cm 1fr;gap:0 .6cm;break-inside:avoid}\
+.run h2,.run p{grid-column:1/-1}.run figure{margin:0}.run table{align-self:start}tr,.tiles{break-inside:avoid}\
+th,td{padding:.12rem .3rem}}";

@@ -169,7 +169,14 @@ mod tests {
             assert!(!outside.contains(reference), "{reference}");
         }
         assert!(page.contains("3.40.1 &lt;stock&gt;") && page.contains("scaled &amp; so on"));
-        assert_eq!(page.matches("<svg").count(), 2);
+        // Each of the two runs has a chart for wide screens, and one for phones and print.
+        for (class, width) in [("wide", "640"), ("narrow", "360")] {
+            let figure = format!(
+                "<div class=\"{class}\"><svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {width} "
+            );
+            assert_eq!(page.matches(&figure).count(), 2, "{class}");
+        }
+        assert_eq!(page.matches("<svg").count(), 4);
     }
 
     #[test]

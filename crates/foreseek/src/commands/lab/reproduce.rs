@@ -5,8 +5,8 @@ use crate::commands::{Answer, Format};
 use anyhow::Context;
 use foreseek_kernels::Congestion;
 use foreseek_reproduce::{
-    LearntOptions, LearntOutcome, Options, Outcome, Overrides, Progress, judge_again, learnt, reproduce,
-    sensitivity,
+    AdaptiveOptions, AdaptiveOutcome, Options, Outcome, Overrides, Progress, adaptive, judge_again,
+    reproduce, sensitivity,
 };
 use std::fs;
 use std::io::IsTerminal;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --adaptive only the runs:
-    /// learnt-two-*, studies, traces, adversary (searches for the stream that costs most over its bound).
+    /// adaptive-two-*, studies, traces, adversary (searches for the stream that costs most over its bound).
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     args.output.as_deref().map(prepare).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if args.adaptive {
-        return run_learnt(&args, workers);
+        return run_adaptive(&args, workers);
     }
     let Args { ref only, quick, seed, .. } = args;
     let options = Options { only: only.clone(), quick, seed, set: overrides(&args)?, workers };
@@ -146,26 +146,26 @@ fn run_sensitivity(args: &Args, options: &Options) -> anyhow::Result<Answer> {
 }
 
 /// What learning is worth.
-fn run_learnt(args: &Args, workers: usize) -> anyhow::Result<Answer> {
+fn run_adaptive(args: &Args, workers: usize) -> anyhow::Result<Answer> {
     let traces = match &args.traces {
         Some(folder) => super::trace::programs(folder)?,
         None => Vec::new(),
     };
     let (quick, full) = (args.quick, args.full);
-    let options = LearntOptions { only: args.only.clone(), quick, full, workers, traces };
+    let options = AdaptiveOptions { only: args.only.clone(), quick, full, workers, traces };
     let outcome = with_bar(args.quiet, |tell| {
-        learnt(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        adaptive(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
     })?;
     if let Some(only) = &args.only
         && outcome.tables.is_empty()
         && outcome.left_out.is_empty()
     {
         anyhow::bail!(
-            "no run matches '{only}'; names are like learnt-two-*, studies, adversary, traces (with --traces DIR)"
+            "no run matches '{only}'; names are like adaptive-two-*, studies, adversary, traces (with --traces DIR)"
         );
     }
     // What was measured is shown in any case: a report that cannot be written is said after it.
-    let written = args.output.as_deref().map(|folder| write_learnt(&outcome, folder));
+    let written = args.output.as_deref().map(|folder| write_adaptive(&outcome, folder));
     let text = match args.format {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         Format::Table => outcome.to_table(),
@@ -188,7 +188,7 @@ fn write(outcome: &Outcome, folder: &Path) -> anyhow::Result<PathBuf> {
     put(folder, "report.html", outcome.to_html())
 }
 
-fn write_learnt(outcome: &LearntOutcome, folder: &Path) -> anyhow::Result<PathBuf> {
+fn write_adaptive(outcome: &AdaptiveOutcome, folder: &Path) -> anyhow::Result<PathBuf> {
     put(folder, "adaptive.txt", outcome.to_table())?;
     put(folder, "adaptive.json", format!("{:#}\n", outcome.to_json()))?;
     put(folder, "adaptive.html", outcome.to_html())

@@ -189,6 +189,6 @@ fn learnt_rows(status: &MountStatus) -> Vec<Row> {
         };
         rows.push(("learnt of streams", format!("{began}; {saved}, in {}", kept.path.display())));
     }
-    rows.extend(status.reads.remarks.iter().chain(problem).map(|remark| ("note", remark.clone())));
+    rows.extend(status.reads.warnings.iter().chain(problem).map(|warning| ("note", warning.clone())));
     rows
 }

@@ -80,8 +80,8 @@ pub(crate) struct ArrayArgs {
 pub(crate) fn run(args: ArrayArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
-    measured(format, quiet, |interrupt, told| {
-        let report = array::run(&options, interrupt, told)?;
+    measured(format, quiet, |interrupt, reporting| {
+        let report = array::run(&options, interrupt, reporting)?;
         let written = array::write(&report, &options.out);
         Ok(Measured { table: report.to_table(), json: report.to_json(), holds: report.holds(), written })
     })

@@ -79,8 +79,8 @@ pub(crate) struct JobsArgs {
 pub(crate) fn run(args: JobsArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
-    measured(format, quiet, |interrupt, told| {
-        let report = jobs::run(&options, interrupt, told)?;
+    measured(format, quiet, |interrupt, reporting| {
+        let report = jobs::run(&options, interrupt, reporting)?;
         let written = jobs::write(&report, &options.out);
         Ok(Measured { table: report.to_table(), json: report.to_json(), holds: report.holds(), written })
     })

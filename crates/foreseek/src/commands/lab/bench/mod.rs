@@ -6,8 +6,8 @@ mod mount;
 mod walk;
 
 use crate::commands::progress::with_bar;
-use crate::commands::{Answer, Format, print, remark};
-use foreseek_bench::Told;
+use crate::commands::{Answer, Format, print, warning};
+use foreseek_bench::Reporting;
 use foreseek_bench::pairs::Ahead;
 use foreseek_rig::Interrupt;
 use std::path::PathBuf;
@@ -54,13 +54,13 @@ struct Measured {
 fn measured(
     format: Format,
     quiet: bool,
-    work: impl FnOnce(&Interrupt, &Told<'_, Ahead>) -> foreseek_bench::Result<Measured>,
+    work: impl FnOnce(&Interrupt, &Reporting<'_, Ahead>) -> foreseek_bench::Result<Measured>,
 ) -> anyhow::Result<Answer> {
     let interrupt = Interrupt::listen()?;
     let ahead = |ahead: &Ahead| say(ahead, quiet);
     let measured = with_bar(quiet, |progress| {
-        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
-        work(&interrupt, &told)
+        let reporting = Reporting { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        work(&interrupt, &reporting)
     })?;
     print(&match format {
         Format::Json => measured.json,
@@ -68,15 +68,15 @@ fn measured(
     })?;
     let written = measured.written?;
     if !quiet {
-        remark(&format!("the report and the raw runs are beside {}", written.display()));
+        warning(&format!("the report and the raw runs are beside {}", written.display()));
     }
     Ok(if measured.holds { Answer::Done } else { Answer::No })
 }
 
 /// Says what is to come.
 fn say(ahead: &Ahead, quiet: bool) {
-    ahead.left_out.iter().for_each(|what| remark(what));
+    ahead.left_out.iter().for_each(|what| warning(what));
     if !quiet {
-        remark(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
+        warning(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
     }
 }

@@ -4,7 +4,7 @@ use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print};
 use clap::ValueHint;
 use foreseek_bench::{
-    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, SECONDS, TIME_SCALE, Told, report,
+    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, Reporting, SECONDS, TIME_SCALE, report,
 };
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
@@ -101,8 +101,8 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
     let interrupt = Interrupt::listen()?;
     let ahead = |ahead: &Ahead| say(ahead, &options, quiet);
     let outcome: Outcome = with_bar(quiet, |progress| {
-        let told = Told { ahead: &ahead, progress: &|share, what| progress(share, what) };
-        foreseek_bench::run(&options, &interrupt, &told)
+        let reporting = Reporting { ahead: &ahead, progress: &|share, what| progress(share, what) };
+        foreseek_bench::run(&options, &interrupt, &reporting)
     })?;
     let written = report::write(&outcome, &options.out);
     let text = match format {
@@ -112,7 +112,7 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
     print(&text)?;
     let report = written?;
     if !quiet {
-        crate::commands::remark(&format!(
+        crate::commands::warning(&format!(
             "the report, the charts and the raw runs are beside {}",
             report.display()
         ));
@@ -123,14 +123,14 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
 /// Says what is to come. What will be missing is said in any case: it is not to be found out after an
 /// hour.
 fn say(ahead: &Ahead, options: &Options, quiet: bool) {
-    ahead.left_out.iter().for_each(|what| crate::commands::remark(what));
+    ahead.left_out.iter().for_each(|what| crate::commands::warning(what));
     if quiet {
         return;
     }
     let Ahead { runs, there, .. } = *ahead;
     let already = if there > 0 { format!("{there} runs are there already; ") } else { String::new() };
     let (seconds, minutes) = (options.seconds, (ahead.seconds / 60.0).ceil());
-    crate::commands::remark(&format!(
+    crate::commands::warning(&format!(
         "{already}{runs} runs of {seconds} s and more, about {minutes} minutes"
     ));
 }

@@ -91,8 +91,8 @@ pub(crate) struct WalkArgs {
 pub(crate) fn run(args: WalkArgs) -> anyhow::Result<Answer> {
     let (format, quiet) = (args.format, args.quiet);
     let options = options(args);
-    measured(format, quiet, |interrupt, told| {
-        let report = walk::run(&options, interrupt, told)?;
+    measured(format, quiet, |interrupt, reporting| {
+        let report = walk::run(&options, interrupt, reporting)?;
         let written = walk::write(&report, &options.out);
         Ok(Measured { table: report.to_table(), json: report.to_json(), holds: report.holds(), written })
     })

@@ -1,4 +1,4 @@
-//! What was aimed at, and what came of it: at every place of every run that an aim speaks of.
+//! Aims and verdicts: at every place of every run that an aim covers.
 
 use super::Table;
 use crate::pick::Runs;
@@ -25,11 +25,11 @@ pub struct AimPoint {
     pub name: String,
     /// What was measured.
     pub value: Summary,
-    /// What the oracle reaches there, who knows each stream's length and reads it at once: where streams are read
+    /// What the oracle reaches there, which knows each stream's length and reads it at once: where streams are read
     /// whole and that misses the aim, no rule can reach it.
     pub oracle: Option<Summary>,
-    /// The ceiling: what the dynamic program reaches that knows the distribution and keeps no promise. Where that
-    /// misses the aim, it is not the promise and not the learning that is in the way.
+    /// The ceiling: what the dynamic program reaches that knows the distribution and keeps no bound. Where that
+    /// misses the aim, neither the bound nor the learning is in the way.
     pub free: Option<Summary>,
 }
 
@@ -46,7 +46,7 @@ impl AimPoint {
     }
 
     /// What was measured, and where.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn described(&self) -> String {
         let Summary { mean, low, high, .. } = self.value;
         format!("{mean:.3} ({low:.3} to {high:.3}) at {}", self.name)
     }
@@ -102,7 +102,7 @@ impl Aim {
     }
 
     /// Of the places that miss it: at how many the oracle misses it too, and at how many the rule does that
-    /// knows the distribution and promises nothing.
+    /// knows the distribution and keeps no bound.
     #[must_use]
     pub fn out_of_reach(&self) -> (usize, usize) {
         let missed = || self.places.iter().filter(|place| !self.reached_by(place.value.mean));
@@ -136,6 +136,11 @@ impl Aim {
         ))
     }
 
+    /// At how many places 0.95 of the ceiling is reached.
+    fn near_ceiling(&self) -> usize {
+        self.places.iter().filter_map(AimPoint::of_ceiling).filter(|share| *share >= 0.95).count()
+    }
+
     /// At how many places it is reached, and at how many the interval leaves it open.
     pub(super) fn count(&self) -> String {
         let unsure = self.places.iter().filter(|place| self.at(place) == Reached::Unsure).count();
@@ -143,13 +148,13 @@ impl Aim {
         format!("{} of {} places{unsure}", self.reached(), self.places.len())
     }
 
-    /// One line for people; a second one tells the ceiling and what was reached of it, a third one how many of the
+    /// One line for people; a second one has the ceiling and what was reached of it, a third one how many of the
     /// misses are the ceilings', too.
     #[must_use]
     pub fn line(&self) -> String {
         let verdict = if self.holds() { "holds" } else { "MISSED" };
         let sign = if self.at_most { "<=" } else { ">=" };
-        let worst = self.worst().map_or_else(String::new, |place| format!("worst {}", place.told()));
+        let worst = self.worst().map_or_else(String::new, |place| format!("worst {}", place.described()));
         let mut line = format!(
             "{verdict:6}  {} {sign} {}: {}, mean {:.3}, {worst}",
             self.what,
@@ -159,7 +164,7 @@ impl Aim {
         );
         if let Some((ceiling, share)) = self.ceiling() {
             line.push_str(&format!(
-                "\n        ceiling, the dynamic program without a promise: mean {ceiling:.3}; reached of it {share:.3}"
+                "\n        ceiling, the dynamic program without a bound: mean {ceiling:.3}; reached of it {share:.3}"
             ));
         }
         if !self.holds() && self.places.iter().any(|place| place.oracle.is_some()) {
@@ -183,7 +188,7 @@ impl Aim {
             let values = vec![value.mean, value.low, value.high, mean(free), share, mean(oracle)];
             (format!("{} {name}", self.at(place).name()), values)
         };
-        let heads = ["adaptive", "from", "to", "told, no promise", "adaptive of that", "oracle"];
+        let heads = ["adaptive", "from", "to", "known, no bound", "adaptive of that", "oracle"];
         Some(Table {
             title: format!("{}, aim {}", self.what, self.aim),
             heads: heads.map(str::to_owned).to_vec(),
@@ -197,21 +202,29 @@ impl Aim {
             let AimPoint { name, value, oracle, free } = place;
             json!({
                 "place": name, "value": value.mean, "low": value.low, "high": value.high,
-                "verdict": self.at(place).name(), "oracle": mean(oracle), "told_without_promise": mean(free),
+                "of_ceiling": place.of_ceiling(), "verdict": self.at(place).name(), "oracle": mean(oracle), "known_without_bound": mean(free),
             })
         };
         let places: Vec<Value> = self.places.iter().map(place).collect();
-        json!({ "what": self.what, "aim": self.aim, "at_most": self.at_most, "holds": self.holds(), "places": places })
+        let worst = self.worst().map(|worst| json!({ "place": worst.name, "value": worst.value.mean }));
+        let (ceiling, of_ceiling) = self.ceiling().unzip();
+        let (oracle, free) = self.out_of_reach();
+        json!({
+            "what": self.what, "aim": self.aim, "at_most": self.at_most, "holds": self.holds(), "reached": self.reached(),
+            "missed": self.places.len() - self.reached(), "of": self.places.len(), "mean": self.mean(), "worst": worst,
+            "ceiling": ceiling, "of_ceiling": of_ceiling, "ceiling_reached_95": self.near_ceiling(),
+            "missed_by_oracle": oracle, "missed_by_ceiling": free, "places": places,
+        })
     }
 }
 
 /// The runs of the four microbenchmarks, and all whose streams are many.
 const MICRO: [&str; 4] =
-    ["learnt-two-rand-0", "learnt-one-rand-10", "learnt-one-whole-0", "learnt-four-64kb-0"];
+    ["adaptive-two-rand-0", "adaptive-one-rand-10", "adaptive-one-whole-0", "adaptive-four-64kb-0"];
 const SERVERS: [&str; 4] =
-    ["learnt-media-server", "learnt-index-search", "learnt-sequence-search", "learnt-desktop-mix"];
+    ["adaptive-media-server", "adaptive-index-search", "adaptive-sequence-search", "adaptive-desktop-mix"];
 
-/// The aims that speak of runs in virtual time.
+/// The aims for runs in virtual time.
 pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
     let aim = |what, aim, names: &[&str], theirs: &str| {
         let places = names.iter().flat_map(|run| ratios(runs, run, theirs)).collect();
@@ -229,10 +242,10 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
 }
 
 /// The policy's throughput over another's at each place of a run, and its ceilings: that of the oracle, and
-/// that of who is told and promises nothing, whose run has the same name and `-free`.
+/// that of the rule with known lengths and without a bound, whose run has the same name and `-free`.
 fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<AimPoint> {
     let Some(results) = runs.get(run) else { return Vec::new() };
-    let (ours, told, theirs) = (Policy::new("adaptive"), Policy::new("adaptive-told"), Policy::new(theirs));
+    let (ours, known, theirs) = (Policy::new("adaptive"), Policy::new("adaptive-told"), Policy::new(theirs));
     let free = runs.get(&format!("{run}-free"));
     let points = results.points.iter().filter(|point| point.policy == ours);
     let place = |point: &Point| {
@@ -245,7 +258,7 @@ fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<AimPoint> {
             name: format!("{}, {device}, {level}", results.workload),
             value: point.ratio(other, &Metric::THROUGHPUT),
             oracle: over(results, &Policy::new("oracle")),
-            free: free.and_then(|free| over(free, &told)),
+            free: free.and_then(|free| over(free, &known)),
         })
     };
     points.filter_map(place).collect()
@@ -289,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reaches_is_told_apart_from_what_is_ours() {
+    fn what_nobody_reaches_is_counted_apart_from_what_is_ours() {
         let under = |oracle: f64, free: f64| AimPoint {
             oracle: Some(Summary::of(vec![oracle])),
             free: Some(Summary::of(vec![free])),
@@ -307,6 +320,6 @@ mod tests {
         assert_eq!(table.rows[0], ("MISSED a".to_owned(), vec![1.0, 1.0, 1.0, 1.1, 1.0 / 1.1, 1.2]));
         let (ceiling, share) = aim.ceiling().expect("ceilings");
         assert!((ceiling * share - 1.0).abs() < 1e-9, "{ceiling}, {share}");
-        assert!(aim.line().contains("without a promise: mean 1.227; reached of it 0.815"), "{}", aim.line());
+        assert!(aim.line().contains("without a bound: mean 1.227; reached of it 0.815"), "{}", aim.line());
     }
 }

@@ -1,12 +1,12 @@
-//! A watcher of one file system that hears of opens from a server in this process, through which programs make them:
+//! A watcher of one file system to which a server in this process reports the opens that programs make through it:
 //! `foreseek mount`.
 //!
-//! It asks the kernel for no notifications, and knows of every open that reaches the server. Of look-ups it is not told: a server looks at each file that it lists, which says nothing
-//! of the program. Engine, threads, rights and
-//! bounds are those of the daemon. A server tells of a directory while the program still waits for the answer, so that
+//! It asks the kernel for no notifications, and knows of every open that reaches the server. Look-ups are not reported: a server looks at each file that it lists, which shows
+//! nothing of the program. Engine, threads, rights and
+//! bounds are those of the daemon. A server reports a directory while the program still waits for the answer, so that
 //! the process is the one that opened it.
 //!
-//! What is told is put down and looked at every [`PAUSE`] while a walk goes on: the server's threads wait for nothing here.
+//! Reports are queued and read every [`PAUSE`] while a walk goes on: the server's threads wait for nothing here.
 
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
@@ -33,22 +33,22 @@ use std::time::{Duration, Instant as Clock};
 
 /// The number of the one file system.
 const NUMBER: DeviceNo = DeviceNo(0);
-/// Things told that wait to be looked at: what a program does in [`PAUSE`], hundreds of times over. What is one too many is an overflow.
-const HEARD: usize = 65_536;
+/// Reports that wait to be read: what a program does in [`PAUSE`], hundreds of times over. What is one too many is an overflow.
+const REPORTS: usize = 65_536;
 /// From one look to the next: a walk that waits for its disk opens few files in this time.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Longest wait while nothing is told: as often the window is measured anew and what is not in use is given up.
+/// Longest wait without reports: as often the window is measured anew and what is not in use is evicted.
 const TURN: Duration = Duration::from_secs(1);
 /// How long the end waits for a disk: one request of a slow one.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Descriptors that its threads may have open: those that list, and the one that fetches.
 pub const DESCRIPTORS: u64 = (crate::work::LISTERS * crate::reach::TOGETHER * 2 + crate::work::OPEN) as u64;
-/// Answers that are handed on before what is told gets its turn.
+/// Answers that are handed on before reports get their turn.
 const ANSWERS: usize = 64;
 
 /// Something that a program did.
 #[derive(Debug)]
-enum Heard {
+enum Report {
     Program { who: Who, name: Vec<u8> },
     Directory { who: Who, directory: Node, parent: Option<Node> },
     File { who: Who, directory: Node, file: Node },
@@ -56,7 +56,7 @@ enum Heard {
 
 #[derive(Debug, Default)]
 struct Queue {
-    heard: VecDeque<Heard>,
+    reports: VecDeque<Report>,
     lost: bool,
     /// Nobody looks until woken.
     asleep: bool,
@@ -75,11 +75,11 @@ impl Between {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hear(&self, heard: impl IntoIterator<Item = Heard>) {
+    fn queue_up(&self, reports: impl IntoIterator<Item = Report>) {
         let mut queue = self.queue();
-        for heard in heard {
-            if queue.heard.len() < HEARD {
-                queue.heard.push_back(heard);
+        for report in reports {
+            if queue.reports.len() < REPORTS {
+                queue.reports.push_back(report);
             } else {
                 queue.lost = true;
             }
@@ -93,7 +93,7 @@ impl Between {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub struct Told {
+pub struct Reported {
     between: Arc<Between>,
     file_system: Arc<FileSystem>,
     root: u64,
@@ -101,7 +101,7 @@ pub struct Told {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Told {
+impl Reported {
     /// Begins, for the file system of a directory that is and stays open here. Of the options the paths are not used.
     ///
     /// # Errors
@@ -159,8 +159,12 @@ impl Told {
         shared.counters.directories_opened.add(1);
         shared.directories.opened(node, handle, parent, credentials, Clock::now());
         let who = Who(process);
-        let program = name.map(|name| Heard::Program { who, name });
-        self.between.hear(program.into_iter().chain([Heard::Directory { who, directory: node, parent }]));
+        let program = name.map(|name| Report::Program { who, name });
+        self.between.queue_up(program.into_iter().chain([Report::Directory {
+            who,
+            directory: node,
+            parent,
+        }]));
     }
 
     /// A process opens a file, in the directory of this inode, to read it. How much of it was read ahead.
@@ -174,7 +178,7 @@ impl Told {
             shared.counters.used_bytes.add(used.get());
         }
         let directory = self.file_system.node(directory);
-        self.between.hear([Heard::File { who: Who(process), directory, file }]);
+        self.between.queue_up([Report::File { who: Who(process), directory, file }]);
         used
     }
 
@@ -198,7 +202,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for Reported {
     /// Ends it: waits for what its threads have in hand, but not for ever. What is left ends by itself.
     fn drop(&mut self) {
         self.stop();
@@ -230,7 +234,7 @@ impl Listener {
         while !self.between.stop.load(Ordering::Acquire) {
             self.wait(busy);
             self.between.shared.wake.take();
-            self.tell_what_was_heard();
+            self.pass_reports_on();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS);
             if turned.elapsed() >= TURN {
@@ -239,7 +243,7 @@ impl Listener {
                 if self.budget.is_due(turned) {
                     let window = window_of(&mut self.budget);
                     self.set_allowance();
-                    self.disks.tell_all(now, Event::Budget { bytes: window });
+                    self.disks.notify_all(now, Event::Budget { bytes: window });
                 }
             }
         }
@@ -269,7 +273,7 @@ impl Listener {
         };
         poll(wait.min(PAUSE));
         let mut queue = self.between.queue();
-        if queue.heard.is_empty() {
+        if queue.reports.is_empty() {
             queue.asleep = true;
             drop(queue);
             poll(wait.saturating_sub(PAUSE));
@@ -277,26 +281,26 @@ impl Listener {
         }
     }
 
-    fn tell_what_was_heard(&mut self) {
-        let (heard, lost) = {
+    fn pass_reports_on(&mut self) {
+        let (reports, lost) = {
             let mut queue = self.between.queue();
-            (std::mem::take(&mut queue.heard), std::mem::take(&mut queue.lost))
+            (std::mem::take(&mut queue.reports), std::mem::take(&mut queue.lost))
         };
         let now = self.now();
         if lost {
             self.between.shared.counters.overflows.add(1);
-            self.disks.tell_all(now, Event::Overflow);
+            self.disks.notify_all(now, Event::Overflow);
         }
-        for heard in heard {
-            match heard {
-                Heard::Program { who, name } => {
-                    self.disks.tell(NUMBER, now, Event::Program { who, name: &name })
+        for report in reports {
+            match report {
+                Report::Program { who, name } => {
+                    self.disks.notify(NUMBER, now, Event::Program { who, name: &name })
                 }
-                Heard::Directory { who, directory, parent } => {
-                    self.disks.tell(NUMBER, now, Event::DirectoryOpened { who, directory, parent });
+                Report::Directory { who, directory, parent } => {
+                    self.disks.notify(NUMBER, now, Event::DirectoryOpened { who, directory, parent });
                 }
-                Heard::File { who, directory, file } => {
-                    self.disks.tell(NUMBER, now, Event::FileOpened { who, directory, file });
+                Report::File { who, directory, file } => {
+                    self.disks.notify(NUMBER, now, Event::FileOpened { who, directory, file });
                 }
             }
         }

@@ -8,7 +8,7 @@ use foreseek_simulate::experiment::{Experiment, Metric};
 const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2x-seagate", "network-volume"];
 const LEVELS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// What this one shows of two devices and fewer levels, the matrix has of all.
-const NARROWER: &str = "learnt-levels.toml";
+const NARROWER: &str = "adaptive-levels.toml";
 /// The policies whose curves are drawn: more can't be told apart. Tables have all.
 const SHOWN: [&str; 6] = ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "oracle"];
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_closed_loop_is_run_and_drawn_everywhere() {
-        let figures = whole(Figure::learnt().expect("built in"));
+        let figures = whole(Figure::adaptive().expect("built in"));
         let runs = || figures.iter().flat_map(|figure| &figure.runs);
         let closed: Vec<&Experiment> = runs().filter(|run| super::super::closed(run)).collect();
         assert!(closed.iter().all(|run| run.concurrency == LEVELS && run.devices.len() == DEVICES.len()));

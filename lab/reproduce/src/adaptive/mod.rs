@@ -1,7 +1,7 @@
-//! What learning the lengths of streams is worth: the runs of `experiments/learnt-*.toml`, traces, and studies
+//! What learning the lengths of streams is worth: the runs of `experiments/adaptive-*.toml`, traces, and studies
 //! in the time of the device alone, with a verdict on each aim.
 //!
-//! [`learnt`] runs all of it. Runs in virtual time show what is left of it in a whole machine; the studies
+//! [`adaptive`] runs all of it. Runs in virtual time show what is left of it in a whole machine; the studies
 //! show what the papers' model promises, which classes of streams pay, which `rho`, how regret grows and
 //! what a change of behaviour costs.
 
@@ -34,7 +34,7 @@ pub struct Trace {
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
-pub struct LearntOptions {
+pub struct AdaptiveOptions {
     /// Only runs whose names match (`*` and `?`), `traces`, `studies` and `adversary` among them; `None` for all.
     pub only: Option<String>,
     /// A look: one seed and a fifth of the time.
@@ -60,7 +60,7 @@ pub struct Table {
 
 /// What has come out.
 #[derive(Clone, Debug)]
-pub struct LearntOutcome {
+pub struct AdaptiveOutcome {
     /// The aims with their verdicts.
     pub aims: Vec<Aim>,
     /// The studies' and the runs' numbers.
@@ -91,11 +91,11 @@ const JOBS_SECONDS: f64 = 200.0;
 ///
 /// # Errors
 /// A run fails, or a file that was built in is damaged.
-pub fn learnt(
-    options: &LearntOptions,
+pub fn adaptive(
+    options: &AdaptiveOptions,
     progress: &(dyn Fn(run::Progress<'_>) + Sync),
-) -> Result<LearntOutcome, Error> {
-    let figures = Figure::learnt()?;
+) -> Result<AdaptiveOutcome, Error> {
+    let figures = Figure::adaptive()?;
     let figures = if options.full { matrix::whole(figures) } else { figures };
     let sized = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
     let only = WildMatch::new(options.only.as_deref().unwrap_or("*"));
@@ -146,7 +146,7 @@ pub fn learnt(
     // What was not asked for is no miss.
     aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
     tables.extend(aims.iter().filter_map(Aim::table));
-    Ok(LearntOutcome { aims, tables, worst, figures, left_out, quick: options.quick })
+    Ok(AdaptiveOutcome { aims, tables, worst, figures, left_out, quick: options.quick })
 }
 
 /// Whether its processes read in closed loops, so that how many there are can be set; jobs run once.
@@ -161,7 +161,7 @@ fn weight(run: &Experiment) -> f64 {
 }
 
 /// Replays the traces; those that fit onto no device are told.
-fn replay(options: &LearntOptions) -> (Vec<Results>, Vec<String>) {
+fn replay(options: &AdaptiveOptions) -> (Vec<Results>, Vec<String>) {
     let (mut results, mut left_out) = (Vec::new(), Vec::new());
     for trace in &options.traces {
         for device in TRACE_DEVICES {

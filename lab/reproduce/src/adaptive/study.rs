@@ -71,7 +71,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// What who knows a stream's length pays.
+    /// The cost with a known length of the stream.
     pub(super) fn optimum(self, read: &StudiedStream) -> f64 {
         1.0 + read.length.get() as f64 / self.unit
     }
@@ -104,23 +104,23 @@ impl Device {
 /// A policy that learns as it reads.
 pub(super) struct Learner {
     classes: Classes<Option<(Plan, u64)>>,
-    promise: Promise,
+    bound: Promise,
     learns: bool,
 }
 
 impl Learner {
     pub(super) fn new(scheme: Scheme, rho: f64, device: Device) -> Self {
         let classes = Classes::new(scheme, Memory::Fading);
-        Self { classes, promise: Promise::new(rho, device.unit), learns: true }
+        Self { classes, bound: Promise::new(rho, device.unit), learns: true }
     }
 
     /// One that knows the distribution of all streams and learns nothing.
-    pub(super) fn told(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
-        let mut told = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
-        told.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
-        reads.iter().for_each(|read| told.learn(read));
-        told.learns = false;
-        told
+    pub(super) fn known(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
+        let mut known = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
+        known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
+        reads.iter().for_each(|read| known.learn(read));
+        known.learns = false;
+        known
     }
 
     /// Reads a stream and learns from it: what it cost.
@@ -132,7 +132,7 @@ impl Learner {
         let grown = kept.as_ref().is_none_or(|(_, then)| seen - then >= PLAN_EVERY.min(then / 2 + 1));
         if grown {
             let survival = self.classes.survival(&chain);
-            let plan = Plan::solve(survival, self.promise, longest, 1.0);
+            let plan = Plan::solve(survival, self.bound, longest, 1.0);
             *self.classes.kept(&chain).0 = Some((plan, seen));
         }
         let cost =

@@ -1,7 +1,7 @@
 //! The studies: classes, `rho`, regret, changes, the adversary, depths.
 
 use super::study::{Device, Learner, StudiedStream, share, side_by_side, streams};
-use super::{Aim, AimPoint, LearntOptions, Table};
+use super::{AdaptiveOptions, Aim, AimPoint, Table};
 use crate::charts::of_policies;
 use crate::outcome::Drawn;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
@@ -32,7 +32,7 @@ type Workloads = Vec<(&'static str, Vec<StudiedStream>)>;
 type Sources = Vec<(String, Vec<StudiedStream>)>;
 
 /// Makes all studies: those with a verdict on the streams of every seed, the others on the first one's.
-pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
+pub(super) fn gather(options: &AdaptiveOptions, seeds: &[Workloads]) -> Evidence {
     let mut each: Vec<Sources> = seeds.iter().map(sources).collect();
     let (Some(workloads), Some(sources)) = (seeds.first(), each.first_mut()) else {
         return Evidence::default();
@@ -45,7 +45,7 @@ pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
     let tables = vec![policies(sources), classes(sources), rhos(sources)];
     let (_, device) = DEVICES[0];
     let mut aims = over_slow_start(seeds);
-    aims.extend([after_200_streams(&each), changes(seeds), promises(workloads)]);
+    aims.extend([after_200_streams(&each), changes(seeds), bounds(workloads)]);
     Evidence {
         aims,
         tables,
@@ -54,7 +54,7 @@ pub(super) fn gather(options: &LearntOptions, seeds: &[Workloads]) -> Evidence {
             caption: "Streams one after the other, a switch of 10.5 ms and the transfer at 51 MB/s for each \
                       fetch; nothing of queues, caches and readers."
                 .to_owned(),
-            file: "learnt-micro.toml",
+            file: "adaptive-micro.toml",
             charts: vec![regret(&workloads[3].1, &workloads[0].1, device), sequences(workloads)],
         },
     }
@@ -69,10 +69,10 @@ fn sources(workloads: &Workloads) -> Sources {
     sources
 }
 
-/// No promise: more than any stream can cost.
-const NO_PROMISE: f64 = 1000.0;
+/// No bound: more than any stream can cost.
+const NO_BOUND: f64 = 1000.0;
 
-/// Places, what was measured there, and what the dynamic program without a promise reaches.
+/// Places, what was measured there, and what the dynamic program without a bound reaches.
 type OfSeed = Vec<(String, f64, f64)>;
 
 /// What was measured at each place with each seed, as one value a place.
@@ -101,13 +101,13 @@ fn policies(sources: &[(String, Vec<StudiedStream>)]) -> Table {
         for (source, reads) in sources {
             let (slow, competitive) = (device.slow_start(), device.competitive());
             let mut learner = Learner::new(SCHEME, RHO, device);
-            let mut told = Learner::told(reads, RHO, device);
-            let mut free = Learner::told(reads, NO_PROMISE, device);
+            let mut known = Learner::known(reads, RHO, device);
+            let mut free = Learner::known(reads, NO_BOUND, device);
             let shares = vec![
                 share(reads, device, |read| device.fixed(&slow, read)),
                 share(reads, device, |read| device.fixed(&competitive, read)),
                 share(reads, device, |read| learner.read(read)),
-                share(reads, device, |read| told.read(read)),
+                share(reads, device, |read| known.read(read)),
                 share(reads, device, |read| free.read(read)),
             ];
             rows.push((format!("{source}, {name}"), shares));
@@ -161,19 +161,19 @@ fn classes(sources: &[(String, Vec<StudiedStream>)]) -> Table {
 
 /// The share of the oracle by the bound that is kept.
 fn rhos(sources: &[(String, Vec<StudiedStream>)]) -> Table {
-    const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, NO_PROMISE];
+    const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, NO_BOUND];
     let mut rows = Vec::new();
     for (name, device) in DEVICES {
         for (source, reads) in sources {
             let by = |rho: &f64| {
-                let mut told = Learner::told(reads, *rho, device);
-                share(reads, device, |read| told.read(read))
+                let mut known = Learner::known(reads, *rho, device);
+                share(reads, device, |read| known.read(read))
             };
             rows.push((format!("{source}, {name}"), RHOS.iter().map(by).collect()));
         }
     }
     let heads = RHOS.map(|rho| format!("rho {rho}")).to_vec();
-    Table { title: "Share of the oracle by device time, told the lengths, by rho".to_owned(), heads, rows }
+    Table { title: "Share of the oracle by device time, known lengths, by rho".to_owned(), heads, rows }
 }
 
 /// Against competitive prefetching with slow start, from the first stream on: the aims of throughput, where nothing
@@ -185,7 +185,7 @@ fn over_slow_start(seeds: &[Workloads]) -> Vec<Aim> {
             for (name, device) in DEVICES {
                 for (workload, reads) in workloads.iter().filter(|(workload, _)| names.contains(workload)) {
                     let (slow, mut learner) = (device.slow_start(), Learner::new(SCHEME, RHO, device));
-                    let mut free = Learner::told(reads, NO_PROMISE, device);
+                    let mut free = Learner::known(reads, NO_BOUND, device);
                     let ours = share(reads, device, |read| learner.read(read));
                     let free = share(reads, device, |read| free.read(read));
                     let theirs = share(reads, device, |read| device.fixed(&slow, read));
@@ -206,29 +206,29 @@ fn over_slow_start(seeds: &[Workloads]) -> Vec<Aim> {
     ]
 }
 
-/// After 200 streams, against who was told the lengths.
+/// After 200 streams, against the policy with known lengths.
 fn after_200_streams(seeds: &[Sources]) -> Aim {
     let of_seed = |sources: &Sources| {
         let mut places = Vec::new();
         for (name, device) in DEVICES {
             for (source, reads) in sources.iter().filter(|(_, reads)| reads.len() >= 400) {
                 let mut learner = Learner::new(SCHEME, RHO, device);
-                let mut told = Learner::told(reads, RHO, device);
-                let mut free = Learner::told(reads, NO_PROMISE, device);
+                let mut known = Learner::known(reads, RHO, device);
+                let mut free = Learner::known(reads, NO_BOUND, device);
                 reads.iter().take(200).for_each(|read| {
                     learner.read(read);
                 });
                 let rest = &reads[200..];
                 let ours = share(rest, device, |read| learner.read(read));
                 let free = share(rest, device, |read| free.read(read));
-                let theirs = share(rest, device, |read| told.read(read));
+                let theirs = share(rest, device, |read| known.read(read));
                 places.push((format!("{source}, {name}"), ours / theirs, free / theirs));
             }
         }
         places
     };
     let places = over_seeds(seeds.iter().map(of_seed).collect());
-    Aim { what: "device time after 200 streams, over told", aim: 0.95, at_most: false, places }
+    Aim { what: "device time after 200 streams, over known lengths", aim: 0.95, at_most: false, places }
 }
 
 /// Pairs of behaviours, one after the other: streams 100 to 200 after the change against the competitive
@@ -246,7 +246,7 @@ fn changes(seeds: &[Workloads]) -> Aim {
                     learner.read(read);
                 });
                 let judged = &second[WITHIN..2 * WITHIN];
-                let mut free = Learner::told(second, NO_PROMISE, device);
+                let mut free = Learner::known(second, NO_BOUND, device);
                 let competitive = device.competitive();
                 let ours = share(judged, device, |read| learner.read(read));
                 let free = share(judged, device, |read| free.read(read));
@@ -261,12 +261,12 @@ fn changes(seeds: &[Workloads]) -> Aim {
     Aim { what, aim: 1.0, at_most: false, places }
 }
 
-/// What each policy has cost more than who knows the distribution, stream by stream; the behaviour
+/// What each policy has cost more than with a known distribution, stream by stream; the behaviour
 /// changes in the middle.
 fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> String {
     const EACH: usize = 500;
     let (first, second) = (&first[..EACH], &second[..EACH]);
-    let mut told = [Learner::told(first, RHO, device), Learner::told(second, RHO, device)];
+    let mut knowing = [Learner::known(first, RHO, device), Learner::known(second, RHO, device)];
     let mut learner = Learner::new(SCHEME, RHO, device);
     let (slow, competitive) = (device.slow_start(), device.competitive());
     let names = ["competitive", "competitive-without-slow-start", "adaptive"];
@@ -276,7 +276,7 @@ fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> 
         .map(|name| Series { name: (*name).to_owned(), mark: Mark::Line, points: Vec::new() })
         .collect();
     for (n, read) in first.iter().chain(second).enumerate() {
-        let known = told[n / EACH].read(read);
+        let known = knowing[n / EACH].read(read);
         let costs = [device.fixed(&slow, read), device.fixed(&competitive, read), learner.read(read)];
         for ((sum, cost), series) in sums.iter_mut().zip(costs).zip(&mut series) {
             *sum += cost - known;
@@ -286,7 +286,7 @@ fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> 
         }
     }
     let title = "Regret: random blocks, then random portions".to_owned();
-    let (across, upright) = ("streams".to_owned(), "switches more than told".to_owned());
+    let (across, upright) = ("streams".to_owned(), "switches more than with known lengths".to_owned());
     let series = of_policies(series);
     Lines { title, across, scale: Across::Linear, upright, series }.to_svg()
 }
@@ -318,7 +318,7 @@ fn sequences(workloads: &[(&'static str, Vec<StudiedStream>)]) -> String {
 }
 
 /// What an adversary gets out of the policy after it has learnt each workload, for several bounds.
-fn promises(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
+fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
     /// Streams learnt before, and the longest that the adversary tries.
     const STREAMS: usize = 300;
     const LONGEST: Pages = Pages(1 << 14);

@@ -1,13 +1,13 @@
 //! The outcome as text, JSON and a page.
 
-use super::{Aim, AimPoint, LearntOutcome, Table};
+use super::{AdaptiveOutcome, Aim, AimPoint, Table};
 use crate::page::document;
 use comfy_table::{CellAlignment, presets};
 use foreseek_chart::escape;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-impl LearntOutcome {
+impl AdaptiveOutcome {
     /// How many aims hold.
     #[must_use]
     pub fn holding(&self) -> usize {
@@ -56,7 +56,7 @@ impl LearntOutcome {
         let look = if self.quick { ", in a look with one seed and no intervals" } else { "" };
         // Writing to a String cannot fail.
         let mut page = format!(
-            "<h1>Learnt depth</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
+            "<h1>Adaptive read-ahead</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
              <p>A point is a device and a concurrency; brackets hold the 95 % interval over the seeds. \
              The ceiling is the dynamic program that knows the distribution and keeps no bound. Misses of the oracle, which \
              knows each length, and of the ceiling are out of any rule's reach in the model of one switch for each fetch.</p>\n\
@@ -73,7 +73,7 @@ impl LearntOutcome {
         self.figures.iter().for_each(|figure| figure.write(&mut page));
         page.push_str("<h2>Numbers</h2>\n");
         self.tables.iter().for_each(|table| table.write(&mut page));
-        document("Foreseek: adaptive depth", &page)
+        document("Foreseek: adaptive read-ahead", &page)
     }
 }
 
@@ -81,7 +81,7 @@ impl Aim {
     /// A row of the page.
     fn write(&self, page: &mut String) {
         let class = if self.holds() { "" } else { " class=\"missed\"" };
-        let worst = self.worst().map(AimPoint::told).unwrap_or_default();
+        let worst = self.worst().map(AimPoint::described).unwrap_or_default();
         let ceiling = self.ceiling().map_or_else(String::new, |(ceiling, _)| format!("{ceiling:.3}"));
         let (oracle, free) = self.out_of_reach();
         let missed = self.places.len() - self.reached();
