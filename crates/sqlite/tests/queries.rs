@@ -410,6 +410,7 @@ fn writing() {
     let mut random = Random::new(9);
     let begun = Instant::now();
     while !suffixed(&path, ".stop").exists() && begun.elapsed() < WRITER_LIMIT {
+        let changed = Instant::now();
         let (from, change) = (random.below(10_000), random.below(900));
         let sql = format!(
             "BEGIN IMMEDIATE; UPDATE t SET n = {change}, filler = filler || '{}' WHERE u BETWEEN {from} AND {from} + 40;
@@ -419,7 +420,8 @@ fn writing() {
         if db.execute_batch(&sql).is_err() && !db.is_autocommit() {
             db.execute_batch("ROLLBACK").expect("rolled back");
         }
-        std::thread::sleep(Duration::from_millis(1));
+        // On a slow disk readers would not find the lock free in all their tries.
+        std::thread::sleep(changed.elapsed().max(Duration::from_millis(1)));
     }
 }
 
