@@ -44,7 +44,7 @@ fn tables_of_results_are_those_of_the_raw_rows() {
 }
 
 /// Tables of numbers that no raw rows make: the page, how the table begins, and why.
-const BY_HAND: [(&str, &str, &str); 15] = [
+const BY_HAND: [(&str, &str, &str); 14] = [
     ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
     (
         "docs/lab/adaptive.md",
@@ -75,11 +75,6 @@ const BY_HAND: [(&str, &str, &str); 15] = [
         "profiler-virtual-time does not say which runs are quick",
     ),
     ("docs/use/tuning.md", "| window | all of it", "of three single runs, in words in warm"),
-    (
-        "docs/use/sqlite.md",
-        "| statement | stock | with the extension | faster |\n|---|---:|---:|---|\n| a join",
-        "of single runs, in joins",
-    ),
 ];
 
 /// The tables of a page that stand between no marks and of whose cells, but for the first of a line, half and more are numbers.
