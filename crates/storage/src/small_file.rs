@@ -17,6 +17,12 @@ const LENGTH_LIMIT: usize = 1 << 20;
 /// # Errors
 /// It can't be read, or is no text.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bytes(path)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// The same of a file that may hold any bytes, as names are.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = Vec::new();
     let mut piece = [0u8; 4096];
@@ -29,8 +35,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
         }
     }
     // Closing is safe for the host's locks: nobody holds fcntl locks on these.
-    String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+    Ok(bytes)
 }
 
 /// The file's text, `None` where it can't be read or is no text.

@@ -8,7 +8,7 @@
 //! `sendfile` reads is asked for by other threads or in other sizes. What a thread does can have changed when it was
 //! looked at: the answer is a guess about who waits, and never a reason to change what is read.
 
-use crate::small_file::read_text;
+use crate::small_file::{read_bytes, read_text};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use std::path::Path;
 
@@ -43,8 +43,9 @@ pub fn thread_state(thread: u32) -> ThreadState {
 /// The process of a thread, by the number that `/proc` has it under.
 #[must_use]
 pub fn process_of(thread: u32) -> Option<u32> {
-    let status = read_text(Path::new(&format!("/proc/{thread}/status"))).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    // The thread's name is in it, which may be of any bytes.
+    let status = read_bytes(Path::new(&format!("/proc/{thread}/status"))).ok()?;
+    String::from_utf8_lossy(&status).lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 fn within(proc: &Path, thread: u32) -> ThreadState {
@@ -139,7 +140,11 @@ mod tests {
     #[test]
     fn a_thread_has_the_process_that_it_runs_in() {
         let own = || process_of(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        let there = std::thread::spawn(own).join().expect("ended");
+        let there = std::thread::spawn(move || {
+            rustix::thread::set_name(c"\xfe\xff").expect("named");
+            own()
+        });
+        let there = there.join().expect("ended");
         assert_eq!((own(), there), (Some(std::process::id()), Some(std::process::id())));
         assert_eq!(process_of(0), None);
     }

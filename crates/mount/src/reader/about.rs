@@ -10,6 +10,7 @@
 
 use super::remembered::Remembered;
 use foreseek_seam::{About, Who};
+use foreseek_storage::process_of;
 use rustix::fd::AsRawFd;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -65,9 +66,7 @@ pub(super) type Programs = Remembered<u32, Arc<str>>;
 
 /// The name of the process that a thread belongs to.
 fn look(thread: u32) -> Option<String> {
-    let status = std::fs::read(format!("/proc/{thread}/status")).ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim();
+    let process = process_of(thread)?;
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
