@@ -27,7 +27,7 @@ pub trait ReadPath: Send + Sync {
     /// A file was opened for reading. Answers the stream that its reads will bear.
     fn opened(&self, opened: OpenedFile) -> StreamId;
 
-    /// Whether it is worth a look at the call in which the reader of these bytes waits.
+    /// Whether it is worth a look at the call in which the reader of these bytes, a whole window or more, waits.
     fn asks_for_call(&self, _: StreamId, _: ByteSpan) -> bool {
         false
     }

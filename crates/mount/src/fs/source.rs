@@ -22,6 +22,7 @@ use crate::fs::slow_operations::SlowOperations;
 use crate::fs::windows::Windows;
 use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
+use foreseek_readahead::serving::is_whole_window;
 use foreseek_seam::{StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use foreseek_watch::reported::{DESCRIPTORS, Reported};
@@ -584,7 +585,7 @@ impl Source {
         let Some(answer) = answer else { return };
         match self.stream(&opened, reads, who) {
             Ok(stream) => {
-                let asks = self.reads.asks_for_call(stream, range);
+                let asks = is_whole_window(range.pages()) && self.reads.asks_for_call(stream, range);
                 let call = if asks { self.windows.look(who, range) } else { None };
                 self.reads.read(ReadRequest { stream, range, who, call }, answer);
             }

@@ -7,12 +7,13 @@
 //!
 //! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one.
 
+use super::settings::READ_LIMIT;
 use foreseek_units::Bytes;
 
-/// The window of all others: what every kernel has for a FUSE mount.
+/// The window of all others: what every kernel has for a FUSE mount, as its `read_ahead_kb`.
 pub const SHORT: Bytes = Bytes::kib(128);
 /// What a FUSE request holds at most.
-pub const LONG: Bytes = Bytes::mib(1);
+const LONG: Bytes = READ_LIMIT.bytes();
 /// Processes that are remembered. Whoever is one too many has the short window until its next call.
 const KNOWN: usize = 64;
 

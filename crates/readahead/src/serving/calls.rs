@@ -13,14 +13,15 @@
 //! Limits: calls of no more than a window are not looked at, nor those that begin where a read of their stream has ended:
 //! these are sequences, and read ahead. The window beyond the call is a seventh or more of what is read of a call of up to a megabyte.
 
+use super::callers::SHORT;
 use super::pages::State;
 use super::state::{ServedStream, ServingEngine};
 use foreseek_seam::StreamId;
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_units::{ByteSpan, Bytes, PageIndex, PageSpan, Pages, Span};
 
-/// What the kernel asks for at a time, the call being longer (`read_ahead_kb` of a FUSE mount; it can be lowered only).
-const WINDOW: Pages = Bytes::kib(128).pages_floor();
+/// What the kernel asks for at a time, the call being longer.
+const WINDOW: Pages = SHORT.pages_floor();
 /// How much of a call is fetched at once: what Linux makes one request of over a disk (`max_sectors_kb`). It holds the longest
 /// FUSE read, 1 MiB, and the window beyond it.
 const STEP: Pages = Bytes::kib(1280).pages_floor();
@@ -69,6 +70,12 @@ pub struct Calls {
     read: usize,
 }
 
+/// Whether a read is long enough to be a part of a longer call: most reads are not, and no state is needed to tell.
+#[must_use]
+pub fn is_whole_window(pages: PageSpan) -> bool {
+    pages.len() >= WINDOW
+}
+
 impl Calls {
     /// The call of which these pages are a part.
     fn of(&self, pages: PageSpan) -> Option<Call> {
@@ -114,7 +121,7 @@ impl Calls {
         let goes_on = pages.start > PageIndex::ZERO && self.ends.contains(&pages.start);
         // Who reads on beyond the window has made another call.
         let next = self.known.iter().any(|call| !call.pages.is_empty() && call.reach() == pages.start);
-        pages.len() >= WINDOW && (!goes_on || next) && self.of(pages).is_none() && !self.is_beyond(pages)
+        is_whole_window(pages) && (!goes_on || next) && self.of(pages).is_none() && !self.is_beyond(pages)
     }
 }
 
@@ -125,7 +132,7 @@ impl ServingEngine {
         let pages = range.pages();
         let asks = |stream: &ServedStream| match &stream.calls {
             Some(calls) => calls.is_asked(pages),
-            None => pages.len() >= WINDOW,
+            None => is_whole_window(pages),
         };
         self.streams.get(&stream).is_some_and(asks)
     }
@@ -142,7 +149,7 @@ impl ServingEngine {
     pub(super) fn part(&mut self, stream: StreamId, pages: PageSpan) -> Part {
         let alone = Part { end: pages.end, is_beyond: false };
         let Some(stream) = self.streams.get_mut(&stream) else { return alone };
-        if stream.calls.is_none() && pages.len() < WINDOW {
+        if stream.calls.is_none() && !is_whole_window(pages) {
             return alone;
         }
         let length = PageIndex::ZERO + stream.length;

@@ -97,8 +97,8 @@ mod sight;
 mod state;
 mod stats;
 
-pub use callers::{LONG, LongCallers, SHORT};
-pub use calls::{Calls, Part};
+pub use callers::{LongCallers, SHORT};
+pub use calls::{Calls, Part, is_whole_window};
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use state::ServingEngine;
 pub use stats::Stats;
