@@ -7,6 +7,7 @@ mod reading_common;
 
 use common::{mounted, wait_for};
 use foreseek_mount::{MountOptions, Mounted, Policy, Reader, ReaderOptions, client};
+use foreseek_storage::{Backing, DeviceNumber};
 use foreseek_units::Bytes;
 use reading_common::{Faults, PAGE, Scarce, contents};
 use rustix::fs::Advice;
@@ -194,12 +195,10 @@ fn calls_that_the_kernel_cuts_are_seen_whole() {
     }
 }
 
-/// The window of a mount, in KiB.
-fn window(point: &Path) -> Option<u64> {
+/// The window of a mount.
+fn window(point: &Path) -> Option<Bytes> {
     let device = std::fs::metadata(point).expect("it is there").dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).ok()?;
-    text.trim().parse().ok()
+    Backing::of(DeviceNumber::from_raw(device)).read_ahead
 }
 
 #[test]
@@ -227,7 +226,7 @@ fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
         }
         status().reads.reads - before
     };
-    assert_eq!(window(&mount.point), Some(128));
+    assert_eq!(window(&mount.point), Some(Bytes::kib(128)));
     let (cut, seen) = (read("a"), status());
     if seen.reads.calls == 0 {
         return println!("SKIPPED: no call was seen here: {seen:?}");
@@ -235,9 +234,9 @@ fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
     assert_eq!(seen.long_windows, 0, "{seen:?}");
     let whole = read("b");
     let seen = status();
-    assert_eq!((seen.long_windows, window(&mount.point)), (1, Some(1024)), "{seen:?}");
+    assert_eq!((seen.long_windows, window(&mount.point)), (1, Some(Bytes::kib(1024))), "{seen:?}");
     // Sixteen calls of one request each, where there were six or more.
     assert!(whole <= 20 && cut >= 5 * 16, "{whole} and {cut} requests");
     drop(File::open(mount.point.join("short")).expect("it is there"));
-    assert_eq!((status().long_windows, window(&mount.point)), (1, Some(128)));
+    assert_eq!((status().long_windows, window(&mount.point)), (1, Some(Bytes::kib(128))));
 }
