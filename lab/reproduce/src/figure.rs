@@ -60,7 +60,7 @@ const FILES: &[(&str, &str)] = figures![
 ];
 
 /// The files of the policy `adaptive`.
-const LEARNT: &[(&str, &str)] = figures![
+const ADAPTIVE: &[(&str, &str)] = figures![
     "adaptive-micro.toml",
     "adaptive-free.toml",
     "adaptive-levels.toml",
@@ -171,7 +171,7 @@ impl Figure {
     /// # Errors
     /// A file that was built in is damaged.
     pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
-        LEARNT.iter().map(|(file, text)| Self::parse(file, text, &Overrides::default())).collect()
+        ADAPTIVE.iter().map(|(file, text)| Self::parse(file, text, &Overrides::default())).collect()
     }
 
     fn parse(file: &'static str, text: &str, set: &Overrides) -> Result<Self, Error> {
