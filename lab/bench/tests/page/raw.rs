@@ -105,33 +105,33 @@ fn levels(text: &str) -> Vec<Row> {
 fn figures(text: &str) -> Vec<Row> {
     let (mut rows, mut above, mut heading) = (Vec::new(), String::new(), String::new());
     for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some((kinds, figures)) = line.ends_with(" s").then(|| words.split_at_checked(2)).flatten() else {
-            above += &format!("{line}\n");
-            continue;
-        };
-        // What is too far off has a mark.
-        let number = |word: &str| word.trim_end_matches('!').parse::<f64>().ok();
-        let pair = |pair: &[&str]| {
-            Some((
-                if pair[0] == "in" { "seconds" } else { pair[0] }.to_owned(),
-                number(pair.get(1)?)?.to_string(),
-            ))
-        };
-        let Some(figures) =
-            figures[..figures.len().saturating_sub(1)].chunks(2).map(pair).collect::<Option<Vec<_>>>()
-        else {
+        let Some(values) = figures_of(line) else {
             above += &format!("{line}\n");
             continue;
         };
         if !above.is_empty() {
             heading = std::mem::take(&mut above);
         }
-        let named =
-            ["name", "kind"].into_iter().map(str::to_owned).zip(kinds.iter().map(|&kind| kind.to_owned()));
-        rows.push(Row { heading: heading.clone(), values: named.chain(figures).collect() });
+        rows.push(Row { heading: heading.clone(), values });
     }
     rows
+}
+
+/// The columns of such a line, with their values.
+fn figures_of(line: &str) -> Option<Vec<(String, String)>> {
+    let words: Vec<&str> = line.strip_suffix(" s")?.split_whitespace().collect();
+    let (kinds, figures) = words.split_at_checked(2)?;
+    let figure = |pair: &[&str]| {
+        let name = if pair[0] == "in" { "seconds" } else { pair[0] };
+        // What is too far off has a mark.
+        let number: f64 = pair.get(1)?.trim_end_matches('!').parse().ok()?;
+        Some((name.to_owned(), number.to_string()))
+    };
+    let named = ["name", "kind"]
+        .into_iter()
+        .zip(kinds)
+        .map(|(name, kind)| Some((name.to_owned(), (*kind).to_owned())));
+    named.chain(figures.chunks(2).map(figure)).collect()
 }
 
 /// The tables and the aims of `foreseek lab reproduce --adaptive`. What a table's rows are called is in the columns `where`, and `device`
