@@ -77,7 +77,7 @@ const ARRAY_EXCESS: f64 = 1.25;
 /// Random reads that take so many times the median are the host's doing: the longest seek and a
 /// whole turn are below three times it on any disk.
 const OUTLIER: u64 = 4;
-/// By how much random reads may differ from what the profile predicts without a remark: three
+/// By how much random reads may differ from what the profile predicts without a warning: three
 /// standard deviations of the mean of the fewest reads.
 const SURPRISE: f64 = 0.2;
 

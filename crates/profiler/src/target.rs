@@ -133,7 +133,7 @@ impl Target {
         let _ = rustix::process::setpriority_process(None, FIRST);
     }
 
-    /// What others did on the device since it was opened or found idle, as a remark; `None` where it
+    /// What others did on the device since it was opened or found idle, as a warning; `None` where it
     /// was next to nothing, or nobody counts.
     #[must_use]
     pub fn others(&self) -> Option<String> {

@@ -35,7 +35,7 @@ pub struct Left {
     pub made: Option<PathBuf>,
 }
 
-/// Moves this process out of limited memory cgroups; `what` it serves ("disk") is named in the remark and in
+/// Moves this process out of limited memory cgroups; `what` it serves ("disk") is named in the warning and in
 /// a group that is made.
 ///
 /// # Errors

@@ -115,7 +115,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
         Command::List { format } => list(format),
         Command::Detach { target, force } => {
             if !client::detach(&target, force)? {
-                super::warning(
+                super::note(
                     "its server was dead: what it left behind is freed; attach the array anew, then mount it again",
                 );
             }
@@ -153,7 +153,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         nbd: nbd.into_iter().next(),
     })?;
     for warning in &attached.warnings {
-        super::warning(warning);
+        super::note(warning);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
         let device = attached.device.iter().map(|device| device.display().to_string());
@@ -175,7 +175,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
 fn list(format: Format) -> anyhow::Result<Answer> {
     let listed = client::list()?;
     for dead in listed.iter().filter(|array| array.health == Health::Dead) {
-        super::warning(&foreseek_array::Error::Dead(dead.name.clone()).to_string());
+        super::note(&foreseek_array::Error::Dead(dead.name.clone()).to_string());
     }
     report(format, &listed, |arrays: &Vec<Listed>| {
         let mut table = new_table();

@@ -241,7 +241,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
     })?;
     let precautions = attached.precautions.iter().filter(|_| args.verbose);
     for warning in attached.warnings.iter().chain(precautions) {
-        super::warning(warning);
+        super::note(warning);
     }
     let told = text_of(args.format, &attached, |attached: &Attached| {
         let device = format!("{} {}", attached.device.display(), attached.name);
@@ -411,7 +411,7 @@ fn log(args: &Logging) -> anyhow::Result<Answer> {
     log.entries.iter().try_for_each(|entry| write(entry, &mut file)).with_context(cannot)?;
     file.flush().with_context(cannot)?;
     if log.missed > 0 {
-        super::warning(&format!(
+        super::note(&format!(
             "{} requests found the log full: start it with a larger --capacity",
             log.missed
         ));

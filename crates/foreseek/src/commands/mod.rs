@@ -161,9 +161,9 @@ pub(crate) fn server_profile(given: &str) -> anyhow::Result<String> {
     Ok(Profile::in_any_directory(given, |path| std::fs::canonicalize(path))?)
 }
 
-/// Says on standard error what was done with less than was wished for.
-pub(crate) fn warning(warning: &str) {
-    tell(&format!("note: {warning}"));
+/// Writes on standard error what a user may want to know beside the result: what is missing, what is to come.
+pub(crate) fn note(note: &str) {
+    tell(&format!("note: {note}"));
 }
 
 /// Writes to standard error. Where that cannot be written either, the exit status has to do.

@@ -115,9 +115,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     };
     let settings = settings(&args, source, point)?;
     if args.foreground {
-        serve::run(&settings, remark_all)?;
+        serve::run(&settings, note_all)?;
     } else {
-        remark_all(&client::mount(&settings, (Path::new("/proc/self/exe"), &["mount", "--serve"]))?);
+        note_all(&client::mount(&settings, (Path::new("/proc/self/exe"), &["mount", "--serve"]))?);
     }
     Ok(Answer::Done)
 }
@@ -136,7 +136,7 @@ fn unmount(point: &Path) -> anyhow::Result<Answer> {
         } else {
             users.join(", ")
         };
-        super::warning(&format!(
+        super::note(&format!(
             "{} is out of the tree, and still in use: {users}. They have {} s; 'kill {pid}' ends it at once",
             mount_point.display(),
             limit.as_secs()
@@ -184,8 +184,8 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     })
 }
 
-fn remark_all(warnings: &[String]) {
-    warnings.iter().for_each(|warning| super::warning(warning));
+fn note_all(warnings: &[String]) {
+    warnings.iter().for_each(|warning| super::note(warning));
 }
 
 fn list_table(mounts: &[Listed]) -> String {

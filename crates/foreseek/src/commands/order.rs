@@ -1,6 +1,6 @@
 //! `foreseek order`: the files of trees or of a list, in the order in which they lie on their disk.
 
-use super::{Answer, progress, warning};
+use super::{Answer, note, progress};
 use anyhow::Context;
 use foreseek_warm::{Limits, Source, Tree, Troubles, Work, in_physical_order};
 use std::fs::File;
@@ -50,14 +50,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         let work = Work { stop: &stop, progress: tell };
         in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)
     })?;
-    notes.iter().for_each(|note| warning(note));
+    notes.iter().for_each(|text| note(text));
     complain_of(&troubles);
     let lines = match write(&tree, &order, separator) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
         written => written.context("cannot write to standard output")?,
     };
     if lines > 0 {
-        warning(&format!("{lines} paths contain a newline: use -0"));
+        note(&format!("{lines} paths contain a newline: use -0"));
     }
     Ok(if troubles.count == 0 { Answer::Done } else { Answer::No })
 }

@@ -137,7 +137,7 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
         write(path, &found.to_svg())?;
     }
     for warning in &found.warnings {
-        super::warning(warning);
+        super::note(warning);
     }
     Ok(Answer::Done)
 }

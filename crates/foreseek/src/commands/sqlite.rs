@@ -3,7 +3,7 @@
 mod program;
 mod status;
 
-use super::{Format, warning};
+use super::{Format, note};
 use anyhow::{Context, bail};
 use foreseek_storage::SignalQueue;
 use foreseek_units::Bytes;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no command is given")?;
     let program = Program::of(name);
     if let Some(obstacle) = program.as_ref().and_then(Program::obstacle) {
-        warning(&obstacle);
+        note(&obstacle);
     }
     let mut command = Command::new(name);
     command.args(arguments).env("LD_PRELOAD", preloaded(&library)?).env("FORESEEK_SQLITE_STATUS", &lines);
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let status = run_command(command, &signals)?;
     let told = status::read(&lines)?;
     if !told.iter().any(|line| line.opened) {
-        warning(&unseen(program.as_ref(), &told));
+        note(&unseen(program.as_ref(), &told));
     } else if args.status {
         super::print_error(&status::text(args.format, &told)?);
     }

@@ -3,7 +3,7 @@
 
 use super::order::{complain_of_each, read_list, source_of};
 use super::report::{new_table, text_of};
-use super::{Format, progress, warning};
+use super::{Format, note, progress};
 use anyhow::Context;
 use clap::ValueEnum;
 use foreseek_storage::SignalQueue;
@@ -112,7 +112,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, tell)
     });
     let report = warmed?;
-    report.notes.iter().for_each(|note| warning(note));
+    report.notes.iter().for_each(|text| note(text));
     complain_of_each(&report.troubles, report.unreadable);
     let text = text_of(args.format, &report, table)?;
     match report.command {

@@ -75,9 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Answer> {
     }
     let options = options(args)?;
     if args.foreground {
-        serve::run(&options, remark_all)?;
+        serve::run(&options, note_all)?;
     } else {
-        remark_all(&client::start(&options, (Path::new("/proc/self/exe"), &["watch", "--serve"]))?);
+        note_all(&client::start(&options, (Path::new("/proc/self/exe"), &["watch", "--serve"]))?);
     }
     Ok(Answer::Done)
 }
@@ -104,14 +104,14 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 }
 
 /// What the user should know of how it began.
-fn remark_all(status: &WatchStatus) {
+fn note_all(status: &WatchStatus) {
     for left in &status.left_alone {
-        super::warning(&format!("{} is left alone: {}", left.mount.display(), left.reason));
+        super::note(&format!("{} is left alone: {}", left.mount.display(), left.reason));
     }
     if status.watched.is_empty() {
-        super::warning("no file system is worth watching yet: it waits for one to be mounted");
+        super::note("no file system is worth watching yet: it waits for one to be mounted");
     }
-    status.warnings.iter().for_each(|warning| super::warning(warning));
+    status.warnings.iter().for_each(|warning| super::note(warning));
 }
 
 fn status_table(status: &WatchStatus) -> String {

@@ -119,7 +119,7 @@ impl Daemon for Server {
     }
 }
 
-/// Mounts, with what was learnt before; what keeps that from being used or kept is a remark.
+/// Mounts, with what was learnt before; what keeps that from being used or kept is a warning.
 fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     let mut warnings = Vec::new();
     let state_dir = said(settings.state_dir().transpose(), &mut warnings);
@@ -133,7 +133,7 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     Ok((mounted, saver))
 }
 
-/// What there is, if anything; why there is not becomes a remark.
+/// What there is, if anything; why there is not becomes a warning.
 fn said<T>(result: Result<Option<T>, String>, warnings: &mut Vec<String>) -> Option<T> {
     result.unwrap_or_else(|warning| {
         warnings.push(warning);

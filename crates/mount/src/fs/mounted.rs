@@ -301,7 +301,7 @@ pub(crate) fn check_rights() -> Result<(), Error> {
     Ok(())
 }
 
-/// What reads ahead of walks over the source; why nothing does becomes a remark, unless there is nothing to gain.
+/// What reads ahead of walks over the source; why nothing does becomes a warning, unless there is nothing to gain.
 fn read_ahead_of_walks(
     root: &OwnedFd,
     wanted: &WalkOptions,

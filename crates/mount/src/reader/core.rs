@@ -57,7 +57,7 @@ impl Core {
         described: Option<Described>,
     ) -> StreamId {
         if found.file.access() == Access::Buffered {
-            self.warning(
+            self.warn_once(
                 "the file system of the source refuses direct I/O for some files: they are read through the page \
                  cache and dropped from it",
             );
@@ -65,12 +65,12 @@ impl Core {
         let placed = match found.layout {
             Some((disk, Ok(layout))) => {
                 if layout.cut_short {
-                    self.warning("a file has too many extents to know them all: defragment it");
+                    self.warn_once("a file has too many extents to know them all: defragment it");
                 }
                 Some(self.disks.placed(disk, layout))
             }
             Some((_, Err(errno))) => {
-                self.warning(&format!(
+                self.warn_once(&format!(
                     "cannot see where files lie on their disk (FIEMAP: {errno}); distances are not known: ext4, \
                      xfs and btrfs support it"
                 ));
@@ -113,8 +113,8 @@ impl Core {
         }
     }
 
-    /// Says something once.
-    fn warning(&mut self, warning: &str) {
+    /// Warns of something once.
+    fn warn_once(&mut self, warning: &str) {
         if !self.warnings.iter().any(|said| said == warning) {
             tracing::warn!("{warning}");
             self.warnings.push(warning.to_owned());

@@ -28,7 +28,7 @@ use either::EitherReads;
 use read::{SharedSink, sink_to};
 use std::sync::Arc;
 
-/// Something that makes reads (by threads those of files of FUSE), and a remark where it is not the best.
+/// Something that makes reads (by threads those of files of FUSE), and a warning where it is not the best.
 ///
 /// # Errors
 /// Not even a thread could be started.
@@ -37,12 +37,12 @@ pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
     match EitherReads::start(&sink) {
         Ok(reads) => Ok((Arc::new(reads), None)),
         Err(error) => {
-            let remark = format!(
+            let warning = format!(
                 "io_uring cannot be used ({error}): reading with {} threads instead; allow it with \
                  'sysctl kernel.io_uring_disabled=0', in a container by its seccomp profile",
                 pool::THREADS
             );
-            Ok((Arc::new(PoolReads::start(sink_to(&sink))?), Some(remark)))
+            Ok((Arc::new(PoolReads::start(sink_to(&sink))?), Some(warning)))
         }
     }
 }

@@ -6,7 +6,7 @@ mod mount;
 mod walk;
 
 use crate::commands::progress::with_bar;
-use crate::commands::{Answer, Format, print, warning};
+use crate::commands::{Answer, Format, note, print};
 use foreseek_bench::Reporting;
 use foreseek_bench::pairs::Ahead;
 use foreseek_rig::Interrupt;
@@ -68,15 +68,15 @@ fn measured(
     })?;
     let written = measured.written?;
     if !quiet {
-        warning(&format!("the report and the raw runs are beside {}", written.display()));
+        note(&format!("the report and the raw runs are beside {}", written.display()));
     }
     Ok(if measured.holds { Answer::Done } else { Answer::No })
 }
 
 /// Says what is to come.
 fn say(ahead: &Ahead, quiet: bool) {
-    ahead.left_out.iter().for_each(|what| warning(what));
+    ahead.left_out.iter().for_each(|what| note(what));
     if !quiet {
-        warning(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
+        note(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));
     }
 }

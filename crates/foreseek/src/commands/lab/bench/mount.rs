@@ -112,7 +112,7 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
     print(&text)?;
     let report = written?;
     if !quiet {
-        crate::commands::warning(&format!(
+        crate::commands::note(&format!(
             "the report, the charts and the raw runs are beside {}",
             report.display()
         ));
@@ -123,16 +123,14 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
 /// Says what is to come. What will be missing is said in any case: it is not to be found out after an
 /// hour.
 fn say(ahead: &Ahead, options: &Options, quiet: bool) {
-    ahead.left_out.iter().for_each(|what| crate::commands::warning(what));
+    ahead.left_out.iter().for_each(|what| crate::commands::note(what));
     if quiet {
         return;
     }
     let Ahead { runs, there, .. } = *ahead;
     let already = if there > 0 { format!("{there} runs are there already; ") } else { String::new() };
     let (seconds, minutes) = (options.seconds, (ahead.seconds / 60.0).ceil());
-    crate::commands::warning(&format!(
-        "{already}{runs} runs of {seconds} s and more, about {minutes} minutes"
-    ));
+    crate::commands::note(&format!("{already}{runs} runs of {seconds} s and more, about {minutes} minutes"));
 }
 
 fn options(args: &MountArgs) -> anyhow::Result<Options> {

@@ -1,7 +1,7 @@
 //! `foreseek lab device import`: a device profile of a drive's files.
 
 use super::drive::Source;
-use crate::commands::{Answer, warning, write_out};
+use crate::commands::{Answer, note, write_out};
 use anyhow::Context;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -24,8 +24,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let loaded = args.source.load(&args.model)?;
-    for note in &loaded.notes {
-        warning(note);
+    for text in &loaded.notes {
+        note(text);
     }
     let text = loaded.profile.to_toml();
     match &args.output {

@@ -3,7 +3,7 @@
 use super::drive::Source;
 use super::import::write_new;
 use super::plot;
-use crate::commands::{Answer, Format, print, warning};
+use crate::commands::{Answer, Format, note, print};
 use crate::text;
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
@@ -80,8 +80,8 @@ struct Quantile {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let loaded = args.source.load(&args.model)?;
-    for note in &loaded.notes {
-        warning(note);
+    for text in &loaded.notes {
+        note(text);
     }
     let name = args.trace.display().to_string();
     let trace = parse_trace(&name, &text::read("read the trace", &args.trace, TRACE_LIMIT)?)?;
