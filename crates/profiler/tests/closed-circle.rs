@@ -24,8 +24,52 @@ fn measure(profile: &Profile, plan: Plan, seed: u64) -> Findings {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ratio(measured: f64, model: f64, what: &str, bar: f64) {
-    println!("    {what:<16} {measured:>9.3} of {model:>9.3}  {:.4}", measured / model);
+/// How thoroughly is measured.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Full,
+    Quick,
+}
+
+impl How {
+    fn plan(self) -> Plan {
+        match self {
+            Self::Full => Plan::full(),
+            Self::Quick => Plan::quick(),
+        }
+    }
+
+    fn limit(self) -> Nanos {
+        match self {
+            Self::Full => Nanos::from_secs(120),
+            Self::Quick => Nanos::from_secs(15),
+        }
+    }
+}
+
+/// A line of what was measured over what is modelled, as the benchmark through the kernel writes it.
+struct Line {
+    text: String,
+    bar: f64,
+}
+
+impl Line {
+    fn new(name: &str, kind: &str, how: How, seed: u64, bar: f64) -> Self {
+        let how = format!("{how:?}").to_lowercase();
+        Self { text: format!("measured / modelled, {how}, seed {seed}\n{name} {kind}"), bar }
+    }
+
+    fn ratio(&mut self, what: &str, measured: f64, model: f64) {
+        self.text += &format!(" {what} {:.4}", measured / model);
+        assert_near(&self.text, measured, model, self.bar);
+    }
+
+    fn end(self, elapsed: Nanos) {
+        println!("{} in {:.2} s", self.text, elapsed.as_secs_f64());
+    }
+}
+
+fn assert_near(what: &str, measured: f64, model: f64, bar: f64) {
     assert!((measured / model - 1.0).abs() < bar, "{what}: {measured} of {model}");
 }
 
@@ -36,39 +80,44 @@ fn key(name: &str, key: &str) -> f64 {
     line.split('#').next().and_then(|number| number.trim().parse().ok()).expect(key)
 }
 
-fn disk_is_found(name: &str, plan: Plan, seed: u64, limit: Nanos, bar: f64) {
+fn disk_is_found(name: &str, how: How, seed: u64, bar: f64) {
     let model = Profile::builtin(name).expect(name);
-    let found = measure(&model, plan, seed);
-    println!("{name}: {}, {} zones", found.elapsed, found.zones.len());
+    let found = measure(&model, how.plan(), seed);
     assert_eq!(found.verdict, Verdict::Disk);
-    assert!(found.elapsed < limit, "{}", found.elapsed);
+    assert!(found.elapsed < how.limit(), "{}", found.elapsed);
     let profile = &found.profile;
+    let mut line = Line::new(name, "disk", how, seed, bar);
     let ms = |time: Option<Nanos>| time.map_or(0.0, Nanos::as_millis_f64);
-    ratio(ms(profile.modelled_seek()), ms(model.modelled_seek()), "average seek ms", bar);
-    ratio(profile.rotation_rpm().unwrap_or(0.0), model.rotation_rpm().unwrap_or(0.0), "rpm", bar);
+    line.ratio("seek", ms(profile.modelled_seek()), ms(model.modelled_seek()));
+    line.ratio("turn", model.rotation_rpm().unwrap_or(0.0), profile.rotation_rpm().unwrap_or(0.0));
     let edge = |which: &str| key(name, which).min(key(name, "bus_rate_mb_per_s"));
     let rate = |at: Option<&Zone>| at.map_or(0.0, |zone| zone.rate.as_mb_per_second());
-    ratio(rate(found.zones.first()), edge("outer_rate_mb_per_s"), "outer MB/s", bar);
-    ratio(rate(found.zones.last()), edge("inner_rate_mb_per_s"), "inner MB/s", bar);
-    let mean = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
-    ratio(mean(profile), mean(&model), "mean MB/s", bar);
-    let depth = |profile: &Profile| profile.competitive_depth().get() as f64 / 1e3;
-    ratio(depth(profile), depth(&model), "depth KB", bar);
+    line.ratio("outer", rate(found.zones.first()), edge("outer_rate_mb_per_s"));
+    line.ratio("inner", rate(found.zones.last()), edge("inner_rate_mb_per_s"));
+    costs(&mut line, profile, &model);
+    line.end(found.elapsed);
 }
 
-/// What the papers reckon with: switch cost, rate, and their product.
-fn costs_are_found(name: &str, verdict: Verdict, plan: Plan, seed: u64, limit: Nanos, bar: f64) {
-    let model = Profile::builtin(name).expect(name);
-    let found = measure(&model, plan, seed);
-    println!("{name}: {}, {:?}", found.elapsed, found.headless);
-    assert_eq!(found.verdict, verdict);
-    assert!(found.elapsed < limit, "{}", found.elapsed);
-    let profile = &found.profile;
-    ratio(profile.switch_time().as_millis_f64(), model.switch_time().as_millis_f64(), "switch ms", bar);
+/// What the papers reckon with: rate, and the competitive depth.
+fn costs(line: &mut Line, profile: &Profile, model: &Profile) {
     let mean = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
-    ratio(mean(profile), mean(&model), "mean MB/s", bar);
-    let depth = |profile: &Profile| profile.competitive_depth().get() as f64 / 1e3;
-    ratio(depth(profile), depth(&model), "depth KB", bar);
+    line.ratio("rate", mean(profile), mean(model));
+    let depth = |profile: &Profile| profile.competitive_depth().get() as f64;
+    line.ratio("depth", depth(profile), depth(model));
+}
+
+/// The same of what is no single disk, with its switch cost.
+fn costs_are_found(name: &str, verdict: Verdict, how: How, seed: u64, bar: f64) {
+    let model = Profile::builtin(name).expect(name);
+    let found = measure(&model, how.plan(), seed);
+    assert_eq!(found.verdict, verdict, "{:?}", found.headless);
+    assert!(found.elapsed < how.limit(), "{}", found.elapsed);
+    let kind = if verdict == Verdict::Array { "array" } else { "remote" };
+    let mut line = Line::new(name, kind, how, seed, bar);
+    let switch = |profile: &Profile| profile.switch_time().as_millis_f64();
+    line.ratio("switch", switch(&found.profile), switch(&model));
+    costs(&mut line, &found.profile, &model);
+    line.end(found.elapsed);
 }
 
 fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
@@ -80,7 +129,7 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
 fn every_built_in_disk_is_found_again() {
     for name in of_kind(Kind::Disk) {
         for seed in 0..4 {
-            disk_is_found(name, Plan::full(), seed, Nanos::from_secs(120), 0.05);
+            disk_is_found(name, How::Full, seed, 0.05);
         }
     }
 }
@@ -90,7 +139,7 @@ fn every_built_in_disk_is_found_again() {
 fn and_quickly_too() {
     for name in of_kind(Kind::Disk) {
         for seed in 0..4 {
-            disk_is_found(name, Plan::quick(), seed, Nanos::from_secs(15), 0.07);
+            disk_is_found(name, How::Quick, seed, 0.07);
         }
     }
 }
@@ -99,8 +148,8 @@ fn and_quickly_too() {
 fn arrays_cost_what_the_model_says() {
     for name in of_kind(Kind::Array) {
         for seed in 0..4 {
-            costs_are_found(name, Verdict::Array, Plan::full(), seed, Nanos::from_secs(120), 0.05);
-            costs_are_found(name, Verdict::Array, Plan::quick(), seed, Nanos::from_secs(15), 0.10);
+            costs_are_found(name, Verdict::Array, How::Full, seed, 0.05);
+            costs_are_found(name, Verdict::Array, How::Quick, seed, 0.10);
         }
     }
 }
@@ -109,8 +158,8 @@ fn arrays_cost_what_the_model_says() {
 fn what_has_no_head_is_told_by_latency_and_rate() {
     for name in of_kind(Kind::Remote) {
         for seed in 0..4 {
-            costs_are_found(name, Verdict::DoesNotSeek, Plan::full(), seed, Nanos::from_secs(120), 0.05);
-            costs_are_found(name, Verdict::DoesNotSeek, Plan::quick(), seed, Nanos::from_secs(15), 0.10);
+            costs_are_found(name, Verdict::DoesNotSeek, How::Full, seed, 0.05);
+            costs_are_found(name, Verdict::DoesNotSeek, How::Quick, seed, 0.10);
         }
     }
 }
@@ -150,7 +199,7 @@ fn small_ones_are_measured_too() {
         let seek = |profile: &Profile| profile.average_seek().map_or(0.0, Nanos::as_millis_f64);
         println!("{size} MiB, fit {fit}: {} of {} ms", seek(&found.profile), seek(&model));
         if fit && size > 256 {
-            ratio(seek(&found.profile), seek(&model), "average seek ms", 0.15);
+            assert_near("average seek ms", seek(&found.profile), seek(&model), 0.15);
         } else if !fit {
             assert!(seek(&found.profile) < 3.0, "the outer part alone has short ways");
         }
@@ -248,6 +297,6 @@ fn credit_of_a_model_is_found_and_written() {
         ("burst_credit_mib", 600.0, 0.25),
         ("burst_credit_operations", 12_000.0, 0.25),
     ] {
-        ratio(value(key), is, key, within);
+        assert_near(key, value(key), is, within);
     }
 }

@@ -44,7 +44,7 @@ fn tables_of_results_are_those_of_the_raw_rows() {
 }
 
 /// Tables of numbers that no raw rows make: the page, how the table begins, and why.
-const BY_HAND: [(&str, &str, &str); 14] = [
+const BY_HAND: [(&str, &str, &str); 12] = [
     ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
     (
         "docs/lab/adaptive.md",
@@ -69,12 +69,6 @@ const BY_HAND: [(&str, &str, &str); 14] = [
     ),
     ("docs/lab/reproduction.md", "| claim | paper | counted alone", "two dates of one file side by side"),
     ("docs/lab/reproduction.md", "| claims | counted alone", "of looks, in the text of atc08"),
-    (
-        "docs/use/profiler.md",
-        "| | full | `--quick` |",
-        "profiler-virtual-time does not say which runs are quick",
-    ),
-    ("docs/use/tuning.md", "| window | all of it", "of three single runs, in words in warm"),
 ];
 
 /// The tables of a page that stand between no marks and of whose cells, but for the first of a line, half and more are numbers.
