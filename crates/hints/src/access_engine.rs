@@ -162,11 +162,11 @@ impl AccessListEngine {
         let asked = self.looks.iter().position(|look| look.query == query);
         let Some(at) = self.checks.some(asked) else { return };
         let look = self.looks.swap_remove(at);
-        if self.pipeline.is_touring() {
+        if self.pipeline.is_sweeping() {
             if self.is_trusted() {
-                return self.toured(look, runs, out);
+                return self.read_in_sweep(look, runs, out);
             }
-            self.end_tour();
+            self.end_sweep();
         }
         match self.follow(look.slot, look.span, runs) {
             None => {
@@ -272,15 +272,15 @@ impl AccessListEngine {
         };
         self.patience.answered(gained && from.is_some());
         match from.or(replaced.then(|| self.list.place())) {
-            Some(from) if self.pipeline.is_touring() && asked.at.is_some() => {
-                self.tour_from(asked.look, from, asked.missing, out);
+            Some(from) if self.pipeline.is_sweeping() && asked.at.is_some() => {
+                self.sweep_from(asked.look, from, asked.missing, out);
             }
             Some(from) if self.work.is_none() => {
                 self.judge(from);
                 let walk = plan::walk(&self.list, &self.objects, from, self.round_size());
                 self.begin_with(asked.look, asked.page, from, &walk, out);
             }
-            _ if self.pipeline.is_touring() => self.tour_on(request, out),
+            _ if self.pipeline.is_sweeping() => self.sweep_on(request, out),
             _ => self.pass(request, Some(asked.page), out),
         }
     }

@@ -28,7 +28,7 @@ mod round;
 mod settings;
 mod state;
 mod stats;
-mod tour;
+mod sweep;
 mod trust;
 
 pub use allowance::{Allowance, End};

@@ -1,8 +1,8 @@
 //! The pipelined mode of the access-list engine: fetching goes on while the application reads.
 //!
-//! Where a list is longer than a buffer, and is trusted with a whole one, a [`Tour`] takes the place
+//! Where a list is longer than a buffer, and is trusted with a whole one, a [`Sweep`] takes the place
 //! of the rounds. At each read of a watched page the engine notes how far the application has come,
-//! gives back in batches what that has freed, and asks for the next few runs of the tour, so that the
+//! gives back in batches what that has freed, and asks for the next few runs of the sweep, so that the
 //! device always has a little to do ([`LEAD`]). It needs no thread for that. A read whose page the
 //! head has not come to yet waits until all up to there is asked for; advice blocks when the device's
 //! queue is full, so that this is also when the application is slowed down to the device's pace.
@@ -19,7 +19,7 @@ use crate::objects::PageKey;
 use crate::plan::{self, Walk};
 use crate::settings::Mode;
 use crate::state::{AccessListEngine, Ledger, Look, Waiting};
-use crate::tour::{Course, Met, Tour, Way};
+use crate::sweep::{Inputs, Limits, Met, Sweep};
 use crate::trust::Verdict;
 use foreseek_seam::{Command, Commands, HintCommand, HintMode, RequestId};
 use foreseek_units::{PageSpan, Pages};
@@ -38,7 +38,7 @@ const SCAN: usize = 256;
 /// Pages that are given back together: DONTNEED is cheaper in batches (ATC'09 section 4.5).
 const BATCH: Pages = Pages(64);
 
-/// By what the part of the buffer for which a tour is planned is cut when it was too much, and by what it grows with each time around else.
+/// By what the part of the buffer for which a sweep is planned is cut when it was too much, and by what it grows with each time around else.
 const FIT_CUT: f64 = 0.97;
 const FIT_GROWTH: f64 = 0.01;
 const FIT_FLOOR: f64 = 0.5;
@@ -53,7 +53,7 @@ struct Meeting {
     at: Option<(ListIndex, PageKey)>,
     /// A page was missing.
     missed: bool,
-    /// It is an entry that the tour has still to fetch.
+    /// It is an entry that the sweep has still to fetch.
     needed: Option<ListIndex>,
     /// A page was missing that is not on the list.
     strayed: Option<PageKey>,
@@ -61,9 +61,9 @@ struct Meeting {
 }
 
 impl AccessListEngine {
-    /// Whether a tour is to begin, or to go on with another list: it is longer than a buffer and
+    /// Whether a sweep is to begin, or to go on with another list: it is longer than a buffer and
     /// trusted with one.
-    pub(crate) fn may_tour(&self, walk: &Walk) -> bool {
+    pub(crate) fn may_sweep(&self, walk: &Walk) -> bool {
         let calm = !self.pipeline.shaken && self.contention.buffer() > SMALLEST;
         self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted()
     }
@@ -86,10 +86,10 @@ impl AccessListEngine {
         walk: &Walk,
         out: &mut Commands,
     ) {
-        if self.may_tour(walk) {
-            return self.tour_from(look, from, true, out);
+        if self.may_sweep(walk) {
+            return self.sweep_from(look, from, true, out);
         }
-        self.end_tour();
+        self.end_sweep();
         self.fetch_all(look, page, walk, out);
     }
 
@@ -99,23 +99,23 @@ impl AccessListEngine {
         self.trust.limit(buffer) == buffer
     }
 
-    /// Begins a tour, or goes on with one, at the entry of a read that waits. `missing`: its page is
+    /// Begins a sweep, or goes on with one, at the entry of a read that waits. `missing`: its page is
     /// not in memory.
-    pub(crate) fn tour_from(&mut self, look: Look, from: ListIndex, missing: bool, out: &mut Commands) {
-        if !self.pipeline.is_touring() {
+    pub(crate) fn sweep_from(&mut self, look: Look, from: ListIndex, missing: bool, out: &mut Commands) {
+        if !self.pipeline.is_sweeping() {
             self.round = None;
             self.stats.rounds += 1;
             self.pipeline.ledger = Ledger::default();
         }
-        self.plan_tour(from);
-        let needed = self.pipeline.tour.as_ref().filter(|_| missing).and_then(|tour| tour.missing(from));
+        self.plan_sweep(from);
+        let needed = self.pipeline.sweep.as_ref().filter(|_| missing).and_then(|sweep| sweep.missing(from));
         self.go_on(look.request, needed, out);
     }
 
-    fn plan_tour(&mut self, from: ListIndex) {
-        let before = self.pipeline.tour.take();
+    fn plan_sweep(&mut self, from: ListIndex) {
+        let before = self.pipeline.sweep.take();
         let begins = before.is_none();
-        let course = Course {
+        let inputs = Inputs {
             list: &self.list,
             objects: &self.objects,
             order: self.settings.order,
@@ -123,11 +123,11 @@ impl AccessListEngine {
             head: self.head,
             memory: self.contention.buffer().scale(self.pipeline.fit),
         };
-        let mut tour = Tour::plan(&course, before);
+        let mut sweep = Sweep::plan(&inputs, before);
         if begins {
-            tour.adopt(self.held.clear());
+            sweep.adopt(self.held.clear());
         }
-        self.pipeline.tour = Some(tour);
+        self.pipeline.sweep = Some(sweep);
         self.pipeline.stale = false;
         if let Some(waiting) = &mut self.pipeline.waiting {
             // It named a page by its number on the way of before.
@@ -136,22 +136,22 @@ impl AccessListEngine {
         self.note_buffer();
     }
 
-    /// Goes back to rounds. What the tour holds is kept until a round needs its memory.
-    pub(crate) fn end_tour(&mut self) {
-        if let Some(tour) = self.pipeline.tour.take() {
-            self.held.take_over(tour.into_pages());
+    /// Goes back to rounds. What the sweep holds is kept until a round needs its memory.
+    pub(crate) fn end_sweep(&mut self) {
+        if let Some(sweep) = self.pipeline.sweep.take() {
+            self.held.take_over(sweep.into_pages());
             self.note_buffer();
         }
     }
 
     /// Goes on with a read that waited for an answer which did not help.
-    pub(crate) fn tour_on(&mut self, request: RequestId, out: &mut Commands) {
+    pub(crate) fn sweep_on(&mut self, request: RequestId, out: &mut Commands) {
         self.go_on(request, None, out);
     }
 
     fn go_on(&mut self, request: RequestId, needed: Option<usize>, out: &mut Commands) {
-        let way = self.pipeline.tour.as_ref().map_or(0, Tour::pages);
-        self.pump(Waiting { request, needed, way }, out);
+        let distance = self.pipeline.sweep.as_ref().map_or(0, Sweep::pages);
+        self.pump(Waiting { request, needed, distance }, out);
     }
 
     /// Goes on to give commands.
@@ -161,8 +161,8 @@ impl AccessListEngine {
         }
     }
 
-    /// A read during a tour; the pages of it that are in memory are known.
-    pub(crate) fn toured(&mut self, look: Look, runs: Option<&[PageSpan]>, out: &mut Commands) {
+    /// A read during a sweep; the pages of it that are in memory are known.
+    pub(crate) fn read_in_sweep(&mut self, look: Look, runs: Option<&[PageSpan]>, out: &mut Commands) {
         let met = self.meet(look, runs);
         match met.missed {
             false => self.stats.hits += 1,
@@ -177,9 +177,9 @@ impl AccessListEngine {
         if let Some(page) = met.strayed {
             self.stats.strays += 1;
             if self.trust.may_act() && self.patience.may_ask() {
-                if let Some(mut tour) = self.pipeline.tour.take() {
-                    self.judge_tour(&mut tour, false);
-                    self.pipeline.tour = Some(tour);
+                if let Some(mut sweep) = self.pipeline.sweep.take() {
+                    self.judge_sweep(&mut sweep, false);
+                    self.pipeline.sweep = Some(sweep);
                 }
                 return self.ask(look, page, None, out);
             }
@@ -190,16 +190,16 @@ impl AccessListEngine {
             return self.ask_on(look, page, at, met.needed == Some(at), out);
         }
         if let Some((at, _)) = met.at.filter(|_| self.pipeline.stale) {
-            self.plan_tour(at);
+            self.plan_sweep(at);
         }
-        let needed = met.needed.and_then(|at| self.pipeline.tour.as_ref()?.missing(at));
+        let needed = met.needed.and_then(|at| self.pipeline.sweep.as_ref()?.missing(at));
         self.go_on(look.request, needed, out);
     }
 
-    /// Pages of the tour are lost, and nobody knows which others. Rounds need their pages for a shorter
+    /// Pages of the sweep are lost, and nobody knows which others. Rounds need their pages for a shorter
     /// time, and fetch again what may have gone.
     fn fall_back_to_rounds(&mut self, look: Look, met: Meeting, out: &mut Commands) {
-        self.end_tour();
+        self.end_sweep();
         self.doubtful = true;
         self.pipeline.shaken = true;
         match met.at {
@@ -228,12 +228,12 @@ impl AccessListEngine {
                 }
                 continue;
             };
-            if self.pipeline.tour.as_ref().is_none_or(|tour| !tour.covers(at)) {
-                self.plan_tour(at);
+            if self.pipeline.sweep.as_ref().is_none_or(|sweep| !sweep.covers(at)) {
+                self.plan_sweep(at);
             }
-            // A page that no tour knows was none that it fetched.
-            let Some(tour) = self.checks.some(self.pipeline.tour.as_mut()) else { continue };
-            let kind = tour.read(at, known.unwrap_or(true));
+            // A page that no sweep knows was none that it fetched.
+            let Some(sweep) = self.checks.some(self.pipeline.sweep.as_mut()) else { continue };
+            let kind = sweep.read(at, known.unwrap_or(true));
             met.at = Some((at, key));
             match kind {
                 Met::First => {
@@ -279,20 +279,20 @@ impl AccessListEngine {
 
     /// Whether the list should be longer.
     fn is_running_short(&mut self) -> bool {
-        let Some(tour) = &self.pipeline.tour else { return false };
+        let Some(sweep) = &self.pipeline.sweep else { return false };
         let left = self.list.end().since(self.list.place()) as u64;
         let more = !self.list.is_complete() && self.list.room(HintMode::Set) > 0;
         // Not at every read, where the application never has enough.
-        let due = tour.passed() >= tour.length() / PART;
-        more && due && left < tour.reach() && self.patience.may_ask()
+        let due = sweep.passed() >= sweep.length() / PART;
+        more && due && left < sweep.reach() && self.patience.may_ask()
     }
 
     /// Judges the list: what was fetched of it against what was read.
-    fn judge_tour(&mut self, tour: &mut Tour, consumed: bool) {
+    fn judge_sweep(&mut self, sweep: &mut Sweep, consumed: bool) {
         let ledger = &mut self.pipeline.ledger;
         // What is still wanted and not read yet is not wasted, nor what memory was short for.
-        ledger.fetched -= tour.take_withdrawn();
-        let unread = tour.unread().min(ledger.fetched);
+        ledger.fetched -= sweep.take_withdrawn();
+        let unread = sweep.unread().min(ledger.fetched);
         let buffer = self.contention.buffer();
         if self.trust.judge(ledger.fetched - unread, ledger.used, consumed, buffer) == Verdict::Wasted {
             self.stats.wasted_rounds += 1;
@@ -300,16 +300,16 @@ impl AccessListEngine {
         (ledger.fetched, ledger.used) = (unread, Pages::ZERO);
     }
 
-    /// Asks for the next runs of the tour, until the page that a read waits for is among them and the
+    /// Asks for the next runs of the sweep, until the page that a read waits for is among them and the
     /// device has its lead, or the memory is full, or the head has come around.
     fn pump(&mut self, mut waiting: Waiting, out: &mut Commands) {
         self.pipeline.waiting = None;
-        while let Some(mut tour) = self.pipeline.tour.take() {
-            let room = self.give_back(&mut tour, out);
-            waiting.needed = waiting.needed.filter(|stop| tour.lacks(*stop));
-            let due = waiting.way > 0 && (waiting.needed.is_some() || tour.under_way() < LEAD);
-            let goes_on = room && due && self.step(&mut tour, &mut waiting, out);
-            self.pipeline.tour = Some(tour);
+        while let Some(mut sweep) = self.pipeline.sweep.take() {
+            let room = self.give_back(&mut sweep, out);
+            waiting.needed = waiting.needed.filter(|stop| sweep.lacks(*stop));
+            let due = waiting.distance > 0 && (waiting.needed.is_some() || sweep.under_way() < LEAD);
+            let goes_on = room && due && self.step(&mut sweep, &mut waiting, out);
+            self.pipeline.sweep = Some(sweep);
             if !room {
                 self.pipeline.waiting = Some(waiting);
                 return;
@@ -318,18 +318,18 @@ impl AccessListEngine {
                 break;
             }
         }
-        if let (Some(_), Some(tour)) = (waiting.needed, &mut self.pipeline.tour) {
-            tour.passes();
+        if let (Some(_), Some(sweep)) = (waiting.needed, &mut self.pipeline.sweep) {
+            sweep.passes();
         }
         out.push(Command::Pass { request: waiting.request });
     }
 
     /// Gives back what is ready. Answers whether there is room for a fetch and the read besides.
-    fn give_back(&mut self, tour: &mut Tour, out: &mut Commands) -> bool {
+    fn give_back(&mut self, sweep: &mut Sweep, out: &mut Commands) -> bool {
         let buffer = self.contention.buffer();
-        let batch = if tour.memory() < buffer { BATCH.min(buffer / 16) } else { Pages(1) };
+        let batch = if sweep.memory() < buffer { BATCH.min(buffer / 16) } else { Pages(1) };
         if self.pipeline.forget.is_empty() {
-            self.pipeline.forget.extend(tour.drops(batch, &self.objects, self.settings.order));
+            self.pipeline.forget.extend(sweep.drops(batch, &self.objects, self.settings.order));
         }
         while out.room() > 2
             && let Some((slot, range)) = self.pipeline.forget.pop_front()
@@ -341,32 +341,32 @@ impl AccessListEngine {
     }
 
     /// One move of the head. Answers whether there may be another.
-    fn step(&mut self, tour: &mut Tour, waiting: &mut Waiting, out: &mut Commands) -> bool {
+    fn step(&mut self, sweep: &mut Sweep, waiting: &mut Waiting, out: &mut Commands) -> bool {
         let needed = waiting.needed;
-        let most = self.contention.buffer() - tour.memory();
+        let most = self.contention.buffer() - sweep.memory();
         if most.is_zero() {
-            if tour.relieve(needed.is_some()) {
+            if sweep.relieve(needed.is_some()) {
                 return true;
             }
             // What is given back while it is on its way leaves no room yet.
-            if needed.is_none() || tour.memory() > tour.held() {
+            if needed.is_none() || sweep.memory() > sweep.held() {
                 return false;
             }
             self.pipeline.short = true;
             self.pipeline.fit = (self.pipeline.fit * FIT_CUT).max(FIT_FLOOR);
-            return tour.shorten();
+            return sweep.shorten();
         }
-        let way = Way {
+        let limits = Limits {
             objects: &self.objects,
             order: self.settings.order,
             most,
-            scan: waiting.way.min(if needed.is_some() { usize::MAX } else { SCAN }),
+            scan: waiting.distance.min(if needed.is_some() { usize::MAX } else { SCAN }),
             needed,
         };
-        let advance = tour.advance(&way);
-        waiting.way -= advance.passed;
+        let advance = sweep.advance(&limits);
+        waiting.distance -= advance.passed;
         if advance.around {
-            self.come_around(tour);
+            self.come_around(sweep);
         }
         let Some(run) = advance.run else { return needed.is_some() && advance.around };
         self.pipeline.ledger.fetched += run.wanted;
@@ -376,7 +376,7 @@ impl AccessListEngine {
     }
 
     /// The head begins anew at the lowest page.
-    fn come_around(&mut self, tour: &mut Tour) {
+    fn come_around(&mut self, sweep: &mut Sweep) {
         if !std::mem::take(&mut self.pipeline.moved) {
             return;
         }
@@ -384,8 +384,8 @@ impl AccessListEngine {
         if !std::mem::take(&mut self.pipeline.short) {
             self.pipeline.fit = (self.pipeline.fit + FIT_GROWTH).min(1.0);
         }
-        self.judge_tour(tour, true);
+        self.judge_sweep(sweep, true);
         // What was reckoned with is some time ago.
-        self.pipeline.stale |= tour.passed() >= tour.length() / PART;
+        self.pipeline.stale |= sweep.passed() >= sweep.length() / PART;
     }
 }

@@ -1,6 +1,6 @@
 //! What the access-list engine keeps from one event to the next, and what all its parts do with it.
 //!
-//! [`crate::round`] fetches by rounds, [`crate::pipeline`] by a tour where it may, and
+//! [`crate::round`] fetches by rounds, [`crate::pipeline`] by a sweep where it may, and
 //! [`crate::access_engine`] follows the reads and hands them to these.
 
 use crate::access_list::AccessList;
@@ -12,14 +12,14 @@ use crate::order::Spot;
 use crate::patience::Patience;
 use crate::plan::FetchRun;
 use crate::settings::Mode;
-use crate::tour::Tour;
+use crate::sweep::Sweep;
 use crate::trust::Trust;
 use crate::{Settings, Stats};
 use foreseek_seam::{Checks, Command, Commands, FetchId, QueryId, RequestId};
 use foreseek_units::{Instant, PageSpan, Pages};
 use std::collections::VecDeque;
 
-/// The part of the buffer for which a tour is planned at first. Reads at random fill up to 2 % more at
+/// The part of the buffer for which a sweep is planned at first. Reads at random fill up to 2 % more at
 /// times than the mean, and the lead takes some too.
 const FIT: f64 = 0.95;
 
@@ -92,24 +92,24 @@ pub(crate) struct Waiting {
     /// The page that it waits for, where that is still to be asked for.
     pub(crate) needed: Option<usize>,
     /// How many pages of the list the head may still pass at this read: at most all of them, once.
-    pub(crate) way: usize,
+    pub(crate) distance: usize,
 }
 
-/// What the engine keeps for tours.
+/// What the engine keeps for sweeps.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) tour: Option<Tour>,
+    pub(crate) sweep: Option<Sweep>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) ledger: Ledger,
-    /// The part of the buffer for which tours are planned.
+    /// The part of the buffer for which sweeps are planned.
     pub(crate) fit: f64,
     /// Something was fetched since the head last came around.
     pub(crate) moved: bool,
     /// Memory was short since the head last came around.
     pub(crate) short: bool,
-    /// The tour is to be planned anew: there is another buffer, or a file cannot be fetched any more.
+    /// The sweep is to be planned anew: there is another buffer, or a file cannot be fetched any more.
     pub(crate) stale: bool,
-    /// Pages were lost: the next tour waits for a round that holds.
+    /// Pages were lost: the next sweep waits for a round that holds.
     pub(crate) shaken: bool,
     /// To be given back.
     pub(crate) forget: VecDeque<(Slot, PageSpan)>,
@@ -118,7 +118,7 @@ pub(crate) struct Pipeline {
 impl Default for Pipeline {
     fn default() -> Self {
         Self {
-            tour: None,
+            sweep: None,
             waiting: None,
             ledger: Ledger::default(),
             fit: FIT,
@@ -132,8 +132,8 @@ impl Default for Pipeline {
 }
 
 impl Pipeline {
-    pub(crate) fn is_touring(&self) -> bool {
-        self.tour.is_some()
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -142,13 +142,13 @@ impl Pipeline {
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         let forget = self.forget.iter().map(|(slot, _)| *slot);
-        self.tour.iter().flat_map(Tour::slots).chain(forget)
+        self.sweep.iter().flat_map(Sweep::slots).chain(forget)
     }
 
     /// Pages are no longer ours: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
-        if let Some(tour) = &mut self.tour {
-            tour.disown(slot, span);
+        if let Some(sweep) = &mut self.sweep {
+            sweep.disown(slot, span);
         }
     }
 
@@ -222,18 +222,18 @@ impl AccessListEngine {
         }
     }
 
-    /// The buffer, or the reach of the tour, is another now: how much is the application best asked for?
+    /// The buffer, or the reach of the sweep, is another now: how much is the application best asked for?
     pub(crate) fn note_buffer(&mut self) {
         let buffer = self.contention.buffer();
         self.stats.buffer = buffer;
-        let (pages, reads) = match (self.settings.mode, &self.pipeline.tour) {
+        let (pages, reads) = match (self.settings.mode, &self.pipeline.sweep) {
             (Mode::Blocking, _) => (buffer, 0),
-            // As far as a tour looks where no page comes again.
+            // As far as a sweep looks where no page comes again.
             (Mode::Pipelined, None) => (Pages(buffer.get().saturating_mul(2)), 0),
             // A quarter of the reach is read before it is asked again: more would take more memory from
             // the pages. There are no more pages than reads.
-            (Mode::Pipelined, Some(tour)) => {
-                let reads = (tour.reach() + tour.reach() / 4).max(buffer.get().saturating_mul(2));
+            (Mode::Pipelined, Some(sweep)) => {
+                let reads = (sweep.reach() + sweep.reach() / 4).max(buffer.get().saturating_mul(2));
                 let reads = reads.min(self.list.limit() as u64);
                 (Pages(reads), reads)
             }

@@ -38,10 +38,10 @@ fn read_all(world: &mut World, list: &[u64]) -> Vec<u64> {
 fn a_long_list_takes_far_fewer_passes_than_in_rounds() {
     let list = random(24_000);
     let mut rounds = world(Mode::Blocking);
-    let mut tour = world(Mode::Pipelined);
+    let mut sweep = world(Mode::Pipelined);
     read_all(&mut rounds, &list);
-    read_all(&mut tour, &list);
-    let (blocking, pipelined) = (rounds.engine.stats(), tour.engine.stats());
+    read_all(&mut sweep, &list);
+    let (blocking, pipelined) = (rounds.engine.stats(), sweep.engine.stats());
     // By the arithmetic 9.3, one of them to fill the memory, against 16.8.
     assert!(pipelined.rounds * 3 <= blocking.rounds * 2, "{pipelined:?}, {blocking:?}");
     // Hardly a read goes to the disk by itself: a miss waits for the head.

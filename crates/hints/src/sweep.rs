@@ -1,7 +1,7 @@
 //! The endless pass of the pipelined mode: which pages to fetch as the head comes by, which to keep.
 //!
 //! A *round* fills the memory, and then waits until all of it was read: averaged over the pass and
-//! over the reading, half of the memory lies empty. A *tour* is one C-LOOK pass (ATC'09 section 3.1)
+//! over the reading, half of the memory lies empty. A *sweep* is one C-LOOK pass (ATC'09 section 3.1)
 //! without an end. The head goes around over the pages of the list in disk order. A page that was
 //! read and will not be needed before the head comes by again is given back at once, and its memory
 //! goes to pages ahead of the head, whose reads lie further in the future than a round could reach.
@@ -14,8 +14,8 @@
 //!   `reach` times that part of the way around that the head has yet to go to it.
 //!
 //! So a page at a part `a` of the way behind the head holds reads up to `reach * (1 - a)` away, and the
-//! memory that the tour takes is the mean, over the list's next `reach` entries, of how many distinct
-//! pages come up to there. [`Tour::plan`] walks the list until this mean is the memory, where a round's
+//! memory that the sweep takes is the mean, over the list's next `reach` entries, of how many distinct
+//! pages come up to there. [`Sweep::plan`] walks the list until this mean is the memory, where a round's
 //! walk would stop when the number itself is. For reads at random all over a file of twice the memory
 //! that is 1.6 file lengths instead of 0.7: 2.3 times as much of the list for one pass.
 //!
@@ -23,7 +23,7 @@
 //! than the part of `reach` that it has done by then was read: only so much is wanted.
 //!
 //! The arithmetic is for reads that are spread evenly. Others may need more memory than was reckoned;
-//! then [`Tour::shorten`] gives back what is needed last, and the engine plans with less.
+//! then [`Sweep::shorten`] gives back what is needed last, and the engine plans with less.
 //!
 //! Limits: the way of the head is measured in pages of the list, not in time, which is right where
 //! passing over a page takes as long as reading it or where there are as many of one everywhere as of
@@ -116,7 +116,7 @@ struct Step {
     next: u32,
 }
 
-/// What a read is to the tour.
+/// What a read is to the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
     /// Its page is held and was read for the first time since it was fetched.
@@ -125,13 +125,13 @@ pub(crate) enum Met {
     Again,
     /// Its page was fetched and is gone.
     Gone,
-    /// Its page was not fetched yet, or is none that the tour fetches.
+    /// Its page was not fetched yet, or is none that the sweep fetches.
     Other,
 }
 
 /// The state of the pass.
 #[derive(Debug)]
-pub(crate) struct Tour {
+pub(crate) struct Sweep {
     /// The place of the first entry.
     base: ListIndex,
     steps: Vec<Step>,
@@ -169,8 +169,8 @@ pub(crate) struct Tour {
     withdrawn: Pages,
 }
 
-/// What a tour is planned from.
-pub(crate) struct Course<'a> {
+/// What a sweep is planned from.
+pub(crate) struct Inputs<'a> {
     pub(crate) list: &'a AccessList,
     pub(crate) objects: &'a Objects,
     pub(crate) order: Order,
@@ -182,30 +182,30 @@ pub(crate) struct Course<'a> {
     pub(crate) memory: Pages,
 }
 
-impl Tour {
-    /// A tour that begins, or `before` gone on along a list that was extended or replaced. What that one
+impl Sweep {
+    /// A sweep that begins, or `before` gone on along a list that was extended or replaced. What that one
     /// holds and this one does not need is given back.
-    pub(crate) fn plan(course: &Course<'_>, before: Option<Self>) -> Self {
+    pub(crate) fn plan(inputs: &Inputs<'_>, before: Option<Self>) -> Self {
         let begins = before.is_none();
-        let mut tour = before.unwrap_or_else(Self::new);
-        tour.renumber();
+        let mut sweep = before.unwrap_or_else(Self::new);
+        sweep.renumber();
         // A list is long, and the memory that this takes is taken from pages: not twice at a time.
-        tour.steps = Vec::new();
-        let (steps, stops) = chart(course);
-        let old = std::mem::replace(&mut tour.stops, stops);
-        tour.base = course.from;
-        tour.steps = steps;
-        (tour.here, tour.relieved) = (0, 0);
-        let mut summit = reach(&tour.steps, &tour.stops, course.list.is_complete(), course.memory);
-        let spot = |page| Spot::of(course.objects, course.order, page);
-        tour.head = course.head.map_or(0, |head| tour.stops.partition_point(|stop| spot(stop.page) < head));
-        tour.head %= tour.stops.len().max(1);
-        tour.take_over(&old, spot);
+        sweep.steps = Vec::new();
+        let (steps, stops) = entries_and_pages(inputs);
+        let old = std::mem::replace(&mut sweep.stops, stops);
+        sweep.base = inputs.from;
+        sweep.steps = steps;
+        (sweep.here, sweep.relieved) = (0, 0);
+        let mut summit = reach(&sweep.steps, &sweep.stops, inputs.list.is_complete(), inputs.memory);
+        let spot = |page| Spot::of(inputs.objects, inputs.order, page);
+        sweep.head = inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| spot(stop.page) < head));
+        sweep.head %= sweep.stops.len().max(1);
+        sweep.take_over(&old, spot);
         if begins {
-            summit = tour.first_time_around(summit, course.memory);
+            summit = sweep.first_time_around(summit, inputs.memory);
         }
-        tour.aim(summit);
-        tour
+        sweep.aim(summit);
+        sweep
     }
 
     /// How far to look at the end of the first time around, so that what is wanted in it fits. Where
@@ -286,7 +286,7 @@ impl Tour {
         }
     }
 
-    /// Pages that were in memory before the tour began: they are held from now on, or given back.
+    /// Pages that were in memory before the sweep began: they are held from now on, or given back.
     pub(crate) fn adopt(&mut self, pages: impl Iterator<Item = PageKey>) {
         let mut pages: Vec<PageKey> = pages.collect();
         pages.sort_unstable();
@@ -414,16 +414,16 @@ impl Tour {
 
     /// Moves the head on, over at most `scan` pages of the list, up to the end of a run of wanted ones
     /// that lie together; `needed` is wanted in any case.
-    pub(crate) fn advance(&mut self, way: &Way<'_>) -> Advance {
+    pub(crate) fn advance(&mut self, limits: &Limits<'_>) -> Advance {
         let mut step = Advance { run: None, passed: 0, around: false };
-        let scan = if self.lacking == 0 { 0 } else { way.scan.min(self.stops.len()) };
+        let scan = if self.lacking == 0 { 0 } else { limits.scan.min(self.stops.len()) };
         for _ in 0..scan {
             let at = self.head;
             let stop = self.stops[at];
-            let wanted = !stop.state.is_held() && (way.needed == Some(at) || self.wants(stop));
-            let spot = Spot::of(way.objects, way.order, stop.page);
+            let wanted = !stop.state.is_held() && (limits.needed == Some(at) || self.wants(stop));
+            let spot = Spot::of(limits.objects, limits.order, stop.page);
             match &mut step.run {
-                Some(run) if wanted && way.joins(run, stop.page, spot) => {
+                Some(run) if wanted && limits.joins(run, stop.page, spot) => {
                     run.span.end = run.span.end.next();
                     run.wanted += Pages(1);
                     run.end = spot.after(Pages(1));
@@ -606,7 +606,7 @@ fn one(page: PageKey) -> (Slot, PageSpan) {
 }
 
 /// How the head may move.
-pub(crate) struct Way<'a> {
+pub(crate) struct Limits<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) order: Order,
     /// The longest run.
@@ -617,7 +617,7 @@ pub(crate) struct Way<'a> {
     pub(crate) needed: Option<usize>,
 }
 
-impl Way<'_> {
+impl Limits<'_> {
     /// Whether a page lies right behind a run and there is room for it.
     fn joins(&self, run: &FetchRun, page: PageKey, spot: Spot) -> bool {
         page.slot() == run.slot
@@ -646,18 +646,18 @@ struct Placed {
 }
 
 /// The list as entries with the next one for the same page, and the pages in disk order.
-fn chart(course: &Course<'_>) -> (Vec<Step>, Vec<Stop>) {
-    let length = course.list.end().since(course.from);
+fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
+    let length = inputs.list.end().since(inputs.from);
     let mut steps = Vec::with_capacity(length);
     let mut reads: Vec<Placed> = Vec::with_capacity(length);
-    for (entry, (_, page)) in (0..NONE).zip(course.list.from(course.from)) {
+    for (entry, (_, page)) in (0..NONE).zip(inputs.list.from(inputs.from)) {
         steps.push(Step { stop: NONE, next: NONE });
-        if course.objects.get(page.slot()).can_fetch(page.page()) {
-            reads.push(Placed { spot: Spot::of(course.objects, course.order, page).halves(), entry });
+        if inputs.objects.get(page.slot()).can_fetch(page.page()) {
+            reads.push(Placed { spot: Spot::of(inputs.objects, inputs.order, page).halves(), entry });
         }
     }
     reads.sort_unstable();
-    let page = |read: &Placed| course.list.page(course.from.plus(read.entry as usize));
+    let page = |read: &Placed| inputs.list.page(inputs.from.plus(read.entry as usize));
     let mut stops = Vec::with_capacity(reads.chunk_by(|a, b| a.spot == b.spot).count());
     for together in reads.chunk_by_mut(|a, b| a.spot == b.spot) {
         // Files may share blocks, and addresses of two devices may be the same.
@@ -749,26 +749,26 @@ mod tests {
             list
         }
 
-        fn plan(&self, list: &AccessList, from: ListIndex, memory: u64, before: Option<Tour>) -> Tour {
+        fn plan(&self, list: &AccessList, from: ListIndex, memory: u64, before: Option<Sweep>) -> Sweep {
             let (objects, order, head) = (&self.objects, Order::Disk, None);
-            Tour::plan(&Course { list, objects, order, from, head, memory: Pages(memory) }, before)
+            Sweep::plan(&Inputs { list, objects, order, from, head, memory: Pages(memory) }, before)
         }
 
-        fn way(&self, most: Pages, needed: Option<usize>) -> Way<'_> {
-            Way { objects: &self.objects, order: Order::Disk, most, scan: usize::MAX, needed }
+        fn limits(&self, most: Pages, needed: Option<usize>) -> Limits<'_> {
+            Limits { objects: &self.objects, order: Order::Disk, most, scan: usize::MAX, needed }
         }
     }
 
-    /// Counts anew what the tour keeps count of.
-    fn check(tour: &Tour) {
-        let held: Vec<&Stop> = tour.stops.iter().filter(|stop| stop.state.is_held()).collect();
-        assert_eq!(tour.held, Pages(held.len() as u64));
-        assert_eq!(tour.unread, Pages(held.iter().filter(|stop| !stop.state.is_read()).count() as u64));
-        let lacking = tour.stops.iter().filter(|stop| !stop.state.is_held() && stop.next != NONE);
-        assert_eq!(tour.lacking, lacking.count());
+    /// Counts anew what the sweep keeps count of.
+    fn check(sweep: &Sweep) {
+        let held: Vec<&Stop> = sweep.stops.iter().filter(|stop| stop.state.is_held()).collect();
+        assert_eq!(sweep.held, Pages(held.len() as u64));
+        assert_eq!(sweep.unread, Pages(held.iter().filter(|stop| !stop.state.is_read()).count() as u64));
+        let lacking = sweep.stops.iter().filter(|stop| !stop.state.is_held() && stop.next != NONE);
+        assert_eq!(sweep.lacking, lacking.count());
         let next =
-            |at: usize| (tour.here..tour.steps.len()).find(|step| tour.steps[*step].stop as usize == at);
-        for (at, stop) in tour.stops.iter().enumerate() {
+            |at: usize| (sweep.here..sweep.steps.len()).find(|step| sweep.steps[*step].stop as usize == at);
+        for (at, stop) in sweep.stops.iter().enumerate() {
             assert_eq!(next(at).map_or(NONE, |next| next as u32), stop.next);
         }
     }
@@ -777,8 +777,8 @@ mod tests {
     fn it_reaches_as_far_as_the_mean_of_the_distinct_pages_is_the_memory() {
         let files = Files::new();
         let reach = |pages: &[u64], complete, memory| {
-            let tour = files.plan(&files.list(pages, complete), ListIndex(0), memory, None);
-            super::reach(&tour.steps, &tour.stops, complete, Pages(memory))
+            let sweep = files.plan(&files.list(pages, complete), ListIndex(0), memory, None);
+            super::reach(&sweep.steps, &sweep.stops, complete, Pages(memory))
         };
         // No page twice: the mean of 1 to n is (n + 1) / 2.
         let once: Vec<u64> = (0..1000).map(|n| n * 7 % 1000).collect();
@@ -797,10 +797,10 @@ mod tests {
         let orders: [fn(u64) -> u64; 2] = [|n| n * 7919 % 1000, |n| 999 - n];
         for order in orders {
             let list: Vec<u64> = (0..1000).map(order).collect();
-            let mut tour = files.plan(&files.list(&list, true), ListIndex(0), 100, None);
-            while !tour.advance(&files.way(Pages(1000), None)).around {}
-            check(&tour);
-            assert!((75..=110).contains(&tour.held.get()), "{:?}", tour.held);
+            let mut sweep = files.plan(&files.list(&list, true), ListIndex(0), 100, None);
+            while !sweep.advance(&files.limits(Pages(1000), None)).around {}
+            check(&sweep);
+            assert!((75..=110).contains(&sweep.held.get()), "{:?}", sweep.held);
         }
     }
 
@@ -808,29 +808,29 @@ mod tests {
     fn a_page_is_given_back_once_it_was_read_and_is_not_listed_again() {
         let files = Files::new();
         let list = files.list(&[5, 6, 5, 7], true);
-        let mut tour = files.plan(&list, ListIndex(0), 100, None);
-        while tour.advance(&files.way(Pages(100), None)).run.is_some() {}
-        assert_eq!(tour.held, Pages(3));
+        let mut sweep = files.plan(&list, ListIndex(0), 100, None);
+        while sweep.advance(&files.limits(Pages(100), None)).run.is_some() {}
+        assert_eq!(sweep.held, Pages(3));
         assert_eq!(
-            [0, 1, 2, 3].map(|at| tour.read(ListIndex(at), true)),
+            [0, 1, 2, 3].map(|at| sweep.read(ListIndex(at), true)),
             [Met::First, Met::First, Met::Again, Met::First]
         );
-        tour.passes();
-        tour.read(ListIndex(4), true);
-        check(&tour);
-        let given = tour.drops(Pages(1), &files.objects, Order::Disk);
+        sweep.passes();
+        sweep.read(ListIndex(4), true);
+        check(&sweep);
+        let given = sweep.drops(Pages(1), &files.objects, Order::Disk);
         assert_eq!(given, [(files.slots[0], Span::new(PageIndex(5), PageIndex(8)))]);
-        assert_eq!(tour.memory(), Pages::ZERO);
+        assert_eq!(sweep.memory(), Pages::ZERO);
     }
 
     #[test]
     fn what_was_fetched_again_is_not_given_back() {
         let files = Files::new();
-        let mut tour = files.plan(&files.list(&[5, 6], true), ListIndex(0), 100, None);
-        tour.drops.push((files.page(5), 0));
-        tour.drops.push((files.page(9), 0));
-        tour.advance(&files.way(Pages(100), Some(0)));
-        let given = tour.drops(Pages(1), &files.objects, Order::Disk);
+        let mut sweep = files.plan(&files.list(&[5, 6], true), ListIndex(0), 100, None);
+        sweep.drops.push((files.page(5), 0));
+        sweep.drops.push((files.page(9), 0));
+        sweep.advance(&files.limits(Pages(100), Some(0)));
+        let given = sweep.drops(Pages(1), &files.objects, Order::Disk);
         assert_eq!(given, [(files.slots[0], Span::at(PageIndex(9), Pages(1)))]);
     }
 
@@ -843,30 +843,30 @@ mod tests {
         ) {
             let files = Files::new();
             let list = files.list(&pages, true);
-            let mut tour = files.plan(&list, ListIndex(0), memory, None);
-            tour.adopt([3, 1003, 1999].map(|page| files.page(page)).into_iter());
+            let mut sweep = files.plan(&list, ListIndex(0), memory, None);
+            sweep.adopt([3, 1003, 1999].map(|page| files.page(page)).into_iter());
             let mut place = 0;
             for (op, number) in ops {
                 match op {
-                    0 | 1 => drop(tour.advance(&files.way(Pages(number % 9 + 1), None))),
+                    0 | 1 => drop(sweep.advance(&files.limits(Pages(number % 9 + 1), None))),
                     2 => {
-                        let needed = (number as usize) % tour.stops.len();
-                        tour.advance(&files.way(Pages(5), Some(needed)));
+                        let needed = (number as usize) % sweep.stops.len();
+                        sweep.advance(&files.limits(Pages(5), Some(needed)));
                     }
                     3 | 4 => {
                         place = (place + number % 7).min(pages.len() as u64 - 1);
-                        let at = ListIndex(tour.base.0.max(place));
-                        tour.read(at, number % 11 != 0);
+                        let at = ListIndex(sweep.base.0.max(place));
+                        sweep.read(at, number % 11 != 0);
                     }
-                    5 => drop(tour.relieve(true)),
-                    6 => drop(tour.drops(Pages(1), &files.objects, Order::Disk)),
-                    _ if number % 3 == 0 => drop(tour.shorten()),
+                    5 => drop(sweep.relieve(true)),
+                    6 => drop(sweep.drops(Pages(1), &files.objects, Order::Disk)),
+                    _ if number % 3 == 0 => drop(sweep.shorten()),
                     _ if number % 3 == 1 => {
-                        tour.disown(files.slots[0], Span::new(PageIndex(number), PageIndex(number + 50)));
+                        sweep.disown(files.slots[0], Span::new(PageIndex(number), PageIndex(number + 50)));
                     }
-                    _ => tour = files.plan(&list, ListIndex(tour.base.0.max(place)), memory, Some(tour)),
+                    _ => sweep = files.plan(&list, ListIndex(sweep.base.0.max(place)), memory, Some(sweep)),
                 }
-                check(&tour);
+                check(&sweep);
             }
         }
     }
