@@ -47,7 +47,7 @@ fuzz_target!(|file: &[u8]| {
             }
         }
         if let Some(scan) = planner.expects(1, page) {
-            planner.plan(&mut image, scan, Much::pages(BUFFER), false);
+            planner.plan(&mut image, scan, Much::pages(BUFFER));
         }
         let cost = Cost { time: Nanos::from_millis(5), missed: true };
         planner.observe(&mut image, 1, page, &bytes, cost, &mut || vec![STATEMENT.to_owned()]);

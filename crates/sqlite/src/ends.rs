@@ -133,9 +133,12 @@ impl Told {
                 }
             }
         }
-        // A join's inner scan ends with its value, but whether all of it is read does not show.
+        // A join's inner scan ends with its value, but whether all of it is read does not show. Nor does it where the
+        // first columns are held by literals, and the next one is not.
         let hidden = |bound: &Bound| bound.current || bound.other;
-        if told.bounds.columns.first().is_none_or(hidden) {
+        let open = told.bounds.columns.iter().position(|bound| !bound.is_held());
+        let leading = open.map_or(told.bounds.columns.len(), |open| open + 1);
+        if leading == 0 || told.bounds.columns[..leading].iter().any(hidden) {
             told.end = End::Unseen;
         }
         told
@@ -684,6 +687,8 @@ mod tests {
             "delete from o where total < 5",
             "insert into c select * from o where total < 5",
             "select * from o, c where total < 5 and c.id = o.day",
+            "select * from o where total = 5 and day < 7",
+            "select * from o where total < 5 and day = lower(name)",
             "select sum(size) from c join main.o x on c.id = x.day where total between 3 and 9",
         ] {
             assert_eq!(end(sql), (End::Seen, None), "{sql}");
@@ -697,6 +702,8 @@ mod tests {
             "select * from o, c where total = c.id",
             "select * from o, c where total < 5 and total < c.id",
             "select * from o, c where total < 5 limit 3",
+            "select * from o, c where total = 5 and day = c.id",
+            "select * from o where total in (5, 7) and day > abs(note)",
             "select * from o, c, x where total < 5",
             "select * from o a, o b where a.total < 5",
             "select * from c, x where total < 5",

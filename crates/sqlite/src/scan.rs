@@ -56,8 +56,7 @@ impl Much {
     }
 
     /// The part of one among so many scans.
-    #[must_use]
-    pub fn shared(self, among: usize) -> Self {
+    pub(crate) fn shared(self, among: usize) -> Self {
         let among = among.max(1);
         Self { pages: self.pages / among, reads: self.reads / among }
     }

@@ -9,7 +9,7 @@ use crate::doze::{Doze, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
 use crate::page::{Kind, PageNo};
-use crate::planner::{Cost, Counters, Much, Plan, Planner, ScanId};
+use crate::planner::{Cost, Counters, Much, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
@@ -396,15 +396,8 @@ fn cost(followed: Option<Followed>, time: Duration) -> Cost {
 
 /// Tells the client what this scan will read, and the others that go on beside it.
 fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
-    let mut scans = planner.moving_besides(scan);
-    scans.insert(0, scan);
-    let much = much(client, planner.header()).shared(scans.len());
-    let mut plans: Vec<Option<Plan>> = vec![None; scans.len()];
-    for at in planner.plan_order(&scans) {
-        // One without a step has begun nothing that another could go on beside.
-        let beside = plans.iter().flatten().any(|plan| !plan.accesses.is_empty());
-        plans[at] = planner.plan(source, scans[at], much, beside);
-    }
+    let much = much(client, planner.header());
+    let plans = planner.plan_together(source, scan, much);
     let done = plans.iter().flatten().all(|plan| plan.done);
     let merged = merge(plans.into_iter().flatten().map(|plan| plan.accesses).collect());
     let mut mode = HintMode::Set;

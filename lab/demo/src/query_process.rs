@@ -229,7 +229,7 @@ impl Query {
             reads => Much { pages, reads: reads as usize },
         };
         let mut source = Source::new(&self.image, &mut self.steps);
-        let plan = planner.plan(&mut source, scan, much, false)?;
+        let plan = planner.plan(&mut source, scan, much)?;
         let accesses = plan
             .accesses
             .iter()

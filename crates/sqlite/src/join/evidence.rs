@@ -25,9 +25,13 @@ const COLUMNS: usize = 32;
 /// Rows of a page that are compared: the smallest take some ten bytes of 4 KiB.
 const ROWS: usize = 512;
 /// Look-ups that are judged where the text names the column, too.
-const NEEDED_NAMED: u32 = 4;
+/// Each costs the seeks of a look-up, and a column that is named and fits by chance twice is rare.
+const NEEDED_NAMED: u32 = 2;
 /// And where it does not: by chance one page in a hundred fits, eight of eight never do.
 const NEEDED: u32 = 8;
+/// Look-ups after which rows are taken to come in the order of their table, although an index of it was read: that would have
+/// shown by then.
+const SETTLED: u32 = 4;
 /// Leaves of a tree that are remembered, to tell whether they are read one after the other.
 const LEAVES: usize = 4;
 /// Leaves in memory that are judged for each one that was not: neighbours that were read with another are in memory,
@@ -82,13 +86,23 @@ pub(crate) struct Joined {
     pub(crate) bytes: Arc<[u8]>,
     /// Where in a row the key may be, as [`value`] counts; the likeliest first.
     pub(crate) columns: Vec<usize>,
-    /// Whether one of them is likely that the text does not name.
-    pub(crate) is_plain: bool,
+    /// How many look-ups were judged.
+    look_ups: u32,
     /// The keys of the inner leaf that was just read.
     keys: KeyRange,
 }
 
 impl Joined {
+    /// Whether one of the columns is likely that the text does not name.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.look_ups >= NEEDED
+    }
+
+    /// Whether so many rows have asked that an index which names them would have begun a scan.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.look_ups >= SETTLED
+    }
+
     /// The cells of the newest leaf that may have asked for what was just read by a column, in their order.
     pub(crate) fn asking(&self, page: &Page<'_>, column: usize, encoding: Encoding) -> Vec<usize> {
         let asks =
@@ -192,12 +206,13 @@ impl JoinEvidence {
                 pair.wait -= 1;
                 continue;
             }
-            let (columns, is_plain) = pair.judge(&fits(&page, keys, encoding));
+            let columns = pair.judge(&fits(&page, keys, encoding));
             if columns.is_empty() || found.is_some() {
                 continue;
             }
             let (bytes, leaves) = (Arc::clone(&tree.bytes), tree.leaves.iter().copied().collect());
-            found = Some(Joined { outer: tree.root, leaves, bytes, columns, is_plain, keys: keys.clone() });
+            let look_ups = pair.tries;
+            found = Some(Joined { outer: tree.root, leaves, bytes, columns, look_ups, keys: keys.clone() });
         }
         found
     }
@@ -231,8 +246,8 @@ impl Pair {
     }
 
     /// One more look-up, which these columns fit. Answers those that may hold the keys, once there is evidence, the
-    /// likeliest first; and whether there is enough of it where the text names none of them.
-    fn judge(&mut self, fits: &[u32]) -> (Vec<usize>, bool) {
+    /// likeliest first.
+    fn judge(&mut self, fits: &[u32]) -> Vec<usize> {
         if self.tries == 2 * NEEDED {
             self.tries = NEEDED;
             self.columns.iter_mut().for_each(|fit| (fit.hits, fit.rows) = (fit.hits / 2, fit.rows / 2));
@@ -243,7 +258,7 @@ impl Pair {
             fit.rows += new;
         }
         if self.tries < NEEDED_NAMED {
-            return (Vec::new(), false);
+            return Vec::new();
         }
         // One of eight may have been asked for by another row.
         let least = self.tries - self.tries / NEEDED;
@@ -253,7 +268,7 @@ impl Pair {
         if likely.is_empty() && self.tries == 2 * NEEDED {
             self.refuse();
         }
-        (likely, self.tries >= NEEDED)
+        likely
     }
 }
 
@@ -303,19 +318,19 @@ mod tests {
         };
         look_ups
             .into_iter()
-            .map(|keys| look_up(keys).map(|joined| (joined.columns[0], joined.is_plain)))
+            .map(|keys| look_up(keys).map(|joined| (joined.columns[0], joined.is_plain())))
             .collect()
     }
 
     #[test]
-    fn the_column_whose_values_are_looked_up_is_found_at_the_fourth_and_needs_no_name_from_the_eighth_on() {
+    fn the_column_whose_values_are_looked_up_is_found_at_the_second_and_needs_no_name_from_the_eighth_on() {
         let rows: Vec<(u8, i16)> = (0..20).map(|row| (row + 1, 500 + 40 * i16::from(row))).collect();
         let mut evidence = JoinEvidence::default();
         evidence.read(OUTER, PageNo(40), &leaf(&rows));
         let look_ups = rows.iter().map(|(_, key)| (i64::from(*key) - 3, i64::from(*key) + 9));
         let found = columns(&mut evidence, look_ups);
-        assert_eq!(found[..3], [None; 3]);
-        assert_eq!(found[3..7], [Some((1, false)); 4]);
+        assert_eq!(found[0], None);
+        assert_eq!(found[1..7], [Some((1, false)); 6]);
         assert!(found[7..].iter().all(|found| *found == Some((1, true))), "{found:?}");
     }
 
@@ -349,7 +364,7 @@ mod tests {
                 evidence.refused(OUTER, INNER);
             }
         }
-        assert_eq!(tried, [3, 12, 29, 62]);
+        assert_eq!(tried, [1, 10, 27, 60]);
     }
 
     #[test]

@@ -110,7 +110,11 @@ impl Planner {
         let is_named =
             |&column: &usize| names.iter().any(|(name, at)| *at == column && compared.contains(name));
         let column = joined.columns.iter().copied().find(is_named);
-        let column = column.or_else(|| joined.columns.first().copied().filter(|_| joined.is_plain))?;
+        let column = column.or_else(|| joined.columns.first().copied().filter(|_| joined.is_plain()));
+        let Some(column) = column else {
+            // The text names none of them: more look-ups will tell.
+            return if joined.is_plain() { None } else { Some(None) };
+        };
         let mut filter = Filter::by(statements, &outer_table.name, &names);
         let asking = joined.asking(&page, column, header.encoding);
         let asks = |cell: &&usize| filter.passes(&page, **cell, header.encoding);
@@ -157,6 +161,10 @@ impl Planner {
                 let asking: Vec<i64> = asking.collect();
                 self.rows_of_scan(source, stream, scan, &asking, done)?
             }
+            // An index of the outer table was read: it may name the rows.
+            None if !joined.is_settled() && self.has_index_of(stream, outer_table.root, schema) => {
+                return Some(None);
+            }
             None => {
                 let direction = self.leaf_after_leaf(&joined.leaves)?;
                 let way = self.way_to(leaf)?;
@@ -178,6 +186,13 @@ impl Planner {
             }
         }
         Some(Some(begun))
+    }
+
+    /// Whether a leaf of an index of this table was among the last ones that a stream has read.
+    fn has_index_of(&self, stream: u64, table: PageNo, schema: &Schema) -> bool {
+        let Some(known) = self.streams.get(&stream) else { return false };
+        let of_table = |index: &&Index| schema.table_of(index).root == table;
+        schema.indexes.iter().filter(of_table).any(|index| index.root != table && known.joins.has(index.root))
     }
 
     /// Whether the tree of a leaf fits into memory and the file does not. Its pages are asked for again and again: batches of

@@ -750,11 +750,15 @@ impl Planner {
             self.stream(stream).left = true;
             return None;
         }
+        self.make_room(stream, index);
+        // Room may have been made by the scan that reads the outer rows: nothing would plan them.
+        if scan.outer_scan().is_some_and(|outer| self.scans.iter().all(|scan| scan.id != outer)) {
+            return None;
+        }
         self.stream(stream).entered = true;
         self.next_id += 1;
         self.counters.scans += 1;
         self.counters.ends_seen += u64::from(end == End::Seen);
-        self.make_room(stream, index);
         self.scans.push(scan);
         Some(id)
     }
@@ -894,23 +898,6 @@ impl Planner {
         }
     }
 
-    /// The scans besides this one that have been read on since they were last planned, or never were.
-    pub fn moving_besides(&self, id: ScanId) -> Vec<ScanId> {
-        let moves = |scan: &&Scan| scan.id != id && scan.is_moving();
-        self.scans.iter().filter(moves).map(|scan| scan.id).collect()
-    }
-
-    /// The same scans in the order in which they are planned, each as its place among these: what the rows of one ask
-    /// for is known once they are planned.
-    #[must_use]
-    pub fn plan_order(&self, ids: &[ScanId]) -> Vec<usize> {
-        let is_inner =
-            |id: ScanId| self.scans.iter().any(|scan| scan.id == id && scan.outer_scan().is_some());
-        let mut order: Vec<usize> = (0..ids.len()).collect();
-        order.sort_by_key(|&at| is_inner(ids[at]));
-        order
-    }
-
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
     #[must_use]
     pub fn is_planned(&self, id: ScanId) -> bool {
@@ -918,9 +905,42 @@ impl Planner {
     }
 
     /// The reads that a scan will make, from the one that is about to be made: as many as are asked
-    /// for and the stream's allowance permits. Nothing where the scan is over. `beside`: it goes on beside
-    /// one that has just been planned.
-    pub fn plan<R: ReadPage>(
+    /// for and the stream's allowance permits. Nothing where the scan is over.
+    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, much: Much) -> Option<Plan> {
+        self.plan_one(source, id, much, false)
+    }
+
+    /// The same for this scan and the others that have been read on since they were last planned, or never were: the first
+    /// is this one's. They share what is asked for. Each may take the whole step that its stream's allowance permits, so that
+    /// a step of several may cost so many times as much.
+    pub fn plan_together<R: ReadPage>(
+        &mut self,
+        source: &mut R,
+        id: ScanId,
+        much: Much,
+    ) -> Vec<Option<Plan>> {
+        let moves = |scan: &&Scan| scan.id == id || scan.is_moving();
+        let mut scans: Vec<&Scan> = self.scans.iter().filter(moves).collect();
+        scans.sort_by_key(|scan| scan.id != id);
+        let much = much.shared(scans.len());
+        let streams: Vec<u64> = scans.iter().map(|scan| scan.stream).collect();
+        // What the rows of one ask for is known once they are planned.
+        let mut order: Vec<(usize, ScanId)> = scans.iter().map(|scan| scan.id).enumerate().collect();
+        order.sort_by_key(|&(at, _)| scans[at].outer_scan().is_some());
+        let mut plans: Vec<Option<Plan>> = vec![None; streams.len()];
+        for (at, id) in order {
+            // One without a step has begun nothing that another could go on beside.
+            let has_begun = |(stream, plan): (&u64, &Option<Plan>)| {
+                *stream == streams[at] && plan.as_ref().is_some_and(|plan| !plan.accesses.is_empty())
+            };
+            let beside = streams.iter().zip(&plans).any(has_begun);
+            plans[at] = self.plan_one(source, id, much, beside);
+        }
+        plans
+    }
+
+    /// The plan of one scan. `beside`: it goes on beside one of its stream that has just been planned.
+    fn plan_one<R: ReadPage>(
         &mut self,
         source: &mut R,
         id: ScanId,

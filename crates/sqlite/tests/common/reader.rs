@@ -83,14 +83,10 @@ impl<'a> Reader<'a> {
                 cost = Cost { time: Nanos::from_millis(1), missed: false };
             } else {
                 // As the extension does: those that go on beside it are planned with it.
-                let mut scans = self.planner.moving_besides(scan);
-                scans.insert(0, scan);
-                let much = Much::pages(self.buffer).shared(scans.len());
+                let plans = self.planner.plan_together(&mut self.source, scan, Much::pages(self.buffer));
                 self.told.clear();
-                let mut beside = false;
-                for at in self.planner.plan_order(&scans) {
-                    let plan = self.planner.plan(&mut self.source, scans[at], much, beside).expect("goes on");
-                    beside = true;
+                for (at, plan) in plans.into_iter().enumerate() {
+                    let plan = plan.expect("goes on");
                     if let Some(first) = plan.accesses.first().filter(|_| at == 0) {
                         assert_eq!(first.page, page);
                         cost = Cost { time: Nanos::from_millis(1), missed: false };
