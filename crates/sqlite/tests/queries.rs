@@ -149,6 +149,13 @@ fn queries(shape: &Shape, count: u64, draw: impl Fn(&mut Random, &Shape) -> Quer
 }
 
 #[test]
+fn the_version_of_sqlite_is_the_one_that_is_to_be_tested() {
+    if let Ok(version) = std::env::var("FORESEEK_SQLITE_VERSION") {
+        assert_eq!(rusqlite::version(), version);
+    }
+}
+
+#[test]
 fn random_queries_answer_as_stock_at_every_page_size_and_journal_mode() {
     let directory = tempfile::tempdir().expect("a directory");
     for place in 0..PLACES {
