@@ -112,7 +112,7 @@ impl Daemon for Server {
 fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
     let without = |why: String| {
         format!(
-            "the pages that are read ahead are charged to no control group of their own ({why}): they are limited by the window alone"
+            "the pages that are read ahead are charged to no control group of their own ({why}): only --share and --memory limit them"
         )
     };
     let window = crate::window_now(options).get();
