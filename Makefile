@@ -35,7 +35,7 @@ build: ## Build everything, optimised, into target/release
 	$(CARGO) build --release --locked
 
 demo: setup build ## The main job: SQLite on a seeking disk, stock and with Foreseek (under five minutes)
-	target/release/foreseek demo --out demo-out $(DEMO)
+	target/release/foreseek demo --output demo-out $(DEMO)
 
 test: setup ## Linters, all tests, a short run of each fuzz target; ends with a summary
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" scripts/test

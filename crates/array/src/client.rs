@@ -109,7 +109,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
         users => Err(Error::Busy {
             device: device.as_ref().map_or_else(|| folder.name().into(), LoopDevice::path),
             users: users.describe(),
-            remedy: "end that first, or give --force (what is unwritten is lost)",
+            remedy: "end that first, or give --force (what cannot be written back is lost)",
         }),
     };
     refuse_if_used()?;

@@ -9,7 +9,7 @@ use crate::{AttachOptions, Error, Status};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
 use foreseek_nbd::Offer;
 use foreseek_server::{
-    Answer, Context, Control, Daemon, Ending, ServerProcess, Starter, leave_limited, precautions,
+    Answer, Context, Control, Daemon, Ending, NotRoot, ServerProcess, Starter, leave_limited, precautions,
     run_detached,
 };
 use foreseek_units::Bytes;
@@ -47,9 +47,7 @@ pub fn run() -> ExitCode {
 }
 
 fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Control), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::Refused("an array can be attached by root alone: run this as root".to_owned()));
-    }
+    NotRoot::check("attach an array")?;
     let folder = GuardedFolder(state::make(options.name.as_deref())?);
     folder.0.log_here()?;
     let control = Control::open(&folder.0)?;

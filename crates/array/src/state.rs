@@ -99,7 +99,7 @@ pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
 
 /// Every array's folder, in order of name.
 pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
-    Ok(ServerFolder::all(KIND)?)
+    ServerFolder::all(KIND).map_err(|error| error.or_not_root("list arrays"))
 }
 
 /// The folder of the array of this name or block device.

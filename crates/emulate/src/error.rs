@@ -24,7 +24,9 @@ pub enum Error {
     #[error("a disk named '{0}' exists: choose another --name, or detach it first")]
     Exists(String),
     /// Someone uses the device.
-    #[error("{device} is busy: {users}; end that first, or give --force (what is unwritten is lost)")]
+    #[error(
+        "{device} is busy: {users}; end that first, or give --force (what cannot be written back is lost)"
+    )]
     Busy {
         /// The device.
         device: PathBuf,
@@ -77,6 +79,9 @@ pub enum Error {
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
+    /// Only root may do that.
+    #[error(transparent)]
+    NotRoot(#[from] foreseek_server::NotRoot),
 }
 
 impl Error {

@@ -9,7 +9,7 @@ use crate::protocol::{Ask, Attached, Laid, Lay, Reply};
 use crate::running::Running;
 use crate::state::{self, GuardedFolder};
 use crate::{AttachOptions, Error};
-use foreseek_server::{Answer, Control, Daemon, Ending, Starter, run_detached};
+use foreseek_server::{Answer, Control, Daemon, Ending, NotRoot, Starter, run_detached};
 use foreseek_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,12 +36,7 @@ pub fn run() -> ExitCode {
 }
 
 fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Control), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::Missing {
-            what: "the right to mount and to attach loop devices".to_owned(),
-            remedy: "run this as root".to_owned(),
-        });
-    }
+    NotRoot::check("attach an emulated disk")?;
     let folder = GuardedFolder(state::make(options.name.as_deref())?);
     folder.0.log_here()?;
     // It listens before the record says that it is ready, so that who sees the record is heard.

@@ -81,13 +81,7 @@ fn make_named(name: &str) -> Result<ServerFolder, Error> {
 
 /// Every disk's folder, in order of name.
 pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
-    ServerFolder::all(KIND).map_err(|error| match error.cause.kind() {
-        io::ErrorKind::PermissionDenied => Error::Missing {
-            what: format!("the right to see emulated disks, in {}", error.object),
-            remedy: "run this as root".to_owned(),
-        },
-        _ => error.into(),
-    })
+    ServerFolder::all(KIND).map_err(|error| error.or_not_root("list emulated disks"))
 }
 
 /// The folder of the disk of this name or block device.

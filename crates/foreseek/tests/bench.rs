@@ -129,7 +129,7 @@ fn a_small_comparison_runs_and_is_gone_on_with() {
     let run = |pairs: &str| {
         let mut arguments = SMALL.to_vec();
         arguments.extend(["--cells", "two-rand-0@4,hot,cold", "--policies", policies, "--pairs", pairs]);
-        arguments.extend(["--out", out.to_str().expect("plain")]);
+        arguments.extend(["--output", out.to_str().expect("plain")]);
         let place = folder.path().join("run");
         let mut running = Running::start(&arguments, &place);
         let id = running.child().id();
@@ -174,7 +174,8 @@ fn a_small_comparison_runs_and_is_gone_on_with() {
         assert!(out.join(name).exists(), "{name}");
     }
     // Runs of other settings are not mixed with them.
-    let output = Running::start(&["--out", out.to_str().expect("plain"), "--seed", "9"], folder.path()).end();
+    let output =
+        Running::start(&["--output", out.to_str().expect("plain"), "--seed", "9"], folder.path()).end();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("runs of other settings") && said.contains("seed"), "{said}");
@@ -210,7 +211,7 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
         let mut arguments = FEW_FILES.to_vec();
         arguments.extend(["--trees", trees, "--pairs", pairs]);
         arguments.extend([
-            "--out",
+            "--output",
             out.to_str().expect("plain"),
             "--disk-space",
             space.to_str().expect("plain"),
@@ -261,7 +262,7 @@ fn an_interrupted_walk_leaves_nothing_behind() {
     let mut arguments = FEW_FILES.to_vec();
     arguments.extend(["--trees", "fresh", "--ways", "stock,watch,mount", "--pairs", "50"]);
     arguments.extend([
-        "--out",
+        "--output",
         folder.path().to_str().expect("plain"),
         "--disk-space",
         space.to_str().expect("plain"),
@@ -305,7 +306,7 @@ fn a_few_jobs_run_in_every_way_and_are_gone_on_with() {
     for path in [&place, &space] {
         std::fs::create_dir(path).expect("made");
     }
-    let paths = ["--out", out.to_str().expect("plain"), "--disk-space", space.to_str().expect("plain")];
+    let paths = ["--output", out.to_str().expect("plain"), "--disk-space", space.to_str().expect("plain")];
     let run = |jobs: &str| {
         let mut arguments = vec!["--share", "0.02", "--time-scale", "0.1", "--pairs", "1", "--quiet"];
         // The two over Parquet are left out: this is no Python that has their modules.
@@ -361,7 +362,7 @@ fn an_interrupted_measurement_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut arguments = SMALL.to_vec();
     arguments.extend(["--cells", "one-whole-0@16", "--policies", "linux-128k,plain", "--pairs", "50"]);
-    arguments.extend(["--out", folder.path().to_str().expect("plain")]);
+    arguments.extend(["--output", folder.path().to_str().expect("plain")]);
     let run = folder.path().join("run");
     let mut running = Running::start(&arguments, &run);
     let id = running.child().id();
@@ -385,7 +386,7 @@ fn one_interrupted_while_it_mounts_leaves_nothing_behind() {
         let run = folder.path().join("run");
         let mut arguments = SMALL.to_vec();
         arguments.extend(["--cells", "one-whole-0@1", "--policies", "mount-learnt,plain", "--pairs", "50"]);
-        arguments.extend(["--out", folder.path().to_str().expect("plain")]);
+        arguments.extend(["--output", folder.path().to_str().expect("plain")]);
         let mut running = Running::start(&arguments, &run);
         let id = running.child().id();
         running.interrupt_when(|| {
@@ -415,7 +416,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("results");
         let mut all = arguments.to_vec();
-        all.extend(["--out", out.to_str().expect("plain")]);
+        all.extend(["--output", out.to_str().expect("plain")]);
         let output = Running::start(&all, folder.path()).end();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");

@@ -96,6 +96,24 @@ fn an_old_name_does_the_same_and_says_the_new_one_once() {
 }
 
 #[test]
+fn out_is_understood_as_output() {
+    for command in [&["demo"][..], &["lab", "bench", "mount"], &["lab", "bench", "walk"]] {
+        assert!(help(command).contains("--output <DIR>"), "{command:?}");
+        // An option that is not known would be refused before help is shown.
+        help(&[command, &["--out", "folder"]].concat());
+    }
+}
+
+#[test]
+fn options_of_a_new_mount_are_refused_where_none_is_made() {
+    for other in [&["--status", "/nowhere"][..], &["--unmount", "/nowhere"], &["--list"]] {
+        let output = foreseek(&[&["mount", "--forget"], other].concat());
+        assert_eq!(output.status.code(), Some(2), "{other:?}");
+        assert!(said(&output)[1].contains("cannot be used with"), "{output:?}");
+    }
+}
+
+#[test]
 fn an_unknown_command_is_refused_with_the_one_that_was_meant() {
     for (args, meant) in [
         (&["mout"][..], "'mount'"),

@@ -129,7 +129,7 @@ fn a_small_demo_for_real_gives_the_same_result_and_leaves_nothing() {
     // below that has it killed now and then.
     let mut command = demo(&["--database-size", "24M", "--memory", "16M", "--time-scale", "0.02", "--quiet"]);
     command.args(["--format", "json", "--extension"]).arg(&extension);
-    command.arg("--out").arg(out.path()).env("TMPDIR", temporary.path());
+    command.arg("--output").arg(out.path()).env("TMPDIR", temporary.path());
     let running = Running::start(command);
     let pid = running.id();
     let output = running.end();

@@ -65,6 +65,7 @@ fn what_is_installed_is_removed() {
         "usr/lib/here/pkgconfig/libprefetch.pc",
         "usr/lib/systemd/system/foreseek-watch.service",
         "usr/share/bash-completion/completions/foreseek",
+        "usr/share/doc/foreseek/walks.md",
         "usr/share/man/man1/foreseek-mount.1",
         "usr/share/man/man1/foreseek-array-attach.1",
     ] {

@@ -93,7 +93,7 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
     for word in [
         "policy",
         "streams",
-        "depth",
+        "prefetch size",
         "learnt",
         "prefetch cache",
         "cancelled before",
@@ -325,7 +325,7 @@ fn the_help_helps() {
         "--status",
         "--unmount",
         "Examples",
-        "docs/use/mount.md",
+        "mount.md, in share/doc/foreseek",
     ] {
         assert!(help.contains(word), "{word} in {help}");
     }
@@ -343,7 +343,8 @@ fn without_root_it_says_so() {
     let output = Command::new(program).args(["mount", source, point]).uid(12_345).gid(12_345).output();
     let Ok(output) = output else { return println!("SKIPPED: other users cannot run {program}") };
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("root"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot mount: root privileges required"), "{said}");
 }
 
 /// A process that is ended with the test.

@@ -73,6 +73,9 @@ pub enum Error {
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
+    /// Only root may do that.
+    #[error(transparent)]
+    NotRoot(#[from] foreseek_server::NotRoot),
 }
 
 impl Error {

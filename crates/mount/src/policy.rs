@@ -45,7 +45,7 @@ impl Policy {
     #[must_use]
     pub fn about(self) -> &'static str {
         let known = self.prefetcher().and_then(stream::about);
-        known.unwrap_or("nothing, and nothing cached either: what the others are measured against")
+        known.unwrap_or("pass reads through, without prefetching or caching (baseline)")
     }
 
     /// The name of its prefetcher in the registry; `None` for none of ours.

@@ -16,7 +16,7 @@ impl Findings {
         };
         let profile = &self.profile;
         let note = format!(
-            "{}, switch {}, rate {}: competitive depth {}",
+            "{}, positioning {}, rate {}: competitive prefetch size {}",
             profile.capacity(),
             profile.switch_time(),
             profile.sequential_rate(),

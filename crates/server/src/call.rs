@@ -15,14 +15,38 @@ pub struct CallError {
     pub cause: io::Error,
 }
 
+impl CallError {
+    /// This error, or where root privileges are missing that they are, to do `what`.
+    pub fn or_not_root<E: From<Self> + From<NotRoot>>(self, what: &'static str) -> E {
+        if self.lacks_root() { NotRoot(what).into() } else { self.into() }
+    }
+
+    fn lacks_root(&self) -> bool {
+        self.cause.kind() == ErrorKind::PermissionDenied && NotRoot::check("").is_err()
+    }
+}
+
+/// What only root may do, and this process is not root's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {0}: root privileges required (run as root or with sudo)")]
+pub struct NotRoot(pub &'static str);
+
+impl NotRoot {
+    /// Refuses to do `what` for other users than root.
+    ///
+    /// # Errors
+    /// This one.
+    pub fn check(what: &'static str) -> Result<(), Self> {
+        if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Self(what)) }
+    }
+}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, object, cause } = self;
         write!(f, "cannot {operation} {object}: {cause}")?;
         match cause.kind() {
-            ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
-                f.write_str("; run this as root")
-            }
+            _ if self.lacks_root() => f.write_str("; root privileges required (run as root or with sudo)"),
             ErrorKind::StorageFull => f.write_str("; make room there"),
             _ => Ok(()),
         }
@@ -72,5 +96,9 @@ mod tests {
         assert_eq!(said, "cannot write /a/b: no storage space; make room there");
         let gone = Err::<(), _>(io::Error::from(ErrorKind::NotFound)).context("open", "/a");
         assert_eq!(gone.expect_err("it is gone").to_string(), "cannot open /a: entity not found");
+        assert_eq!(
+            NotRoot("list mounts").to_string(),
+            "cannot list mounts: root privileges required (run as root or with sudo)"
+        );
     }
 }

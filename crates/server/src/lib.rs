@@ -44,7 +44,7 @@ mod serve;
 mod users;
 mod wire;
 
-pub use call::{CallError, Context, ignore_missing};
+pub use call::{CallError, Context, NotRoot, ignore_missing};
 pub use cgroup::{Left, leave_limited};
 pub use client::{Client, Health};
 pub use error::Error;

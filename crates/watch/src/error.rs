@@ -48,12 +48,15 @@ pub enum Error {
     /// A call on behalf of the server failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
+    /// Only root may do that.
+    #[error(transparent)]
+    NotRoot(#[from] foreseek_server::NotRoot),
 }
 
 fn remedy(cause: &Errno) -> &'static str {
     match *cause {
-        Errno::PERM => "; it needs root (CAP_SYS_ADMIN)",
-        Errno::NOSYS | Errno::INVAL => "; it needs Linux 6.1 or later with fanotify",
+        Errno::PERM => "; root privileges required (run as root or with sudo)",
+        Errno::NOSYS | Errno::INVAL => "; it needs Linux 6.5 or later with fanotify",
         _ => "",
     }
 }

@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// The results cannot be written down.
-    #[error("cannot write {}: {error}; give --out another folder, or make this one writable and give the same command to go on", path.display())]
+    #[error("cannot write {}: {error}; give --output another folder, or make this one writable and give the same command to go on", path.display())]
     Out {
         /// The file.
         path: PathBuf,

@@ -95,7 +95,7 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     if lines.len() != marked.sources.len() {
         return Err("one line of text for each file".to_owned());
     }
-    let mut text = "| simulated claims that hold | | strictly |\n|---|---|---|\n".to_owned();
+    let mut text = "| papers | claims that hold | hold strictly |\n|---|---|---|\n".to_owned();
     for (line, file) in lines.into_iter().zip(&marked.sources) {
         let mut claims = claims(file)?;
         claims.retain(|claim| self::text(claim, "kind") != "check");

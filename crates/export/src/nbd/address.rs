@@ -118,7 +118,7 @@ impl FromStr for NbdAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || {
             Err(format!(
-                "'{text}' is no NBD address: give nbd:unix:PATH, nbd:HOST:PORT, or nbd::PORT for this machine alone"
+                "'{text}' is no NBD address: give nbd:unix:PATH, nbd:HOST:PORT, or nbd::PORT for this machine only"
             ))
         };
         let Some(rest) = text.strip_prefix("nbd:") else { return refused() };

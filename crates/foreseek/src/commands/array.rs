@@ -20,8 +20,8 @@ Examples:
   foreseek array status array0          hit rates, sizes of the cache's lists
   foreseek array detach array0
 
-Mount the device that 'attach' prints, not the array's own. docs/use/array.md
-says what is served.";
+Mount the device that 'attach' prints, not the array's own. What is
+served is in array.md, in share/doc/foreseek or in docs/use of the source.";
 
 /// The verbs of `foreseek array`.
 #[derive(Debug, clap::Subcommand)]
@@ -47,7 +47,8 @@ pub(crate) enum Command {
     Detach {
         /// The array: its name or /dev/loopN.
         target: String,
-        /// Take the device away from its users; what they have not written is lost.
+        /// Detach even if in use: write back what can be written, unmount lazily, remove the device. Data
+        /// that cannot be written back is lost.
         #[arg(long)]
         force: bool,
     },
@@ -76,8 +77,8 @@ pub(crate) struct Attach {
     /// What a member costs: a profile.
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MEMBER)]
     member: String,
-    /// All memory for data.
-    #[arg(long, default_value = "500M")]
+    /// Memory for the cache and data in transit; at least 96 MiB.
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes::mib(500))]
     memory: Bytes,
     /// What is prefetched: adaptive, none, sp, asp, msp or asp+msp.
     #[arg(long, default_value = DEFAULT_POLICY)]

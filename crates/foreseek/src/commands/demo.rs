@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
-  foreseek demo --out demo-out                      with demo-out/index.html
+  foreseek demo --output demo-out                   with demo-out/index.html
   foreseek demo --simulate                          in virtual time: no root
   foreseek demo --profile exos-18t --time-scale 1   another disk, in real time
 
@@ -37,13 +37,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
     profile: String,
 
-    /// Where the rows' random numbers start.
+    /// Random seed.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
     /// Write the page, the plots and the JSON into this folder.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[arg(long, alias = "out", value_name = "DIR")]
+    output: Option<PathBuf>,
 
     /// The SQLite extension, where it is not beside this program.
     #[arg(long, value_name = "FILE")]
@@ -84,10 +84,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         show: if args.quiet { Show::Quiet } else { Show::StandardError },
     };
     let interrupt = Interrupt::listen()?;
-    args.out.as_deref().map(report::prepare).transpose()?;
+    args.output.as_deref().map(report::prepare).transpose()?;
     let outcome = foreseek_demo::run(&options, &interrupt)?;
     // What was measured is shown in any case: a report that cannot be written is said after it.
-    let page = args.out.as_deref().map(|folder| report::write(&outcome, folder));
+    let page = args.output.as_deref().map(|folder| report::write(&outcome, folder));
     let mut text = match args.format {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         Format::Table => format!("{}\n", outcome.to_table()),

@@ -21,8 +21,8 @@ Examples:
   foreseek disk list                                        all of them
   foreseek disk detach disk0                                remove it
 
-'foreseek profile --list' shows which disks can be emulated, and
-docs/use/emulated-disk.md how exactly.";
+'foreseek profile --list' shows which disks can be emulated. How exactly is in
+emulated-disk.md, in share/doc/foreseek or in docs/use of the source.";
 
 /// The verbs of `foreseek disk`.
 #[derive(Debug, clap::Subcommand)]
@@ -76,7 +76,7 @@ pub(crate) struct Attach {
     /// Where the sparse file lies [default: /var/tmp].
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Go on though there is less free space than the size.
+    /// Allow a size larger than the free space.
     #[arg(long)]
     thin: bool,
     /// Stretch the device's full stroke over the size; else the size is its outer part.
@@ -109,7 +109,7 @@ pub(crate) struct Attach {
     /// The disk's name [default: the first free diskN].
     #[arg(long)]
     name: Option<String>,
-    /// Say too which precautions against emergencies could not be taken (`disk stats` shows them).
+    /// Also list safety settings that could not be applied (`disk stats` shows them).
     #[arg(long, short)]
     verbose: bool,
     /// How to report.
@@ -140,7 +140,8 @@ pub(crate) struct Detach {
     /// All disks.
     #[arg(long, group = "which")]
     all: bool,
-    /// Take the disk away from its users; what they have not written is lost.
+    /// Detach even if in use: write back what can be written, unmount lazily, remove the device. Data that
+    /// cannot be written back is lost.
     #[arg(long)]
     force: bool,
 }

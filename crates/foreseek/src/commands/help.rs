@@ -17,10 +17,12 @@ const AFTER: &str = "\
 Examples:
   foreseek mount /data /mnt/data           read /data faster, through /mnt/data
   foreseek profile /dev/sdb -o sdb.toml    measure what seeks on a disk cost
-  foreseek demo --out demo-out             see what it does for a database
+  foreseek demo --output demo-out          see what it does for a database
 
 'foreseek COMMAND --help' explains a command.
-Exit status: 0 done, 1 the answer is no, 2 it could not be done.";
+Exit status: 0 success; 1 finished with a negative or incomplete result (a check
+failed, a file could not be read); 2 error or wrong usage. 'warm --then' and
+'sqlite' return the command's status.";
 
 /// The parser with its commands listed in groups.
 pub(super) fn grouped(parser: clap::Command) -> clap::Command {

@@ -13,6 +13,21 @@ use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The options of a new mount, which make no sense where none is made.
+const MAKING: [&str; 11] = [
+    "source",
+    "memory",
+    "policy",
+    "rho",
+    "profile",
+    "forget",
+    "no_walks",
+    "no_passthrough",
+    "read_only",
+    "foreground",
+    "request_timeout",
+];
+
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
@@ -21,7 +36,8 @@ Examples:
   foreseek mount --status /mnt/data     what it does: streams, hit rates, costs
   foreseek mount --unmount /mnt/data    end it, as 'umount /mnt/data' does
 
-What programs can rely on is in docs/use/mount.md.";
+What programs can rely on is in mount.md, in share/doc/foreseek or in docs/use
+of the source.";
 
 /// Options of `foreseek mount`.
 #[derive(Debug, clap::Args)]
@@ -44,11 +60,12 @@ pub(crate) struct Args {
     /// The policy that decides what is prefetched.
     #[arg(long, value_parser = policies(), default_value_t)]
     policy: Policy,
-    /// The bound of the policy adaptive: no stream costs the device more than so many times what knowing
-    /// its length would (2 or more; 2 is the papers' depth) [default: 3].
+    /// The bound of the policy adaptive: no stream costs the device more than TIMES what a prefetcher that
+    /// knows its length would pay (2 or more; 2 is the papers' bound) [default: 3].
     #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
     rho: Option<f64>,
-    /// The device below: a built-in profile (`foreseek profile --list` shows them) or a file [default: learnt].
+    /// The device below: a built-in profile (`foreseek profile --list` shows them) or a file [default: measured while
+    /// running].
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
     /// Ignore what earlier mounts of this source learnt, and learn it anew.
@@ -66,17 +83,17 @@ pub(crate) struct Args {
     /// Serve in this process until SIGTERM or SIGINT.
     #[arg(long)]
     foreground: bool,
-    /// Have the kernel abort the mount if a request is not answered within so many seconds (Linux 6.14).
+    /// Have the kernel abort the mount if a request is not answered within SECONDS (Linux 6.14).
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     request_timeout: Option<u64>,
-    /// Show how a mount is doing.
-    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with = "source")]
+    /// Show a mount's status.
+    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with_all = MAKING)]
     status: Option<PathBuf>,
-    /// Take a mount away, also one whose server is dead.
-    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with = "source")]
+    /// Unmount, even if the server is dead.
+    #[arg(long, value_name = "MOUNTPOINT", group = "other", conflicts_with_all = MAKING)]
     unmount: Option<PathBuf>,
     /// List all mounts, dead ones included.
-    #[arg(long, group = "other", conflicts_with = "source")]
+    #[arg(long, group = "other", conflicts_with_all = MAKING)]
     list: bool,
     /// Serve a mount; run by `mount`.
     #[arg(long, group = "other", hide = true)]

@@ -14,11 +14,16 @@ Examples:
   foreseek order /data                  one path a line, in disk order
   foreseek order -0 /data | tar --no-recursion --null -T - -cf data.tar
 
-docs/use/walks.md explains order and warm.";
+order and warm are explained in walks.md, in share/doc/foreseek or in docs/use
+of the source.";
 
 /// Options of `foreseek order`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "foreseek order [OPTIONS] <PATH>...\n       \
+                      foreseek order [OPTIONS] --list <FILE|->"
+)]
 pub(crate) struct Args {
     /// Trees, and single files.
     #[arg(required_unless_present = "list", conflicts_with = "list")]

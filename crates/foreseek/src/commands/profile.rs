@@ -30,8 +30,8 @@ Examples:
   foreseek profile --list                  the built-in profiles
   foreseek profile --show sdb.toml         the figures of a profile
 
-Other commands take a profile's name or file as --profile. docs/use/profiler.md
-shows how it is measured.";
+Other commands take a profile's name or file as --profile. How it is measured is
+in profiler.md, in share/doc/foreseek or in docs/use of the source.";
 
 /// Options of `foreseek profile`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Measure though others use the device.
+    /// Measure even if the device is in use.
     #[arg(long)]
     force: bool,
 
@@ -263,7 +263,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
             },
         );
     }
-    row("switch cost", profile.switch_time().to_string());
+    row("positioning time", profile.switch_time().to_string());
     if let (Some(outer), Some(inner)) = (found.zones.first(), found.zones.last()) {
         row("rate", format!("{} outer, {} inner, {} zones seen", outer.rate, inner.rate, found.zones.len()));
     }
@@ -273,7 +273,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
     }
     row("skip or read", format!("read gaps up to {}", found.infill));
     row(
-        "competitive depth",
+        "competitive prefetch size",
         format!("{:.1} KB, {} pages", depth.get() as f64 / 1e3, depth.pages_floor().get()),
     );
     row("measured in", found.elapsed.to_string());

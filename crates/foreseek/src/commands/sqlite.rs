@@ -23,7 +23,8 @@ Examples:
 The same by one environment variable:
   LD_PRELOAD=/usr/local/lib/libforeseek_sqlite_preload.so python3 report.py
 
-docs/use/sqlite.md lists the statements and programs that gain.";
+The statements and programs that gain are listed in sqlite.md, in
+share/doc/foreseek or in docs/use of the source.";
 
 /// The library that the program loads.
 const LIBRARY: &str = "libforeseek_sqlite_preload.so";
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
-    /// At most so much page cache for each database file [default: 60 % of what there is].
+    /// Page cache limit for each database file [default: 60 % of available memory].
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
@@ -116,7 +117,7 @@ fn unseen(program: Option<&Program>, told: &[Line]) -> String {
     if let Some(own) = own.first() {
         return format!(
             "nothing was prefetched: {} has a SQLite of its own linked in, whose reads cannot be seen; have it load \
-             the extension libforeseek_sqlite.so (docs/use/sqlite.md)",
+             the extension libforeseek_sqlite.so ('foreseek sqlite --help' names the page)",
             own.display()
         );
     }
@@ -128,7 +129,7 @@ fn unseen(program: Option<&Program>, told: &[Line]) -> String {
         );
     }
     "nothing was prefetched: no SQLite was found in the program and what it started, as they ended; PHP unloads its \
-     own (docs/use/sqlite.md)"
+     own ('foreseek sqlite --help' names the page)"
         .to_owned()
 }
 

@@ -20,11 +20,16 @@ Examples:
   foreseek warm /data --then -- grep -r x /data    and stay ahead of a command
   foreseek warm /data --metadata --then -- du -s /data
 
-docs/use/walks.md explains order and warm.";
+order and warm are explained in walks.md, in share/doc/foreseek or in docs/use
+of the source.";
 
 /// Options of `foreseek warm`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "foreseek warm [OPTIONS] <PATH>... [--then -- <COMMAND>...]\n       \
+                      foreseek warm [OPTIONS] --list <FILE|-> [--then -- <COMMAND>...]"
+)]
 pub(crate) struct Args {
     /// Trees, and single files.
     #[arg(required_unless_present = "list", conflicts_with = "list")]
@@ -39,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, short = '0', requires = "list")]
     null: bool,
 
-    /// Bring directories and inodes alone, for programs that look at files and do not open them (find,
+    /// Bring only directories and inodes, for programs that look at files and do not open them (find,
     /// du, ls -l, rsync without -c).
     #[arg(long)]
     metadata: bool,
@@ -58,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     reading: ReadingArg,
 
-    /// At most so much is in memory ahead of the command [default: the share].
+    /// Upper limit on memory read ahead of the command [default: see --share].
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
@@ -158,7 +163,7 @@ fn table(report: &Report) -> String {
                     format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.brought_bytes), report.read_seconds)
                 }
                 batches => format!(
-                    "{} in up to {batches} batches, window {}",
+                    "{} in up to {batches} batches, memory limit {}",
                     bytes(report.brought_bytes),
                     bytes(report.window_bytes)
                 ),

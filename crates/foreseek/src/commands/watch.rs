@@ -18,7 +18,8 @@ Examples:
 
 It runs until it is stopped. Programs stay as they are: those that list
 directories and open their files (grep -r, tar, rsync) find the files in memory.
-What it sees and what it does not see is in docs/use/walks.md.";
+What it sees and what it does not see is in walks.md, in share/doc/foreseek or
+in docs/use of the source.";
 
 /// Options of `foreseek watch`.
 #[derive(Debug, clap::Args)]
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// The part of the available memory that may hold what was read ahead and not used yet.
     #[arg(long, default_value_t = SHARE, value_parser = share, value_name = "PART", allow_negative_numbers = true)]
     share: f64,
-    /// At most so much of it, such as 512M or 2G.
+    /// Upper limit on that memory, such as 512M or 2G.
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
     /// The disk: a built-in profile (`foreseek profile --list` shows them) or a file [default: a disk of 7,200 rpm].
@@ -156,7 +157,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
         ("used of it", used),
         ("left alone", alone),
         ("over allowance", format!("{} times", counted.over_allowance)),
-        ("window", Bytes(status.window_bytes).to_string()),
+        ("memory limit", Bytes(status.window_bytes).to_string()),
         ("known", format!("{} directories, {} entries", status.known_directories, status.known_entries)),
     ]);
     rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));

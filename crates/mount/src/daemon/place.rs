@@ -3,9 +3,8 @@
 
 use crate::Error;
 use crate::daemon::names;
-use foreseek_server::{ServerFolder, ServerProcess};
+use foreseek_server::{CallError, ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// The kind of server.
@@ -30,20 +29,19 @@ pub(crate) fn folder_of(mount_point: &Path) -> ServerFolder {
 /// an earlier version, which named folders otherwise.
 pub(crate) fn find(mount_point: &Path) -> Result<Option<(ServerFolder, Record)>, Error> {
     let folder = folder_of(mount_point);
-    if let Some(record) = folder.record()? {
+    if let Some(record) = folder.record().map_err(denied)? {
         return Ok(Some((folder, record)));
     }
     Ok(all()?.into_iter().find(|(_, record)| record.mount_point == mount_point))
 }
 
+fn denied(error: CallError) -> Error {
+    error.or_not_root("list mounts")
+}
+
 /// Every mount's folder, in order of mount point.
 pub(crate) fn all() -> Result<Vec<(ServerFolder, Record)>, Error> {
-    let folders = ServerFolder::all(KIND).map_err(|error| match error.cause.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Error::Missing { what: "the right to see mounts", remedy: "run this as root" }
-        }
-        _ => error.into(),
-    })?;
+    let folders = ServerFolder::all(KIND).map_err(denied)?;
     let mut found = Vec::new();
     for folder in folders {
         if let Some(record) = folder.record::<Record>()? {

@@ -16,7 +16,7 @@ use crate::read_path::ReadPath;
 use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
 use foreseek_server::mount_table::{abort_connection, connection_of};
-use foreseek_server::{Context, MountSettings};
+use foreseek_server::{Context, MountSettings, NotRoot};
 use foreseek_watch::reported::{DESCRIPTORS, Reported};
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -288,9 +288,7 @@ impl std::fmt::Debug for Mounted {
 
 /// Whether this process may mount, and do for callers what they ask for.
 pub(crate) fn check_rights() -> Result<(), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::Missing { what: "the right to mount", remedy: "run this as root" });
-    }
+    NotRoot::check("mount")?;
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     if !capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
         return Err(Error::Missing {

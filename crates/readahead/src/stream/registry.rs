@@ -23,12 +23,12 @@ use Offered::{Everywhere, Simulated};
 /// Every policy: its name, one line for people, who can choose it, and how it is made.
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Offered, Build)] = &[
-    ("none", "what is asked for and no more", Everywhere, super::none::build),
+    ("none", "no prefetching", Everywhere, super::none::build),
     ("on-demand", "today's Linux: on a miss and at a marker, up to 128 KiB", Everywhere, super::stock::on_demand),
     ("aggressive", "up to 1 MiB at a time with slow start, whatever the device", Everywhere, super::aggressive::build),
-    ("competitive", "switch time x transfer rate, with slow start", Everywhere, super::competitive::build),
+    ("competitive", "positioning time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
-    ("adaptive", "by the lengths of past streams, within rho times the optimum", Everywhere, super::adaptive::build),
+    ("adaptive", "sized by past stream lengths; at most --rho times the optimum", Everywhere, super::adaptive::build),
     (TOLD, "the same with the lengths known, learning nothing", Simulated, super::adaptive::told),
     ("oracle", "clairvoyant: knows how much each stream will read", Simulated, super::oracle::build),
 ];

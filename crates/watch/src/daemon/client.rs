@@ -3,7 +3,7 @@
 use super::place::{Ask, Ready, Record, clean, folder};
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus};
-use foreseek_server::{Client, Launch};
+use foreseek_server::{CallError, Client, Launch};
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,6 +47,10 @@ pub fn stop() -> Result<()> {
     clean(&record)
 }
 
+fn denied(error: CallError) -> Error {
+    error.or_not_root("ask the watcher")
+}
+
 fn record() -> Result<Record> {
-    folder().record::<Record>()?.ok_or(Error::NotRunning)
+    folder().record::<Record>().map_err(denied)?.ok_or(Error::NotRunning)
 }

@@ -3,7 +3,7 @@
 use super::place::{Ask, GROUP, Ready, Record, clean, folder};
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus, Watcher};
-use foreseek_server::{Answer, Control, Daemon, Ending, MemoryGroup, ServerProcess, tend};
+use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, ServerProcess, tend};
 use std::time::Instant;
 
 /// What is charged to the daemon's control group besides the window: its own memory, and the kernel's for open files.
@@ -44,7 +44,7 @@ impl Server {
     fn start(options: &Options) -> Result<(Self, Control)> {
         make_way()?;
         let folder = folder();
-        folder.make()?;
+        folder.make().map_err(denied)?;
         let record = Record { server: ServerProcess::own(), group: MemoryGroup::planned(GROUP) };
         let started = (|| {
             folder.set_record(&record)?;
@@ -112,7 +112,7 @@ impl Daemon for Server {
 fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
     let without = |why: String| {
         format!(
-            "the pages that are read ahead are charged to no control group of their own ({why}): they are limited by the window alone"
+            "the pages that are read ahead are charged to no control group of their own ({why}): only --share and --memory limit them"
         )
     };
     let window = crate::window_now(options).get();
@@ -123,9 +123,13 @@ fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
     }
 }
 
+fn denied(error: CallError) -> Error {
+    error.or_not_root("watch file systems")
+}
+
 /// Removes what a dead watcher left; refuses if a live one watches.
 fn make_way() -> Result<()> {
-    match folder().record::<Record>()? {
+    match folder().record::<Record>().map_err(denied)? {
         Some(record) if record.server.is_alive() => Err(Error::Running(record.server.pid)),
         Some(record) => clean(&record),
         None => Ok(folder().remove()?),

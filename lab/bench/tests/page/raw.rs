@@ -61,7 +61,7 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
     Ok(if has("server_memory_bytes") {
         judged(&Outcome::of_rows(text).map_err(said)?)
     } else if has("file_system") {
-        tables(&walk::Report::of_rows(text).map_err(said)?.to_table())
+        walked(&walk::Report::of_rows(text).map_err(said)?).map_err(|error| error.to_string())?
     } else if has("size_bytes") {
         tables(&array::Report::of_rows(text).map_err(said)?.to_table())
     } else if plan.starts_with('{') {
@@ -214,6 +214,30 @@ fn judged(outcome: &Outcome) -> Vec<Row> {
         ]));
     }
     rows
+}
+
+/// Cells of a measurement of walks. Its own table has rounded numbers, which would be rounded again.
+fn walked(report: &walk::Report) -> Result<Vec<Row>, serde_json::Error> {
+    let report: Value = serde_json::from_str(&report.to_json())?;
+    let mut rows = Vec::new();
+    for cell in report["cells"].as_array().into_iter().flatten() {
+        for entry in cell["entries"].as_array().into_iter().flatten() {
+            let gain = &entry["gain"];
+            let known = [
+                ("tree", &cell["tree"]),
+                ("program", &cell["program"]),
+                ("way", &entry["way"]),
+                ("seconds", &entry["seconds"]["mean"]),
+                ("x stock", &gain["mean"]),
+                ("pass s", &cell["pass_seconds"]),
+            ];
+            let mut row = Row::default();
+            known.into_iter().for_each(|(name, value)| flatten(name, value, &mut row.values));
+            row.values.push(("95 %".to_owned(), format!("{}..{}", gain["low"], gain["high"])));
+            rows.push(row);
+        }
+    }
+    Ok(rows)
 }
 
 fn interval(value: &foreseek_simulate::experiment::Summary) -> String {

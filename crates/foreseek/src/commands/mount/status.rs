@@ -57,7 +57,7 @@ fn device(learnt: Option<Learnt>) -> String {
         0 => "as an earlier mount has learnt".to_owned(),
         samples => format!("{samples} reads"),
     };
-    format!("going elsewhere takes {switch_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
+    format!("positioning takes {switch_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
 }
 
 /// What a row is called, and what it says.
@@ -162,7 +162,7 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
 
 fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
     let depth = format!(
-        "read-ahead size {} by the cost of this device; memory allows {} ahead of each stream",
+        "{} by the cost of this device; memory allows {} ahead of each stream",
         Bytes(reads.depth_bytes),
         Bytes(reads.bound_bytes)
     );
@@ -172,7 +172,7 @@ fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
         Bytes(reads.ceiling_bytes),
         Bytes(reads.memory_bytes)
     );
-    vec![("depth", depth), ("prefetch cache", cache)]
+    vec![("prefetch size", depth), ("prefetch cache", cache)]
 }
 
 fn learnt_rows(status: &MountStatus) -> Vec<Row> {

@@ -76,8 +76,8 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
 
 fn builtin_table() -> String {
     format!(
-        "{}\n\nposition = average seek + half a rotation (network volumes: mean latency); depth = position x rate: how\n\
-         much to prefetch at a time, in KB of 1000.\n\
+        "{}\n\nposition = average seek + half a rotation (network volumes: mean latency); prefetch = position x rate:\n\
+         how much to fetch at a time, in KB of 1000.\n\
          'foreseek profile --show NAME' prints a profile with the source of each number, to be copied and edited.\n",
         table(builtin())
     )
@@ -92,7 +92,7 @@ fn table(profiles: impl IntoIterator<Item = Profile>) -> Table {
         "seek ms",
         "position ms",
         "MB/s",
-        "depth KB",
+        "prefetch KB",
         "pages",
         "source",
     ]);

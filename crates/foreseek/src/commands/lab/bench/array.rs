@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it was ended, also with more --pairs,
+Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
 --loads or --ways.
 
 Examples:
@@ -65,8 +65,8 @@ pub(crate) struct ArrayArgs {
     disk_space: Option<PathBuf>,
 
     /// Where raw runs and the report go.
-    #[arg(long, value_name = "DIR", default_value = "bench-array", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    #[arg(long, alias = "out", value_name = "DIR", default_value = "bench-array", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
 
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
@@ -100,6 +100,6 @@ fn options(args: ArrayArgs) -> Options {
         memory: args.memory,
         time_scale: args.time_scale,
         disk_space: args.disk_space,
-        out: args.out,
+        out: args.output,
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it was ended, also with more --pairs,
+Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
 --jobs or --ways. Jobs whose programs are not installed are left out, which is said first with what to install.
 
 Examples:
@@ -64,8 +64,8 @@ pub(crate) struct JobsArgs {
     disk_space: Option<PathBuf>,
 
     /// Where raw runs and the report go.
-    #[arg(long, value_name = "DIR", default_value = "bench-jobs", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    #[arg(long, alias = "out", value_name = "DIR", default_value = "bench-jobs", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
 
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
@@ -99,6 +99,6 @@ fn options(args: JobsArgs) -> Options {
         time_scale: args.time_scale,
         python: args.python,
         disk_space: args.disk_space,
-        out: args.out,
+        out: args.output,
     }
 }

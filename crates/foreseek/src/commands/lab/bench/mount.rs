@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it
+Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it
 was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclusive' where the
 interval of the paired ratio has the bound in it, or there are fewer than five pairs.
 
@@ -80,8 +80,8 @@ pub(crate) struct MountArgs {
     disk_space: Option<PathBuf>,
 
     /// Where raw runs, charts and the report go.
-    #[arg(long, value_name = "DIR", default_value = "bench-mount", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    #[arg(long, alias = "out", value_name = "DIR", default_value = "bench-mount", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
 
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
@@ -160,6 +160,6 @@ fn options(args: &MountArgs) -> anyhow::Result<Options> {
         memory: args.memory,
         server_memory: args.server_memory,
         disk_space: args.disk_space.clone(),
-        out: args.out.clone(),
+        out: args.output.clone(),
     })
 }

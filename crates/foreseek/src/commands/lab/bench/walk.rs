@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --out): the same command goes on where it was ended, also with more --pairs,
+Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
 --trees, --programs or --ways. Programs that are not installed are left out, which is said first.
 
 Examples:
@@ -76,8 +76,8 @@ pub(crate) struct WalkArgs {
     disk_space: Option<PathBuf>,
 
     /// Where raw runs and the report go.
-    #[arg(long, value_name = "DIR", default_value = "bench-walk", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    #[arg(long, alias = "out", value_name = "DIR", default_value = "bench-walk", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
 
     /// How to report.
     #[arg(long, value_enum, default_value_t)]
@@ -112,7 +112,7 @@ fn options(args: WalkArgs) -> Options {
         time_scale: args.time_scale,
         file_system: args.file_system,
         disk_space: args.disk_space,
-        out: args.out,
+        out: args.output,
     };
     if args.quick { options.quick() } else { options }
 }
