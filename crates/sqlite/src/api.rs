@@ -413,6 +413,42 @@ impl Api {
         found
     }
 
+    /// Whether the connection runs a statement, and no other thread is within it.
+    ///
+    /// # Safety
+    /// `db` must be a live connection, and live until this returns. Where it [has no mutex](Self::has_mutex), no other
+    /// thread may be within it.
+    pub(crate) unsafe fn is_running(self, db: Db) -> bool {
+        let mut is_running = false;
+        // SAFETY: as the caller says.
+        unsafe {
+            self.running(db, |_| {
+                is_running = true;
+                false
+            });
+        }
+        is_running
+    }
+
+    /// Whether a connection keeps threads apart itself.
+    ///
+    /// # Safety
+    /// `db` must be a live connection.
+    pub(crate) unsafe fn has_mutex(self, db: Db) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { !self.mutex(db).is_null() }
+    }
+
+    /// The mutex of a connection; null where its host keeps threads apart.
+    ///
+    /// # Safety
+    /// `db` must be a live connection. The mutex lives as long.
+    unsafe fn mutex(self, db: Db) -> *mut c_void {
+        type DbMutex = unsafe extern "C" fn(Db) -> *mut c_void;
+        // SAFETY: `sqlite3_db_mutex` of a live connection.
+        unsafe { self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db)) }
+    }
+
     /// Hands each statement that the connection is running to `take`, as long as it wants more. None where another
     /// thread is within the connection (which then shares its cache with the one that reads): to wait for it here,
     /// with the cache locked, could be for ever.
@@ -420,13 +456,11 @@ impl Api {
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
     unsafe fn running(self, db: Db, take: impl FnMut(*mut c_void) -> bool) {
-        type DbMutex = unsafe extern "C" fn(Db) -> *mut c_void;
         type Try = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Leave = unsafe extern "C" fn(*mut c_void);
-        // SAFETY: `sqlite3_db_mutex` of a live connection gives a mutex that lives as long, or null
-        // where its host keeps threads apart.
+        // SAFETY: the mutex lives as long as the connection.
         unsafe {
-            let mutex = self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db));
+            let mutex = self.mutex(db);
             if mutex.is_null() {
                 return self.walk(db, take);
             }

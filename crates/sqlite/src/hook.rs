@@ -15,9 +15,9 @@ use foreseek_libprefetch::guest::{is_inside, step_aside};
 use foreseek_storage::{HostFd, Identity};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, LazyCell};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +27,8 @@ use std::time::Instant;
 
 /// Descriptors that are remembered, databases or not. Beyond it they are looked at again.
 const DESCRIPTORS_LIMIT: usize = 4096;
+/// Connections that are looked at for the one that has attached a file, at most.
+const CONNECTIONS_LIMIT: usize = 64;
 /// Database files at a time. A process with more has no memory to prefetch for each.
 const FILES_LIMIT: usize = 256;
 /// The VFSes of the unix family, all of which share the table of calls; the first one found is used.
@@ -66,9 +68,35 @@ struct Table {
     files: HashMap<Identity, Arc<Mutex<Watch>>>,
     /// Which connection reads through a descriptor, as far as it was introduced.
     connections: HashMap<RawFd, usize>,
+    /// Every connection that was introduced.
+    open: HashSet<usize>,
+}
+
+impl Table {
+    /// The connection that reads through a descriptor now: the one whose main database has it. No interface names the
+    /// descriptors of attached databases: theirs is the only connection that runs a statement and that this thread may enter.
+    fn connection(&self, api: Api, fd: HostFd) -> Option<Db> {
+        if let Some(&known) = self.connections.get(&fd.raw()) {
+            return Some(known).filter(|known| *known != SEVERAL).map(|known| known as Db);
+        }
+        if self.open.len() > CONNECTIONS_LIMIT {
+            return None;
+        }
+        // Counted once, and only where a connection has no mutex.
+        let is_alone = LazyCell::new(is_only_thread);
+        // SAFETY: a connection is taken out of the table before it ends, which waits while the table is held.
+        let runs = |db: &Db| unsafe { (api.has_mutex(*db) || *is_alone) && api.is_running(*db) };
+        let mut running = self.open.iter().map(|&open| open as Db).filter(runs);
+        running.next().filter(|_| running.next().is_none())
+    }
 }
 
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+
+/// Whether the process has no other thread, which could be within a connection without a mutex.
+fn is_only_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
 
 /// Sets the hooks; answers the names of the calls that are seen.
 pub(crate) fn install(api: Api) -> Vec<&'static str> {
@@ -102,13 +130,15 @@ pub(crate) fn install(api: Api) -> Vec<&'static str> {
     seen
 }
 
-/// Learns which descriptor a connection's main database has. To be called while it is set up.
+/// Makes a connection known, and learns which descriptor its main database has. To be called while it is set up.
 pub(crate) fn introduce(api: Api, db: Db) {
     if !is_own_process() {
         return;
     }
-    let (_, Some(fd)) = probe(api, db) else { return };
+    let (_, fd) = probe(api, db);
     let Ok(mut table) = TABLE.write() else { return };
+    table.open.insert(db as usize);
+    let Some(fd) = fd else { return };
     let has_room = table.connections.len() < DESCRIPTORS_LIMIT;
     match table.connections.entry(fd.raw()) {
         Entry::Occupied(mut known) if *known.get() != db as usize => {
@@ -154,6 +184,7 @@ pub(crate) fn forget(db: Db) {
         && let Ok(mut table) = TABLE.write()
     {
         table.connections.retain(|_, known| *known != db as usize);
+        table.open.remove(&(db as usize));
     }
 }
 
@@ -276,9 +307,8 @@ struct Reading(HostFd);
 impl Reading {
     fn ask<T>(&self, question: impl FnOnce(Api, Db) -> T) -> Option<T> {
         let (api, table) = (Api::current()?, TABLE.try_read().ok()?);
-        let connection = table.connections.get(&self.0.raw()).copied().filter(|known| *known != SEVERAL)?;
         // A connection is taken out of the table before it ends, which waits while the table is held here.
-        Some(question(api, connection as Db))
+        table.connection(api, self.0).map(|db| question(api, db))
     }
 }
 

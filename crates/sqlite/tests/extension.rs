@@ -64,6 +64,34 @@ fn every_schema_gives_the_same_rows_and_its_reads_are_predicted() {
 }
 
 #[test]
+fn the_end_of_a_scan_in_an_attached_database_is_visible() {
+    if !has_shell("the_end_of_a_scan_in_an_attached_database_is_visible") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let shape = Shape {
+        schema: 0,
+        page_size: 1024,
+        rows: 3000,
+        longest_key: 30,
+        longest_row: 200,
+        deleted: false,
+        ..Shape::random(1)
+    };
+    let attached = shape.build(directory.path(), "attached");
+    let main = Shape { rows: 10, ..shape }.build(directory.path(), "main");
+    let sql = format!(
+        "ATTACH '{}' AS x; PRAGMA x.cache_size=10; SELECT * FROM x.t {};",
+        attached.display(),
+        shape.schema().scan
+    );
+    let status = same_rows(&main, FOLLOW, &sql);
+    let files = status["files"].as_array().expect("files");
+    let sum = |name: &str| files.iter().filter_map(|file| file[name].as_u64()).sum::<u64>();
+    assert_eq!((sum("scans"), sum("ends_seen")), (1, 1), "{status}");
+}
+
+#[test]
 fn random_databases_give_the_same_rows() {
     if !has_shell("random_databases_give_the_same_rows") {
         return;
