@@ -22,11 +22,12 @@
 //!   subquery ([`joined`]); where an index names them, if its first column is compared with literals alone.
 //!
 //! Not visible, and so left to the bound: statements inside of triggers and views, joins of more tables, other subqueries,
-//! `exists`, bounds computed by functions (`date('now')`) and those on expressions, LIKE and GLOB,
+//! `exists`, bounds computed by functions (`date('now')`), those on an expression that is written in other words than the index has, LIKE and GLOB,
 //! and a program that abandons its statement.
 
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
+use crate::schema::Index;
 use crate::tree::Owned;
 use foreseek_hints::End;
 use std::borrow::Cow;
@@ -110,10 +111,40 @@ impl Told {
     /// these columns (nothing for an expression).
     #[must_use]
     pub fn by(statements: &[String], table: &str, columns: &[Option<String>]) -> Self {
+        Self::with(statements, table, columns, &[])
+    }
+
+    /// The same for a scan by this index, whose expressions count as columns where a statement has the same words.
+    #[must_use]
+    pub fn by_index(statements: &[String], table: &str, index: &Index) -> Self {
+        let written = match index.columns.iter().all(Option::is_some) {
+            true => Vec::new(),
+            false => items(&tokens(&index.sql)),
+        };
+        let (mut columns, mut expressions) = (index.columns.clone(), Vec::new());
+        for ((at, column), words) in columns.iter_mut().enumerate().zip(written) {
+            if column.is_none() && !words.is_empty() {
+                // No name of a statement begins like this.
+                let name = format!("\0{at}");
+                *column = Some(name.clone());
+                expressions.push((name, words));
+            }
+        }
+        Self::with(statements, table, &columns, &expressions)
+    }
+
+    fn with(
+        statements: &[String],
+        table: &str,
+        columns: &[Option<String>],
+        expressions: &[(String, Vec<Token>)],
+    ) -> Self {
         let mut told = Self::nothing();
         told.bounds.columns = vec![Bound::default(); columns.len()];
+        let first_name = columns.first().and_then(Option::as_ref);
+        let is_expression = expressions.iter().any(|(name, _)| Some(name) == first_name);
         for statement in statements.iter().filter(|statement| statement.len() <= SQL_LIMIT) {
-            let tokens = tokens(statement);
+            let tokens = with_names(tokens(statement), expressions);
             let compared = without_assignments(&tokens);
             for (bound, column) in told.bounds.columns.iter_mut().zip(columns) {
                 if let Some(column) = column {
@@ -121,7 +152,10 @@ impl Told {
                 }
             }
             if let [_] = statements {
-                let named = columns.first().is_some_and(Option::is_some);
+                // An expression may be written in other words than the index has.
+                let is_met = told.bounds.columns.first().is_some_and(|bound| *bound != Bound::default());
+                let is_free = !tokens.iter().any(|token| token.is("where"));
+                let named = first_name.is_some() && (!is_expression || is_met || is_free);
                 (told.end, told.rows) = shape(&tokens, table, named);
                 if told.end == End::Unseen && named && is_of_two(&tokens, table) {
                     told.end = End::Seen;
@@ -312,6 +346,108 @@ pub(crate) fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
 /// Whether what follows a literal makes it part of an expression.
 pub(crate) fn continues(rest: &[Token]) -> bool {
     matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
+}
+
+/// What stands between the parentheses of a `CREATE INDEX` statement: the words of each column, without its order.
+fn items(tokens: &[Token]) -> Vec<Vec<Token>> {
+    let on = tokens.iter().position(|token| token.is("on")).unwrap_or(tokens.len());
+    let open = tokens[on..].iter().position(|token| token.is_sign(b'('));
+    let (mut items, mut depth) = (vec![Vec::new()], 0usize);
+    for token in open.into_iter().flat_map(|open| &tokens[on + open + 1..]) {
+        match token {
+            Token::Sign(b')') if depth == 0 => break,
+            Token::Sign(b',') if depth == 0 => {
+                items.push(Vec::new());
+                continue;
+            }
+            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b')') => depth -= 1,
+            _ => {}
+        }
+        if let Some(item) = items.last_mut() {
+            item.push(token.clone());
+        }
+    }
+    for item in &mut items {
+        if item.last().is_some_and(|last| last.is("asc") || last.is("desc")) {
+            item.pop();
+        }
+        if let [.., word, Token::Name(..)] = &item[..]
+            && word.is("collate")
+        {
+            item.truncate(item.len() - 2);
+        }
+        // `((a + b))` is `a + b`.
+        while is_in_parentheses(item) {
+            item.pop();
+            item.remove(0);
+        }
+    }
+    items
+}
+
+/// Whether the first parenthesis ends with the last word.
+fn is_in_parentheses(tokens: &[Token]) -> bool {
+    let [first, within @ .., last] = tokens else { return false };
+    let mut depth = 0usize;
+    let closes = within.iter().any(|token| {
+        depth += usize::from(token.is_sign(b'('));
+        let closes = token.is_sign(b')') && depth == 0;
+        depth = depth.saturating_sub(usize::from(token.is_sign(b')')));
+        closes
+    });
+    first.is_sign(b'(') && last.is_sign(b')') && !closes
+}
+
+/// A statement in which a name stands in place of each of these expressions.
+fn with_names(tokens: Vec<Token>, expressions: &[(String, Vec<Token>)]) -> Vec<Token> {
+    if expressions.is_empty() {
+        return tokens;
+    }
+    let (mut named, mut at) = (Vec::with_capacity(tokens.len()), 0);
+    while at < tokens.len() {
+        let rest = &tokens[at..];
+        // Part of a longer expression is none of its own.
+        let is_part = |token: Option<&Token>| {
+            token.is_some_and(|token| {
+                matches!(token, Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'~' | b'.'))
+            })
+        };
+        let found = expressions.iter().find_map(|(name, words)| {
+            let length = length_of(words, rest)?;
+            (!is_part(named.last()) && !is_part(rest.get(length))).then_some((name, length))
+        });
+        match found {
+            Some((name, length)) => {
+                named.push(Token::Name(name.clone(), true));
+                at += length;
+            }
+            None => {
+                named.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    named
+}
+
+/// How many words of a statement are these, which name columns without their table.
+fn length_of(words: &[Token], statement: &[Token]) -> Option<usize> {
+    let mut at = 0;
+    for word in words {
+        let rest = &statement[at..];
+        at += match (word, rest) {
+            (Token::Name(word, _), [Token::Name(..), dot, Token::Name(name, _), ..])
+                if dot.is_sign(b'.') && word == name =>
+            {
+                3
+            }
+            (Token::Name(word, _), [Token::Name(name, _), ..]) if word == name => 1,
+            (word, [token, ..]) if word == token => 1,
+            _ => return None,
+        };
+    }
+    (!words.is_empty()).then_some(at)
 }
 
 /// An UPDATE without what it assigns, which looks like comparisons.
@@ -582,6 +718,7 @@ fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PageNo;
     use crate::record::Collation;
     use proptest::prelude::*;
 
@@ -727,6 +864,53 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_counts_as_a_column_where_a_statement_has_its_words() {
+        let index = |columns: &str| Index {
+            name: "i".to_owned(),
+            table: 0,
+            root: PageNo(2),
+            columns: vec![None, Some("day".to_owned())],
+            sql: format!("CREATE INDEX i ON o({columns}, day) WHERE total > 3"),
+            orders: Vec::new(),
+            key_at: Vec::new(),
+        };
+        let end = |columns: &str, condition: &str| {
+            let statement = format!("select * from o where {condition}");
+            let told = Told::by_index(&[statement], "o", &index(columns));
+            let beyond = |at: i64| {
+                let (from, at) = ([Owned::Integer(5)], [Value::Integer(at)].into_iter());
+                told.bounds.is_beyond(&from, at, |_| PLAIN, Encoding::Utf8, Ordering::Greater, false)
+            };
+            (told.end, (5..100).find(|&at| beyond(at)))
+        };
+        for (columns, condition) in [
+            ("abs(total-50) desc", "abs(total-50) between 0 and 20"),
+            ("ABS( total - 50 ) COLLATE nocase", "abs(o.total-50)<=20 and day > 3"),
+            ("(total + 7)", "\"total\"+7 <= 20 and 0 < total+7"),
+            ("((total + 7))", "20 >= o.total+7"),
+        ] {
+            assert_eq!(end(columns, condition), (End::Seen, Some(21)), "{columns}, {condition}");
+        }
+        for (columns, condition) in [
+            ("abs(total-50)", "abs(50-total) < 20"),
+            ("abs(total-50)", "2*abs(total-50) < 20"),
+            ("abs(total-50)", "abs(total-50)+day < 20"),
+            ("total + 7", "day * total + 7 < 20"),
+            ("abs(total-50)", "abs(total-50) < day"),
+            ("abs(total-50)", "total < 20"),
+            ("", "total < 20"),
+        ] {
+            assert_eq!(end(columns, condition).0, End::Unseen, "{columns}, {condition}");
+        }
+        let whole = Told::by_index(
+            &["select * from o order by abs(total-50)".to_owned()],
+            "o",
+            &index("abs(total-50)"),
+        );
+        assert_eq!(whole.end, End::Seen);
+    }
+
+    #[test]
     fn the_outer_rows_of_a_join_end_visibly_where_nothing_ends_it_early() {
         let end = |sql: &str| joined(&[sql.to_owned()], "Cust", "o");
         for sql in [
@@ -771,6 +955,11 @@ mod tests {
             proptest::sample::select(vec!["select", "from", "o", "total", "<", "=", "between", "and", "in", "(", ")",
                 ",", "-", "5", "7.5e", "x'", "'", "limit", "not", ".", "is", "[", "\"", "/*"]), 0..30)) {
             let words = words.join(" ");
+            for expression in [&sql, &words] {
+                let items = items(&tokens(expression));
+                let named: Vec<_> = items.into_iter().map(|item| ("x".to_owned(), item)).collect();
+                let _ = with_names(tokens(&words), &named);
+            }
             let _ = (told(&sql), told(&words), joined(&[sql], "o", "c"), joined(&[words], "o", "c"));
         }
     }

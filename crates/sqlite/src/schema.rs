@@ -66,6 +66,8 @@ pub struct Index {
     pub root: PageNo,
     /// Names of its declared columns in lower case; nothing for an expression.
     pub columns: Vec<Option<String>>,
+    /// Its `CREATE INDEX` statement; empty where it has none.
+    pub sql: String,
     /// Order of its declared columns; further ones of an entry are plain.
     pub orders: Vec<Order>,
     /// Where in an entry the columns of the primary key lie; empty for a rowid table.
@@ -147,7 +149,7 @@ impl Schema {
             TableKind::Key(orders) => orders.clone(),
         };
         let (name, columns, key_at) = (table.name.clone(), Vec::new(), Vec::new());
-        Some((Index { name, table: at, root, columns, orders, key_at }, table))
+        Some((Index { name, table: at, root, columns, sql: String::new(), orders, key_at }, table))
     }
 
     fn from_entries(entries: &[Entry]) -> Self {
@@ -207,7 +209,8 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
         }
     }
     let columns = columns.into_iter().map(|column| column.name).collect();
-    Some(Index { name: entry.name.clone(), table, root: entry.root, columns, orders, key_at })
+    let (name, sql) = (entry.name.clone(), entry.sql.clone());
+    Some(Index { name, table, root: entry.root, columns, sql, orders, key_at })
 }
 
 /// The columns of a table as its rows have them: WITHOUT ROWID, those of the key come first.

@@ -529,7 +529,7 @@ impl Planner {
     fn looked_up(&self, leaf: &Page<'_>, root: PageNo, statements: &[String]) -> Option<Vec<usize>> {
         let schema = self.schema.as_ref()?;
         let index = schema.indexes.iter().find(|index| index.root == root)?;
-        let told = Told::by(statements, &schema.table_of(index).name, &index.columns);
+        let told = Told::by_index(statements, &schema.table_of(index).name, index);
         let points = self.points(&told.bounds, index, Direction::Forward)?;
         let is_wanted = |cell: &usize| leaf.columns(*cell).is_some_and(|entry| points.hold(entry));
         let cells = (0..leaf.cells()).filter(is_wanted);
@@ -701,7 +701,7 @@ impl Planner {
         (index, table): (&Index, &Table),
         statements: &[String],
     ) -> Result<Option<ScanId>> {
-        let mut told = Told::by(statements, &table.name, &index.columns);
+        let mut told = Told::by_index(statements, &table.name, index);
         // A LIMIT counts rows, of which a leaf holds many.
         if self.caution.contains_key(&index.root) || told.rows.is_some() {
             told.end = End::Unseen;
@@ -804,7 +804,7 @@ impl Planner {
         table: &Table,
         statements: &[String],
     ) -> Result<Option<ScanId>> {
-        let mut told = Told::by(statements, &table.name, &index.columns);
+        let mut told = Told::by_index(statements, &table.name, index);
         // Who abandons a statement is likely to do it again.
         if self.caution.contains_key(&index.root) {
             told.end = End::Unseen;
