@@ -75,6 +75,7 @@ struct Table {
 impl Table {
     /// The connection that reads through a descriptor now: the one whose main database has it. No interface names the
     /// descriptors of attached databases: theirs is the only connection that runs a statement and that this thread may enter.
+    /// It is live as long as the table is held: a connection is taken out before it ends, which waits for that.
     fn connection(&self, api: Api, fd: HostFd) -> Option<Db> {
         if let Some(&known) = self.connections.get(&fd.raw()) {
             return Some(known).filter(|known| *known != SEVERAL).map(|known| known as Db);
@@ -84,7 +85,7 @@ impl Table {
         }
         // Counted once, and only where a connection has no mutex.
         let is_alone = LazyCell::new(is_only_thread);
-        // SAFETY: a connection is taken out of the table before it ends, which waits while the table is held.
+        // SAFETY: those in the table are live, and one without a mutex is asked where nobody else could be within it.
         let runs = |db: &Db| unsafe { (api.has_mutex(*db) || *is_alone) && api.is_running(*db) };
         let mut running = self.open.iter().map(|&open| open as Db).filter(runs);
         running.next().filter(|_| running.next().is_none())
@@ -307,7 +308,6 @@ struct Reading(HostFd);
 impl Reading {
     fn ask<T>(&self, question: impl FnOnce(Api, Db) -> T) -> Option<T> {
         let (api, table) = (Api::current()?, TABLE.try_read().ok()?);
-        // A connection is taken out of the table before it ends, which waits while the table is held here.
         table.connection(api, self.0).map(|db| question(api, db))
     }
 }
