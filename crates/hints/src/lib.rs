@@ -14,6 +14,7 @@ mod driver;
 mod entry;
 mod header;
 mod held;
+pub mod in_order;
 mod infill;
 mod lookahead;
 mod objects;

@@ -1,0 +1,120 @@
+//! Whether reads gain by being fetched in disk order: what they pass over as they come, and sorted.
+//!
+//! A scan by an index whose order is about that of the rows, or a join of tables that were filled together, reads
+//! forward in a few places at a time. The kernel's read-ahead and the drive's buffer have most of it in memory when it
+//! is asked for. To sort such reads spares nothing, and to know and to advise each costs some 25 us of processor.
+
+use foreseek_units::{PageSpan, Pages, Span};
+use rustc_hash::FxHashSet;
+
+/// Read-ahead of a kernel as it is set by default, 128 KiB: so far ahead of one before it a read does not seek.
+const WINDOW: Pages = Pages(32);
+/// Reads that are looked back at: a join of two tables by an index reads in four places.
+const PLACES: usize = 4;
+/// Fewer reads than these do not tell whether they go forward.
+const FEW: usize = 16;
+/// Fewer than these do not tell what is passed over: the first read in each place seeks in any case.
+const MANY: usize = 128;
+
+/// The last reads that were made.
+#[derive(Debug, Default)]
+struct Places(Vec<PageSpan>);
+
+impl Places {
+    /// How many pages lie between a read and the one that it follows; nothing where it seeks.
+    fn read(&mut self, read: PageSpan) -> Option<Pages> {
+        let follows = |last: &PageSpan| last.start <= read.start && read.start <= last.end + WINDOW;
+        let at = self.0.iter().position(follows);
+        let gap = at.map(|at| {
+            let last = self.0.remove(at);
+            if last.end < read.start { Span::new(last.end, read.start).len() } else { Pages::ZERO }
+        });
+        if self.0.len() == PLACES {
+            self.0.remove(0);
+        }
+        self.0.push(read);
+        gap
+    }
+}
+
+/// Whether these reads, in the order in which they are made, go forward in a few places. Few reads do not tell, and do not.
+pub fn read_forward(reads: impl Iterator<Item = PageSpan>) -> bool {
+    let mut places = Places::default();
+    let (mut count, mut seeks) = (0, 0);
+    for read in reads {
+        count += 1;
+        seeks += usize::from(places.read(read).is_none());
+    }
+    count >= FEW && seeks < PLACES
+}
+
+/// Whether these reads, in the order in which they are made, cost a fifth less when they are sorted, where `seek` pages pass
+/// in the time of a read alone. Where they are too few to tell, they do.
+pub fn sorting_gains(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool {
+    let (mut seen, mut pages) = (FxHashSet::default(), Vec::new());
+    let mut places = Places::default();
+    let (mut count, mut unsorted) = (0, Pages::ZERO);
+    for read in reads {
+        count += 1;
+        if seen.insert(read.start) {
+            pages.push(read);
+            unsorted += read.len() + places.read(read).unwrap_or(seek);
+        }
+    }
+    pages.sort_unstable_by_key(|page| page.start);
+    // A jump of a sorted batch is short, and takes half of one alone.
+    let short = Pages(seek.get() / 2);
+    let gaps = pages.windows(2).map(|pair| Span::new(pair[0].end, pair[1].start).len().min(short));
+    let sorted: Pages = pages.iter().map(|page| page.len()).chain(gaps).sum();
+    // To know a read costs half of what a page takes to pass.
+    let known = Pages(count as u64 / 2);
+    count < MANY || unsorted * 4 > sorted * 5 + known * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::PageIndex;
+
+    fn spans(pages: impl IntoIterator<Item = u64>) -> impl Iterator<Item = PageSpan> {
+        pages.into_iter().map(|page| Span::at(PageIndex(page), Pages(1)))
+    }
+
+    fn gains(pages: impl IntoIterator<Item = u64>) -> bool {
+        sorting_gains(spans(pages), Pages(64))
+    }
+
+    #[test]
+    fn reads_forward_in_a_few_places_gain_nothing() {
+        assert!(!gains(0..1000));
+        assert!(!gains((0..1000).map(|read| read * 20)));
+        assert!(!gains((0..1000).flat_map(|read| [5 * read, 10_000 + read, 90_000 + 7 * read])));
+        // Several rows of a page.
+        assert!(!gains((0..1000).map(|read| read / 10)));
+        // Two jumps.
+        assert!(!gains((0..200).map(|read| read + read / 100 * 5000)));
+    }
+
+    #[test]
+    fn scattered_reads_backward_reads_and_several_passes_do() {
+        let scattered = |count: u64, among: u64| (0..count).map(move |read| read * 7919 % among);
+        assert!(gains(scattered(200, 100_000)));
+        assert!(gains(scattered(1000, 500)), "a table of 2 MiB");
+        assert!(gains(scattered(1000, 100)), "of 400 KiB");
+        assert!(gains((0..1000).rev().map(|read| read * 3)));
+        assert!(gains((0..1000).map(|read| read * 20 % 5001)));
+        // Runs of eight.
+        assert!(gains((0..800).map(|read| (read / 8) * 7919 % 5000 + read % 8)));
+        assert!(gains(0..MANY as u64 - 1), "too few to tell");
+    }
+
+    #[test]
+    fn a_few_reads_tell_whether_they_go_forward() {
+        assert!(read_forward(spans(0..50)));
+        assert!(read_forward(spans((0..20).flat_map(|read| [read, 5000 + 3 * read, 90_000 + 9 * read]))));
+        assert!(!read_forward(spans((0..16).map(|read| read * 7919 % 100_000))));
+        assert!(!read_forward(spans((0..40).map(|read| (read / 8) * 7919 % 5000 + read % 8))));
+        assert!(!read_forward(spans((0..20).rev())));
+        assert!(!read_forward(spans(0..FEW as u64 - 1)), "too few to tell");
+    }
+}
