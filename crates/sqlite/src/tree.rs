@@ -14,8 +14,8 @@ use crate::page::{Kind, Page, PageNo};
 use crate::record::{Order, Value, columns, compare};
 use crate::schema::{Table, TableKind};
 use crate::source::ReadPage;
+use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Memory for interior pages. At some 400 children in a page of 4 KiB this covers a table of 13 GB;
@@ -28,11 +28,11 @@ pub const DEPTH_LIMIT: usize = 20;
 #[derive(Debug)]
 pub struct Interior {
     header: Header,
-    kept: HashMap<PageNo, Kept>,
+    kept: FxHashMap<PageNo, Kept>,
     held: usize,
     clock: u64,
     /// Levels above the leaves, by root.
-    heights: HashMap<PageNo, usize>,
+    heights: FxHashMap<PageNo, usize>,
 }
 
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Interior {
     /// An empty cache for a database.
     #[must_use]
     pub fn new(header: Header) -> Self {
-        Self { header, kept: HashMap::new(), held: 0, clock: 0, heights: HashMap::new() }
+        Self { header, kept: FxHashMap::default(), held: 0, clock: 0, heights: FxHashMap::default() }
     }
 
     /// The database's header.

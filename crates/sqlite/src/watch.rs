@@ -17,7 +17,7 @@ use crate::statements::{Ledger, Running, Statement};
 use foreseek_hints::allowance::{DISK_PAGES, PAGES};
 use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
-use foreseek_storage::{Backing, HostFd, Identity, Means, available, cachestat, will_need};
+use foreseek_storage::{Backing, HostFd, Identity, Means, Residency, available, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -245,9 +245,11 @@ impl Watch {
         let Some(class) = self.planner.tree_of(page).map(class) else { return Pages::ZERO };
         let Some(window) = self.around.window(class, read, misses, end) else { return Pages::ZERO };
         let window = window.intersection(self.planner.extent());
-        let absent = |page: &PageIndex| {
-            !read.contains(*page) && cachestat(fd, Span::at(*page, Pages(1))) == Ok(Pages::ZERO)
-        };
+        let mut there = vec![read];
+        if !Residency::Cachestat.runs(fd, window, &mut there) {
+            return Pages::ZERO;
+        }
+        let absent = |page: &PageIndex| there.iter().all(|run| !run.contains(*page));
         let neighbours: Vec<PageIndex> = window.iter().filter(absent).collect();
         if neighbours.is_empty() || will_need(fd, window.bytes(), self.call, Means::Fadvise).is_err() {
             return Pages::ZERO;

@@ -244,6 +244,24 @@ fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
 }
 
 #[test]
+fn a_join_of_tables_that_lie_in_one_order_is_left_to_the_kernel() {
+    // Orders were filled customer by customer.
+    let change =
+        "DROP INDEX o_customer; UPDATE o SET customer=1+(id-1)/4; CREATE INDEX o_customer ON o(customer)";
+    let mut database = Database::with(4000, 16_000, change);
+    let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<3", "id", usize::MAX);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.buffer = usize::MAX;
+    reader.statement =
+        "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.id WHERE c.pick<3 GROUP BY 1";
+    let (made, _) = read(&mut reader, &file, &reads);
+    assert!(made > 3000, "{made}");
+    assert!(reader.all_told.len() < 256, "{} of {made}, {:?}", reader.all_told.len(), reader.plans);
+    assert!(reader.source.read.len() * 10 < made, "{} reads of our own", reader.source.read.len());
+}
+
+#[test]
 fn a_tree_that_memory_can_hold_is_left_to_it_where_the_file_is_larger() {
     let mut database = Database::with(
         12_000,

@@ -62,6 +62,37 @@ fn full_scans_are_found_after_their_first_seeks_and_predicted_to_their_end() {
     }
 }
 
+/// An index whose order is that of the rows, and what a scan by it reads.
+#[test]
+fn a_scan_in_the_order_of_its_rows_is_left_to_the_kernel() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("db");
+    let connection = rusqlite::Connection::open(&path).expect("a database");
+    let rows = "WITH RECURSIVE s(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM s WHERE x<30000)
+                INSERT INTO t SELECT x, x*7, hex(zeroblob(100)) FROM s";
+    connection
+        .execute_batch("PRAGMA page_size=4096; CREATE TABLE t(u INTEGER PRIMARY KEY, k INT, note TEXT)")
+        .expect("a table");
+    connection.execute_batch(rows).expect("rows");
+    connection.execute_batch("CREATE INDEX i ON t(k)").expect("an index");
+    drop(connection);
+    let file = std::fs::read(path).expect("is readable");
+    let header = Header::parse(&file).expect("a database");
+    let pages = header.pages_in(Bytes(file.len() as u64));
+    let all = Scan::new(Image::new(&file, 4096), "i", Direction::Forward, pages).expect("can be followed");
+    let mut reader = Reader::new(&file, 4);
+    reader.buffer = usize::MAX;
+    reader.read_interior(&file);
+    for access in all {
+        reader.read(1, access.page);
+    }
+    let counters = reader.counters();
+    assert!(reader.reads > 1500, "{}", reader.reads);
+    assert!(reader.all_told.len() < 128, "{:?}, {counters:?}", reader.plans);
+    assert!(reader.source.read.len() < 300, "{} reads of our own", reader.source.read.len());
+    assert_eq!(counters.scans, 1, "it is known all the while");
+}
+
 fn one_database(rows: u64) -> (Shape, Vec<u8>) {
     let directory = tempfile::tempdir().expect("a directory");
     let shape = Shape {

@@ -8,7 +8,8 @@ use crate::sequence::Sequence;
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned, RowKey};
 use crate::walk::{Direction, Walk};
-use std::collections::{HashSet, VecDeque};
+use rustc_hash::FxHashSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What is taken of a row: nothing where it is not looked up.
@@ -47,7 +48,7 @@ impl OuterRows {
         scan: ScanId,
         sequence: Sequence,
         table: Arc<Table>,
-        planned: HashSet<PageNo>,
+        planned: FxHashSet<PageNo>,
     ) -> Self {
         Self::ByIndex(Box::new(ByIndex { scan, sequence, table, known: VecDeque::new(), planned }))
     }
@@ -146,7 +147,7 @@ pub(crate) struct ByIndex {
     table: Arc<Table>,
     /// Rows whose pages are known, and that were not taken.
     known: VecDeque<(i64, PageNo)>,
-    planned: HashSet<PageNo>,
+    planned: FxHashSet<PageNo>,
 }
 
 impl ByIndex {

@@ -33,9 +33,10 @@ pub use crate::statements::{Sums, Why};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
 use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
-use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageSpan, Span};
+use foreseek_hints::in_order::{read_forward, sorting_gains};
+use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageSpan, Pages, Span};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 
 /// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
 /// process with more such statements at a time has no memory to prefetch for each.
@@ -62,6 +63,8 @@ const JOINS_FROM: u64 = 16;
 const OWN_LIMIT: usize = 1 << 16;
 /// Leaves between two questions for values that are looked up, at most: as many seeks take a second or two.
 const WAIT_LIMIT: usize = 256;
+/// Reads of a step that tell whether it gains.
+const JUDGED: usize = 1024;
 /// The most evidence that is asked for after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
@@ -72,15 +75,15 @@ pub struct Planner {
     pages: u32,
     schema: Option<Schema>,
     /// Where in its tree a page is that is not a root.
-    owners: HashMap<PageNo, Owner>,
-    streams: HashMap<u64, DescriptorReads>,
+    owners: FxHashMap<PageNo, Owner>,
+    streams: FxHashMap<u64, DescriptorReads>,
     scans: Vec<Scan>,
     /// Evidence asked for, by root of the index, where it is more than [`EVIDENCE`].
-    caution: HashMap<PageNo, usize>,
+    caution: FxHashMap<PageNo, usize>,
     next_id: u64,
     counters: Counters,
     /// Pages that were read to know what comes and that nobody has read since, and what that took.
-    own: HashMap<PageNo, Nanos>,
+    own: FxHashMap<PageNo, Nanos>,
     /// What reading all of the file takes, as a multiple of a read alone.
     sweep: u64,
     /// Pages of the kernel that pass in the time of a read alone.
@@ -127,7 +130,7 @@ struct DescriptorReads {
     joins: JoinEvidence,
     /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
     /// hold several small ones, each of which is a read of the statement.
-    fresh: HashSet<PageNo>,
+    fresh: FxHashSet<PageNo>,
 }
 
 /// How often a statement is asked for the values that it looks up: to ask costs its text.
@@ -192,13 +195,13 @@ impl Planner {
             interior: Interior::new(header),
             pages,
             schema: None,
-            owners: HashMap::new(),
-            streams: HashMap::new(),
+            owners: FxHashMap::default(),
+            streams: FxHashMap::default(),
             scans: Vec::new(),
-            caution: HashMap::new(),
+            caution: FxHashMap::default(),
             next_id: 0,
             counters: Counters::default(),
-            own: HashMap::new(),
+            own: FxHashMap::default(),
             sweep: sweep(&header, pages, PAGES),
             pace: PAGES,
             memory: Bytes(u64::MAX),
@@ -334,6 +337,9 @@ impl Planner {
     /// How many reads the next step of a scan may hold, and whether its end is visible.
     fn step(&self, scan: &Scan) -> (usize, End) {
         let (end, left) = scan.end();
+        if scan.is_resting() {
+            return (0, end);
+        }
         let allowed = self.streams.get(&scan.stream).map_or(0, |stream| stream.allowance.reads(end));
         (usize::try_from(allowed).unwrap_or(usize::MAX).min(left), end)
     }
@@ -382,7 +388,7 @@ impl Planner {
                 self.own_children(source, &page);
                 None
             }
-            Kind::TableLeaf => self.row_page(source, stream, &page, told),
+            Kind::TableLeaf => self.row_page(source, stream, &page, cost.missed, told),
             Kind::IndexLeaf => self.index_leaf(source, stream, (&page, bytes), cost.missed, told),
         }
         // What a scan has predicted is no evidence of another.
@@ -496,7 +502,7 @@ impl Planner {
     ) -> Option<ScanId> {
         let root = self.root_of(source, page.number());
         let leads = match self.role(root) {
-            Role::Rows => return self.row_page(source, stream, page, told),
+            Role::Rows => return self.row_page(source, stream, page, missed, told),
             Role::Secondary(index, table) => match &table.kind {
                 TableKind::Rowid => Leads::Rowid,
                 TableKind::Key(orders) => Leads::Key { at: index.key_at.clone(), orders: orders.clone() },
@@ -563,6 +569,7 @@ impl Planner {
         source: &mut R,
         stream: u64,
         page: &Page<'_>,
+        missed: bool,
         told: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         if self.follow(source, stream, page.number(), |_| true) {
@@ -571,7 +578,8 @@ impl Planner {
         self.counters.strays += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
         let header = *self.header();
         let known = self.streams.get_mut(&stream)?;
-        let wanted = known.may_look();
+        // To judge takes some 30 us, and is only done where a read has cost more.
+        let wanted = missed && known.may_look();
         let found = known.recogniser.row_page(page, &header, wanted)?;
         let begun = self.begin(source, stream, &found, told);
         self.counters.failed += u64::from(begun.is_err());
@@ -750,10 +758,15 @@ impl Planner {
             self.stream(stream).left = true;
             return None;
         }
-        self.make_room(stream, index);
-        // Room may have been made by the scan that reads the outer rows: nothing would plan them.
-        if scan.outer_scan().is_some_and(|outer| self.scans.iter().all(|scan| scan.id != outer)) {
+        // Of a scan by an index it is seen when it is planned. What rows ask for takes long to know.
+        if scan.outer_root().is_some() && read_forward(scan.known_pages().map(|page| self.span(page))) {
             return None;
+        }
+        self.make_room(stream, index);
+        if let Some(outer) = scan.outer_scan() {
+            // Room may have been made by the scan that reads the outer rows: nothing would plan them.
+            let outer = self.scans.iter_mut().find(|scan| scan.id == outer)?;
+            outer.end_rest();
         }
         self.stream(stream).entered = true;
         self.next_id += 1;
@@ -761,6 +774,11 @@ impl Planner {
         self.counters.ends_seen += u64::from(end == End::Seen);
         self.scans.push(scan);
         Some(id)
+    }
+
+    /// The pages of the kernel that a page is in.
+    fn span(&self, page: PageNo) -> PageSpan {
+        self.header().span_of(page).pages()
     }
 
     /// Finds the index that a recognised leaf belongs to and begins its scan.
@@ -953,9 +971,21 @@ impl Planner {
         if step == 0 {
             return Some(Plan { accesses: Vec::new(), done: true });
         }
-        let plan = scan.plan(&mut self.interior, source, much, step, &mut self.counters);
         let stream = scan.stream;
-        if self.scans.iter().any(|inner| inner.outer_scan() == Some(id)) {
+        // What is known of some of its reads holds for the others: to know all of them takes long.
+        let first = Much { pages: much.pages.min(JUDGED), ..much };
+        let mut plan = scan.plan(&mut self.interior, source, first, step, &mut self.counters);
+        // What the rows of another ask for is known by what is planned here.
+        let is_outer = self.scans.iter().any(|inner| inner.outer_scan() == Some(id));
+        let spans = plan.accesses.iter().map(|access| self.span(access.page));
+        if !is_outer && !sorting_gains(spans, Pages(self.pace)) {
+            self.scans[at].rest();
+            return Some(Plan { accesses: Vec::new(), done: true });
+        }
+        if first != much {
+            plan = self.scans[at].plan(&mut self.interior, source, much, step, &mut self.counters);
+        }
+        if is_outer {
             // Their keys are wanted at once: all of them are fetched before the first is read.
             let mut pages: Vec<PageNo> = plan.accesses.iter().map(|access| access.page).collect();
             for inner in self.scans.iter_mut().filter(|inner| inner.outer_scan() == Some(id)) {
