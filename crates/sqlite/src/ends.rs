@@ -18,12 +18,13 @@
 //! - The end is [seen](End::Seen) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
 //!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
 //!   to 15 entries.
-//! - The outer rows of a join end visibly where a SELECT without LIMIT names two tables, one of which may stand in a
-//!   subquery ([`joined`]); where an index names them, if its first column is compared with literals alone.
+//! - The outer rows of a join end visibly in a SELECT without LIMIT, also where the inner table stands in a
+//!   subquery; where an index names them, if its first column is compared with literals alone. What they ask for does, too,
+//!   in an EXISTS once it is known how far its look-ups go ([`joined`]).
 //!
-//! Not visible, and so left to the bound: statements inside of triggers and views, joins of more tables, other subqueries,
-//! `exists`, bounds computed by functions (`date('now')`), those on an expression that is written in other words than the index has, LIKE and GLOB,
-//! and a program that abandons its statement.
+//! Not visible, and so left to the bound: statements inside of triggers and views, what a subquery alone reads, bounds
+//! computed by functions (`date('now')`), those on an expression that is written in other words than the index has, LIKE
+//! and GLOB, and a program that abandons its statement.
 
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
@@ -157,7 +158,7 @@ impl Told {
                 let is_free = !tokens.iter().any(|token| token.is("where"));
                 let named = first_name.is_some() && (!is_expression || is_met || is_free);
                 (told.end, told.rows) = shape(&tokens, table, named);
-                if told.end == End::Unseen && named && is_of_two(&tokens, table) {
+                if told.end == End::Unseen && named && is_visited(&tokens, table) {
                     told.end = End::Seen;
                 }
                 // What one side of an OR asks for is not all that is read.
@@ -484,39 +485,63 @@ fn source(tokens: &[Token]) -> Option<&[Token]> {
     }
 }
 
-/// Whether a nested loop visits all rows of `outer` and looks each of them up in `inner`. It does in a SELECT of both tables,
-/// and in one of `outer` with a subquery of `inner`, where nothing ends the outer loop early.
-pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> End {
-    let [statement] = statements else { return End::Unseen };
-    if statement.len() > SQL_LIMIT {
-        return End::Unseen;
-    }
-    let tokens = tokens(statement);
-    let Some(tables) = visited(&tokens) else { return End::Unseen };
-    let named = |name: &String, table: &str| name.eq_ignore_ascii_case(table);
-    let selects: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at].is("select")).collect();
-    let is_seen = match (selects.as_slice(), tables.as_slice()) {
-        ([_], [a, b]) => named(a, outer) && named(b, inner) || named(a, inner) && named(b, outer),
-        ([_, within], [only]) => {
-            let from = tokens[*within..].iter().position(|token| token.is("from"));
-            let within = from.and_then(|from| self::tables(&tokens[within + from + 1..]));
-            named(only, outer)
-                && within.is_some_and(|within| matches!(within.as_slice(), [only] if named(only, inner)))
-        }
-        _ => false,
-    };
-    if is_seen { End::Seen } else { End::Unseen }
+/// How far a nested loop goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// It visits all outer rows, and all that each of them asks for.
+    All,
+    /// It visits all outer rows, and what each asks for up to a row that it lets through.
+    Stops,
+    /// That is not visible.
+    Unseen,
 }
 
-/// The tables of a SELECT's own FROM clause, where nothing ends its loops early.
+impl Loop {
+    /// Whether its end is visible before it is known where it stops.
+    pub(crate) fn end(self) -> End {
+        if self == Self::All { End::Seen } else { End::Unseen }
+    }
+}
+
+/// How far a nested loop goes that looks rows of `outer` up in `inner`: to the end in a SELECT of both tables, and in one of
+/// `outer` with a subquery of `inner`, where nothing ends it early.
+pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
+    let [statement] = statements else { return Loop::Unseen };
+    if statement.len() > SQL_LIMIT {
+        return Loop::Unseen;
+    }
+    let tokens = tokens(statement);
+    let is_own = |table: &str| is_visited(&tokens, table);
+    if !is_own(outer) {
+        return Loop::Unseen;
+    }
+    let is_of_inner = |query: &[Token]| {
+        let tables = query.iter().position(|token| token.is("from"));
+        let tables = tables.and_then(|from| self::tables(&query[from + 1..]));
+        tables.is_some_and(|tables| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(inner)))
+    };
+    let mut within = subqueries(&tokens).filter(|(_, query)| is_of_inner(query));
+    match (is_own(inner), within.next(), within.next()) {
+        (true, None, _) => Loop::All,
+        (false, Some((before, query)), None) => {
+            let stops = query.iter().any(|token| token.is("limit"))
+                || before.iter().rev().nth(1).is_some_and(|word| word.is("exists"));
+            if stops { Loop::Stops } else { Loop::All }
+        }
+        _ => Loop::Unseen,
+    }
+}
+
+/// The tables of a SELECT's own FROM clause, where nothing ends its loops early. What stands in an EXISTS or another
+/// subquery is looked up for each of their rows.
 fn visited(tokens: &[Token]) -> Option<Vec<String>> {
     let any =
         |tokens: &[Token], words: &[&str]| tokens.iter().any(|token| words.iter().any(|word| token.is(word)));
-    let apart = ["limit", "exists", "distinct", "union", "except", "intersect", "with", "match"];
-    if any(tokens, &apart) || !tokens.first()?.is("select") {
+    let own = without_subqueries(tokens);
+    let apart = ["limit", "distinct", "union", "except", "intersect", "with", "match"];
+    if any(&own, &apart) || !own.first()?.is("select") {
         return None;
     }
-    let own = without_subqueries(tokens);
     // An aggregate of one row may end with the first that its order has.
     if any(&own, &["min", "max"]) && !any(&own, &["group"]) {
         return None;
@@ -524,14 +549,32 @@ fn visited(tokens: &[Token]) -> Option<Vec<String>> {
     tables(&own[own.iter().position(|token| token.is("from"))? + 1..])
 }
 
-/// Whether a statement is one SELECT of two tables, among them this one, in which nothing ends its loops early. The one whose
+/// Whether a statement is a SELECT of tables, among them this one, in which nothing ends its loops early. The one whose
 /// index is compared with literals alone is read as far as these say.
-fn is_of_two(tokens: &[Token], table: &str) -> bool {
-    let selects = tokens.iter().filter(|token| token.is("select")).count();
-    let of_two = |tables: Vec<String>| {
-        tables.len() == 2 && tables.iter().filter(|name| name.eq_ignore_ascii_case(table)).count() == 1
+fn is_visited(tokens: &[Token], table: &str) -> bool {
+    let is_this = |name: &&String| name.eq_ignore_ascii_case(table);
+    let within = |query: &[Token]| {
+        let tables = query.iter().position(|token| token.is("from")).map(|from| tables(&query[from + 1..]));
+        tables.is_none_or(|tables| tables.is_none_or(|tables| tables.iter().any(|name| is_this(&name))))
     };
-    selects == 1 && visited(tokens).is_some_and(of_two)
+    visited(tokens).is_some_and(|tables| tables.iter().filter(is_this).count() == 1)
+        && !subqueries(tokens).any(|(_, query)| within(query))
+}
+
+/// What stands in parentheses that begin with SELECT, to their end, with what stands before them.
+fn subqueries(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &[Token])> {
+    let begins = |at: &usize| tokens[*at].is("select") && *at > 0 && tokens[at - 1].is_sign(b'(');
+    (0..tokens.len()).filter(begins).map(|at| {
+        let mut depth = 0usize;
+        let closes = |token: &Token| {
+            depth += usize::from(token.is_sign(b'('));
+            let closes = token.is_sign(b')') && depth == 0;
+            depth = depth.saturating_sub(usize::from(token.is_sign(b')')));
+            closes
+        };
+        let rest = &tokens[at..];
+        (&tokens[..at], &rest[..rest.iter().position(closes).unwrap_or(rest.len())])
+    })
 }
 
 /// A statement's own words: of a subquery, its parentheses alone.
@@ -827,6 +870,9 @@ mod tests {
             "select * from o where total = 5 and day < 7",
             "select * from o where total < 5 and day = lower(name)",
             "select sum(size) from c join main.o x on c.id = x.day where total between 3 and 9",
+            "select * from o, c, x where total < 5 and c.id = o.day and x.id = c.x",
+            "select day, count(*) from o where total < 5 and not exists (select 1 from c where c.id = o.day limit 1) group by 1",
+            "select total, (select max(x) from c where c.id = day) from o where total < 5 and day in (select id from c)",
         ] {
             assert_eq!(end(sql), (End::Seen, None), "{sql}");
         }
@@ -841,11 +887,13 @@ mod tests {
             "select * from o, c where total < 5 limit 3",
             "select * from o, c where total = 5 and day = c.id",
             "select * from o where total in (5, 7) and day > abs(note)",
-            "select * from o, c, x where total < 5",
             "select * from o a, o b where a.total < 5",
             "select * from c, x where total < 5",
             "select * from v order by total",
             "select * from o where total < (select max(x) from c)",
+            "select * from o where total < 5 and day > (select max(day) from o)",
+            "select (select size from o where total < 5) from c",
+            "select * from o where total < 5 union select * from c",
             "select * from o where total < abs(9)",
             "select * from o where total between 3 and abs(9)",
             "select 1 where exists (select 1 from o where total > 3)",
@@ -919,9 +967,18 @@ mod tests {
             "select * from cust left join o using (id) order by 1",
             "select c.id,(select max(note) from o where o.customer=c.id) from cust c where c.pick=7",
             "select max(note) from cust, o where o.customer=cust.id group by cust.id",
+            "select id from cust, x where x.id=cust.x and 3 > (select count(*) from o where customer=cust.id)",
+            "select * from cust, o, x where o.customer=cust.id and x.id=o.x",
             "select id from cust where 5 < (select count(*) from o where customer = cust.id) order by id",
         ] {
-            assert_eq!(end(sql), End::Seen, "{sql}");
+            assert_eq!(end(sql), Loop::All, "{sql}");
+        }
+        for sql in [
+            "select id from cust where exists (select 1 from o where customer=id)",
+            "select id from cust where pick<5 and not exists (select 1 from main.o where customer=id and day>cust.day) order by 1",
+            "select id, (select note from o where customer=id limit 1) from cust",
+        ] {
+            assert_eq!(end(sql), Loop::Stops, "{sql}");
         }
         for sql in [
             "select * from cust, o where o.customer=cust.id limit 5",
@@ -929,8 +986,9 @@ mod tests {
             "select ifnull(max(cust.day), 0) from cust, o where o.customer=cust.id",
             "select max(id), (select count(*) from o where customer=id group by 1) from cust",
             "select distinct note from cust, o where o.customer=cust.id",
-            "select id from cust where exists (select 1 from o where customer=id)",
-            "select * from cust, o, x where o.customer=cust.id",
+            "select id from cust where exists (select 1 from o where customer=id) limit 5",
+            "select id from cust where exists (select 1 from o where customer=id) and exists (select 2 from o where customer=id)",
+            "select id from cust where exists (select 1 from o, x where customer=id)",
             "select * from cust, v where v.customer=cust.id",
             "select * from (select * from cust) c, o where o.customer=c.id",
             "select (select note from cust, o where customer=cust.id) from x",
@@ -943,10 +1001,10 @@ mod tests {
             "select from",
             "",
         ] {
-            assert_eq!(end(sql), End::Unseen, "{sql}");
+            assert_eq!(end(sql), Loop::Unseen, "{sql}");
         }
         let two = ["select * from cust, o".to_owned(), "select 2".to_owned()];
-        assert_eq!(joined(&two, "cust", "o"), End::Unseen);
+        assert_eq!(joined(&two, "cust", "o"), Loop::Unseen);
     }
 
     proptest! {

@@ -157,8 +157,9 @@ pub(crate) struct Scan {
     rests_until: u64,
     /// Where in terms of `passed` a single read far ahead was.
     far: Option<u64>,
-    /// Of the inner side of a join: how far its look-ups went.
+    /// Of the inner side of a join: how far its look-ups went, and whether that is all that is not visible of its end.
     groups: Groups,
+    stops: bool,
     pub(crate) strays: u32,
     failed: bool,
 }
@@ -189,6 +190,7 @@ impl Scan {
             rests_until: 0,
             far: None,
             groups: Groups::default(),
+            stops: false,
             strays: 0,
             failed: false,
         }
@@ -197,12 +199,20 @@ impl Scan {
     /// Whether its end is visible, and how many reads up to it where the statement has a LIMIT. Beyond
     /// that there is nothing to read, or the LIMIT has counted other rows than were read, and says nothing.
     pub(crate) fn end(&self) -> (End, usize) {
+        if self.stops && self.groups.are_known() {
+            return (End::Seen, usize::MAX);
+        }
         let Some(rows) = self.rows else { return (self.end, usize::MAX) };
         match rows.count.saturating_sub(self.passed) {
             0 if rows.exact => (End::Unseen, 0),
             0 => (End::Unseen, usize::MAX),
             left => (self.end, usize::try_from(left).unwrap_or(usize::MAX)),
         }
+    }
+
+    /// Its look-ups end where a row is let through, and it goes on to the next one.
+    pub(crate) fn stops(&mut self) {
+        self.stops = true;
     }
 
     /// Whether it reads the leaves of a tree alone.

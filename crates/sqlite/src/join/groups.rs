@@ -3,7 +3,7 @@
 use crate::sequence::PageAccess;
 use std::collections::VecDeque;
 
-/// Groups that are remembered: where each of eight was left early, the next ones will be.
+/// Groups that are remembered: where half of eight were left early, the next ones will be.
 const KEPT: usize = 8;
 
 /// The groups that were passed.
@@ -13,8 +13,8 @@ pub(crate) struct Groups {
     met: usize,
     /// Reads of it that were passed.
     passed: usize,
-    /// Of the last ones: how many reads were made of each; nothing where it was followed to its end.
-    last: VecDeque<Option<usize>>,
+    /// Of the last ones: how many reads were made of each, and whether it was left before its end.
+    last: VecDeque<(usize, bool)>,
 }
 
 impl Groups {
@@ -33,7 +33,7 @@ impl Groups {
     fn end(&mut self) {
         // One of which nothing was read was passed over, or came from a cache.
         if self.met > 0 {
-            self.last.push_back(Some(self.met).filter(|&met| met < self.passed));
+            self.last.push_back((self.met, self.met < self.passed));
         }
         if self.last.len() > KEPT {
             self.last.pop_front();
@@ -41,10 +41,16 @@ impl Groups {
         (self.met, self.passed) = (0, 0);
     }
 
+    /// Whether enough have passed to tell.
+    pub(crate) fn are_known(&self) -> bool {
+        self.last.len() == KEPT
+    }
+
     /// How many reads of a group are likely to be made, at most; nothing where all may be.
     pub(crate) fn most(&self) -> Option<usize> {
-        let early = self.last.iter().map(|made| made.ok_or(())).collect::<Result<Vec<usize>, ()>>().ok()?;
-        early.into_iter().max().filter(|_| self.last.len() == KEPT)
+        let early = self.last.iter().filter(|(_, early)| *early).count();
+        let most = self.last.iter().map(|(made, _)| *made).max()?;
+        (self.are_known() && 2 * early >= KEPT).then_some(most)
     }
 }
 
@@ -79,7 +85,8 @@ mod tests {
         assert_eq!(most(&[2; 9]), Some(2));
         assert_eq!(most(&[2, 2, 3, 2, 2, 2, 1, 2, 2]), Some(3));
         assert_eq!(most(&[2; 4]), None, "too few to tell");
-        assert_eq!(most(&[2, 2, 2, 2, 2, 2, 4, 2, 2]), None, "one went to its end");
+        assert_eq!(most(&[2, 2, 2, 2, 2, 2, 4, 2, 2]), Some(4), "one went to its end");
+        assert_eq!(most(&[4, 4, 2, 4, 4, 4, 4, 2, 4]), None, "most did");
         assert_eq!(
             most(&[2, 2, 0, 2, 2, 2, 0, 2, 2, 2, 2]),
             Some(2),

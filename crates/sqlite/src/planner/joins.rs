@@ -1,7 +1,7 @@
 //! Joins in the planner: when the look-ups of an inner side are followed, and from which outer row on.
 
 use super::{JOINS_FROM, Planner};
-use crate::ends;
+use crate::ends::{self, Loop};
 use crate::join::{Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
 use crate::page::{Page, PageNo};
 use crate::record::Value;
@@ -68,8 +68,8 @@ impl Planner {
         }
         let statements = told();
         let (_, outer) = schema.tree(joined.outer)?;
-        let end = match self.caution.contains_key(&root) {
-            true => End::Unseen,
+        let goes = match self.caution.contains_key(&root) {
+            true => Loop::Unseen,
             false => ends::joined(&statements, &outer.name, &table.name),
         };
         // How deep the tree is shows in the way to this leaf.
@@ -79,7 +79,7 @@ impl Planner {
         let begun = self.begin_joined(
             source,
             stream,
-            (&joined, end, leaf.number()),
+            (&joined, goes, leaf.number()),
             (index, table),
             schema,
             &statements,
@@ -96,7 +96,7 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        (joined, end, leaf_of_inner): (&Joined, End, PageNo),
+        (joined, goes, leaf_of_inner): (&Joined, Loop, PageNo),
         (index, table): (Index, &Table),
         schema: &Schema,
         statements: &[String],
@@ -143,11 +143,12 @@ impl Planner {
         let order = first_column(&outer_index, outer_table);
         let ordered: Vec<&str> =
             names.iter().filter(|(_, at)| *at == order).map(|(name, _)| name.as_str()).collect();
-        let end = match by_index {
-            Some((_, End::Unseen)) => End::Unseen,
-            None if filter.hides_end(statements, &ordered, order) => End::Unseen,
-            _ => end,
+        let goes = match by_index {
+            Some((_, End::Unseen)) => Loop::Unseen,
+            None if filter.hides_end(statements, &ordered, order) => Loop::Unseen,
+            _ => goes,
         };
+        let end = goes.end();
         if !self.may_begin(stream, end) {
             return Some(None);
         }
@@ -178,6 +179,9 @@ impl Planner {
         };
         let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
         let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
+        if let Some(scan) = self.scans.iter_mut().find(|scan| scan.id == begun && goes == Loop::Stops) {
+            scan.stops();
+        }
         // What each look-up was taken for alone is part of it.
         for at in (0..self.scans.len()).rev() {
             let scan = &self.scans[at];
