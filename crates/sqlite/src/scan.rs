@@ -7,7 +7,7 @@
 use crate::counters::Counters;
 use crate::ends::Rows;
 use crate::error::Result;
-use crate::join::{Groups, JoinReads};
+use crate::join::{Groups, JoinReads, Reach};
 use crate::keyed::KeyedReads;
 use crate::page::PageNo;
 use crate::recognise::EVIDENCE;
@@ -105,10 +105,10 @@ impl Reads {
         }
     }
 
-    /// The program has read on.
-    fn wake(&mut self) {
+    /// The program has read on: so much may be read to know what rows ask for.
+    fn wake(&mut self, reach: Reach) {
         if let Self::Joined(reads) = self {
-            reads.wake();
+            reads.wake(reach);
         }
     }
 
@@ -322,7 +322,7 @@ impl Scan {
     ) {
         let low = self.low().min(usize::try_from(allowed / 2).unwrap_or(usize::MAX));
         if self.ahead.len() < low {
-            self.reads.wake();
+            self.reads.wake(Reach::NEAR);
             self.extend(interior, source, 2 * low, 1, counters);
         }
     }
@@ -388,7 +388,7 @@ impl Scan {
         counters: &mut Counters,
     ) -> Plan {
         let wanted = step.min(much.pages).max(1);
-        self.reads.wake();
+        self.reads.wake(if step == usize::MAX { Reach::all(much.pages) } else { Reach::NEAR });
         self.bulk = wanted >= BULK && self.rows.is_none();
         let most = much.reads.clamp(1, AHEAD_LIMIT);
         let mut pages = FxHashSet::default();

@@ -199,7 +199,7 @@ impl Watch {
             Look::Pass => None,
             Look::Asleep => {
                 self.ledger.settle(stream(fd), self.planner.state(stream(fd)).0);
-                self.planner.transaction(stream(fd));
+                self.planner.passed_over(stream(fd));
                 Some(Followed::alone(Some(false)))
             }
             Look::Follow => Some(if self.follow(fd, page, span).is_some() {
@@ -314,7 +314,6 @@ impl Watch {
         let saved = self.around.read(class, read, Outcome { time, missed, around });
         if let Some(time) = saved {
             self.planner.saved(stream(fd), time);
-            self.doze.awake(stream(fd));
         }
         saved.is_some()
     }

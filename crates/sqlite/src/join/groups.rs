@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 /// Groups that are remembered: where half of eight were left early, the next ones will be.
 const KEPT: usize = 8;
 
+/// Groups after which it is believed that all of them end early: who looks up no more than these reads little.
+const TOLD: usize = 4 * KEPT;
+
 /// The groups that were passed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
@@ -15,6 +18,8 @@ pub(crate) struct Groups {
     passed: usize,
     /// Of the last ones: how many reads were made of each, and whether it was left before its end.
     last: VecDeque<(usize, bool)>,
+    /// All of them.
+    count: usize,
 }
 
 impl Groups {
@@ -34,6 +39,7 @@ impl Groups {
         // One of which nothing was read was passed over, or came from a cache.
         if self.met > 0 {
             self.last.push_back((self.met, self.met < self.passed));
+            self.count += 1;
         }
         if self.last.len() > KEPT {
             self.last.pop_front();
@@ -43,14 +49,14 @@ impl Groups {
 
     /// Whether enough have passed to tell.
     pub(crate) fn are_known(&self) -> bool {
-        self.last.len() == KEPT
+        self.count >= TOLD
     }
 
     /// How many reads of a group are likely to be made, at most; nothing where all may be.
     pub(crate) fn most(&self) -> Option<usize> {
         let early = self.last.iter().filter(|(_, early)| *early).count();
         let most = self.last.iter().map(|(made, _)| *made).max()?;
-        (self.are_known() && 2 * early >= KEPT).then_some(most)
+        (self.last.len() == KEPT && 2 * early >= KEPT).then_some(most)
     }
 }
 

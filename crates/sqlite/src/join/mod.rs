@@ -47,15 +47,33 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Keys that are looked up at a time, at most: the rows of one batch are located in one pass over the interior pages.
-const BATCH: usize = 256;
 /// Entries of one key that are followed. One value with more of them is a scan of its own.
 const ENTRIES_A_KEY: usize = 4096;
-/// Leaves of the outer side that are read at a time, at most: 1 MiB of 4 KiB. Where its rows are seldom looked up, there
-/// are fewer keys ahead, and not a table's worth of rows.
-const LEAVES: usize = 256;
+/// Leaves of one key's entries.
+const LEAVES_A_KEY: usize = 256;
 /// Reads that one look-up by an index is taken to make before any was followed.
 const READS_A_KEY: usize = 8;
+
+/// How much may be read at a time to know what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Leaves of the outer side. Where its rows are seldom looked up, there are fewer keys ahead, and not a table's worth of
+    /// rows.
+    leaves: usize,
+    /// Keys that are looked up together: the leaves of all of them are fetched in one pass over their tree.
+    keys: usize,
+}
+
+impl Reach {
+    /// As long as it may end soon: 1 MiB of leaves of 4 KiB.
+    pub(crate) const NEAR: Self = Self { leaves: 256, keys: 256 };
+
+    /// Where all may be read, and memory holds so many pages: outer rows leave room for what they ask for.
+    pub(crate) fn all(pages: usize) -> Self {
+        let pages = pages / 4;
+        Self { leaves: pages.max(Self::NEAR.leaves), keys: pages.clamp(Self::NEAR.keys, 1 << 14) }
+    }
+}
 
 /// A value of a row or an entry, as far as it lies on its page: that of column `column - 1`, and the rowid for 0.
 fn value<'a>(page: &Page<'a>, cell: usize, column: usize) -> Option<Value<'a>> {
@@ -89,7 +107,9 @@ pub(crate) struct JoinReads {
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
     ended: bool,
-    /// The leaves that may be read at a time were read: it goes on when it is woken.
+    /// How much may be read before it is woken again.
+    reach: Reach,
+    /// Those were read: it goes on when it is woken.
     rests: bool,
     /// The pages that the file has.
     pages: u32,
@@ -118,6 +138,7 @@ impl JoinReads {
             inner,
             keys: VecDeque::new(),
             ended: false,
+            reach: Reach::NEAR,
             rests: false,
             pages,
             looked_up: 1,
@@ -141,6 +162,7 @@ impl JoinReads {
     pub(crate) fn planned(&mut self, pages: impl Iterator<Item = PageNo>) {
         self.outer.planned(pages);
         self.rests = false;
+        self.reach.leaves = self.reach.leaves.max(Reach::NEAR.leaves);
     }
 
     /// Whether leaves alone are read, and no rows behind them.
@@ -153,9 +175,10 @@ impl JoinReads {
         (self.ended || self.rests) && self.keys.is_empty()
     }
 
-    /// The program has read on: more of the outer side may be read.
-    pub(crate) fn wake(&mut self) {
+    /// The program has read on: so much may be read.
+    pub(crate) fn wake(&mut self, reach: Reach) {
         self.rests = false;
+        self.reach = reach;
     }
 
     /// The reads of some look-ups: as many as are likely to make so many reads, and `most` of each. The first of each
@@ -167,8 +190,8 @@ impl JoinReads {
         entries: usize,
         most: Option<usize>,
     ) -> Result<Option<Vec<PageAccess>>> {
-        let entries = entries.min(BATCH * self.reads.div_ceil(self.looked_up));
-        let wanted = (entries * self.looked_up).div_ceil(self.reads).clamp(1, BATCH);
+        let entries = entries.min(self.reach.keys * self.reads.div_ceil(self.looked_up));
+        let wanted = (entries * self.looked_up).div_ceil(self.reads).clamp(1, self.reach.keys);
         self.read_keys(interior, source, wanted);
         if self.finished() {
             return Ok(None);
@@ -198,11 +221,13 @@ impl JoinReads {
             }
             value(page, cell, column).filter(|key| *key != Value::Null).map(Owned::of)
         };
-        for _ in 0..LEAVES {
+        while self.reach.leaves > 0 {
             if self.ended || self.rests || self.keys.len() >= wanted {
                 return;
             }
-            let leaves = ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(LEAVES);
+            self.reach.leaves -= 1;
+            let leaves =
+                ((wanted - self.keys.len()) * self.leaves).div_ceil(self.found).min(Reach::NEAR.leaves);
             let before = self.keys.len();
             let onward = self.outer.take(interior, source, (leaves, wanted - before), &key, &mut self.keys);
             self.ended = !matches!(onward, Ok(Onward::Yes | Onward::Later)) || has_ended.get();
@@ -278,7 +303,7 @@ impl JoinReads {
             let begin = targets.len();
             first.push(leaves.len());
             // A damaged leaf ends this look-up and no other.
-            let mut parts = 0..LEAVES;
+            let mut parts = 0..LEAVES_A_KEY;
             while let Some(left) = (begin + most).checked_sub(targets.len()).filter(|&left| left > 0)
                 && parts.next().is_some()
                 && let Ok(Some(part)) = entries.next_targets(interior, source, table, 0, left)

@@ -114,6 +114,8 @@ struct DescriptorReads {
     recogniser: Recogniser,
     neighbours: Neighbours,
     allowance: Allowance,
+    /// Reads of the transaction that missed before its stream was passed over.
+    misses: u64,
     /// A scan was found whose end is not visible: another is looked for when that may have a step.
     unseen: bool,
     /// What read-around has saved.
@@ -273,7 +275,7 @@ impl Planner {
             scan.stream == stream && scan.end().0 == End::Seen && !scan.remains_less_than(WORTH)
         };
         let end = if self.scans.iter().any(|scan| goes_on(&scan)) { End::Seen } else { End::Unseen };
-        (self.streams.get(&stream).map_or(0, |stream| stream.allowance.misses()), end)
+        (self.streams.get(&stream).map_or(0, |stream| stream.misses + stream.allowance.misses()), end)
     }
 
     /// A page was in memory since it was read with a neighbour, which has saved so much.
@@ -302,13 +304,22 @@ impl Planner {
 
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
+        self.passed_over(stream);
+        if let Some(known) = self.streams.get_mut(&stream) {
+            known.misses = 0;
+        }
+    }
+
+    /// A stream goes on in memory, where it is not followed. What it does later is recognised anew.
+    pub fn passed_over(&mut self, stream: u64) {
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
                 self.end(at);
             }
         }
         if let Some(stream) = self.streams.get_mut(&stream) {
-            *stream = DescriptorReads::new(self.sweep);
+            let misses = stream.misses + stream.allowance.misses();
+            *stream = DescriptorReads { misses, ..DescriptorReads::new(self.sweep) };
         }
     }
 
