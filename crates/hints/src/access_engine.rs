@@ -83,6 +83,13 @@ impl AccessListEngine {
         &self.stats
     }
 
+    /// Whether all of the list has been asked for, in a round that holds it: nothing is left to be done before another hint.
+    #[must_use]
+    pub fn has_fetched_all(&self) -> bool {
+        let is_busy = self.pipeline.is_sweeping() || self.work.is_some() || self.asked.is_some();
+        !is_busy && self.round.is_some_and(|round| round.end >= self.list.end())
+    }
+
     /// How many more accesses a hint of this mode may hold; what is beyond is not taken.
     #[must_use]
     pub fn room(&self, mode: HintMode) -> usize {

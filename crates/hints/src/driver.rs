@@ -100,6 +100,12 @@ impl Driver {
         self.carry_out(cache);
     }
 
+    /// Whether all of the list has been fetched, and there is room for it.
+    #[must_use]
+    pub fn has_fetched_all(&self) -> bool {
+        self.pump.has_fetched_all()
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {

@@ -249,6 +249,12 @@ impl Pump {
         self.tell(Event::Hint(HintEvent::Resident { query, runs }));
     }
 
+    /// Whether all of the list has been fetched, and there is room for it.
+    #[must_use]
+    pub fn has_fetched_all(&self) -> bool {
+        self.engine.has_fetched_all()
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {

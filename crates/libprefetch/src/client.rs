@@ -199,6 +199,14 @@ impl Client {
         self.shared.has_regions() && self.shared.is_on()
     }
 
+    /// Whether all that was hinted has been fetched, and memory has room for all of it. Reads need not be told then.
+    #[must_use]
+    pub fn has_fetched_all(&self) -> bool {
+        let _inside = Inside::enter();
+        let has = |state: &mut Option<State>| state.as_ref().is_some_and(State::has_fetched_all);
+        self.shared.is_own_process() && self.shared.with_state(has).unwrap_or(false)
+    }
+
     /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -55,6 +55,10 @@ impl State {
         *self.driver.stats()
     }
 
+    pub(crate) fn has_fetched_all(&self) -> bool {
+        self.driver.has_fetched_all()
+    }
+
     pub(crate) fn files(&self) -> u64 {
         self.files
     }

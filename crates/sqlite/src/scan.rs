@@ -97,6 +97,14 @@ impl Reads {
         }
     }
 
+    /// Whether there is no more of it, and not only for now.
+    fn has_ended(&self) -> bool {
+        match self {
+            Self::Joined(reads) => reads.has_ended(),
+            Self::ByIndex(_) | Self::ByKey(_) => self.finished(),
+        }
+    }
+
     /// How many entries the leaf has that is being generated.
     fn leaf_entries(&self) -> Option<usize> {
         match self {
@@ -281,6 +289,16 @@ impl Scan {
     /// Whether it was ever planned, so that what it reads may be in memory on its behalf.
     pub(crate) fn is_planned(&self) -> bool {
         self.planned
+    }
+
+    /// Whether all that it will read was planned and told.
+    pub(crate) fn is_wholly_told(&self) -> bool {
+        self.is_told() && self.told == self.ahead.len() && self.reads.has_ended() && !self.failed
+    }
+
+    /// What of its plan was not read says nothing.
+    pub(crate) fn forgive(&mut self) {
+        self.told = 0;
     }
 
     /// Whether it has been read on since it was last planned, or never was planned.

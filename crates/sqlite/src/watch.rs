@@ -222,8 +222,9 @@ impl Watch {
         client.before_read(fd.raw(), span, &mut |client, _| {
             answer(client, planner, &mut source, scan);
         });
+        let is_over = self.planner.is_wholly_told(stream(fd)) && client.has_fetched_all();
         self.own_read(source);
-        if self.planner.is_planned(scan) {
+        if self.planner.is_planned(scan) && !is_over {
             self.doze.awake(stream(fd));
         }
         Some(())

@@ -175,6 +175,11 @@ impl JoinReads {
         (self.ended || self.rests) && self.keys.is_empty()
     }
 
+    /// Whether there are no reads more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended && self.keys.is_empty()
+    }
+
     /// The program has read on: so much may be read.
     pub(crate) fn wake(&mut self, reach: Reach) {
         self.rests = false;

@@ -304,22 +304,29 @@ impl Planner {
 
     /// A stream begins a transaction: its scans are over.
     pub fn transaction(&mut self, stream: u64) {
-        self.passed_over(stream);
-        if let Some(known) = self.streams.get_mut(&stream) {
-            known.misses = 0;
+        self.end_scans(stream);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            *stream = DescriptorReads::new(self.sweep);
         }
     }
 
     /// A stream goes on in memory, where it is not followed. What it does later is recognised anew.
     pub fn passed_over(&mut self, stream: u64) {
+        for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
+            scan.forgive();
+        }
+        self.end_scans(stream);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            let misses = stream.misses + stream.allowance.misses();
+            *stream = DescriptorReads { misses, entered: stream.entered, ..DescriptorReads::new(self.sweep) };
+        }
+    }
+
+    fn end_scans(&mut self, stream: u64) {
         for at in (0..self.scans.len()).rev() {
             if self.scans[at].stream == stream {
                 self.end(at);
             }
-        }
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            let misses = stream.misses + stream.allowance.misses();
-            *stream = DescriptorReads { misses, ..DescriptorReads::new(self.sweep) };
         }
     }
 
@@ -925,6 +932,12 @@ impl Planner {
         } else if read > EVIDENCE_LIMIT as u64 {
             self.caution.remove(&scan.index);
         }
+    }
+
+    /// Whether a stream's scans need no following any more: all that they read was told.
+    #[must_use]
+    pub fn is_wholly_told(&self, stream: u64) -> bool {
+        self.scans.iter().filter(|scan| scan.stream == stream).all(Scan::is_wholly_told)
     }
 
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
