@@ -130,17 +130,22 @@ impl Interior {
         self.kept.get(&page).map(|kept| Arc::clone(&kept.bytes))
     }
 
-    /// Keeps a copy of an interior page that somebody else has read.
-    pub fn put(&mut self, page: PageNo, bytes: &[u8]) {
+    /// Keeps a copy of an interior page that somebody else has read. Answers whether it was not known as it is.
+    pub fn put(&mut self, page: PageNo, bytes: &[u8]) -> bool {
+        self.clock += 1;
+        if let Some(kept) = self.kept.get_mut(&page).filter(|kept| *kept.bytes == *bytes) {
+            kept.used = self.clock;
+            return false;
+        }
         while self.held + bytes.len() > CACHE_LIMIT && !self.kept.is_empty() {
             self.shed();
         }
-        self.clock += 1;
         let kept = Kept { bytes: bytes.into(), used: self.clock };
         self.held += bytes.len();
         if let Some(old) = self.kept.insert(page, kept) {
             self.held -= old.bytes.len();
         }
+        true
     }
 
     /// Drops the half that was not used for longest.

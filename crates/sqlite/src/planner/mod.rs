@@ -402,8 +402,10 @@ impl Planner {
         }
         match page.kind() {
             Kind::TableInterior | Kind::IndexInterior => {
-                self.interior.put(number, bytes);
-                self.own_children(source, &page);
+                let is_new = self.interior.put(number, bytes);
+                if is_new || page.child(0).is_ok_and(|child| !self.owners.contains_key(&child)) {
+                    self.own_children(source, &page);
+                }
                 None
             }
             Kind::TableLeaf => self.row_page(source, stream, &page, cost.missed, told),
