@@ -13,6 +13,9 @@ use std::collections::HashMap;
 const SAMPLE: u32 = 8;
 /// A table that is not cached shows a miss in much fewer reads than these times [`SAMPLE`].
 const SAMPLES_TO_DOZE: u32 = 8;
+/// Reads without a wait after which a stream whose scans need no following any more may doze: another side of a join
+/// that still misses would be left alone.
+const QUIET: u32 = 1024;
 /// Streams of one file: as many as the planner's, at least.
 const STREAMS_LIMIT: usize = 64;
 
@@ -21,6 +24,8 @@ struct Temper {
     reads: u32,
     /// Samples in a row that were in memory.
     there: u32,
+    /// When a read last waited, in terms of `reads`.
+    waited: u32,
 }
 
 /// What a read is to be done with.
@@ -72,6 +77,18 @@ impl Doze {
         }
     }
 
+    /// A read of the stream has waited for storage.
+    pub(crate) fn waited(&mut self, stream: u64) {
+        if let Some(temper) = self.streams.get_mut(&stream) {
+            temper.waited = temper.reads;
+        }
+    }
+
+    /// Whether the last reads of the stream have not waited.
+    pub(crate) fn is_quiet(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|temper| temper.reads.wrapping_sub(temper.waited) >= QUIET)
+    }
+
     /// A stream is gone.
     pub(crate) fn closed(&mut self, stream: u64) {
         self.streams.remove(&stream);
@@ -92,6 +109,22 @@ mod tests {
         let cold = (0..100).map(|_| doze.read(1, || Some(false))).position(|look| look == Look::Follow);
         assert!(cold.is_some_and(|reads| reads < SAMPLE as usize));
         assert!((0..63).all(|_| doze.read(1, || Some(true)) == Look::Follow));
+    }
+
+    #[test]
+    fn a_stream_is_quiet_after_a_thousand_reads_without_a_wait() {
+        let mut doze = Doze::default();
+        let quiet_after = |doze: &mut Doze| {
+            doze.waited(1);
+            (0..2 * QUIET).position(|_| {
+                doze.awake(1);
+                doze.read(1, || Some(true));
+                doze.is_quiet(1)
+            })
+        };
+        assert_eq!(quiet_after(&mut doze), Some(QUIET as usize - 1));
+        assert_eq!(quiet_after(&mut doze), Some(QUIET as usize - 1));
+        assert!(!doze.is_quiet(2));
     }
 
     #[test]

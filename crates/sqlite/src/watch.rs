@@ -222,7 +222,9 @@ impl Watch {
         client.before_read(fd.raw(), span, &mut |client, _| {
             answer(client, planner, &mut source, scan);
         });
-        let is_over = self.planner.is_wholly_told(stream(fd)) && client.has_fetched_all();
+        let is_over = self.doze.is_quiet(stream(fd))
+            && self.planner.is_wholly_told(stream(fd))
+            && client.has_fetched_all();
         self.own_read(source);
         if self.planner.is_planned(scan) && !is_over {
             self.doze.awake(stream(fd));
@@ -290,6 +292,9 @@ impl Watch {
         }
         let mut source = self.descriptor(fd);
         let cost = cost(followed, time);
+        if cost.time > MISS.into() {
+            self.doze.waited(stream(fd));
+        }
         let told = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
         let has_read = source.read > 0;
