@@ -320,6 +320,7 @@ impl Watch {
         let saved = self.around.read(class, read, Outcome { time, missed, around });
         if let Some(time) = saved {
             self.planner.saved(stream(fd), time);
+            self.doze.awake(stream(fd));
         }
         saved.is_some()
     }
