@@ -377,6 +377,7 @@ impl Scan {
 
     /// A row page was read that is not its own. Answers whether it is over.
     pub(crate) fn strays_on(&mut self, page: PageNo) -> bool {
+        self.groups.strayed();
         self.strays += u32::from(!self.behind.contains(&page));
         self.strays > STRAYS_LIMIT
     }

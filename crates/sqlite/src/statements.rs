@@ -47,6 +47,8 @@ pub enum Why {
     Unseen,
     /// Steps cost more than reads alone.
     Dear,
+    /// Its scan reads in the order of the file.
+    InOrder,
     /// Nothing stood in its way.
     Free,
 }
@@ -66,6 +68,7 @@ impl Why {
             Self::Dear => {
                 "its pages cost as much in a sorted batch as alone (overflow pages, a device that does not seek)"
             }
+            Self::InOrder => "its rows lie in the order of the file, which the kernel reads ahead",
             Self::Free => "",
         }
     }

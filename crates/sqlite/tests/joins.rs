@@ -244,6 +244,36 @@ fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
 }
 
 #[test]
+fn outer_rows_are_read_as_far_as_a_step_of_all_needs_them() {
+    // One customer in ten is looked up: more leaves of customers than are read at a time where it may end soon.
+    let mut database = Database::new(40_000, 16_000);
+    let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<1", "other", usize::MAX);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.buffer = usize::MAX;
+    reader.statement = "SELECT c.id, note FROM cust c JOIN o ON o.customer=c.other WHERE c.pick<1";
+    let (made, told) = read(&mut reader, &file, &reads);
+    assert!(told * 100 > made * 80, "{told} of {made}, {:?}", reader.plans);
+    assert!(reader.plans.len() <= 3, "{:?}", reader.plans);
+}
+
+#[test]
+fn of_look_ups_that_stop_no_more_is_told_than_they_read() {
+    let mut database = Database::new(4000, 16_000);
+    let reads = database.nested_loop("SELECT id, pick FROM cust", "other", 1);
+    let file = database.file.clone();
+    let mut reader = Reader::new(&file, 20);
+    reader.buffer = usize::MAX;
+    reader.statement = "SELECT c.id FROM cust c WHERE EXISTS (SELECT 1 FROM o WHERE o.customer=c.other)";
+    let (made, told) = read(&mut reader, &file, &reads);
+    assert!(told * 100 > made * 80, "{told} of {made}, {:?}", reader.plans);
+    assert!(reader.plans.len() <= 7, "{:?}", reader.plans);
+    let wanted: HashSet<PageNo> = reads.iter().copied().collect();
+    let wasted = reader.all_told.difference(&wanted).count();
+    assert!(wasted * 8 < reader.all_told.len(), "{wasted} of {}, {:?}", reader.all_told.len(), reader.plans);
+}
+
+#[test]
 fn a_join_of_tables_that_lie_in_one_order_is_left_to_the_kernel() {
     // Orders were filled customer by customer.
     let change =

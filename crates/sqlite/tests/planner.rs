@@ -8,6 +8,7 @@ use common::{SCHEMAS, Shape};
 use foreseek_hints::allowance::SEEKS_FIRST_SEEN;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
+use foreseek_sqlite::planner::Why;
 use foreseek_sqlite::record::{Value, columns};
 use foreseek_sqlite::sequence::{PageAccess, Scan};
 use foreseek_sqlite::source::{Image, ReadPage};
@@ -62,7 +63,6 @@ fn full_scans_are_found_after_their_first_seeks_and_predicted_to_their_end() {
     }
 }
 
-/// An index whose order is that of the rows, and what a scan by it reads.
 #[test]
 fn a_scan_in_the_order_of_its_rows_is_left_to_the_kernel() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -91,6 +91,7 @@ fn a_scan_in_the_order_of_its_rows_is_left_to_the_kernel() {
     assert!(reader.all_told.len() < 128, "{:?}, {counters:?}", reader.plans);
     assert!(reader.source.read.len() < 300, "{} reads of our own", reader.source.read.len());
     assert_eq!(counters.scans, 1, "it is known all the while");
+    assert_eq!(reader.planner.state(1).1, Why::InOrder);
 }
 
 fn one_database(rows: u64) -> (Shape, Vec<u8>) {

@@ -16,6 +16,10 @@ pub(crate) struct Groups {
     met: usize,
     /// Reads of it that were passed.
     passed: usize,
+    /// Reads in it that were not foreseen: it may go on beyond what is known of it.
+    beyond: usize,
+    /// How many reads of each are generated, where not all are.
+    limit: Option<usize>,
     /// Of the last ones: how many reads were made of each, and whether it was left before its end.
     last: VecDeque<(usize, bool)>,
     /// All of them.
@@ -34,17 +38,24 @@ impl Groups {
         self.met = self.passed + 1;
     }
 
+    /// A read that was not foreseen was made.
+    pub(crate) fn strayed(&mut self) {
+        self.beyond += 1;
+    }
+
     /// A group is over.
     fn end(&mut self) {
         // One of which nothing was read was passed over, or came from a cache.
         if self.met > 0 {
-            self.last.push_back((self.met, self.met < self.passed));
+            let is_cut = self.limit.is_some_and(|limit| self.passed >= limit);
+            let made = self.met + if is_cut { self.beyond } else { 0 };
+            self.last.push_back((made, self.met < self.passed || is_cut));
             self.count += 1;
         }
         if self.last.len() > KEPT {
             self.last.pop_front();
         }
-        (self.met, self.passed) = (0, 0);
+        (self.met, self.passed, self.beyond) = (0, 0, 0);
     }
 
     /// Whether enough have passed to tell.
@@ -52,11 +63,13 @@ impl Groups {
         self.count >= TOLD
     }
 
-    /// How many reads of a group are likely to be made, at most; nothing where all may be.
-    pub(crate) fn most(&self) -> Option<usize> {
+    /// How many reads of a group are likely to be made, at most; nothing where all may be. As many of the next ones are
+    /// generated.
+    pub(crate) fn most(&mut self) -> Option<usize> {
         let early = self.last.iter().filter(|(_, early)| *early).count();
         let most = self.last.iter().map(|(made, _)| *made).max()?;
-        (self.last.len() == KEPT && 2 * early >= KEPT).then_some(most)
+        self.limit = (self.last.len() == KEPT && 2 * early >= KEPT).then_some(most);
+        self.limit
     }
 }
 
@@ -84,6 +97,32 @@ mod tests {
         let last = all.len() - 1;
         groups.pass(all[at..last].iter(), &all[last]);
         groups.most()
+    }
+
+    #[test]
+    fn what_is_generated_of_a_look_up_is_not_taken_for_all_of_it() {
+        let mut groups = Groups::default();
+        let mut page = 0;
+        // A look-up of so many reads, all of which are made, and then so many that were not foreseen.
+        let mut look_up = |groups: &mut Groups, reads: usize, beyond: usize| {
+            for at in 0..reads {
+                page += 1;
+                let [last, next] = [page, page + 1].map(PageNo);
+                let passed = [PageAccess { page: last, mark: at == 0 }];
+                groups.pass(passed.iter(), &PageAccess { page: next, mark: at + 1 == reads });
+                if at + 2 == reads {
+                    (0..beyond).for_each(|_| groups.strayed());
+                }
+            }
+        };
+        groups.last = vec![(2, true); KEPT].into();
+        assert_eq!(groups.most(), Some(2));
+        for _ in 0..20 {
+            look_up(&mut groups, 2, 0);
+            assert_eq!(groups.most(), Some(2));
+        }
+        look_up(&mut groups, 2, 3);
+        assert_eq!(groups.most(), Some(5), "one went further");
     }
 
     #[test]

@@ -202,7 +202,9 @@ impl JoinReads {
             return Ok(None);
         }
         let keys: Vec<Owned> = self.keys.drain(..wanted.min(self.keys.len())).collect();
-        let reads = self.look_up(interior, source, &keys, most.unwrap_or(ENTRIES_A_KEY))?;
+        // The leaf is one of them.
+        let rows = most.map_or(ENTRIES_A_KEY, |most| most.saturating_sub(1).max(1));
+        let reads = self.look_up(interior, source, &keys, rows)?;
         self.looked_up += keys.len();
         self.reads += reads.len();
         if reads.is_empty() {
@@ -250,7 +252,7 @@ impl JoinReads {
         interior: &mut Interior,
         source: &mut R,
         keys: &[Owned],
-        most: usize,
+        rows: usize,
     ) -> Result<Vec<PageAccess>> {
         match &self.inner {
             Inner::Rows(table) => {
@@ -265,7 +267,7 @@ impl JoinReads {
                 let walks = self.seek(interior, source, index, keys)?;
                 Ok(accesses(walks.iter().flatten().map(Walk::leaf)))
             }
-            Inner::Entries(index, table) => self.entries(interior, source, index, table, keys, most),
+            Inner::Entries(index, table) => self.entries(interior, source, index, table, keys, rows),
         }
     }
 
@@ -292,7 +294,7 @@ impl JoinReads {
         index: &Arc<Index>,
         table: &Arc<Table>,
         keys: &[Owned],
-        most: usize,
+        rows: usize,
     ) -> Result<Vec<PageAccess>> {
         let walks = self.seek(interior, source, index, keys)?;
         let mut leaves: Vec<PageNo> = walks.iter().flatten().map(Walk::leaf).collect();
@@ -309,7 +311,7 @@ impl JoinReads {
             first.push(leaves.len());
             // A damaged leaf ends this look-up and no other.
             let mut parts = 0..LEAVES_A_KEY;
-            while let Some(left) = (begin + most).checked_sub(targets.len()).filter(|&left| left > 0)
+            while let Some(left) = (begin + rows).checked_sub(targets.len()).filter(|&left| left > 0)
                 && parts.next().is_some()
                 && let Ok(Some(part)) = entries.next_targets(interior, source, table, 0, left)
             {

@@ -240,8 +240,10 @@ impl Planner {
         let Some(known) = self.streams.get(&stream) else { return Default::default() };
         let (stock, ours) = known.allowance.sums();
         let stock = stock + known.saved;
+        let mut scans = self.scans.iter().filter(|scan| scan.stream == stream).peekable();
         let why = if known.entered {
             match known.unseen {
+                _ if scans.peek().is_some() && scans.all(Scan::is_resting) => Why::InOrder,
                 _ if known.allowance.is_dear() => Why::Dear,
                 true => Why::Unseen,
                 false => Why::Free,
