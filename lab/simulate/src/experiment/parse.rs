@@ -194,6 +194,7 @@ struct WrittenBlock {
     unplug_at: Option<usize>,
     unplug_after_ms: Option<f64>,
     batch: Option<usize>,
+    submitter_sleeps: Option<bool>,
     in_device: Option<usize>,
     device_order: Option<String>,
 }
@@ -485,13 +486,14 @@ impl Reader<'_> {
         to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
         to.batch = given.batch.unwrap_or(to.batch);
+        to.submitter_sleeps = given.submitter_sleeps.unwrap_or(to.submitter_sleeps);
         to.in_device = given.in_device.unwrap_or(to.in_device);
         to.device_order = match given.device_order.as_deref() {
             None => to.device_order,
-            Some("nearest") => Queue::Sptf,
+            Some("shortest-access") => Queue::Sptf,
             Some("arrival") => Queue::Fifo,
             Some(other) => {
-                let reason = format!("there is no '{other}'; known are nearest, arrival");
+                let reason = format!("there is no '{other}'; known are shortest-access, arrival");
                 return Err(self.wrong("block.device_order", reason));
             }
         };
