@@ -86,6 +86,9 @@ struct WrittenWorkload {
     data_size: Option<Size>,
     handler_memory: Option<Size>,
     mapped: Option<bool>,
+    turn: Option<Size>,
+    opens_late: Option<bool>,
+    whole: Option<bool>,
     order: Option<ReadingOrder>,
     reversed: Option<bool>,
     threads: Option<u32>,
@@ -361,6 +364,9 @@ impl Reader<'_> {
             data_size: written.workload.data_size.map(|size| size.0),
             handler_memory: written.workload.handler_memory.map(|size| size.0),
             mapped: written.workload.mapped,
+            turn: written.workload.turn.map(|turn| turn.0),
+            opens_late: written.workload.opens_late,
+            whole: written.workload.whole,
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,
@@ -491,9 +497,10 @@ impl Reader<'_> {
         to.device_order = match given.device_order.as_deref() {
             None => to.device_order,
             Some("shortest-access") => Queue::Sptf,
+            Some("shortest-seek") => Queue::Sstf,
             Some("arrival") => Queue::Fifo,
             Some(other) => {
-                let reason = format!("there is no '{other}'; known are shortest-access, arrival");
+                let reason = format!("there is no '{other}'; known are shortest-access, shortest-seek, arrival");
                 return Err(self.wrong("block.device_order", reason));
             }
         };
