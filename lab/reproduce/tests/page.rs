@@ -84,7 +84,8 @@ fn claims(source: &str) -> Result<Vec<Value>, String> {
 /// Every variant with its counts, and the claims whose verdict is not the same under all of them.
 fn sensitivity(variants: &[Value]) -> String {
     let of = |variant: &Value| variant["claims"].as_array().cloned().unwrap_or_default();
-    let mut block = "| variant | what is set | hold | hold strictly | beyond |\n|---|---|---|---|---|\n".to_owned();
+    let mut block =
+        "| variant | what is set | hold | hold strictly | beyond |\n|---|---|---|---|---|\n".to_owned();
     for variant in variants {
         let counts = counts(&of(variant));
         let set = match text(variant, "set") {
@@ -99,8 +100,10 @@ fn sensitivity(variants: &[Value]) -> String {
     block += &format!("\n| claim | paper | {names} |\n|{}\n", "---|".repeat(variants.len() + 2));
     for claim in of(first).iter().filter(|claim| text(claim, "kind") == "simulated") {
         let id = text(claim, "id");
-        let same: Vec<Value> =
-            variants.iter().filter_map(|variant| of(variant).into_iter().find(|one| one["id"] == id)).collect();
+        let same: Vec<Value> = variants
+            .iter()
+            .filter_map(|variant| of(variant).into_iter().find(|one| one["id"] == id))
+            .collect();
         let verdicts: BTreeSet<&str> = same.iter().map(|one| text(one, "verdict")).collect();
         if verdicts.len() < 2 {
             continue;

@@ -109,7 +109,8 @@ mod tests {
             let theirs = || claims.iter().filter(|claim| claim.paper == paper).map(|claim| claim.id.as_str());
             let rows: BTreeSet<&str> = all().map(|row| row.id).filter(|id| id.starts_with(prefix)).collect();
             assert!(rows.iter().all(|id| theirs().any(|claim| claim == *id)));
-            let unrun: BTreeSet<String> = not_run(&claims, &Only::new(Some(&format!("{prefix}*")))).into_iter().collect();
+            let unrun: BTreeSet<String> =
+                not_run(&claims, &Only::new(Some(&format!("{prefix}*")))).into_iter().collect();
             assert_eq!(unrun.len() + rows.len(), theirs().count());
             assert!(unrun.iter().all(|id| !rows.contains(id.as_str())));
         }

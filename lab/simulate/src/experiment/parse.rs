@@ -500,7 +500,8 @@ impl Reader<'_> {
             Some("shortest-seek") => Queue::Sstf,
             Some("arrival") => Queue::Fifo,
             Some(other) => {
-                let reason = format!("there is no '{other}'; known are shortest-access, shortest-seek, arrival");
+                let reason =
+                    format!("there is no '{other}'; known are shortest-access, shortest-seek, arrival");
                 return Err(self.wrong("block.device_order", reason));
             }
         };

@@ -296,7 +296,8 @@ fn a_reader_sleeps_until_all_that_it_reads_ahead_has_a_request() {
         let lists = |memory: &Memory| Box::new(LinuxLists::linux_2_6(memory)) as Box<dyn Reclaim>;
         let mut machine = parts(400, LENGTH, jobs, &kernel, 1, &lists);
         let settings = crate::block::Settings { submitter_sleeps: sleeps, ..*machine.block.settings() };
-        let device = Profile::builtin("ibm-36g-51").expect("a profile").build(&Build::default()).expect("one");
+        let device =
+            Profile::builtin("ibm-36g-51").expect("a profile").build(&Build::default()).expect("one");
         machine.block = BlockLayer::new(settings, scheduler::by_name("noop").expect("one"), device);
         machine.start().expect("it starts");
         let mut read_early = false;

@@ -430,11 +430,7 @@ mod tests {
             (0..50).map(|number| trail(&mut *search, number, &mut random)).collect::<Vec<_>>()
         };
         let usual = trail_of(&Parameters::default());
-        let late = Parameters {
-            turn: Some(Bytes::mib(64)),
-            opens_late: Some(true),
-            ..Parameters::default()
-        };
+        let late = Parameters { turn: Some(Bytes::mib(64)), opens_late: Some(true), ..Parameters::default() };
         for (usual, late) in usual.iter().zip(trail_of(&late)) {
             let total = |trail: &super::super::tests::Trail| -> Bytes {
                 trail.reads.iter().map(|(_, range)| range.len()).sum()
