@@ -10,6 +10,9 @@ pub enum Queue {
     /// Shortest positioning time first, with [`PASSED_OVER_LIMIT`]: native command queueing.
     #[default]
     Sptf,
+    /// Shortest seek time first, with the same limit: rotation does not count. Of requests as near the older goes first. So the
+    /// manual of a drive of 2002 puts it ("in order to minimize seek time between commands", Ultrastar 146Z10, section 11.4).
+    Sstf,
     /// In order of arrival.
     Fifo,
 }

@@ -25,6 +25,8 @@ pub struct Drive {
     pub(super) blocks: Option<u64>,
     pub(super) layout: Layout,
     pub(super) mechanics: Mechanics,
+    /// What it takes to be on a track again, as a share of the shortest seek.
+    pub(super) resettle_share: f64,
     pub(super) notes: Vec<String>,
 }
 
@@ -112,6 +114,7 @@ impl Drive {
             blocks: reader.whole_if("Block count", BLOCKS_LIMIT)?,
             layout,
             mechanics,
+            resettle_share: crate::profile::RESETTLE_SHARE,
             notes,
         })
     }

@@ -12,9 +12,15 @@ use foreseek_units::SECTOR_SIZE;
 /// (Ruemmler and Wilkes 1994), and returning to the track where the head has been a while ago no less.
 /// Extraction does not measure it: the head switch times of such files are differences of hundredths
 /// of a millisecond.
-const RESETTLE_SHARE: f64 = 0.5;
+pub(super) const RESETTLE_SHARE: f64 = 0.5;
 
 impl Drive {
+    /// The same with another share of the shortest seek for settling on a track anew.
+    #[must_use]
+    pub fn with_resettle_share(self, share: f64) -> Self {
+        Self { resettle_share: share, ..self }
+    }
+
     /// The drive as a device profile, and what of its description was not taken as it stands.
     ///
     /// # Errors
@@ -62,7 +68,7 @@ impl Drive {
                 (SeekSpec::Lee { track_to_track_ms, full_stroke_ms }, *average_ms)
             }
         };
-        let resettle_ms = seek.shortest_ms() * RESETTLE_SHARE;
+        let resettle_ms = seek.shortest_ms() * self.resettle_share;
         DiskSpec {
             capacity_bytes: SECTOR_SIZE,
             rotation_rpm: self.mechanics.rpm,

@@ -17,7 +17,7 @@ use wildmatch::WildMatch;
 /// What is to be reproduced, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only claims whose names match (`*` and `?`); `None` for all.
+    /// Only claims whose names match (`*` and `?`; several with commas between them); `None` for all.
     pub only: Option<String>,
     /// A look: one seed and a fifth of the time.
     pub quick: bool,
@@ -79,8 +79,23 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     let claims = judged.collect::<Result<_, _>>()?;
     let figures = charts::draw(&figures, &runs);
     let Options { quick, seed, ref set, .. } = *options;
-    let not_run = rows::not_run(&Claim::all()?, options.only.as_deref().unwrap_or("*"));
+    let not_run = rows::not_run(&Claim::all()?, &Only::new(options.only.as_deref()));
     Ok(Outcome { claims, not_run, figures, quick, seed, set: set.clone() })
+}
+
+/// Which names are asked for.
+pub(crate) struct Only(Vec<WildMatch>);
+
+impl Only {
+    /// Globs with commas between them; all names without any.
+    pub(crate) fn new(globs: Option<&str>) -> Self {
+        Self(globs.unwrap_or("*").split(',').map(|glob| WildMatch::new(glob.trim())).collect())
+    }
+
+    /// Whether a name is asked for.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        self.0.iter().any(|glob| glob.matches(name))
+    }
 }
 
 /// Seeds of the rows that draw random numbers themselves.
@@ -88,10 +103,10 @@ const SEEDS: u64 = 3;
 
 /// The claims that are asked for and can be run, in the order of the papers, and then the checks.
 fn asked(only: Option<&str>) -> Result<Vec<(Claim, &'static Row)>, Error> {
-    let pattern = WildMatch::new(only.unwrap_or("*"));
+    let wanted = Only::new(only);
     let mut asked = Vec::new();
     for claim in Claim::all()?.into_iter().chain(Claim::checks()?) {
-        let row = rows::with_checks().find(|row| row.id == claim.id && pattern.matches(row.id));
+        let row = rows::with_checks().find(|row| row.id == claim.id && wanted.matches(row.id));
         asked.extend(row.map(|row| (claim, row)));
     }
     match only {

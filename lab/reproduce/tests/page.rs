@@ -81,7 +81,45 @@ fn claims(source: &str) -> Result<Vec<Value>, String> {
     serde_json::from_str(&raw).map_err(|error| wrong(&error))
 }
 
-/// What should stand between the marks: all claims of a file, or, where lines stand in the comment, a table that counts those of several
+/// Every variant with its counts, and the claims whose verdict is not the same under all of them.
+fn sensitivity(variants: &[Value]) -> String {
+    let of = |variant: &Value| variant["claims"].as_array().cloned().unwrap_or_default();
+    let mut block =
+        "| variant | what is set | hold | hold strictly | beyond |\n|---|---|---|---|---|\n".to_owned();
+    for variant in variants {
+        let counts = counts(&of(variant));
+        let set = match text(variant, "set") {
+            "" => "nothing".to_owned(),
+            set => format!("`{set}`"),
+        };
+        let (name, Counts { simulated, strict, beyond, .. }) = (text(variant, "variant"), counts);
+        block += &format!("| {name} | {set} | {simulated} | {strict} | {beyond} |\n");
+    }
+    let Some(first) = variants.first() else { return block };
+    let names = variants.iter().map(|variant| text(variant, "variant")).collect::<Vec<_>>().join(" | ");
+    block += &format!("\n| claim | paper | {names} |\n|{}\n", "---|".repeat(variants.len() + 2));
+    for claim in of(first).iter().filter(|claim| text(claim, "kind") == "simulated") {
+        let id = text(claim, "id");
+        let same: Vec<Value> = variants
+            .iter()
+            .filter_map(|variant| of(variant).into_iter().find(|one| one["id"] == id))
+            .collect();
+        let verdicts: BTreeSet<&str> = same.iter().map(|one| text(one, "verdict")).collect();
+        if verdicts.len() < 2 {
+            continue;
+        }
+        let cells = same.iter().map(|one| match text(one, "verdict") {
+            "holds" => text(one, "ours").to_owned(),
+            "beyond" => format!("{} (+)", text(one, "ours")),
+            _ => format!("({})", text(one, "ours")),
+        });
+        let cells = cells.collect::<Vec<_>>().join(" | ");
+        block += &format!("| {id} | {} | {cells} |\n", text(claim, "paper_says"));
+    }
+    block
+}
+
+/// What should stand between the marks: the table of sensitivities or all claims of a file, or, where lines stand in the comment, a table that counts those of several
 /// files, each with its line.
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     if !marked.sources.iter().any(|source| source.starts_with("reproduction/")) {
@@ -89,7 +127,10 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     }
     if marked.template.is_empty() {
         let [file] = marked.sources[..] else { return Err("claims are of one file".to_owned()) };
-        return claims(file).map(|claims| Some(block(&claims)));
+        return claims(file).map(|claims| {
+            let are_variants = claims.iter().all(|claim| claim["variant"].is_string());
+            Some(if are_variants { sensitivity(&claims) } else { block(&claims) })
+        });
     }
     let lines: Vec<&str> = marked.template.lines().collect();
     if lines.len() != marked.sources.len() {

@@ -33,7 +33,7 @@ fn golden_a_prefetch_cache_ends_most_thrashing() {
     let pages = |counters: Counters| [counters.thrashed, counters.used, counters.wasted].map(Pages::get);
     assert_eq!(
         [lists, cpem, active].map(pages),
-        [[1362, 118892, 30689], [246, 147834, 25646], [178, 149997, 29896]]
+        [[2845, 85194, 28620], [1146, 94708, 14165], [1475, 75912, 6994]]
     );
     assert!(cpem.thrashed * 2 < lists.thrashed, "{:?} of {:?}", cpem.thrashed, lists.thrashed);
 }

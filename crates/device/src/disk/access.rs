@@ -5,7 +5,7 @@ use crate::controller::Until;
 use crate::geometry::TrackAddress;
 use crate::io::{Op, Outcome};
 use crate::mechanics::{Approach, Positioning};
-use crate::queue::Waiting;
+use crate::queue::{Queue, Waiting};
 use crate::segments::Held;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
 
@@ -93,7 +93,7 @@ impl Disk {
         geometry.place(reached)
     }
 
-    /// The time until a request's data begin to pass.
+    /// What the queue's order counts of a request: the time until its data begin to pass, or the seek alone.
     pub(super) fn cost(
         &self,
         head: TrackAddress,
@@ -101,11 +101,11 @@ impl Disk {
         now: Instant,
         one: &Waiting,
     ) -> Nanos {
+        let seek_alone = self.parts.queue == Queue::Sstf;
         let direct = || {
-            self.parts
-                .mechanics
-                .positioning(head, now, (one.place, one.passes), self.approach(one, now))
-                .total()
+            let mechanics = &self.parts.mechanics;
+            let way = mechanics.positioning(head, now, (one.place, one.passes), self.approach(one, now));
+            if seek_alone { way.movement } else { way.total() }
         };
         let Some(stream) = self.parts.buffer.stream().filter(|_| one.io.op == Op::Read) else {
             return direct();
@@ -119,6 +119,8 @@ impl Disk {
             skip
         } else if streamed.end >= stream.limit() {
             direct()
+        } else if seek_alone {
+            skip
         } else {
             (stream.comes_at(one.passes) - now).min(direct()).max(skip)
         }

@@ -177,7 +177,7 @@ impl Disk {
                     self.leave(&one, now, Outcome::Failed);
                     true
                 }
-                Op::Read if self.parts.queue == Queue::Sptf => self.answer_from_buffer(&one, now),
+                Op::Read if self.parts.queue != Queue::Fifo => self.answer_from_buffer(&one, now),
                 Op::Write => {
                     self.cache_write(at, now);
                     false

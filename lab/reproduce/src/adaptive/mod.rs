@@ -21,7 +21,6 @@ use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp, Summary};
 use foreseek_simulate::program::Drive;
 use foreseek_simulate::workload::{Parameters, by_name};
-use wildmatch::WildMatch;
 
 /// A trace to be replayed through the modelled page cache.
 #[derive(Clone, Debug)]
@@ -98,7 +97,7 @@ pub fn adaptive(
     let figures = Figure::adaptive()?;
     let figures = if options.full { matrix::whole(figures) } else { figures };
     let sized = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
-    let only = WildMatch::new(options.only.as_deref().unwrap_or("*"));
+    let only = run::Only::new(options.only.as_deref());
     let asked = |run: &&Experiment| only.matches(&run.name);
     let plan: Vec<Experiment> =
         figures.iter().flat_map(|figure| &figure.runs).filter(asked).map(sized).collect();

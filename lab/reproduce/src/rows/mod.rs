@@ -15,8 +15,8 @@ mod tr840;
 use crate::Measured;
 use crate::claim::Claim;
 use crate::pick::Runs;
+use crate::run::Only;
 use std::collections::BTreeSet;
-use wildmatch::WildMatch;
 
 /// One claim's way.
 pub(crate) struct Row {
@@ -62,13 +62,12 @@ pub(crate) fn with_checks() -> impl Iterator<Item = &'static Row> {
 }
 
 /// The claims of the papers that have rows for which there is none, as far as their names match.
-pub(crate) fn not_run(claims: &[Claim], pattern: &str) -> Vec<String> {
+pub(crate) fn not_run(claims: &[Claim], only: &Only) -> Vec<String> {
     let has_row = |id: &str| all().any(|row| row.id == id);
     let papers: BTreeSet<&str> =
         claims.iter().filter(|claim| has_row(&claim.id)).map(|claim| claim.paper.as_str()).collect();
-    let pattern = WildMatch::new(pattern);
     let unrun = claims.iter().filter(|claim| papers.contains(claim.paper.as_str()) && !has_row(&claim.id));
-    unrun.map(|claim| claim.id.clone()).filter(|id| pattern.matches(id)).collect()
+    unrun.map(|claim| claim.id.clone()).filter(|id| only.matches(id)).collect()
 }
 
 #[cfg(test)]
@@ -110,7 +109,8 @@ mod tests {
             let theirs = || claims.iter().filter(|claim| claim.paper == paper).map(|claim| claim.id.as_str());
             let rows: BTreeSet<&str> = all().map(|row| row.id).filter(|id| id.starts_with(prefix)).collect();
             assert!(rows.iter().all(|id| theirs().any(|claim| claim == *id)));
-            let unrun: BTreeSet<String> = not_run(&claims, &format!("{prefix}*")).into_iter().collect();
+            let unrun: BTreeSet<String> =
+                not_run(&claims, &Only::new(Some(&format!("{prefix}*")))).into_iter().collect();
             assert_eq!(unrun.len() + rows.len(), theirs().count());
             assert!(unrun.iter().all(|id| !rows.contains(id.as_str())));
         }

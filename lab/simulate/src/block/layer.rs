@@ -18,7 +18,8 @@
 //!   scheduler when one completes, before the process that waited for it runs.
 //!
 //! Limits: a failed request fails all submissions that have a piece in it (a kernel would retry them
-//! one by one); a submitter of a submission that the pool holds in part does not sleep.
+//! one by one). Who is woken by a free request takes its batch for one submission only, where a kernel lets it
+//! take what is left of the batch for its next ones.
 
 use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
@@ -172,6 +173,18 @@ impl BlockLayer {
     #[must_use]
     pub fn awaits(&self, who: Who) -> bool {
         self.scheduler.awaits(who)
+    }
+
+    /// Whether a submission of this process has been taken in part, and its other pieces wait for requests.
+    #[must_use]
+    pub fn owes(&self, who: Who) -> bool {
+        self.rest[side(Op::Read)].iter().any(|rest| rest.template.who == who)
+    }
+
+    /// How it is set.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The longest request: whole pages, where it holds one.

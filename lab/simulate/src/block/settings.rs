@@ -22,9 +22,13 @@ pub struct Settings {
     /// How many requests a submitter may take at once that finds one free, up to half a pool more than there
     /// are: 32 in the kernels (`BLK_BATCH_REQ`). With 1 each is given out by itself.
     pub batch: usize,
+    /// Whether a reader that finds no request free for what it reads ahead sleeps until all of that has one, as
+    /// `get_request_wait` lets it. Without this it goes on until it needs a page.
+    pub submitter_sleeps: bool,
     /// How many requests the driver keeps in the device: 1 for IDE, a few for SCSI with tags.
     pub in_device: usize,
-    /// In which order the device serves them: the nearest first, as drives with tags do, or as they arrive.
+    /// In which order the device serves them: the shortest access first, seek and rotation together, as drives with tags do, or as
+    /// they arrive.
     pub device_order: Queue,
 }
 
@@ -41,6 +45,7 @@ impl Settings {
         unplug_at: 4,
         unplug_after: Nanos::from_millis(3),
         batch: 1,
+        submitter_sleeps: false,
         in_device: 1,
         device_order: Queue::Sptf,
     };

@@ -86,6 +86,9 @@ struct WrittenWorkload {
     data_size: Option<Size>,
     handler_memory: Option<Size>,
     mapped: Option<bool>,
+    turn: Option<Size>,
+    opens_late: Option<bool>,
+    whole: Option<bool>,
     order: Option<ReadingOrder>,
     reversed: Option<bool>,
     threads: Option<u32>,
@@ -194,6 +197,7 @@ struct WrittenBlock {
     unplug_at: Option<usize>,
     unplug_after_ms: Option<f64>,
     batch: Option<usize>,
+    submitter_sleeps: Option<bool>,
     in_device: Option<usize>,
     device_order: Option<String>,
 }
@@ -360,6 +364,9 @@ impl Reader<'_> {
             data_size: written.workload.data_size.map(|size| size.0),
             handler_memory: written.workload.handler_memory.map(|size| size.0),
             mapped: written.workload.mapped,
+            turn: written.workload.turn.map(|turn| turn.0),
+            opens_late: written.workload.opens_late,
+            whole: written.workload.whole,
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,
@@ -485,13 +492,16 @@ impl Reader<'_> {
         to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
         to.batch = given.batch.unwrap_or(to.batch);
+        to.submitter_sleeps = given.submitter_sleeps.unwrap_or(to.submitter_sleeps);
         to.in_device = given.in_device.unwrap_or(to.in_device);
         to.device_order = match given.device_order.as_deref() {
             None => to.device_order,
-            Some("nearest") => Queue::Sptf,
+            Some("shortest-access") => Queue::Sptf,
+            Some("shortest-seek") => Queue::Sstf,
             Some("arrival") => Queue::Fifo,
             Some(other) => {
-                let reason = format!("there is no '{other}'; known are nearest, arrival");
+                let reason =
+                    format!("there is no '{other}'; known are shortest-access, shortest-seek, arrival");
                 return Err(self.wrong("block.device_order", reason));
             }
         };

@@ -21,6 +21,10 @@ const LARGEST_REQUEST: Sectors = Sectors(320);
 /// default, `aacraid`, behind which the array is, 128. So it is 31 in all set-ups.
 const IN_DEVICE: usize = 31;
 
+/// Who takes the last free request, or sleeps for one, may take so many (`BLK_BATCH_REQ` of `ll_rw_blk.c`, 2.6.3 to 2.6.11). With
+/// that goes that a submitter sleeps (`get_request_wait`).
+const BATCH: usize = 32;
+
 /// What ATC'09's machine of 512 MB has for processes and their pages: "500MB of memory available after bootup" (section 5.6).
 const LEFT_AFTER_BOOT: Bytes = Bytes::mib(500);
 
@@ -79,10 +83,12 @@ impl SetUp {
     #[must_use]
     pub fn block(self) -> block::Settings {
         let (largest, in_device) = (LARGEST_REQUEST, IN_DEVICE);
+        let sleeping =
+            |of: block::Settings| block::Settings { batch: BATCH, submitter_sleeps: true, in_device, ..of };
         match self {
-            Self::Tr840 => block::Settings { largest, in_device, ..block::Settings::LINUX_2_6_3 },
-            Self::EuroSys => block::Settings { largest, in_device, ..block::Settings::LINUX_2_6_10 },
-            Self::EuroSysXen => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
+            Self::Tr840 => block::Settings { largest, ..sleeping(block::Settings::LINUX_2_6_3) },
+            Self::EuroSys => block::Settings { largest, ..sleeping(block::Settings::LINUX_2_6_10) },
+            Self::EuroSysXen => sleeping(block::Settings::LINUX_2_6_18),
             Self::Atc08 => block::Settings::LINUX_2_6_18_BIO,
             // Its controller's driver (`sata_sil24`) queues 31 commands in a drive as well (`SIL24_MAX_CMDS`).
             Self::Atc09 => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },

@@ -5,10 +5,17 @@
 //! piece, as the device serves the block layer's requests, so that a reader of the first page of a
 //! long fetch does not wait for the last. A submission that the block layer has no request for
 //! waits in a queue of its direction; its pages are in flight meanwhile.
+//!
+//! *Who finds no request* ([`Settings::submitter_sleeps`](crate::block::Settings)) sleeps in the middle of its call, as in
+//! `get_request_wait` of Linux 2.6.3 to 2.6.11: `__make_request` calls it for every bio that does not bear the flag of `READA`, and read-ahead submits with
+//! plain `READ` (`mpage_readpages`). Sleepers are woken one by one, in order, by requests that become free
+//! (`prepare_to_wait_exclusive`). Limits: writes do not sleep; the pages of a reader that sleeps are on
+//! their way at once, where a kernel puts those of its later pieces into the page cache as it submits them.
 
 use super::files::Entry;
 use super::frames::{Frame, NOBODY, Swapping};
 use super::names::{FileNo, FrameNo};
+use super::process::Wait;
 use super::reading::Touched;
 use super::reclaim::{Inserted, Why};
 use super::{Machine, MachineError};
@@ -42,6 +49,8 @@ pub(super) struct IoInFlight {
     pub(super) unsent: [VecDeque<Submission>; 2],
     /// Processes that wait for room in the queue.
     pub(super) short_of_queue: VecDeque<u32>,
+    /// Readers that sleep until all that they read ahead has a request, in the order in which they came.
+    asleep: VecDeque<(u32, Who)>,
     completed: Vec<Completed>,
     served: Vec<Served>,
 }
@@ -295,6 +304,39 @@ impl Machine {
         Ok(())
     }
 
+    /// Lets a reader sleep for whose read-ahead there is no request yet; answers whether it does.
+    pub(super) fn sleeps_for_request(&mut self, process: u32) -> bool {
+        if !self.block.settings().submitter_sleeps {
+            return false;
+        }
+        let Some(who) = self.processes.get(process as usize).map(|one| one.who) else { return false };
+        if !self.lacks_request(who) {
+            return false;
+        }
+        self.wait(process, Wait::Queue);
+        self.flight.asleep.push_back((process, who));
+        true
+    }
+
+    /// Whether something that this process submitted has no request yet.
+    fn lacks_request(&self, who: Who) -> bool {
+        self.block.owes(who) || self.flight.unsent[0].iter().any(|one| one.who == who)
+    }
+
+    /// Wakes those whose read-ahead has its requests, in the order in which they fell asleep.
+    fn requests_came(&mut self) {
+        while let Some(&(process, who)) = self.flight.asleep.front() {
+            if self.lacks_request(who) {
+                return;
+            }
+            self.flight.asleep.pop_front();
+            if let Some(one) = self.processes.get_mut(process as usize) {
+                one.retrying = true;
+            }
+            self.ready(process);
+        }
+    }
+
     fn send_unsent(&mut self) {
         for op in [Op::Read, Op::Write] {
             let side = usize::from(op != Op::Read);
@@ -305,6 +347,7 @@ impl Machine {
                 self.flight.unsent[side].pop_front();
             }
         }
+        self.requests_came();
         self.queue_came();
     }
 }

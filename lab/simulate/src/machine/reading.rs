@@ -119,6 +119,9 @@ impl Machine {
         }
         if !self.retrying(touched.process) {
             self.ask_prefetcher(touched)?;
+            if self.sleeps_for_request(touched.process) {
+                return Ok(Brought::Waits);
+            }
         }
         self.wait_or_fetch(touched)
     }

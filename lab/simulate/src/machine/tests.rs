@@ -118,6 +118,8 @@ impl Prefetcher for Window {
 struct Kernel<'a> {
     scheduler: &'a str,
     paged: bool,
+    /// A pool of so few requests, whose submitters sleep.
+    pool: Option<usize>,
     /// Whose metadata is read before contents.
     system: Option<FileSystem>,
 }
@@ -126,6 +128,15 @@ struct Kernel<'a> {
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
     let kernel = Kernel { scheduler, ..Kernel::default() };
     parts(cache, window, jobs, &kernel, seed, &|memory| Box::new(LinuxLists::linux_2_6(memory)))
+}
+
+/// A pool of so many requests, whose submitters sleep, or a kernel's, whose do not.
+fn pool(requests: Option<usize>) -> crate::block::Settings {
+    let usual = crate::block::Settings::LINUX_2_6_3;
+    match requests {
+        Some(requests) => crate::block::Settings { requests, submitter_sleeps: true, ..usual },
+        None => usual,
+    }
 }
 
 fn parts(
@@ -155,7 +166,7 @@ fn parts(
     let scheduler = scheduler::by_name(kernel.scheduler).expect("a scheduler");
     let machine = Machine::new(Parts {
         settings: Settings { memory, ..Settings::xeons(Bytes::mib(512)) },
-        block: BlockLayer::new(crate::block::Settings::LINUX_2_6_3, scheduler, device),
+        block: BlockLayer::new(pool(kernel.pool), scheduler, device),
         prefetcher: Box::new(Window(window)),
         reclaim: reclaim(&memory),
         workload: Box::new(jobs),
@@ -184,10 +195,11 @@ proptest! {
         reclaim in prop::sample::select(reclaim::NAMES),
         system in prop::sample::select(vec![None, Some(FileSystem::Ext3), Some(FileSystem::Ext4)]),
         paged: bool,
+        pool in prop::option::of(1..8usize),
         seed: u64,
     ) {
         let named = |memory: &Memory| reclaim::by_name(reclaim.0, memory).expect("a name of its own list");
-        let kernel = Kernel { scheduler, paged, system };
+        let kernel = Kernel { scheduler, paged, pool, system };
         let mut machine = parts(cache, window, Jobs { jobs, steps }, &kernel, seed, &named);
         prop_assert!(machine.start().is_ok());
         for look in 1..2000u64 {
@@ -272,6 +284,31 @@ impl Program for Reader {
 
     fn memory(&self) -> Bytes {
         Bytes::ZERO
+    }
+}
+
+/// Five pieces of a fetch and two requests: who sleeps has all of them queued before it reads the first page.
+#[test]
+fn a_reader_sleeps_until_all_that_it_reads_ahead_has_a_request() {
+    for sleeps in [false, true] {
+        let kernel = Kernel { scheduler: "noop", pool: Some(2), ..Kernel::default() };
+        let jobs = Same { jobs: 1, program: || Box::new(Reader { at: 0 }) };
+        let lists = |memory: &Memory| Box::new(LinuxLists::linux_2_6(memory)) as Box<dyn Reclaim>;
+        let mut machine = parts(400, LENGTH, jobs, &kernel, 1, &lists);
+        let settings = crate::block::Settings { submitter_sleeps: sleeps, ..*machine.block.settings() };
+        let device =
+            Profile::builtin("ibm-36g-51").expect("a profile").build(&Build::default()).expect("one");
+        machine.block = BlockLayer::new(settings, scheduler::by_name("noop").expect("one"), device);
+        machine.start().expect("it starts");
+        let mut read_early = false;
+        for look in 1..100 {
+            machine.run_until(Instant::ZERO + Nanos::from_millis(look), &mut |_| {}).expect("it runs");
+            let who = machine.processes.iter().next().map(|(_, one)| one.who);
+            let owed = who.is_some_and(|who| machine.block.owes(who));
+            read_early |= owed && !machine.metrics.counters.read.is_zero();
+        }
+        assert_eq!(read_early, !sleeps);
+        assert!(machine.processes.is_empty(), "{}", machine.stuck());
     }
 }
 

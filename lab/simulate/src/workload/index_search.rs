@@ -28,8 +28,9 @@
 //!   words' shares)) of each of its lists, and all lists reach the same share together.
 //!   This amounts to streams of 1.2 MB on average, of very different lengths.
 //! - *Reading*: 64 KiB at a time from the list that is behind, as the microbenchmark that "emulates
-//!   applications that simultaneously access multiple sequential data streams". `mapped` maps the
-//!   lists instead and touches their pages.
+//!   applications that simultaneously access multiple sequential data streams". `turn` is another size. `mapped` maps the
+//!   lists instead and touches their pages. All lists are open from the look-up to the end of the query;
+//!   with `opens_late` each from its first read to its last.
 //! - *Processor*: 30 ns a byte (parsing, intersecting and scoring a page's entry in 240 ns). It follows from one number of the
 //!   paper: 19 % of two processors at concurrency 2 (TR-840 section 5.4), at about 13 MB/s. The other three
 //!   numbers of processor use there are predictions.
@@ -93,7 +94,8 @@ pub(super) fn index_search(parameters: &mut Checked<'_>) -> Result<Box<dyn Workl
     let lists = parameters.data_size(LISTS, LISTS_LEAST)?;
     let memory = parameters.handler_memory(MEMORY);
     let mapped = parameters.mapped(false);
-    Ok(Box::new(IndexSearch::new(lists, memory, mapped)))
+    let (turn, opens_late) = (parameters.turn(BUFFER)?, parameters.opens_late());
+    Ok(Box::new(IndexSearch { turn, opens_late, ..IndexSearch::new(lists, memory, mapped) }))
 }
 
 struct IndexSearch {
@@ -103,13 +105,25 @@ struct IndexSearch {
     words: Option<Zipf<f64>>,
     memory: Bytes,
     mapped: bool,
+    /// How much of a list is read before it is the next one's turn.
+    turn: Bytes,
+    /// Lists are opened when they are first read and closed when they end.
+    opens_late: bool,
 }
 
 impl IndexSearch {
     fn new(lists: Bytes, memory: Bytes, mapped: bool) -> Self {
         let words = Zipf::new(WORDS, WORDS_EXPONENT).ok();
         let partition = lists / u64::from(PARTITIONS);
-        Self { partition, longest: longest(lists.get() as f64), words, memory, mapped }
+        Self {
+            partition,
+            longest: longest(lists.get() as f64),
+            words,
+            memory,
+            mapped,
+            turn: BUFFER,
+            opens_late: false,
+        }
     }
 
     fn list(&self, word: u64) -> List {
@@ -178,6 +192,8 @@ impl Workload for IndexSearch {
             state: State::Begin,
             memory: self.memory,
             mapped: self.mapped,
+            turn: self.turn,
+            opens_late: self.opens_late,
         })
     }
 }
@@ -202,8 +218,8 @@ impl ListReader {
     }
 
     /// Reads (or touches) the next buffer.
-    fn advance(&mut self, mapped: bool, steps: &mut Steps) {
-        let next = ByteSpan::new(self.at, (self.at + BUFFER).min(self.range.end));
+    fn advance(&mut self, turn: Bytes, mapped: bool, steps: &mut Steps) {
+        let next = ByteSpan::new(self.at, (self.at + turn).min(self.range.end));
         let cost = Nanos((next.len().get() as f64 * COST_A_BYTE) as u64);
         if mapped {
             // The processor works a page at a time between the faults.
@@ -235,6 +251,8 @@ struct Query {
     state: State,
     memory: Bytes,
     mapped: bool,
+    turn: Bytes,
+    opens_late: bool,
 }
 
 impl Query {
@@ -270,7 +288,9 @@ impl Source for Query {
             State::LookUp => {
                 let stream = self.streams[self.looked_up];
                 Self::look_up(self.words[self.looked_up], steps);
-                steps.open(stream.handle, stream.file, None);
+                if !self.opens_late {
+                    steps.open(stream.handle, stream.file, None);
+                }
                 self.looked_up += 1;
                 if self.looked_up == self.streams.len() {
                     steps.close(MAPPING_HANDLE);
@@ -284,9 +304,19 @@ impl Source for Query {
                     .filter(|stream| !stream.ended())
                     .min_by(|a, b| a.share().total_cmp(&b.share()));
                 match behind {
-                    Some(stream) => stream.advance(self.mapped, steps),
+                    Some(stream) => {
+                        if self.opens_late && stream.at == stream.range.start {
+                            steps.open(stream.handle, stream.file, None);
+                        }
+                        stream.advance(self.turn, self.mapped, steps);
+                        if self.opens_late && stream.ended() {
+                            steps.close(stream.handle);
+                        }
+                    }
                     None => {
-                        self.streams.iter().for_each(|stream| steps.close(stream.handle));
+                        if !self.opens_late {
+                            self.streams.iter().for_each(|stream| steps.close(stream.handle));
+                        }
                         steps.finished();
                         self.state = State::Ended;
                     }
@@ -390,6 +420,24 @@ mod tests {
         // What the assumptions amount to: the module's documentation says so.
 
         assert!((1.0e6..1.4e6).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn lists_that_are_opened_late_are_read_as_far_and_one_at_a_time_in_long_turns() {
+        let trail_of = |parameters: &Parameters| {
+            let mut search = by_name("index-search", parameters).expect("known");
+            let mut random = Pcg64Mcg::seed_from_u64(5);
+            (0..50).map(|number| trail(&mut *search, number, &mut random)).collect::<Vec<_>>()
+        };
+        let usual = trail_of(&Parameters::default());
+        let late = Parameters { turn: Some(Bytes::mib(64)), opens_late: Some(true), ..Parameters::default() };
+        for (usual, late) in usual.iter().zip(trail_of(&late)) {
+            let total = |trail: &super::super::tests::Trail| -> Bytes {
+                trail.reads.iter().map(|(_, range)| range.len()).sum()
+            };
+            assert_eq!(total(usual), total(&late));
+            assert_eq!(late.reads.len() + 1, late.opens.len());
+        }
     }
 
     #[test]

@@ -18,6 +18,12 @@ pub struct Parameters {
     pub handler_memory: Option<Bytes>,
     /// Whether the main data are mapped into memory rather than read (index search, sequence search).
     pub mapped: Option<bool>,
+    /// How much of a list is read before it is the next one's turn (index search).
+    pub turn: Option<Bytes>,
+    /// Whether a list is opened when it is first read and closed when it ends (index search).
+    pub opens_late: Option<bool>,
+    /// Whether a query scans all data, from anywhere in them on (sequence search).
+    pub whole: Option<bool>,
     /// How a tree is walked.
     pub walk: Option<Walk>,
     /// Processes or threads of a batch.
@@ -142,6 +148,22 @@ impl<'a> Checked<'a> {
         self.left.mapped.take().unwrap_or(default)
     }
 
+    /// How much is read in turn: a page at least.
+    pub(super) fn turn(&mut self, default: Bytes) -> Result<Bytes, WorkloadError> {
+        let given = self.left.turn.take();
+        self.within("turn", given, default, Bytes(PAGE_SIZE))
+    }
+
+    /// Whether files are opened late.
+    pub(super) fn opens_late(&mut self) -> bool {
+        self.left.opens_late.take().unwrap_or(false)
+    }
+
+    /// Whether all data are scanned.
+    pub(super) fn whole(&mut self) -> bool {
+        self.left.whole.take().unwrap_or(false)
+    }
+
     /// How a tree is walked.
     pub(super) fn walk(&mut self) -> Result<Walk, WorkloadError> {
         let walk = self.left.walk.take().unwrap_or_default();
@@ -199,13 +221,27 @@ impl<'a> Checked<'a> {
 
     /// Refuses what nobody took.
     pub(super) fn all_taken(self) -> Result<(), WorkloadError> {
-        let Parameters { file_size, data_size, handler_memory, mapped, walk, processes, stride, direct } =
-            self.left;
+        let Parameters {
+            file_size,
+            data_size,
+            handler_memory,
+            mapped,
+            turn,
+            opens_late,
+            whole,
+            walk,
+            processes,
+            stride,
+            direct,
+        } = self.left;
         let left = [
             ("file size", file_size.is_some()),
             ("data size", data_size.is_some()),
             ("handler memory", handler_memory.is_some()),
             ("choice of mapping", mapped.is_some()),
+            ("turn", turn.is_some()),
+            ("choice of opening late", opens_late.is_some()),
+            ("choice of scanning all", whole.is_some()),
             ("way to walk", walk.is_some()),
             ("number of processes", processes.is_some()),
             ("stride", stride.is_some()),

@@ -14,6 +14,9 @@
 //! letter: some 13 cycles of the 2 GHz Xeon, most of them for the look-up of each word of 8 letters.
 //! A process has 4 MiB of its own (look-up table and alignments). Volumes lie in one directory. An
 //! oracle is told the volume's length.
+//!
+//! With `whole` a query scans all volumes, as BLAST does where nobody has divided the database among queries. It begins
+//! anywhere in them, as one of many that came at different times is found, and ends there.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -39,8 +42,9 @@ pub(super) fn sequence_search(parameters: &mut Checked<'_>) -> Result<Box<dyn Wo
     let data = parameters.data_size(DATA, volume)?;
     let memory = parameters.handler_memory(MEMORY);
     let mapped = parameters.mapped(false);
+    let whole = parameters.whole();
     let volumes = u32::try_from(data.get().div_ceil(volume.get())).unwrap_or(u32::MAX);
-    Ok(Box::new(SequenceSearch { volume, volumes, memory, mapped }))
+    Ok(Box::new(SequenceSearch { volume, volumes, memory, mapped, whole }))
 }
 
 #[derive(Debug)]
@@ -49,6 +53,7 @@ struct SequenceSearch {
     volumes: u32,
     memory: Bytes,
     mapped: bool,
+    whole: bool,
 }
 
 impl Workload for SequenceSearch {
@@ -61,34 +66,51 @@ impl Workload for SequenceSearch {
     }
 
     fn program(&mut self, _number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
-        let file = FileNumber(random.random_range(0..self.volumes));
-        Script::boxed(Scan { file, length: self.volume, at: None, memory: self.memory, mapped: self.mapped })
+        let Self { volume: length, volumes, memory, mapped, whole } = *self;
+        let file = FileNumber(random.random_range(0..volumes));
+        let pages = length.pages_ceil().get();
+        let begin = if whole { PageIndex(random.random_range(0..pages)) } else { PageIndex::ZERO };
+        let parts = match whole {
+            false => 1,
+            true => volumes + u32::from(begin > PageIndex::ZERO),
+        };
+        Script::boxed(Scan { file, length, volumes, begin, parts, at: None, first: true, memory, mapped })
     }
 }
 
-/// Scans one volume.
+/// Scans one volume, or all of them in turn: from a place in one of them on, and its beginning last.
 #[derive(Debug)]
 struct Scan {
     file: FileNumber,
     length: Bytes,
-    /// The next page; `None` before the start.
+    volumes: u32,
+    /// The page at which the scan begins.
+    begin: PageIndex,
+    /// Volumes, and parts of one, that are left with this one.
+    parts: u32,
+    /// The next page; `None` before this part.
     at: Option<PageIndex>,
+    /// Whether this is the first part.
+    first: bool,
     memory: Bytes,
     mapped: bool,
 }
 
 impl Source for Scan {
     fn more(&mut self, _random: &mut dyn Rng, steps: &mut Steps) {
-        let handle = Handle(0);
-        let at = self.at.unwrap_or_else(|| {
-            steps.compute(COST_A_QUERY);
-            steps.open(handle, self.file, Some(self.length));
-            PageIndex::ZERO
-        });
-        let end = PageIndex(self.length.pages_ceil().get());
-        if at >= end {
+        if self.parts == 0 {
             return;
         }
+        let handle = Handle(0);
+        let at = self.at.unwrap_or_else(|| {
+            if self.first {
+                steps.compute(COST_A_QUERY);
+            }
+            steps.open(handle, self.file, Some(self.length));
+            if self.first { self.begin } else { PageIndex::ZERO }
+        });
+        let comes_back = !self.first && self.parts == 1 && self.begin > PageIndex::ZERO;
+        let end = if comes_back { self.begin } else { PageIndex(self.length.pages_ceil().get()) };
         let next = (at + BATCH).min(end);
         for page in foreseek_units::Span::new(at, next).iter() {
             if self.mapped {
@@ -99,11 +121,16 @@ impl Source for Scan {
             }
             steps.compute(COST_A_PAGE);
         }
+        self.at = Some(next);
         if next == end {
             steps.close(handle);
-            steps.finished();
+            self.parts -= 1;
+            (self.at, self.first) = (None, false);
+            self.file = FileNumber((self.file.0 + 1) % self.volumes);
+            if self.parts == 0 {
+                steps.finished();
+            }
         }
-        self.at = Some(next);
     }
 
     fn memory(&self) -> Bytes {
@@ -140,5 +167,26 @@ mod tests {
         let trail = trail(&mut *read, 0, &mut random);
         assert_eq!(trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>(), VOLUME);
         assert!(trail.touches.is_empty());
+    }
+
+    #[test]
+    fn a_query_of_the_whole_scans_each_page_of_each_volume_once() {
+        let small = Parameters {
+            whole: Some(true),
+            file_size: Some(Bytes::kib(100)),
+            data_size: Some(Bytes::kib(300)),
+            ..Parameters::default()
+        };
+        let mut search = by_name("sequence-search", &small).expect("known");
+        let mut random = Pcg64Mcg::seed_from_u64(3);
+        let mut begins = std::collections::BTreeSet::new();
+        for number in 0..40 {
+            let trail = trail(&mut *search, number, &mut random);
+            assert_eq!(trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>(), Bytes::kib(300));
+            let volumes: std::collections::BTreeSet<_> = trail.opens.iter().map(|open| open.0).collect();
+            assert_eq!(volumes.len(), 3);
+            begins.insert(trail.reads[0].1.start);
+        }
+        assert!(begins.len() > 10, "{begins:?}");
     }
 }

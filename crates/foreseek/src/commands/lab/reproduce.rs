@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Options of `foreseek lab reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the claims whose names match: EU-two-rand, TR-*, *-depth-*. With --adaptive only the runs:
+    /// Only the claims whose names match: EU-two-rand, *-depth-*, TR-*,POS-*. With --adaptive only the runs:
     /// adaptive-two-*, studies, traces, adversary (searches for the stream that costs most over its bound).
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,

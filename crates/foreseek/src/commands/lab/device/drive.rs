@@ -19,6 +19,16 @@ pub(super) struct Source {
     /// 'typical'.
     #[arg(long, value_name = "FILE|typical")]
     controller: Option<String>,
+
+    /// How much of the shortest seek settling on a track anew takes, which no file tells: 0 to 1. Unless given: a half.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    resettle_share: Option<f64>,
+}
+
+/// A share of the shortest seek.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a number from 0 to 1".to_owned())
 }
 
 /// A drive, read and made a profile.
@@ -40,6 +50,10 @@ impl Source {
             text::read("read", &path, TEXT_LIMIT).map_err(|error| error.to_string())
         };
         let drive = Drive::parse(&model.display().to_string(), &text, &mut linked)?;
+        let drive = match self.resettle_share {
+            Some(share) => drive.with_resettle_share(share),
+            None => drive,
+        };
         let (controller, mut notes) = self.controller(model, &drive)?;
         let (profile, more) = drive.profile(&controller)?;
         notes.extend(more);
