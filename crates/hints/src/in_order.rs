@@ -17,12 +17,12 @@ const FEW: usize = 16;
 const MANY: usize = 128;
 
 /// The last reads that were made.
-#[derive(Debug, Default)]
-struct Places(Vec<PageSpan>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places(Vec<PageSpan>);
 
 impl Places {
     /// How many pages lie between a read and the one that it follows; nothing where it seeks.
-    fn read(&mut self, read: PageSpan) -> Option<Pages> {
+    pub(crate) fn read(&mut self, read: PageSpan) -> Option<Pages> {
         let follows = |last: &PageSpan| last.start <= read.start && read.start <= last.end + WINDOW;
         let at = self.0.iter().position(follows);
         let gap = at.map(|at| {
