@@ -7,8 +7,6 @@
 use foreseek_units::{PageSpan, Pages, Span};
 use rustc_hash::FxHashSet;
 
-/// Read-ahead of a kernel as it is set by default, 128 KiB: so far ahead of one before it a read does not seek.
-const WINDOW: Pages = Pages(32);
 /// Reads that are looked back at: a join of two tables by an index reads in four places.
 const PLACES: usize = 4;
 /// Fewer reads than these do not tell whether they go forward.
@@ -21,9 +19,12 @@ const MANY: usize = 128;
 pub(crate) struct Places(Vec<PageSpan>);
 
 impl Places {
-    /// How many pages lie between a read and the one that it follows; nothing where it seeks.
-    pub(crate) fn read(&mut self, read: PageSpan) -> Option<Pages> {
-        let follows = |last: &PageSpan| last.start <= read.start && read.start <= last.end + WINDOW;
+    /// How many pages lie between a read and the one that it follows; nothing where it seeks, which takes as long as `seek`
+    /// pages pass. One at most half as far ahead costs less than that: on a disk that turns, 32 pages, the window of the
+    /// kernel's read-ahead as it is set by default.
+    pub(crate) fn read(&mut self, read: PageSpan, seek: Pages) -> Option<Pages> {
+        let window = Pages(seek.get() / 2);
+        let follows = |last: &PageSpan| last.start <= read.start && read.start <= last.end + window;
         let at = self.0.iter().position(follows);
         let gap = at.map(|at| {
             let last = self.0.remove(at);
@@ -38,12 +39,12 @@ impl Places {
 }
 
 /// Whether these reads, in the order in which they are made, go forward in a few places. Few reads do not tell, and do not.
-pub fn read_forward(reads: impl Iterator<Item = PageSpan>) -> bool {
+pub fn read_forward(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool {
     let mut places = Places::default();
     let (mut count, mut seeks) = (0, 0);
     for read in reads {
         count += 1;
-        seeks += usize::from(places.read(read).is_none());
+        seeks += usize::from(places.read(read, seek).is_none());
     }
     count >= FEW && seeks < PLACES
 }
@@ -58,7 +59,7 @@ pub fn sorting_gains(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool
         count += 1;
         if seen.insert(read.start) {
             pages.push(read);
-            unsorted += read.len() + places.read(read).unwrap_or(seek);
+            unsorted += read.len() + places.read(read, seek).unwrap_or(seek);
         }
     }
     pages.sort_unstable_by_key(|page| page.start);
@@ -82,6 +83,10 @@ mod tests {
 
     fn gains(pages: impl IntoIterator<Item = u64>) -> bool {
         sorting_gains(spans(pages), Pages(64))
+    }
+
+    fn forward(pages: impl IntoIterator<Item = u64>) -> bool {
+        read_forward(spans(pages), Pages(64))
     }
 
     #[test]
@@ -110,11 +115,11 @@ mod tests {
 
     #[test]
     fn a_few_reads_tell_whether_they_go_forward() {
-        assert!(read_forward(spans(0..50)));
-        assert!(read_forward(spans((0..20).flat_map(|read| [read, 5000 + 3 * read, 90_000 + 9 * read]))));
-        assert!(!read_forward(spans((0..16).map(|read| read * 7919 % 100_000))));
-        assert!(!read_forward(spans((0..40).map(|read| (read / 8) * 7919 % 5000 + read % 8))));
-        assert!(!read_forward(spans((0..20).rev())));
-        assert!(!read_forward(spans(0..FEW as u64 - 1)), "too few to tell");
+        assert!(forward(0..50));
+        assert!(forward((0..20).flat_map(|read| [read, 5000 + 3 * read, 90_000 + 9 * read])));
+        assert!(!forward((0..16).map(|read| read * 7919 % 100_000)));
+        assert!(!forward((0..40).map(|read| (read / 8) * 7919 % 5000 + read % 8)));
+        assert!(!forward((0..20).rev()));
+        assert!(!forward(0..FEW as u64 - 1), "too few to tell");
     }
 }

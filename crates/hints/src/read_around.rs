@@ -175,7 +175,7 @@ impl ReadAround {
     /// A page was read. Answers what a miss alone would have taken longer, where a window has brought it.
     pub fn read(&mut self, class: u64, read: PageSpan, outcome: Outcome) -> Option<Nanos> {
         let was_brought = read.iter().filter(|&page| self.brought.take(page)).count() > 0;
-        let follows = self.places.read(read).is_some();
+        let follows = self.places.read(read, Pages(self.pace)).is_some();
         let (mean, pace) = (self.mean(), self.pace);
         let known = self.class(class);
         let saved = match (outcome.missed, mean) {

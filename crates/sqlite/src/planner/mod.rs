@@ -781,7 +781,9 @@ impl Planner {
             return None;
         }
         // Of a scan by an index it is seen when it is planned. What rows ask for takes long to know.
-        if scan.outer_root().is_some() && read_forward(scan.known_pages().map(|page| self.span(page))) {
+        if scan.outer_root().is_some()
+            && read_forward(scan.known_pages().map(|page| self.span(page)), Pages(self.pace))
+        {
             return None;
         }
         self.make_room(stream, index);
@@ -1001,7 +1003,7 @@ impl Planner {
         }
         let stream = scan.stream;
         // What is known of some of its reads holds for the others: to know all of them takes long.
-        let first = Much { pages: much.pages.min(JUDGED), ..much };
+        let first = if step > JUDGED { Much { pages: much.pages.min(JUDGED), ..much } } else { much };
         let mut plan = scan.plan(&mut self.interior, source, first, step, &mut self.counters);
         // What the rows of another ask for is known by what is planned here.
         let is_outer = self.scans.iter().any(|inner| inner.outer_scan() == Some(id));
