@@ -25,7 +25,8 @@ impl Places {
     pub(crate) fn read(&mut self, read: PageSpan, seek: Pages) -> Option<Pages> {
         let window = Pages(seek.get() / 2);
         let follows = |last: &PageSpan| last.start <= read.start && read.start <= last.end + window;
-        let at = self.0.iter().position(follows);
+        // Of several the nearest.
+        let at = (0..self.0.len()).filter(|&at| follows(&self.0[at])).max_by_key(|&at| self.0[at].end);
         let gap = at.map(|at| {
             let last = self.0.remove(at);
             if last.end < read.start { Span::new(last.end, read.start).len() } else { Pages::ZERO }

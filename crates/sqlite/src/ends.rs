@@ -503,6 +503,9 @@ impl Loop {
     }
 }
 
+/// Functions of all rows. Least and greatest values may end with the first row, where an index has them in order.
+const WHOLE: [&str; 8] = ["count", "sum", "total", "avg", "group_concat", "string_agg", "min", "max"];
+
 /// How far a nested loop goes that looks rows of `outer` up in `inner`: to the end in a SELECT of both tables, and in one of
 /// `outer` with a subquery of `inner`, where nothing ends it early.
 pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
@@ -524,12 +527,21 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
     match (is_own(inner), within.next(), within.next()) {
         (true, None, _) => Loop::All,
         (false, Some((before, query)), None) => {
-            let stops = query.iter().any(|token| token.is("limit"))
-                || before.iter().rev().nth(1).is_some_and(|word| word.is("exists"));
-            if stops { Loop::Stops } else { Loop::All }
+            // SQLite ends a subquery that stands for one value, and an EXISTS, at its first row.
+            let any = |words: &[&str]| query.iter().any(|token| words.iter().any(|word| token.is(word)));
+            let before = before.iter().rev().nth(1);
+            let is_whole = any(&WHOLE) && !any(&["group"]) || before.is_some_and(|word| word.is("in"));
+            let stops = any(&["limit"]) || before.is_some_and(|word| word.is("exists"));
+            if stops || !is_whole { Loop::Stops } else { Loop::All }
         }
         _ => Loop::Unseen,
     }
+}
+
+/// How many tables the running statement's own FROM clause names, as far as [`joined`] understands it.
+pub(crate) fn own_tables(statements: &[String]) -> usize {
+    let [statement] = statements else { return 0 };
+    visited(&tokens(statement)).map_or(0, |tables| tables.len())
 }
 
 /// The tables of a SELECT's own FROM clause, where nothing ends its loops early. What stands in an EXISTS or another
@@ -553,9 +565,12 @@ fn visited(tokens: &[Token]) -> Option<Vec<String>> {
 /// index is compared with literals alone is read as far as these say.
 fn is_visited(tokens: &[Token], table: &str) -> bool {
     let is_this = |name: &&String| name.eq_ignore_ascii_case(table);
+    // A name before a dot says of which table a column is.
     let within = |query: &[Token]| {
-        let tables = query.iter().position(|token| token.is("from")).map(|from| tables(&query[from + 1..]));
-        tables.is_none_or(|tables| tables.is_none_or(|tables| tables.iter().any(|name| is_this(&name))))
+        query.iter().enumerate().any(|(at, token)| {
+            matches!(token, Token::Name(name, _) if name.eq_ignore_ascii_case(table))
+                && !query.get(at + 1).is_some_and(|next| next.is_sign(b'.'))
+        })
     };
     visited(tokens).is_some_and(|tables| tables.iter().filter(is_this).count() == 1)
         && !subqueries(tokens).any(|(_, query)| within(query))
@@ -621,6 +636,7 @@ fn tables(tokens: &[Token]) -> Option<Vec<String>> {
             }
             _ if depth > 0 => {}
             Token::Sign(b';') => break,
+            token if COMPOUND.iter().any(|word| token.is(word)) => return None,
             token if CLAUSES.iter().any(|word| token.is(word)) => break,
             Token::Sign(b',') => expected = true,
             token => expected = token.is("join"),
@@ -629,6 +645,8 @@ fn tables(tokens: &[Token]) -> Option<Vec<String>> {
     Some(tables)
 }
 
+/// What a second SELECT follows.
+const COMPOUND: [&str; 3] = ["union", "except", "intersect"];
 /// What may follow the tables of a statement.
 const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "having", "set", "returning"];
 
@@ -894,6 +912,7 @@ mod tests {
             "select * from o where total < 5 and day > (select max(day) from o)",
             "select (select size from o where total < 5) from c",
             "select * from o where total < 5 union select * from c",
+            "select * from o where total < 5 and day in (select day from x union all select day from o order by 1 limit 3)",
             "select * from o where total < abs(9)",
             "select * from o where total between 3 and abs(9)",
             "select 1 where exists (select 1 from o where total > 3)",
@@ -977,6 +996,9 @@ mod tests {
             "select id from cust where exists (select 1 from o where customer=id)",
             "select id from cust where pick<5 and not exists (select 1 from main.o where customer=id and day>cust.day) order by 1",
             "select id, (select note from o where customer=id limit 1) from cust",
+            "select id, (select note from o where customer=id) from cust",
+            "select (select note from o where customer=x) from cust where x in (select 5)",
+            "select id, (select count(*) from o where customer=id group by day) from cust",
         ] {
             assert_eq!(end(sql), Loop::Stops, "{sql}");
         }
@@ -992,7 +1014,6 @@ mod tests {
             "select * from cust, v where v.customer=cust.id",
             "select * from (select * from cust) c, o where o.customer=c.id",
             "select (select note from cust, o where customer=cust.id) from x",
-            "select (select note from o where customer=x) from cust where x in (select 5)",
             "select * from o where customer in (select id from cust)",
             "insert into aim select * from cust, o where o.customer=cust.id",
             "with x as (select 1) select * from cust, o",

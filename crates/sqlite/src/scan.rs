@@ -249,6 +249,16 @@ impl Scan {
         self.joined().map(JoinReads::outer_root)
     }
 
+    /// Root of the table whose rows a join's look-ups by an index read.
+    pub(crate) fn inner_root(&self) -> Option<PageNo> {
+        self.joined().and_then(JoinReads::inner_root)
+    }
+
+    /// One of those was read that was not foreseen.
+    pub(crate) fn went_further(&mut self) {
+        self.groups.strayed();
+    }
+
     /// The scan that reads the outer rows, where it is the inner side of a join of rows that an index names.
     pub(crate) fn outer_scan(&self) -> Option<ScanId> {
         self.joined().and_then(JoinReads::outer_scan)
@@ -296,14 +306,15 @@ impl Scan {
         self.is_told() && self.told == self.ahead.len() && self.reads.has_ended() && !self.failed
     }
 
-    /// What of its plan was not read says nothing.
+    /// What of its plan was read and what was not says nothing.
     pub(crate) fn forgive(&mut self) {
         self.told = 0;
+        self.passed_at_plan = self.passed;
     }
 
     /// Whether it has been read on since it was last planned, or never was planned.
     pub(crate) fn is_moving(&self) -> bool {
-        !self.planned || self.passed > self.passed_at_plan
+        (!self.planned || self.passed > self.passed_at_plan) && !self.is_resting()
     }
 
     /// Whether it seems to be lost: others are read in its place.
@@ -377,20 +388,22 @@ impl Scan {
 
     /// A row page was read that is not its own. Answers whether it is over.
     pub(crate) fn strays_on(&mut self, page: PageNo) -> bool {
-        self.groups.strayed();
         self.strays += u32::from(!self.behind.contains(&page));
         self.strays > STRAYS_LIMIT
     }
 
     /// What it has just planned gains nothing and is not told. It is planned again when it has been read on by as much as
-    /// before, and all that it knew.
-    pub(crate) fn rest(&mut self) {
+    /// before, and all that it knew. `planned`: whether it was before that.
+    pub(crate) fn rest(&mut self, planned: bool) {
         self.rests_until = 2 * self.passed + self.known();
+        (self.planned, self.bulk) = (planned, false);
     }
 
     /// What it reads is wanted for more than itself.
     pub(crate) fn end_rest(&mut self) {
-        self.rests_until = 0;
+        if self.is_resting() {
+            (self.rests_until, self.told) = (0, 0);
+        }
     }
 
     pub(crate) fn is_resting(&self) -> bool {

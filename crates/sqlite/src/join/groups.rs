@@ -38,7 +38,7 @@ impl Groups {
         self.met = self.passed + 1;
     }
 
-    /// A read that was not foreseen was made.
+    /// A row of the look-ups' table was read that was not foreseen.
     pub(crate) fn strayed(&mut self) {
         self.beyond += 1;
     }
@@ -47,7 +47,7 @@ impl Groups {
     fn end(&mut self) {
         // One of which nothing was read was passed over, or came from a cache.
         if self.met > 0 {
-            let is_cut = self.limit.is_some_and(|limit| self.passed >= limit);
+            let is_cut = self.limit == Some(self.passed);
             let made = self.met + if is_cut { self.beyond } else { 0 };
             self.last.push_back((made, self.met < self.passed || is_cut));
             self.count += 1;

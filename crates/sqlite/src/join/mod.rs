@@ -49,6 +49,8 @@ use std::sync::Arc;
 
 /// Entries of one key that are followed. One value with more of them is a scan of its own.
 const ENTRIES_A_KEY: usize = 4096;
+/// Rows that are located at a time, about: the look-ups that are left then wait. Some 16 MiB.
+const ROWS: usize = 1 << 18;
 /// Leaves of one key's entries.
 const LEAVES_A_KEY: usize = 256;
 /// Reads that one look-up by an index is taken to make before any was followed.
@@ -153,6 +155,14 @@ impl JoinReads {
         self.root
     }
 
+    /// Root of the table whose rows are read, where an index leads to them.
+    pub(crate) fn inner_root(&self) -> Option<PageNo> {
+        match &self.inner {
+            Inner::Entries(_, table) => Some(table.root),
+            Inner::Rows(_) | Inner::Leaves(_) => None,
+        }
+    }
+
     /// The scan that reads the rows of the outer side, where an index names them.
     pub(crate) fn outer_scan(&self) -> Option<ScanId> {
         self.outer.scan()
@@ -201,12 +211,15 @@ impl JoinReads {
         if self.finished() {
             return Ok(None);
         }
-        let keys: Vec<Owned> = self.keys.drain(..wanted.min(self.keys.len())).collect();
+        let mut keys: Vec<Owned> = self.keys.drain(..wanted.min(self.keys.len())).collect();
         // The leaf is one of them.
         let rows = most.map_or(ENTRIES_A_KEY, |most| most.saturating_sub(1).max(1));
-        let reads = self.look_up(interior, source, &keys, rows)?;
-        self.looked_up += keys.len();
+        let (reads, looked_up) = self.look_up(interior, source, &keys, rows)?;
+        self.looked_up += looked_up;
         self.reads += reads.len();
+        for key in keys.drain(looked_up..).rev() {
+            self.keys.push_front(key);
+        }
         if reads.is_empty() {
             // Keys that lead nowhere: one batch of them at a time.
             self.keys.clear();
@@ -247,25 +260,26 @@ impl JoinReads {
         self.rests = self.keys.len() < wanted;
     }
 
+    /// The reads of these look-ups, and how many of them were followed.
     fn look_up<R: ReadPage>(
         &self,
         interior: &mut Interior,
         source: &mut R,
         keys: &[Owned],
         rows: usize,
-    ) -> Result<Vec<PageAccess>> {
+    ) -> Result<(Vec<PageAccess>, usize)> {
         match &self.inner {
             Inner::Rows(table) => {
                 let rowid = |key: &Owned| match key {
                     Owned::Integer(rowid) => Some(RowKey::Rowid(*rowid)),
                     _ => None,
                 };
-                let keys: Vec<RowKey> = keys.iter().filter_map(rowid).collect();
-                Ok(accesses(interior.locate(source, table, &keys)?.into_iter().flatten()))
+                let rowids: Vec<RowKey> = keys.iter().filter_map(rowid).collect();
+                Ok((accesses(interior.locate(source, table, &rowids)?.into_iter().flatten()), keys.len()))
             }
             Inner::Leaves(index) => {
                 let walks = self.seek(interior, source, index, keys)?;
-                Ok(accesses(walks.iter().flatten().map(Walk::leaf)))
+                Ok((accesses(walks.iter().flatten().map(Walk::leaf)), keys.len()))
             }
             Inner::Entries(index, table) => self.entries(interior, source, index, table, keys, rows),
         }
@@ -286,7 +300,7 @@ impl JoinReads {
         Ok(keys.iter().map(walk).collect())
     }
 
-    /// The leaf of each key, which is marked, and the rows of its entries, so many at most.
+    /// The leaf of each key, which is marked, and the rows of its entries, so many at most; how many keys that were.
     fn entries<R: ReadPage>(
         &self,
         interior: &mut Interior,
@@ -295,7 +309,7 @@ impl JoinReads {
         table: &Arc<Table>,
         keys: &[Owned],
         rows: usize,
-    ) -> Result<Vec<PageAccess>> {
+    ) -> Result<(Vec<PageAccess>, usize)> {
         let walks = self.seek(interior, source, index, keys)?;
         let mut leaves: Vec<PageNo> = walks.iter().flatten().map(Walk::leaf).collect();
         leaves.sort_unstable();
@@ -304,7 +318,12 @@ impl JoinReads {
             source.soon(&leaves);
         }
         let (mut targets, mut leaves, mut first) = (Vec::new(), Vec::new(), Vec::new());
+        let mut followed = 0;
         for (key, walk) in keys.iter().zip(walks) {
+            if targets.len() >= ROWS {
+                break;
+            }
+            followed += 1;
             let Some(walk) = walk else { continue };
             let mut entries = Sequence::of_value(index, table, walk, key.clone());
             let begin = targets.len();
@@ -325,7 +344,7 @@ impl JoinReads {
         for access in reads.iter_mut().filter(|access| access.mark) {
             access.mark = leaf.next().is_some_and(|leaf| first.binary_search(&leaf).is_ok());
         }
-        Ok(reads)
+        Ok((reads, followed))
     }
 }
 

@@ -146,6 +146,8 @@ impl Planner {
         let goes = match by_index {
             Some((_, End::Unseen)) => Loop::Unseen,
             None if filter.hides_end(statements, &ordered, order) => Loop::Unseen,
+            // Of several tables, one that is read in its own order may itself be looked up, and not to its end.
+            None if ends::own_tables(statements) > 2 => Loop::Unseen,
             _ => goes,
         };
         let end = goes.end();

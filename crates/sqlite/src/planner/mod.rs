@@ -625,6 +625,9 @@ impl Planner {
             if scan.stream != stream || !of(scan) {
                 continue;
             }
+            if root.is_some() && scan.inner_root() == root && !scan.is_at(page) {
+                scan.went_further();
+            }
             if scan.is_at(page) {
                 let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
                 scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
@@ -780,7 +783,8 @@ impl Planner {
             self.stream(stream).left = true;
             return None;
         }
-        // Of a scan by an index it is seen when it is planned. What rows ask for takes long to know.
+        // Of other scans it is seen when they are planned. What rows ask for takes long to know, and is seen here where as
+        // much of it is known as tells.
         if scan.outer_root().is_some()
             && read_forward(scan.known_pages().map(|page| self.span(page)), Pages(self.pace))
         {
@@ -943,7 +947,10 @@ impl Planner {
     /// Whether a stream's scans need no following any more: all that they read was told.
     #[must_use]
     pub fn is_wholly_told(&self, stream: u64) -> bool {
-        self.scans.iter().filter(|scan| scan.stream == stream).all(Scan::is_wholly_told)
+        self.scans
+            .iter()
+            .filter(|scan| scan.stream == stream)
+            .all(|scan| scan.is_resting() || scan.is_wholly_told())
     }
 
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
@@ -1001,7 +1008,7 @@ impl Planner {
         if step == 0 {
             return Some(Plan { accesses: Vec::new(), done: true });
         }
-        let stream = scan.stream;
+        let (stream, was_planned) = (scan.stream, scan.is_planned());
         // What is known of some of its reads holds for the others: to know all of them takes long.
         let first = if step > JUDGED { Much { pages: much.pages.min(JUDGED), ..much } } else { much };
         let mut plan = scan.plan(&mut self.interior, source, first, step, &mut self.counters);
@@ -1009,7 +1016,7 @@ impl Planner {
         let is_outer = self.scans.iter().any(|inner| inner.outer_scan() == Some(id));
         let spans = plan.accesses.iter().map(|access| self.span(access.page));
         if !is_outer && !sorting_gains(spans, Pages(self.pace)) {
-            self.scans[at].rest();
+            self.scans[at].rest(was_planned);
             return Some(Plan { accesses: Vec::new(), done: true });
         }
         if first != much {
