@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 const PLACES: usize = 4;
 /// Fewer reads than these do not tell whether they go forward.
 const FEW: usize = 16;
-/// Fewer than these do not tell what is passed over: the first read in each place seeks in any case.
+/// Fewer than these say little of what is passed over, as the first read in each place seeks in any case.
 const MANY: usize = 128;
 
 /// The last reads that were made.

@@ -199,7 +199,7 @@ impl Client {
         self.shared.has_regions() && self.shared.is_on()
     }
 
-    /// Whether all that was hinted has been fetched, and memory has room for all of it. Reads need not be told then.
+    /// Whether all that was hinted has been fetched, and memory has room for all of it. Then reads need not pass through the client.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
         let _inside = Inside::enter();

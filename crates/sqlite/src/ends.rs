@@ -22,9 +22,12 @@
 //!   subquery; where an index names them, if its first column is compared with literals alone. What they ask for does, too,
 //!   in an EXISTS once it is known how far its look-ups go ([`joined`]).
 //!
-//! Not visible, and so left to the bound: statements inside of triggers and views, what a subquery alone reads, bounds
-//! computed by functions (`date('now')`), those on an expression that is written in other words than the index has, LIKE
-//! and GLOB, and a program that abandons its statement.
+//! These are not visible, and so left to the bound:
+//!
+//! - statements inside of triggers and views, and what a subquery alone reads;
+//! - bounds computed by functions (`date('now')`), by LIKE and GLOB, and those on an expression that is written in other
+//!   words than the index has;
+//! - a program that abandons its statement.
 
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
@@ -48,6 +51,10 @@ pub(crate) enum Token {
 impl Token {
     pub(crate) fn is(&self, keyword: &str) -> bool {
         matches!(self, Self::Name(name, false) if name == keyword)
+    }
+
+    fn is_any(&self, keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is(keyword))
     }
 
     pub(crate) fn is_sign(&self, sign: u8) -> bool {
@@ -390,14 +397,18 @@ fn items(tokens: &[Token]) -> Vec<Vec<Token>> {
 /// Whether the first parenthesis ends with the last word.
 fn is_in_parentheses(tokens: &[Token]) -> bool {
     let [first, within @ .., last] = tokens else { return false };
+    first.is_sign(b'(') && last.is_sign(b')') && end_of_parentheses(within).is_none()
+}
+
+/// Where the parenthesis ends that these words stand in.
+fn end_of_parentheses(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0usize;
-    let closes = within.iter().any(|token| {
-        depth += usize::from(token.is_sign(b'('));
+    tokens.iter().position(|token| {
         let closes = token.is_sign(b')') && depth == 0;
+        depth += usize::from(token.is_sign(b'('));
         depth = depth.saturating_sub(usize::from(token.is_sign(b')')));
         closes
-    });
-    first.is_sign(b'(') && last.is_sign(b')') && !closes
+    })
 }
 
 /// A statement in which a name stands in place of each of these expressions.
@@ -473,11 +484,10 @@ fn source(tokens: &[Token]) -> Option<&[Token]> {
     let behind =
         |keyword: &str| tokens.iter().position(|token| token.is(keyword)).map(|at| &tokens[at + 1..]);
     let first = tokens.first()?;
-    let is_any = |words: &[&str]| words.iter().any(|word| first.is(word));
     match (count("select"), count("from")) {
-        (1, 1) if is_any(&["select", "insert", "replace"]) => behind("from"),
-        (0, 1) if is_any(&["delete"]) => behind("from"),
-        (0, 0) if is_any(&["update"]) => match &tokens[1..] {
+        (1, 1) if first.is_any(&["select", "insert", "replace"]) => behind("from"),
+        (0, 1) if first.is("delete") => behind("from"),
+        (0, 0) if first.is("update") => match &tokens[1..] {
             [or, _, rest @ ..] if or.is("or") => Some(rest),
             rest => Some(rest),
         },
@@ -519,8 +529,7 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
         return Loop::Unseen;
     }
     let is_of_inner = |query: &[Token]| {
-        let tables = query.iter().position(|token| token.is("from"));
-        let tables = tables.and_then(|from| self::tables(&query[from + 1..]));
+        let tables = tables_of(query);
         tables.is_some_and(|tables| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(inner)))
     };
     let mut within = subqueries(&tokens).filter(|(_, query)| is_of_inner(query));
@@ -528,10 +537,10 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
         (true, None, _) => Loop::All,
         (false, Some((before, query)), None) => {
             // SQLite ends a subquery that stands for one value, and an EXISTS, at its first row.
-            let any = |words: &[&str]| query.iter().any(|token| words.iter().any(|word| token.is(word)));
             let before = before.iter().rev().nth(1);
-            let is_whole = any(&WHOLE) && !any(&["group"]) || before.is_some_and(|word| word.is("in"));
-            let stops = any(&["limit"]) || before.is_some_and(|word| word.is("exists"));
+            let is_whole = has_any(query, &WHOLE) && !has_any(query, &["group"])
+                || before.is_some_and(|word| word.is("in"));
+            let stops = has_any(query, &["limit"]) || before.is_some_and(|word| word.is("exists"));
             if stops || !is_whole { Loop::Stops } else { Loop::All }
         }
         _ => Loop::Unseen,
@@ -547,18 +556,26 @@ pub(crate) fn own_tables(statements: &[String]) -> usize {
 /// The tables of a SELECT's own FROM clause, where nothing ends its loops early. What stands in an EXISTS or another
 /// subquery is looked up for each of their rows.
 fn visited(tokens: &[Token]) -> Option<Vec<String>> {
-    let any =
-        |tokens: &[Token], words: &[&str]| tokens.iter().any(|token| words.iter().any(|word| token.is(word)));
     let own = without_subqueries(tokens);
-    let apart = ["limit", "distinct", "union", "except", "intersect", "with", "match"];
-    if any(&own, &apart) || !own.first()?.is("select") {
+    let apart = ["limit", "distinct", "with", "match"];
+    if has_any(&own, &apart) || has_any(&own, &COMPOUND) || !own.first()?.is("select") {
         return None;
     }
     // An aggregate of one row may end with the first that its order has.
-    if any(&own, &["min", "max"]) && !any(&own, &["group"]) {
+    if has_any(&own, &["min", "max"]) && !has_any(&own, &["group"]) {
         return None;
     }
-    tables(&own[own.iter().position(|token| token.is("from"))? + 1..])
+    tables_of(&own)
+}
+
+/// Whether one of these keywords stands among the tokens.
+fn has_any(tokens: &[Token], keywords: &[&str]) -> bool {
+    tokens.iter().any(|token| token.is_any(keywords))
+}
+
+/// The tables of the first FROM clause.
+fn tables_of(query: &[Token]) -> Option<Vec<String>> {
+    tables(&query[query.iter().position(|token| token.is("from"))? + 1..])
 }
 
 /// Whether a statement is a SELECT of tables, among them this one, in which nothing ends its loops early. The one whose
@@ -580,15 +597,8 @@ fn is_visited(tokens: &[Token], table: &str) -> bool {
 fn subqueries(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &[Token])> {
     let begins = |at: &usize| tokens[*at].is("select") && *at > 0 && tokens[at - 1].is_sign(b'(');
     (0..tokens.len()).filter(begins).map(|at| {
-        let mut depth = 0usize;
-        let closes = |token: &Token| {
-            depth += usize::from(token.is_sign(b'('));
-            let closes = token.is_sign(b')') && depth == 0;
-            depth = depth.saturating_sub(usize::from(token.is_sign(b')')));
-            closes
-        };
-        let rest = &tokens[at..];
-        (&tokens[..at], &rest[..rest.iter().position(closes).unwrap_or(rest.len())])
+        let (before, rest) = tokens.split_at(at);
+        (before, &rest[..end_of_parentheses(rest).unwrap_or(rest.len())])
     })
 }
 
@@ -636,8 +646,8 @@ fn tables(tokens: &[Token]) -> Option<Vec<String>> {
             }
             _ if depth > 0 => {}
             Token::Sign(b';') => break,
-            token if COMPOUND.iter().any(|word| token.is(word)) => return None,
-            token if CLAUSES.iter().any(|word| token.is(word)) => break,
+            token if token.is_any(&COMPOUND) => return None,
+            token if token.is_any(&CLAUSES) => break,
             Token::Sign(b',') => expected = true,
             token => expected = token.is("join"),
         }

@@ -625,13 +625,15 @@ impl Planner {
             if scan.stream != stream || !of(scan) {
                 continue;
             }
-            if root.is_some() && scan.inner_root() == root && !scan.is_at(page) {
-                scan.went_further();
-            }
             if scan.is_at(page) {
                 let allowed = ahead(scan, self.streams.get(&stream).map(|stream| &stream.allowance));
                 scan.keep_ahead(&mut self.interior, source, allowed, &mut self.counters);
-            } else if !expected && !is_outer(scan) && scan.strays_on(page) {
+                continue;
+            }
+            if root.is_some() && scan.inner_root() == root {
+                scan.went_further();
+            }
+            if !expected && !is_outer(scan) && scan.strays_on(page) {
                 // What another scan has come to is that one's.
                 self.end(at);
             }
@@ -944,7 +946,7 @@ impl Planner {
         }
     }
 
-    /// Whether a stream's scans need no following any more: all that they read was told.
+    /// Whether a stream's scans need no following any more: the client knows all that they read.
     #[must_use]
     pub fn is_wholly_told(&self, stream: u64) -> bool {
         self.scans
