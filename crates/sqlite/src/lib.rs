@@ -87,6 +87,7 @@ mod settings;
 pub mod source;
 pub mod sql;
 mod statements;
+mod tokens;
 pub mod tree;
 pub mod walk;
 mod watch;

@@ -11,6 +11,7 @@ use crate::page::{Kind, Page, PageNo};
 use crate::record::{Collation, Order, Value, columns, utf8};
 use crate::source::{ReadPage, whole_payload};
 use crate::sql::{self, KeyColumn, TableSql};
+use crate::tokens::Token;
 
 /// Pages of the schema's own tree that are read. A schema of a thousand tables takes some hundred
 /// pages; one that is larger is not worth reading inside somebody's query.
@@ -56,7 +57,7 @@ pub struct Table {
 }
 
 /// A secondary index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Index {
     /// Its name.
     pub name: String,
@@ -66,8 +67,8 @@ pub struct Index {
     pub root: PageNo,
     /// Names of its declared columns in lower case; nothing for an expression.
     pub columns: Vec<Option<String>>,
-    /// Its `CREATE INDEX` statement; empty where it has none.
-    pub sql: String,
+    /// The words of those that are expressions; empty for a name.
+    pub(crate) expressions: Vec<Vec<Token>>,
     /// Order of its declared columns; further ones of an entry are plain.
     pub orders: Vec<Order>,
     /// Where in an entry the columns of the primary key lie; empty for a rowid table.
@@ -93,7 +94,7 @@ impl Index {
 }
 
 /// Tables and their secondary indexes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     /// Tables that have rows.
     pub tables: Vec<Table>,
@@ -149,7 +150,7 @@ impl Schema {
             TableKind::Key(orders) => orders.clone(),
         };
         let (name, columns, key_at) = (table.name.clone(), Vec::new(), Vec::new());
-        Some((Index { name, table: at, root, columns, sql: String::new(), orders, key_at }, table))
+        Some((Index { name, table: at, root, columns, expressions: Vec::new(), orders, key_at }, table))
     }
 
     fn from_entries(entries: &[Entry]) -> Self {
@@ -208,9 +209,9 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
             }));
         }
     }
-    let columns = columns.into_iter().map(|column| column.name).collect();
-    let (name, sql) = (entry.name.clone(), entry.sql.clone());
-    Some(Index { name, table, root: entry.root, columns, sql, orders, key_at })
+    let (columns, expressions) = columns.into_iter().map(|column| (column.name, column.expression)).unzip();
+    let name = entry.name.clone();
+    Some(Index { name, table, root: entry.root, columns, expressions, orders, key_at })
 }
 
 /// The columns of a table as its rows have them: WITHOUT ROWID, those of the key come first.

@@ -1,16 +1,20 @@
-//! As much of SQL as is needed to read `CREATE TABLE` and `CREATE INDEX` out of a schema: tokens, the
+//! As much of SQL as is needed to read `CREATE TABLE` and `CREATE INDEX` out of a schema: the
 //! columns of a table with their collations, its keys, and the columns of an index.
 //!
 //! SQLite has accepted these statements before it stored them, so nothing is validated. What can't be
 //! understood is left out, and a wrong reading can only lead to a wrong prediction.
 
 use crate::record::{Collation, Order};
+use crate::tokens::{Token, is_in_parentheses, tokens};
+use std::borrow::Cow;
 
 /// A column of a key or an index, as declared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyColumn {
     /// Its name, folded to lower case; nothing for an expression.
     pub name: Option<String>,
+    /// The words of an expression.
+    pub(crate) expression: Vec<Token>,
     /// How it is ordered; no collation where none is written.
     pub collation: Option<Collation>,
     /// Whether `DESC` is written.
@@ -18,7 +22,7 @@ pub struct KeyColumn {
 }
 
 /// What a `CREATE TABLE` statement declares, as far as it matters here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableSql {
     /// Columns, folded to lower case, with their declared collation.
     pub columns: Vec<(String, Option<Collation>)>,
@@ -50,112 +54,30 @@ impl TableSql {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
-    /// A name or keyword, folded to lower case; `true` where it was quoted and so is no keyword.
-    Word(String, bool),
-    Open,
-    Close,
-    Comma,
-    Other,
-}
-
-impl Token {
-    fn is(&self, keyword: &str) -> bool {
-        matches!(self, Self::Word(word, false) if word == keyword)
-    }
-
-    fn word(&self) -> Option<&str> {
-        match self {
-            Self::Word(word, _) => Some(word),
-            _ => None,
-        }
-    }
-}
-
 /// Statements longer than this are not read: SQLite's own default limit for a statement.
 const SQL_LIMIT: usize = 1_000_000;
 
-fn tokens(sql: &str) -> Vec<Token> {
-    let sql = &sql.as_bytes()[..sql.len().min(SQL_LIMIT)];
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    while at < sql.len() {
-        let rest = &sql[at..];
-        let (token, length) = match rest[0] {
-            b if b.is_ascii_whitespace() => (None, 1),
-            b'-' if rest.get(1) == Some(&b'-') => (None, until(rest, b"\n")),
-            b'/' if rest.get(1) == Some(&b'*') => (None, 2 + until(&rest[2..], b"*/")),
-            b'(' => (Some(Token::Open), 1),
-            b')' => (Some(Token::Close), 1),
-            b',' => (Some(Token::Comma), 1),
-            quote @ (b'"' | b'\'' | b'`') => {
-                let (word, length) = quoted(rest, quote);
-                (Some(Token::Word(word, true)), length)
-            }
-            b'[' => {
-                let length = until(rest, b"]");
-                let word = fold(rest[1..length].strip_suffix(b"]").unwrap_or(&rest[1..length]));
-                (Some(Token::Word(word, true)), length)
-            }
-            b if is_word(b) => {
-                let length = rest.iter().position(|&b| !is_word(b)).unwrap_or(rest.len());
-                (Some(Token::Word(fold(&rest[..length]), false)), length)
-            }
-            _ => (Some(Token::Other), 1),
-        };
-        tokens.extend(token);
-        at += length;
-    }
-    tokens
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
-}
-
-fn fold(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).to_ascii_lowercase()
-}
-
-/// Length up to and with `end`, or all of it.
-fn until(bytes: &[u8], end: &[u8]) -> usize {
-    bytes.windows(end.len()).position(|window| window == end).map_or(bytes.len(), |at| at + end.len())
-}
-
-/// A quoted name, in which a doubled quote stands for one; and its length.
-fn quoted(bytes: &[u8], quote: u8) -> (String, usize) {
-    let mut word = Vec::new();
-    let mut at = 1;
-    while at < bytes.len() {
-        if bytes[at] == quote {
-            if bytes.get(at + 1) != Some(&quote) {
-                return (fold(&word), at + 1);
-            }
-            at += 1;
-        }
-        word.push(bytes[at]);
-        at += 1;
-    }
-    (fold(&word), at)
+/// The words of a statement, none of one that is too long.
+fn words(sql: &str) -> Vec<Token> {
+    if sql.len() > SQL_LIMIT { Vec::new() } else { tokens(sql) }
 }
 
 /// The items of the first parenthesis in `tokens`, split at its own commas, and what follows it.
 fn items(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
-    let Some(open) = tokens.iter().position(|token| *token == Token::Open) else {
+    let Some(open) = tokens.iter().position(|token| token.is_sign(b'(')) else {
         return (Vec::new(), &[]);
     };
     let inner = &tokens[open + 1..];
     let (mut items, mut depth, mut start) = (Vec::new(), 0usize, 0);
     for (at, token) in inner.iter().enumerate() {
         match token {
-            Token::Open => depth += 1,
-            Token::Close if depth == 0 => {
+            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b')') if depth == 0 => {
                 items.push(&inner[start..at]);
                 return (items, &inner[at + 1..]);
             }
-            Token::Close => depth -= 1,
-            Token::Comma if depth == 0 => {
+            Token::Sign(b')') => depth -= 1,
+            Token::Sign(b',') if depth == 0 => {
                 items.push(&inner[start..at]);
                 start = at + 1;
             }
@@ -186,23 +108,29 @@ fn key_column(item: &[Token]) -> KeyColumn {
         rest = before;
     }
     let mut found = None;
-    if let [before @ .., keyword, Token::Word(name, _)] = rest
+    if let [before @ .., keyword, name] = rest
         && keyword.is("collate")
+        && let Some(name) = name.name()
     {
-        found = Some(collation(name));
+        found = Some(collation(&name));
         rest = before;
     }
     let name = match rest {
-        [Token::Word(name, _)] => Some(name.clone()),
+        [name] => name.name().map(Cow::into_owned),
         _ => None,
     };
-    KeyColumn { name, collation: found, descending }
+    // `((a + b))` is `a + b`.
+    while is_in_parentheses(rest) {
+        rest = &rest[1..rest.len() - 1];
+    }
+    let expression = if name.is_some() { Vec::new() } else { rest.to_vec() };
+    KeyColumn { name, expression, collation: found, descending }
 }
 
 /// The columns of a `CREATE INDEX` statement.
 #[must_use]
 pub fn index_columns(sql: &str) -> Vec<KeyColumn> {
-    let tokens = tokens(sql);
+    let tokens = words(sql);
     let on = tokens.iter().position(|token| token.is("on")).unwrap_or(0);
     items(&tokens[on..]).0.into_iter().map(key_column).collect()
 }
@@ -210,7 +138,7 @@ pub fn index_columns(sql: &str) -> Vec<KeyColumn> {
 /// Reads a `CREATE TABLE` statement.
 #[must_use]
 pub fn table(sql: &str) -> TableSql {
-    let tokens = tokens(sql);
+    let tokens = words(sql);
     let (items, options) = items(&tokens);
     let mut table = TableSql {
         without_rowid: options.windows(2).any(|pair| pair[0].is("without") && pair[1].is("rowid")),
@@ -219,7 +147,7 @@ pub fn table(sql: &str) -> TableSql {
     let mut integers = Integers::default();
     for item in items {
         let first = item.first().map_or("", |token| match token {
-            Token::Word(word, false) => word,
+            Token::Name(word, false) => word,
             _ => "",
         });
         if matches!(first, "constraint" | "primary" | "unique" | "check" | "foreign") {
@@ -288,20 +216,22 @@ fn constraint(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
 }
 
 fn column(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
-    let Some(name) = item.first().and_then(Token::word) else { return };
+    let Some(name) = item.first().and_then(Token::name) else { return };
     let integer = is_integer(item);
-    integers.names.extend(integer.then(|| name.to_owned()));
-    let key = |descending| vec![KeyColumn { name: Some(name.to_owned()), collation: None, descending }];
+    integers.names.extend(integer.then(|| name.clone().into_owned()));
+    let key = |descending| {
+        vec![KeyColumn { name: Some(name.clone().into_owned()), descending, ..KeyColumn::default() }]
+    };
     let mut declared = None;
     let (mut is_generated, mut is_stored) = (false, false);
     let mut depth = 0usize;
     for (at, token) in item.iter().enumerate().skip(1) {
         match token {
-            Token::Open => depth += 1,
-            Token::Close => depth = depth.saturating_sub(1),
+            Token::Sign(b'(') => depth += 1,
+            Token::Sign(b')') => depth = depth.saturating_sub(1),
             _ if depth > 0 => {}
             token if token.is("collate") => {
-                declared = item.get(at + 1).and_then(Token::word).map(collation);
+                declared = item.get(at + 1).and_then(Token::name).map(|name| collation(&name));
             }
             token if token.is("primary") => {
                 table.primary = key(item.get(at + 2).is_some_and(|token| token.is("desc")));
@@ -317,8 +247,8 @@ fn column(item: &[Token], table: &mut TableSql, integers: &mut Integers) {
             _ => {}
         }
     }
-    table.computed.extend((is_generated && !is_stored).then(|| name.to_owned()));
-    table.columns.push((name.to_owned(), declared));
+    table.computed.extend((is_generated && !is_stored).then(|| name.clone().into_owned()));
+    table.columns.push((name.into_owned(), declared));
 }
 
 #[cfg(test)]
@@ -327,7 +257,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn named(name: &str) -> KeyColumn {
-        KeyColumn { name: Some(name.to_owned()), collation: None, descending: false }
+        KeyColumn { name: Some(name.to_owned()), ..KeyColumn::default() }
     }
 
     #[test]
@@ -389,7 +319,7 @@ mod tests {
         );
         let expected = [
             KeyColumn { descending: true, ..named("a") },
-            KeyColumn { name: None, ..named("") },
+            KeyColumn { expression: tokens("lower(b)"), ..KeyColumn::default() },
             KeyColumn { collation: Some(Collation::NoCase), descending: true, ..named("c") },
             named("d"),
         ];

@@ -6,10 +6,11 @@
 //! bounded by the statement's allowance.
 
 use super::value;
-use crate::ends::{SQL_LIMIT, Token, continues, is_comparing, like, literal, tokens};
+use crate::ends::like;
 use crate::header::Encoding;
 use crate::page::Page;
 use crate::record::{Collation, Order, Value, compare};
+use crate::tokens::{SQL_LIMIT, Token, continues, is_comparing, literal, tokens};
 use crate::tree::Owned;
 use std::cmp::Ordering;
 

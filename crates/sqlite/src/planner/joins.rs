@@ -68,8 +68,8 @@ impl Planner {
         }
         let statements = told();
         let (_, outer) = schema.tree(joined.outer)?;
-        let goes = match self.caution.contains_key(&root) {
-            true => Loop::Unseen,
+        let (goes, tables) = match self.caution.contains_key(&root) {
+            true => (Loop::Unseen, 0),
             false => ends::joined(&statements, &outer.name, &table.name),
         };
         // How deep the tree is shows in the way to this leaf.
@@ -79,7 +79,7 @@ impl Planner {
         let begun = self.begin_joined(
             source,
             stream,
-            (&joined, goes, leaf.number()),
+            (&joined, (goes, tables), leaf.number()),
             (index, table),
             schema,
             &statements,
@@ -96,7 +96,7 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        (joined, goes, leaf_of_inner): (&Joined, Loop, PageNo),
+        (joined, (goes, tables), leaf_of_inner): (&Joined, (Loop, usize), PageNo),
         (index, table): (Index, &Table),
         schema: &Schema,
         statements: &[String],
@@ -147,7 +147,7 @@ impl Planner {
             Some((_, End::Unseen)) => Loop::Unseen,
             None if filter.hides_end(statements, &ordered, order) => Loop::Unseen,
             // Of several tables, one that is read in its own order may itself be looked up, and not to its end.
-            None if ends::own_tables(statements) > 2 => Loop::Unseen,
+            None if tables > 2 => Loop::Unseen,
             _ => goes,
         };
         let end = goes.end();

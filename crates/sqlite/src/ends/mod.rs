@@ -29,38 +29,21 @@
 //!   words than the index has;
 //! - a program that abandons its statement.
 
+mod expressions;
+mod loops;
+
+pub(crate) use loops::{Loop, joined};
+
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
 use crate::schema::Index;
+use crate::tokens::{SQL_LIMIT, Token, comparison, continues, is_comparing, literal, tokens};
 use crate::tree::Owned;
+use expressions::with_names;
 use foreseek_hints::End;
+use loops::{is_visited, shape};
 use std::borrow::Cow;
 use std::cmp::Ordering;
-
-/// Statements longer than this are not read: what is generated with so many literals has no one end.
-pub(crate) const SQL_LIMIT: usize = 64 << 10;
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
-    /// A name or keyword in lower case; `true` where it was quoted.
-    Name(String, bool),
-    Literal(Owned),
-    Sign(u8),
-}
-
-impl Token {
-    pub(crate) fn is(&self, keyword: &str) -> bool {
-        matches!(self, Self::Name(name, false) if name == keyword)
-    }
-
-    fn is_any(&self, keywords: &[&str]) -> bool {
-        keywords.iter().any(|keyword| self.is(keyword))
-    }
-
-    pub(crate) fn is_sign(&self, sign: u8) -> bool {
-        *self == Self::Sign(sign)
-    }
-}
 
 /// The bounds that statements set to the columns of one index.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,17 +108,13 @@ impl Told {
     /// The same for a scan by this index, whose expressions count as columns where a statement has the same words.
     #[must_use]
     pub fn by_index(statements: &[String], table: &str, index: &Index) -> Self {
-        let written = match index.columns.iter().all(Option::is_some) {
-            true => Vec::new(),
-            false => items(&tokens(&index.sql)),
-        };
         let (mut columns, mut expressions) = (index.columns.clone(), Vec::new());
-        for ((at, column), words) in columns.iter_mut().enumerate().zip(written) {
+        for ((at, column), words) in columns.iter_mut().enumerate().zip(&index.expressions) {
             if column.is_none() && !words.is_empty() {
                 // No name of a statement begins like this.
                 let name = format!("\0{at}");
                 *column = Some(name.clone());
-                expressions.push((name, words));
+                expressions.push((name, &words[..]));
             }
         }
         Self::with(statements, table, &columns, &expressions)
@@ -145,7 +124,7 @@ impl Told {
         statements: &[String],
         table: &str,
         columns: &[Option<String>],
-        expressions: &[(String, Vec<Token>)],
+        expressions: &[(String, &[Token])],
     ) -> Self {
         let mut told = Self::nothing();
         told.bounds.columns = vec![Bound::default(); columns.len()];
@@ -322,146 +301,6 @@ impl Bound {
     }
 }
 
-pub(crate) fn is_comparing(token: &Token) -> bool {
-    matches!(token, Token::Sign(b'<' | b'>' | b'='))
-}
-
-/// An operator at the start of `tokens`, and what follows it.
-fn comparison(tokens: &[Token]) -> Option<(&Token, &[Token])> {
-    let signs = tokens.iter().take_while(|token| is_comparing(token)).count();
-    match tokens {
-        [first, rest @ ..] if first.is("is") => Some((first, rest)),
-        [first, ..] if signs > 0 => Some((first, &tokens[signs..])),
-        _ => None,
-    }
-}
-
-/// A literal at the start of `tokens`, its sign included, and what follows it.
-pub(crate) fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
-    match tokens {
-        [Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
-        [Token::Sign(b'+'), Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
-        [Token::Sign(b'-'), Token::Literal(Owned::Integer(value)), rest @ ..] => {
-            Some((Owned::Integer(value.wrapping_neg()), rest))
-        }
-        [Token::Sign(b'-'), Token::Literal(Owned::Real(value)), rest @ ..] => {
-            Some((Owned::Real(-value), rest))
-        }
-        _ => None,
-    }
-}
-
-/// Whether what follows a literal makes it part of an expression.
-pub(crate) fn continues(rest: &[Token]) -> bool {
-    matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
-}
-
-/// What stands between the parentheses of a `CREATE INDEX` statement: the words of each column, without its order.
-fn items(tokens: &[Token]) -> Vec<Vec<Token>> {
-    let on = tokens.iter().position(|token| token.is("on")).unwrap_or(tokens.len());
-    let open = tokens[on..].iter().position(|token| token.is_sign(b'('));
-    let (mut items, mut depth) = (vec![Vec::new()], 0usize);
-    for token in open.into_iter().flat_map(|open| &tokens[on + open + 1..]) {
-        match token {
-            Token::Sign(b')') if depth == 0 => break,
-            Token::Sign(b',') if depth == 0 => {
-                items.push(Vec::new());
-                continue;
-            }
-            Token::Sign(b'(') => depth += 1,
-            Token::Sign(b')') => depth -= 1,
-            _ => {}
-        }
-        if let Some(item) = items.last_mut() {
-            item.push(token.clone());
-        }
-    }
-    for item in &mut items {
-        if item.last().is_some_and(|last| last.is("asc") || last.is("desc")) {
-            item.pop();
-        }
-        if let [.., word, Token::Name(..)] = &item[..]
-            && word.is("collate")
-        {
-            item.truncate(item.len() - 2);
-        }
-        // `((a + b))` is `a + b`.
-        while is_in_parentheses(item) {
-            item.pop();
-            item.remove(0);
-        }
-    }
-    items
-}
-
-/// Whether the first parenthesis ends with the last word.
-fn is_in_parentheses(tokens: &[Token]) -> bool {
-    let [first, within @ .., last] = tokens else { return false };
-    first.is_sign(b'(') && last.is_sign(b')') && end_of_parentheses(within).is_none()
-}
-
-/// Where the parenthesis ends that these words stand in.
-fn end_of_parentheses(tokens: &[Token]) -> Option<usize> {
-    let mut depth = 0usize;
-    tokens.iter().position(|token| {
-        let closes = token.is_sign(b')') && depth == 0;
-        depth += usize::from(token.is_sign(b'('));
-        depth = depth.saturating_sub(usize::from(token.is_sign(b')')));
-        closes
-    })
-}
-
-/// A statement in which a name stands in place of each of these expressions.
-fn with_names(tokens: Vec<Token>, expressions: &[(String, Vec<Token>)]) -> Vec<Token> {
-    if expressions.is_empty() {
-        return tokens;
-    }
-    let (mut named, mut at) = (Vec::with_capacity(tokens.len()), 0);
-    while at < tokens.len() {
-        let rest = &tokens[at..];
-        // Part of a longer expression is none of its own.
-        let is_part = |token: Option<&Token>| {
-            token.is_some_and(|token| {
-                matches!(token, Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'~' | b'.'))
-            })
-        };
-        let found = expressions.iter().find_map(|(name, words)| {
-            let length = length_of(words, rest)?;
-            (!is_part(named.last()) && !is_part(rest.get(length))).then_some((name, length))
-        });
-        match found {
-            Some((name, length)) => {
-                named.push(Token::Name(name.clone(), true));
-                at += length;
-            }
-            None => {
-                named.push(tokens[at].clone());
-                at += 1;
-            }
-        }
-    }
-    named
-}
-
-/// How many words of a statement are these, which name columns without their table.
-fn length_of(words: &[Token], statement: &[Token]) -> Option<usize> {
-    let mut at = 0;
-    for word in words {
-        let rest = &statement[at..];
-        at += match (word, rest) {
-            (Token::Name(word, _), [Token::Name(..), dot, Token::Name(name, _), ..])
-                if dot.is_sign(b'.') && word == name =>
-            {
-                3
-            }
-            (Token::Name(word, _), [Token::Name(name, _), ..]) if word == name => 1,
-            (word, [token, ..]) if word == token => 1,
-            _ => return None,
-        };
-    }
-    (!words.is_empty()).then_some(at)
-}
-
 /// An UPDATE without what it assigns, which looks like comparisons.
 fn without_assignments(tokens: &[Token]) -> Cow<'_, [Token]> {
     let place = |keyword: &str| tokens.iter().position(|token| token.is(keyword));
@@ -474,323 +313,12 @@ fn without_assignments(tokens: &[Token]) -> Cow<'_, [Token]> {
     }
 }
 
-/// What a statement's one scan reads from, and what follows it: nothing where it may have several scans.
-fn source(tokens: &[Token]) -> Option<&[Token]> {
-    let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
-    let more = ["join", "union", "except", "intersect", "exists", "match", "conflict"];
-    if more.iter().any(|word| count(word) > 0) {
-        return None;
-    }
-    let behind =
-        |keyword: &str| tokens.iter().position(|token| token.is(keyword)).map(|at| &tokens[at + 1..]);
-    let first = tokens.first()?;
-    match (count("select"), count("from")) {
-        (1, 1) if first.is_any(&["select", "insert", "replace"]) => behind("from"),
-        (0, 1) if first.is("delete") => behind("from"),
-        (0, 0) if first.is("update") => match &tokens[1..] {
-            [or, _, rest @ ..] if or.is("or") => Some(rest),
-            rest => Some(rest),
-        },
-        _ => None,
-    }
-}
-
-/// How far a nested loop goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loop {
-    /// It visits all outer rows, and all that each of them asks for.
-    All,
-    /// It visits all outer rows, and what each asks for up to a row that it lets through.
-    Stops,
-    /// That is not visible.
-    Unseen,
-}
-
-impl Loop {
-    /// Whether its end is visible before it is known where it stops.
-    pub(crate) fn end(self) -> End {
-        if self == Self::All { End::Seen } else { End::Unseen }
-    }
-}
-
-/// Functions of all rows. Least and greatest values may end with the first row, where an index has them in order.
-const WHOLE: [&str; 8] = ["count", "sum", "total", "avg", "group_concat", "string_agg", "min", "max"];
-
-/// How far a nested loop goes that looks rows of `outer` up in `inner`: to the end in a SELECT of both tables, and in one of
-/// `outer` with a subquery of `inner`, where nothing ends it early.
-pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> Loop {
-    let [statement] = statements else { return Loop::Unseen };
-    if statement.len() > SQL_LIMIT {
-        return Loop::Unseen;
-    }
-    let tokens = tokens(statement);
-    let is_own = |table: &str| is_visited(&tokens, table);
-    if !is_own(outer) {
-        return Loop::Unseen;
-    }
-    let is_of_inner = |query: &[Token]| {
-        let tables = tables_of(query);
-        tables.is_some_and(|tables| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(inner)))
-    };
-    let mut within = subqueries(&tokens).filter(|(_, query)| is_of_inner(query));
-    match (is_own(inner), within.next(), within.next()) {
-        (true, None, _) => Loop::All,
-        (false, Some((before, query)), None) => {
-            // SQLite ends a subquery that stands for one value, and an EXISTS, at its first row.
-            let before = before.iter().rev().nth(1);
-            let is_whole = has_any(query, &WHOLE) && !has_any(query, &["group"])
-                || before.is_some_and(|word| word.is("in"));
-            let stops = has_any(query, &["limit"]) || before.is_some_and(|word| word.is("exists"));
-            if stops || !is_whole { Loop::Stops } else { Loop::All }
-        }
-        _ => Loop::Unseen,
-    }
-}
-
-/// How many tables the running statement's own FROM clause names, as far as [`joined`] understands it.
-pub(crate) fn own_tables(statements: &[String]) -> usize {
-    let [statement] = statements else { return 0 };
-    visited(&tokens(statement)).map_or(0, |tables| tables.len())
-}
-
-/// The tables of a SELECT's own FROM clause, where nothing ends its loops early. What stands in an EXISTS or another
-/// subquery is looked up for each of their rows.
-fn visited(tokens: &[Token]) -> Option<Vec<String>> {
-    let own = without_subqueries(tokens);
-    let apart = ["limit", "distinct", "with", "match"];
-    if has_any(&own, &apart) || has_any(&own, &COMPOUND) || !own.first()?.is("select") {
-        return None;
-    }
-    // An aggregate of one row may end with the first that its order has.
-    if has_any(&own, &["min", "max"]) && !has_any(&own, &["group"]) {
-        return None;
-    }
-    tables_of(&own)
-}
-
-/// Whether one of these keywords stands among the tokens.
-fn has_any(tokens: &[Token], keywords: &[&str]) -> bool {
-    tokens.iter().any(|token| token.is_any(keywords))
-}
-
-/// The tables of the first FROM clause.
-fn tables_of(query: &[Token]) -> Option<Vec<String>> {
-    tables(&query[query.iter().position(|token| token.is("from"))? + 1..])
-}
-
-/// Whether a statement is a SELECT of tables, among them this one, in which nothing ends its loops early. The one whose
-/// index is compared with literals alone is read as far as these say.
-fn is_visited(tokens: &[Token], table: &str) -> bool {
-    let is_this = |name: &&String| name.eq_ignore_ascii_case(table);
-    // A name before a dot says of which table a column is.
-    let within = |query: &[Token]| {
-        query.iter().enumerate().any(|(at, token)| {
-            matches!(token, Token::Name(name, _) if name.eq_ignore_ascii_case(table))
-                && !query.get(at + 1).is_some_and(|next| next.is_sign(b'.'))
-        })
-    };
-    visited(tokens).is_some_and(|tables| tables.iter().filter(is_this).count() == 1)
-        && !subqueries(tokens).any(|(_, query)| within(query))
-}
-
-/// What stands in parentheses that begin with SELECT, to their end, with what stands before them.
-fn subqueries(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &[Token])> {
-    let begins = |at: &usize| tokens[*at].is("select") && *at > 0 && tokens[at - 1].is_sign(b'(');
-    (0..tokens.len()).filter(begins).map(|at| {
-        let (before, rest) = tokens.split_at(at);
-        (before, &rest[..end_of_parentheses(rest).unwrap_or(rest.len())])
-    })
-}
-
-/// A statement's own words: of a subquery, its parentheses alone.
-fn without_subqueries(tokens: &[Token]) -> Vec<Token> {
-    let mut own = Vec::with_capacity(tokens.len());
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate() {
-        let is_within = depth > 0;
-        match token {
-            Token::Sign(b'(') if is_within || tokens.get(at + 1).is_some_and(|next| next.is("select")) => {
-                depth += 1;
-            }
-            Token::Sign(b')') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if !is_within || depth == 0 {
-            own.push(token.clone());
-        }
-    }
-    own
-}
-
-/// The tables that a FROM clause names, which ends with its statement or its parenthesis. Nothing where it has a subquery.
-fn tables(tokens: &[Token]) -> Option<Vec<String>> {
-    let (mut tables, mut depth, mut expected) = (Vec::new(), 0usize, true);
-    let mut rest = tokens;
-    while let Some((token, more)) = rest.split_first() {
-        rest = more;
-        match token {
-            Token::Sign(b'(') if expected => return None,
-            Token::Sign(b'(') => depth += 1,
-            Token::Sign(b')') if depth == 0 => break,
-            Token::Sign(b')') => depth -= 1,
-            Token::Name(name, _) if expected => {
-                let own = match more {
-                    [dot, Token::Name(own, _), after @ ..] if dot.is_sign(b'.') => {
-                        rest = after;
-                        own
-                    }
-                    _ => name,
-                };
-                tables.push(own.clone());
-                expected = false;
-            }
-            _ if depth > 0 => {}
-            Token::Sign(b';') => break,
-            token if token.is_any(&COMPOUND) => return None,
-            token if token.is_any(&CLAUSES) => break,
-            Token::Sign(b',') => expected = true,
-            token => expected = token.is("join"),
-        }
-    }
-    Some(tables)
-}
-
-/// What a second SELECT follows.
-const COMPOUND: [&str; 3] = ["union", "except", "intersect"];
-/// What may follow the tables of a statement.
-const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "having", "set", "returning"];
-
-/// Whether the end of a statement's one scan is visible, and how many rows it wants.
-fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
-    let unseen = (End::Unseen, None);
-    let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
-    let is_own = |tables: Vec<String>| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(table));
-    if !source(tokens).and_then(tables).is_some_and(is_own) {
-        return unseen;
-    }
-    // The bound of an expression can't be told.
-    if !named && count("where") > 0 {
-        return unseen;
-    }
-    match tokens.iter().position(|token| token.is("limit")) {
-        None => (End::Seen, None),
-        Some(at) => match &tokens[at + 1..] {
-            [Token::Literal(Owned::Integer(rows)), rest @ ..] => {
-                let more = match rest {
-                    [word, Token::Literal(Owned::Integer(more)), ..]
-                        if word.is("offset") || word.is_sign(b',') =>
-                    {
-                        *more
-                    }
-                    [] | [Token::Sign(b';'), ..] => 0,
-                    _ => return unseen,
-                };
-                match u64::try_from(rows.saturating_add(more)) {
-                    Ok(count) => {
-                        let apart = ["where", "group", "having", "distinct"];
-                        let exact = !tokens.iter().any(|token| apart.iter().any(|word| token.is(word)));
-                        (End::Seen, Some(Rows { count, exact }))
-                    }
-                    Err(_) => unseen,
-                }
-            }
-            _ => unseen,
-        },
-    }
-}
-
-pub(crate) fn tokens(sql: &str) -> Vec<Token> {
-    let sql = sql.as_bytes();
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(&first) = sql.get(at) {
-        let rest = &sql[at..];
-        let (token, length) = match first {
-            b if b.is_ascii_whitespace() => (None, 1),
-            b'-' if rest.get(1) == Some(&b'-') => (None, until(rest, b"\n")),
-            b'/' if rest.get(1) == Some(&b'*') => (None, 2 + until(&rest[2..], b"*/")),
-            b'\'' => {
-                let (text, length) = quoted(rest, b'\'');
-                (Some(Token::Literal(Owned::Text(text.into()))), length)
-            }
-            b'x' | b'X' if rest.get(1) == Some(&b'\'') => {
-                let (digits, length) = quoted(&rest[1..], b'\'');
-                let bytes = digits
-                    .chunks(2)
-                    .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-                (Some(Token::Literal(Owned::Blob(bytes.collect()))), length + 1)
-            }
-            quote @ (b'"' | b'`') => {
-                let (name, length) = quoted(rest, quote);
-                (Some(Token::Name(String::from_utf8_lossy(&name).to_ascii_lowercase(), true)), length)
-            }
-            b'[' => {
-                let length = until(rest, b"]");
-                let name = String::from_utf8_lossy(&rest[1..length]);
-                (Some(Token::Name(name.trim_end_matches(']').to_ascii_lowercase(), true)), length)
-            }
-            b'0'..=b'9' => number(rest),
-            b if is_word(b) => {
-                let length = rest.iter().position(|&b| !is_word(b)).unwrap_or(rest.len());
-                let name = String::from_utf8_lossy(&rest[..length]).to_ascii_lowercase();
-                (Some(Token::Name(name, false)), length)
-            }
-            sign => (Some(Token::Sign(sign)), 1),
-        };
-        tokens.extend(token);
-        at += length;
-    }
-    tokens
-}
-
-/// A number; what looks like none that is understood is a sign.
-fn number(rest: &[u8]) -> (Option<Token>, usize) {
-    let is_part = |at: usize, byte: u8| {
-        byte.is_ascii_alphanumeric()
-            || byte == b'.'
-            || byte == b'_'
-            || matches!(byte, b'+' | b'-') && at > 0 && matches!(rest[at - 1], b'e' | b'E')
-    };
-    let length = (0..rest.len()).find(|&at| !is_part(at, rest[at])).unwrap_or(rest.len());
-    let text = String::from_utf8_lossy(&rest[..length]);
-    let value = match text.parse::<i64>() {
-        Ok(integer) => Some(Owned::Integer(integer)),
-        Err(_) => text.parse::<f64>().ok().filter(|real| real.is_finite()).map(Owned::Real),
-    };
-    (Some(value.map_or(Token::Sign(b'?'), Token::Literal)), length)
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
-}
-
-/// Length up to and with `end`, or all of it.
-fn until(bytes: &[u8], end: &[u8]) -> usize {
-    bytes.windows(end.len()).position(|window| window == end).map_or(bytes.len(), |at| at + end.len())
-}
-
-/// What stands in quotes, of which a doubled one stands for one; and the length of all.
-fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
-    let mut text = Vec::new();
-    let mut at = 1;
-    while let Some(&byte) = bytes.get(at) {
-        if byte == quote {
-            if bytes.get(at + 1) != Some(&quote) {
-                return (text, at + 1);
-            }
-            at += 1;
-        }
-        text.push(byte);
-        at += 1;
-    }
-    (text, at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::page::PageNo;
     use crate::record::Collation;
+    use crate::sql::index_columns;
     use proptest::prelude::*;
 
     const PLAIN: Order = Order { collation: Collation::Binary, descending: false };
@@ -947,7 +475,10 @@ mod tests {
             table: 0,
             root: PageNo(2),
             columns: vec![None, Some("day".to_owned())],
-            sql: format!("CREATE INDEX i ON o({columns}, day) WHERE total > 3"),
+            expressions: index_columns(&format!("CREATE INDEX i ON o({columns}, day) WHERE total > 3"))
+                .into_iter()
+                .map(|column| column.expression)
+                .collect(),
             orders: Vec::new(),
             key_at: Vec::new(),
         };
@@ -989,7 +520,7 @@ mod tests {
 
     #[test]
     fn the_outer_rows_of_a_join_end_visibly_where_nothing_ends_it_early() {
-        let end = |sql: &str| joined(&[sql.to_owned()], "Cust", "o");
+        let end = |sql: &str| joined(&[sql.to_owned()], "Cust", "o").0;
         for sql in [
             "select c.id,sum(length(note)) from cust c join o on o.customer=c.id where c.pick<10 group by c.id",
             "SELECT * FROM main.o AS x, main.\"cust\" WHERE abs(x.customer)=cust.id;",
@@ -1035,7 +566,7 @@ mod tests {
             assert_eq!(end(sql), Loop::Unseen, "{sql}");
         }
         let two = ["select * from cust, o".to_owned(), "select 2".to_owned()];
-        assert_eq!(joined(&two, "cust", "o"), Loop::Unseen);
+        assert_eq!(joined(&two, "cust", "o").0, Loop::Unseen);
     }
 
     proptest! {
@@ -1045,8 +576,8 @@ mod tests {
                 ",", "-", "5", "7.5e", "x'", "'", "limit", "not", ".", "is", "[", "\"", "/*"]), 0..30)) {
             let words = words.join(" ");
             for expression in [&sql, &words] {
-                let items = items(&tokens(expression));
-                let named: Vec<_> = items.into_iter().map(|item| ("x".to_owned(), item)).collect();
+                let columns = index_columns(expression);
+                let named: Vec<_> = columns.iter().map(|column| ("x".to_owned(), &column.expression[..])).collect();
                 let _ = with_names(tokens(&words), &named);
             }
             let _ = (told(&sql), told(&words), joined(&[sql], "o", "c"), joined(&[words], "o", "c"));
