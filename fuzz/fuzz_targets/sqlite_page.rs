@@ -4,7 +4,7 @@
 
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
-use foreseek_sqlite::planner::{Cost, Much, Planner};
+use foreseek_sqlite::planner::{Cost, Lookahead, Planner};
 use foreseek_sqlite::schema::Schema;
 use foreseek_sqlite::sequence::Scan;
 use foreseek_sqlite::source::{Image, ReadPage};
@@ -47,7 +47,7 @@ fuzz_target!(|file: &[u8]| {
             }
         }
         if let Some(scan) = planner.expects(1, page) {
-            planner.plan(&mut image, scan, Much::pages(BUFFER));
+            planner.plan(&mut image, scan, Lookahead::pages(BUFFER));
         }
         let cost = Cost { time: Nanos::from_millis(5), missed: true };
         planner.observe(&mut image, 1, page, &bytes, cost, &mut || vec![STATEMENT.to_owned()]);

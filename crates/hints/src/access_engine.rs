@@ -126,7 +126,7 @@ impl AccessListEngine {
         }
         self.stats.hinted += entries.len() as u64;
         if let Some(round) = self.round.as_mut().filter(|_| mode != HintMode::Append) {
-            round.abandoned |= self.list.place() < round.end;
+            round.abandoned |= self.list.position() < round.end;
         }
         self.list.hint(mode, entries.into_iter(), done);
     }
@@ -207,7 +207,7 @@ impl AccessListEngine {
                 Some(runs) => runs.first().is_some_and(|run| run.contains(page)),
                 None => self.held.contains(key),
             };
-            let before = self.list.place();
+            let before = self.list.position();
             let progress = self.list.read(key);
             let listed = matches!(progress, Progress::On(_));
             let met = self.held.met(key, resident, listed);
@@ -254,7 +254,7 @@ impl AccessListEngine {
                 }
             }
             Miss::Strayed => {
-                self.stats.strays += 1;
+                self.stats.unlisted += 1;
                 if !busy && self.trust.may_act() && self.patience.may_ask() {
                     return self.ask(look, page, None, out);
                 }
@@ -272,13 +272,13 @@ impl AccessListEngine {
             return;
         };
         let gained = self.list.end() != asked.list.1;
-        let replaced = self.list.place() != asked.list.0;
+        let replaced = self.list.position() != asked.list.0;
         let from = match asked.at.filter(|_| !replaced) {
             Some(at) => Some(at),
             None => self.find_again(asked),
         };
         self.patience.answered(gained && from.is_some());
-        match from.or(replaced.then(|| self.list.place())) {
+        match from.or(replaced.then(|| self.list.position())) {
             Some(from) if self.pipeline.is_sweeping() && asked.at.is_some() => {
                 self.sweep_from(asked.look, from, asked.missing, out);
             }

@@ -1,13 +1,13 @@
 //! What an application said it will read, and how far it has come (ATC'09 section 4.2).
 //!
-//! The list is a queue of pages in the order of access. Reading the next entry moves the *place* on
+//! The list is a queue of pages in the order of access. Reading the next entry moves the *position* on
 //! by one. Applications do not keep to their lists exactly, and the list follows them:
 //!
 //! - pages that a cache of the application's own answered are never read: a read that matches an
-//!   entry at most [`Reach::near`] ahead moves the place there at once, past whatever was left out,
+//!   entry at most [`Reach::near`] ahead moves the position there at once, past whatever was left out,
 //!   marked or not;
 //! - a match further ahead, up to [`Reach::ahead`], is only a suspicion, as a read that has nothing
-//!   to do with the list may match by chance: the place moves when the *next* read matches at most
+//!   to do with the list may match by chance: the position moves when the *next* read matches at most
 //!   [`Reach::confirm`] after the suspected one;
 //! - pages are read again, in pieces or out of order: a match at most [`Reach::behind`] back moves
 //!   nothing. Of a match ahead and one behind, the nearer counts.
@@ -16,7 +16,7 @@
 //! [`crate::lookahead`].
 //!
 //! *Set from mark* replaces what follows the most recently accessed marked entry. All before it is
-//! consumed and the place is right after it, so this is a *set* for everyone but the application,
+//! consumed and the position is right after it, so this is a *set* for everyone but the application,
 //! which counted from the mark.
 
 use crate::entry::{Entry, ListIndex, Reach};
@@ -28,11 +28,11 @@ use std::collections::VecDeque;
 /// What a read means for the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It matched this entry, and the place is now after it.
+    /// It matched this entry, and the position is now after it.
     On(ListIndex),
     /// It was read or left out a little while ago.
     Behind,
-    /// It will come later, perhaps; the place has not moved.
+    /// It will come later, perhaps; the position has not moved.
     Far,
     /// It is not on the list.
     Off,
@@ -42,9 +42,9 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct AccessList {
     entries: VecDeque<Entry>,
-    /// The place of the first entry kept; up to twice `reach` before the place itself.
+    /// The position of the first entry kept; up to twice `reach` before the position itself.
     first: ListIndex,
-    place: ListIndex,
+    position: ListIndex,
     limit: usize,
     marked: Option<PageKey>,
     complete: bool,
@@ -62,7 +62,7 @@ impl AccessList {
         Self {
             entries: VecDeque::new(),
             first: ListIndex::default(),
-            place: ListIndex::default(),
+            position: ListIndex::default(),
             limit,
             marked: None,
             complete: false,
@@ -75,7 +75,7 @@ impl AccessList {
     /// How many more entries fit.
     pub(crate) fn room(&self, mode: HintMode) -> usize {
         match mode {
-            HintMode::Append => self.limit - self.end().since(self.place).min(self.limit),
+            HintMode::Append => self.limit - self.end().since(self.position).min(self.limit),
             HintMode::Set | HintMode::SetFromMark => self.limit,
         }
     }
@@ -89,7 +89,7 @@ impl AccessList {
     pub(crate) fn hint(&mut self, mode: HintMode, entries: impl Iterator<Item = Entry>, complete: bool) {
         if mode != HintMode::Append {
             self.first = self.end();
-            self.place = self.first;
+            self.position = self.first;
             self.entries.clear();
             self.suspected = None;
             self.lookahead.invalidate();
@@ -99,12 +99,12 @@ impl AccessList {
         self.complete = complete;
     }
 
-    /// The place of the next entry.
-    pub(crate) fn place(&self) -> ListIndex {
-        self.place
+    /// The position of the next entry.
+    pub(crate) fn position(&self) -> ListIndex {
+        self.position
     }
 
-    /// The place after the last entry.
+    /// The position after the last entry.
     pub(crate) fn end(&self) -> ListIndex {
         self.first.plus(self.entries.len())
     }
@@ -119,16 +119,16 @@ impl AccessList {
         self.marked
     }
 
-    /// The pages from a place on, with their places; from the first kept, where that is later.
-    pub(crate) fn from(&self, place: ListIndex) -> impl Iterator<Item = (ListIndex, PageKey)> {
-        let start = place.max(self.first);
+    /// The pages from a position on, with their positions; from the first kept, where that is later.
+    pub(crate) fn from(&self, position: ListIndex) -> impl Iterator<Item = (ListIndex, PageKey)> {
+        let start = position.max(self.first);
         let skipped = start.since(self.first).min(self.entries.len());
         self.entries.range(skipped..).enumerate().map(move |(n, entry)| (start.plus(n), entry.page()))
     }
 
-    /// The page at a place, if it is kept.
-    pub(crate) fn page(&self, place: ListIndex) -> Option<PageKey> {
-        self.entry(place).map(Entry::page)
+    /// The page at a position, if it is kept.
+    pub(crate) fn page(&self, position: ListIndex) -> Option<PageKey> {
+        self.entry(position).map(Entry::page)
     }
 
     /// Every page that is kept.
@@ -138,17 +138,17 @@ impl AccessList {
 
     /// A page was read.
     pub(crate) fn read(&mut self, page: PageKey) -> Progress {
-        if self.entry(self.place).is_some_and(|entry| entry.page() == page) {
-            return self.reached(self.place);
+        if self.entry(self.position).is_some_and(|entry| entry.page() == page) {
+            return self.reached(self.position);
         }
-        self.lookahead.follow(&self.entries, self.first, self.place);
+        self.lookahead.follow(&self.entries, self.first, self.position);
         if let Some(match_) = self.confirms(page) {
             return self.reached(match_);
         }
-        let behind = self.lookahead.behind(page).map(|at| self.place.since(at));
+        let behind = self.lookahead.behind(page).map(|at| self.position.since(at));
         match self.lookahead.ahead(page) {
-            Some(at) if behind.is_none_or(|behind| at.since(self.place) < behind) => {
-                if at.since(self.place) <= self.reach.near {
+            Some(at) if behind.is_none_or(|behind| at.since(self.position) < behind) => {
+                if at.since(self.position) <= self.reach.near {
                     return self.reached(at);
                 }
                 self.suspected = Some(at.next());
@@ -159,29 +159,29 @@ impl AccessList {
         }
     }
 
-    /// The first entry for a page, from the place to the end of the list: the application has just
+    /// The first entry for a page, from the position to the end of the list: the application has just
     /// told where it is. Takes time in proportion to the list.
     pub(crate) fn locate(&self, page: PageKey) -> Option<ListIndex> {
-        self.from(self.place).find(|(_, entry)| *entry == page).map(|(place, _)| place)
+        self.from(self.position).find(|(_, entry)| *entry == page).map(|(position, _)| position)
     }
 
-    /// Moves the place on to an entry, past what lies between.
-    pub(crate) fn go_to(&mut self, place: ListIndex) {
-        let target = place.min(self.end());
-        if target <= self.place {
+    /// Moves the position on to an entry, past what lies between.
+    pub(crate) fn go_to(&mut self, position: ListIndex) {
+        let target = position.min(self.end());
+        if target <= self.position {
             return;
         }
-        let passed = self.place.since(self.first)..target.since(self.first);
+        let passed = self.position.since(self.first)..target.since(self.first);
         if let Some(entry) = self.entries.range(passed).rev().find(|entry| entry.mark()) {
             self.marked = Some(entry.page());
         }
-        self.place = target;
+        self.position = target;
         self.suspected = None;
         self.trim();
     }
 
-    fn entry(&self, place: ListIndex) -> Option<Entry> {
-        self.entries.get(place.since(self.first)).copied()
+    fn entry(&self, position: ListIndex) -> Option<Entry> {
+        self.entries.get(position.since(self.first)).copied()
     }
 
     fn reached(&mut self, at: ListIndex) -> Progress {
@@ -189,7 +189,7 @@ impl AccessList {
         Progress::On(at)
     }
 
-    /// The match that makes a suspected place certain.
+    /// The match that makes a suspected position certain.
     fn confirms(&self, page: PageKey) -> Option<ListIndex> {
         let suspected = self.suspected?;
         let at = self.lookahead.ahead_from(page, suspected)?;
@@ -199,7 +199,7 @@ impl AccessList {
     /// Lets go of entries too far back to matter. Some more are kept than are looked at, so that
     /// the index of them follows by steps instead of being built anew.
     fn trim(&mut self) {
-        let kept = self.place.since(self.first);
+        let kept = self.position.since(self.first);
         if kept > 2 * self.reach.behind + self.reach.ahead {
             let dropped = kept - self.reach.behind;
             self.entries.drain(..dropped);
@@ -230,7 +230,7 @@ mod tests {
         list
     }
 
-    /// How many entries each of these reads left the list ahead of its place, and what it was.
+    /// How many entries each of these reads left the list ahead of its position, and what it was.
     fn follow(list: &mut AccessList, reads: &[u64]) -> Vec<(char, u64)> {
         reads
             .iter()
@@ -241,7 +241,7 @@ mod tests {
                     Progress::Far => '?',
                     Progress::Off => '!',
                 };
-                (kind, list.place().0)
+                (kind, list.position().0)
             })
             .collect()
     }
@@ -315,7 +315,7 @@ mod tests {
     /// The list as its documentation tells it: everything kept, everything searched.
     struct Model {
         entries: Vec<(u64, bool)>,
-        place: usize,
+        position: usize,
         dropped: u64,
         suspected: Option<usize>,
         marked: Option<u64>,
@@ -326,22 +326,22 @@ mod tests {
             if mode != HintMode::Append {
                 self.dropped += self.entries.len() as u64;
                 self.entries.clear();
-                self.place = 0;
+                self.position = 0;
                 self.suspected = None;
             }
-            let room = LIMIT - (self.entries.len() - self.place);
+            let room = LIMIT - (self.entries.len() - self.position);
             self.entries.extend(entries.iter().take(room));
         }
 
         fn ahead(&self, page: u64) -> impl Iterator<Item = usize> {
-            let window = self.place..(self.place + SMALL.ahead).min(self.entries.len());
+            let window = self.position..(self.position + SMALL.ahead).min(self.entries.len());
             window.filter(move |at| self.entries[*at].0 == page)
         }
 
         fn read(&mut self, page: u64) -> Progress {
             let first = self.ahead(page).next();
-            if first == Some(self.place) {
-                return self.reach(self.place);
+            if first == Some(self.position) {
+                return self.reach(self.position);
             }
             let confirmed = self.suspected.and_then(|suspected| {
                 let at = self.ahead(page).take(SMALL.confirm).find(|at| *at >= suspected)?;
@@ -350,16 +350,16 @@ mod tests {
             if let Some(at) = confirmed {
                 return self.reach(at);
             }
-            let behind = (self.place.saturating_sub(SMALL.behind)..self.place)
+            let behind = (self.position.saturating_sub(SMALL.behind)..self.position)
                 .rev()
                 .find(|at| self.entries[*at].0 == page)
-                .map(|at| self.place - at);
-            match (first.map(|at| at - self.place), behind) {
+                .map(|at| self.position - at);
+            match (first.map(|at| at - self.position), behind) {
                 (Some(ahead), behind) if behind.is_none_or(|behind| ahead < behind) => {
                     if ahead <= SMALL.near {
-                        return self.reach(self.place + ahead);
+                        return self.reach(self.position + ahead);
                     }
-                    self.suspected = Some(self.place + ahead + 1);
+                    self.suspected = Some(self.position + ahead + 1);
                     Progress::Far
                 }
                 (_, Some(_)) => Progress::Behind,
@@ -368,10 +368,10 @@ mod tests {
         }
 
         fn reach(&mut self, at: usize) -> Progress {
-            if let Some((page, _)) = self.entries[self.place..=at].iter().rev().find(|entry| entry.1) {
+            if let Some((page, _)) = self.entries[self.position..=at].iter().rev().find(|entry| entry.1) {
                 self.marked = Some(*page);
             }
-            self.place = at + 1;
+            self.position = at + 1;
             self.suspected = None;
             Progress::On(ListIndex(self.dropped + at as u64))
         }
@@ -380,7 +380,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Op {
         Hint(HintMode, Vec<(u64, bool)>),
-        /// Reads the entry so far ahead of the place, if there is one.
+        /// Reads the entry so far ahead of the position, if there is one.
         Next(usize),
         Read(u64),
     }
@@ -406,7 +406,7 @@ mod tests {
         fn the_list_follows_as_the_model_does(ops in ops()) {
             let mut list = AccessList::with_reach(LIMIT, SMALL);
             let mut model =
-                Model { entries: Vec::new(), place: 0, dropped: 0, suspected: None, marked: None };
+                Model { entries: Vec::new(), position: 0, dropped: 0, suspected: None, marked: None };
             for op in ops {
                 let page = match op {
                     Op::Hint(mode, entries) => {
@@ -415,17 +415,17 @@ mod tests {
                         model.hint(mode, &entries);
                         None
                     }
-                    Op::Next(ahead) => model.entries.get(model.place + ahead).map(|entry| entry.0),
+                    Op::Next(ahead) => model.entries.get(model.position + ahead).map(|entry| entry.0),
                     Op::Read(page) => Some(page),
                 };
                 if let Some(page) = page {
                     prop_assert_eq!(list.read(key(page)), model.read(page));
                 }
-                prop_assert_eq!(list.place().0, model.dropped + model.place as u64);
+                prop_assert_eq!(list.position().0, model.dropped + model.position as u64);
                 prop_assert_eq!(list.marked(), model.marked.map(key));
-                let rest: Vec<PageKey> = list.from(list.place()).map(|(_, page)| page).collect();
+                let rest: Vec<PageKey> = list.from(list.position()).map(|(_, page)| page).collect();
                 let expected: Vec<PageKey> =
-                    model.entries[model.place..].iter().map(|(page, _)| key(*page)).collect();
+                    model.entries[model.position..].iter().map(|(page, _)| key(*page)).collect();
                 prop_assert_eq!(rest, expected);
                 prop_assert!(list.entries.len() <= LIMIT + 2 * SMALL.behind + SMALL.ahead);
             }

@@ -1,22 +1,22 @@
 //! How much may be fetched for a statement whose end is not known: steps that grow by cost.
 //!
-//! Somebody reads one page after another and stops at a point that nobody announced: a query with a
-//! LIMIT, a program that ends a scan early, a loop that finds its row. What was fetched beyond that
-//! point is lost. The algorithm is rent-or-buy, as in competitive prefetching (TR-840 section 2.3):
+//! A statement reads one page after another and stops at a point that is not announced: a query with a
+//! LIMIT, a program that ends a scan early, a loop that finds its row. Pages fetched beyond that
+//! point are wasted. The algorithm is rent-or-buy, as in competitive prefetching (TR-840 section 2.3):
 //! two sums are kept, and a step is made only as large as they allow.
 //!
 //! - `S`, *stock*: what the reads so far would have cost without prefetching. A read that no step
-//!   answered counts what it took. A page that a step has brought counts, when it is first read, as
+//!   answered counts what it took. A page that a step has prefetched counts, when it is first read, as
 //!   the mean of what such pages took before there was a step, everything read between two of them
 //!   included: interior pages, and the overflow pages of a row. A page that own work has read before, to know what
 //!   comes, counts what that took, when it is first read, unless it is on the way to the pages of an open step: their
 //!   mean holds it.
-//! - `C`, *ours*: what was really spent: each read, waiting included, and the own work of whoever
-//!   predicts. The unread part of an abandoned step is charged at the price at which it was expected.
+//! - `C`, *actual*: what was really spent: each read, waiting included, and the overhead of
+//!   prediction. The unread part of an abandoned step is charged at the price at which it was expected.
 //!
 //! A step of `n` reads is expected to cost `n * p`. The price `p` is what a read of the last step cost, its share of
 //! own work included. Before there was a step, it is the mean `m` without one. No step is expected to cost more than a *sweep*
-//! `T`, which reads all of the file in the order of the disk: [`DISK_PAGES`] or [`PAGES`] of its pages pass in the
+//! `T`, which reads all of the file in the order of the disk: [`SEEK_PAGES_DISK`] or [`SEEK_PAGES`] of its pages pass in the
 //! time `m`. A step is made only if `C + min(n * p, T) <= rho * S`.
 //!
 //! **Bound.** If no step costs more than was expected of it, then `C <= rho * S + K` at any
@@ -49,12 +49,12 @@
 //!
 //! One loss is traded for the other. 8 keeps that of a whole scan at a fifth of a sweep: 24 reads alone, 34
 //! in the first step, then all. In absolute terms, a statement abandoned at the worst moment of this database
-//! has waited 0.24 s and loses one sweep, 1.2 s. Whoever abandons one is not believed again: see
-//! [`End::Unseen`] and the planner that asks.
+//! has waited 0.24 s and wastes one sweep, 1.2 s. After that the ends of scans by the same index count as unknown: see
+//! [`End::Unknown`] and the planner.
 //!
-//! `rho` is [`RHO_UNSEEN`] where the end is not visible, and [`RHO_SEEN`] where the statement says how
+//! `rho` is [`RHO_END_UNKNOWN`] where the end is not visible, and [`RHO_END_KNOWN`] where the statement says how
 //! far it reads and only a program that abandons it could end it before. A step that was abandoned takes
-//! the second one away for the rest of the statement. After a step whose reads were dearer than reads without a
+//! the second one away for the rest of the statement. After a step whose reads were costlier than reads without a
 //! step, none is made until `S` has doubled, and then the smallest: where the page of a row is followed
 //! by its overflow pages, to fetch the first alone saves no seek.
 //!
@@ -68,56 +68,56 @@ use foreseek_units::Nanos;
 
 /// Reads that missed before a statement is given a first step: statements of some ten rows (an index
 /// entry costs one or two reads, and the way down to the first one several) must cost nothing.
-pub const SEEKS_FIRST: u64 = 32;
+pub const FIRST_STEP_MISSES: u64 = 32;
 
 /// The same where the end is visible: nothing is fetched beyond it, so that only the ten rows with their way down
 /// need be left alone, some 22 reads of a database of 400 MiB. What it is matters little otherwise: these
 /// reads and those of the first step are 58 in any case (see above).
-pub const SEEKS_FIRST_SEEN: u64 = 24;
+pub const FIRST_STEP_MISSES_END_KNOWN: u64 = 24;
 
-/// Pages that pass in the time of one read alone, on a disk that turns: less than the 88 of a disk of 2010 in
+/// Pages that are transferred in the time of one random read, on a rotating disk: less than the 88 of a disk of 2010 in
 /// 100 MiB (4.2 ms at 86 MB/s), which is about the least, as later ones pass more and seek as long.
-pub const DISK_PAGES: u64 = 64;
+pub const SEEK_PAGES_DISK: u64 = 64;
 
 /// The same of other storage: less than the 21 of a network volume (0.7 ms at 125 MB/s).
-pub const PAGES: u64 = 16;
+pub const SEEK_PAGES: u64 = 16;
 
 /// `rho` in thousandths where the end of the reads is not visible: a twentieth, since a statement that
 /// stops at the worst moment must keep 0.95 of its speed (1 / 1.05).
-pub const RHO_UNSEEN: u64 = 1050;
+pub const RHO_END_UNKNOWN: u64 = 1050;
 
 /// `rho` in thousandths where it is: see the table above. The adversary is a program that asks for
 /// everything and abandons it.
-pub const RHO_SEEN: u64 = 8000;
+pub const RHO_END_KNOWN: u64 = 8000;
 
 /// The smallest step that is worth making: sorting fewer reads gains next to nothing.
 pub const STEP_FLOOR: u64 = 4;
 
-/// Whether it is visible how far a statement reads.
+/// Whether it is known how far a statement reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is, unless its program abandons it.
-    Seen,
-    /// It may end at any read, or one like it was abandoned.
-    Unseen,
+    /// It is known, unless the program abandons the statement.
+    Known,
+    /// It may end at any read, or a statement like it was abandoned.
+    Unknown,
 }
 
-/// What a read turned out to be.
+/// Which page of a b-tree a read was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReadKind {
     /// A page of its own, of the sort that steps fetch.
     Row,
     /// What is read on the way to such a page: interior pages.
-    Way,
+    Interior,
     /// What is read behind it: overflow pages.
-    Chain,
+    Overflow,
 }
 
 /// The two sums of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
     stock: Nanos,
-    ours: Nanos,
+    actual: Nanos,
     /// Reads that missed.
     misses: u64,
     /// Outside of steps: what was spent, since the first row page, and on how many of them. Those that were in
@@ -156,8 +156,8 @@ impl Allowance {
         Self::default()
     }
 
-    /// All there is to read can be read in the time of so many reads alone.
-    pub fn within(&mut self, sweep: u64) {
+    /// Sets what a sweep takes: as long as so many random reads.
+    pub fn set_sweep(&mut self, sweep: u64) {
         self.sweep = sweep;
     }
 
@@ -167,31 +167,31 @@ impl Allowance {
     }
 
     /// A read that no step predicted took so long. `missed`: storage had to be asked.
-    pub fn read(&mut self, kind: Kind, cost: Nanos, missed: bool) {
-        self.ours += cost;
+    pub fn read(&mut self, kind: ReadKind, cost: Nanos, missed: bool) {
+        self.actual += cost;
         self.misses += u64::from(missed);
         if let Some(step) = &mut self.step {
             step.cost += cost;
             // The mean that a used page counts holds its way and its chain, as far as they missed.
-            if kind == Kind::Row || !missed {
+            if kind == ReadKind::Row || !missed {
                 self.stock += cost;
                 step.cost -= cost;
             }
             return;
         }
         self.stock += cost;
-        self.rows += u64::from(kind == Kind::Row);
-        self.chains += u64::from(kind == Kind::Chain && missed);
+        self.rows += u64::from(kind == ReadKind::Row);
+        self.chains += u64::from(kind == ReadKind::Overflow && missed);
         if self.rows > 0 {
             self.alone += cost;
         }
     }
 
-    /// A read that a step predicted took so long. `first`: its page was brought by a step and is used for
+    /// A read that a step predicted took so long. `first`: its page was prefetched by a step and is used for
     /// the first time.
     pub fn predicted(&mut self, cost: Nanos, first: bool) {
         let credit = if first { self.mean() } else { Some(cost) };
-        self.ours += cost;
+        self.actual += cost;
         self.stock += credit.unwrap_or(cost);
         // What is read again from memory says nothing about what a step costs.
         if let Some(step) = self.step.as_mut().filter(|_| first) {
@@ -200,25 +200,25 @@ impl Allowance {
         }
     }
 
-    /// Own work took so long.
-    pub fn spent(&mut self, cost: Nanos) {
-        self.ours += cost;
+    /// Prediction took so long.
+    pub fn add_overhead(&mut self, cost: Nanos) {
+        self.actual += cost;
         if let Some(step) = &mut self.step {
             step.own += cost;
         }
     }
 
     /// So many reads are known and were not made yet, those of the open step included.
-    pub fn knows(&mut self, reads: u64) {
+    pub fn set_known_reads(&mut self, reads: u64) {
         self.known = reads;
     }
 
-    /// A page is read that own work has read before, which took so long: without it, this read would have. Not for
-    /// a page of a step, which counts by itself.
-    pub fn owed(&mut self, kind: Kind, cost: Nanos) {
+    /// A page is read that prediction has read before, which took so long: without prediction, this read would have
+    /// taken it. Not for a page of a step, which counts by itself.
+    pub fn credit_own_read(&mut self, kind: ReadKind, cost: Nanos) {
         match &mut self.step {
             // The mean that a used page counts holds its way.
-            Some(_) if kind != Kind::Row => return,
+            Some(_) if kind != ReadKind::Row => return,
             Some(step) => step.own = step.own.saturating_sub(cost),
             None => {}
         }
@@ -227,19 +227,19 @@ impl Allowance {
 
     /// How many reads the next step may hold; none where it is not worth making.
     #[must_use]
-    pub fn reads(&self, end: End) -> u64 {
+    pub fn allowed_reads(&self, end: End) -> u64 {
         let Some(price) = self.expected().filter(|price| *price > Nanos::ZERO) else { return 0 };
-        let first = if end == End::Seen { SEEKS_FIRST_SEEN } else { SEEKS_FIRST };
+        let first = if end == End::Known { FIRST_STEP_MISSES_END_KNOWN } else { FIRST_STEP_MISSES };
         if self.misses < first || self.trial.is_some_and(|from| self.stock < from) {
             return 0;
         }
         // Where rows go on in overflow pages, to fetch the page that they begin on does not spare the
         // seek: nothing is to be gained but what a small step shows.
         let chained = self.price.is_none() && self.chains * 2 > self.rows;
-        let believed = end == End::Seen && !self.doubted && !chained;
-        let rho = if believed { RHO_SEEN } else { RHO_UNSEEN };
+        let believed = end == End::Known && !self.doubted && !chained;
+        let rho = if believed { RHO_END_KNOWN } else { RHO_END_UNKNOWN };
         let most = u128::from(self.stock.get()) * u128::from(rho) / 1000;
-        let left = most.saturating_sub(u128::from(self.ours.get()));
+        let left = most.saturating_sub(u128::from(self.actual.get()));
         let reads = u64::try_from(left / u128::from(price.get())).unwrap_or(u64::MAX);
         match reads {
             0..STEP_FLOOR => 0,
@@ -258,7 +258,7 @@ impl Allowance {
         }
         // What each read of a confirmed step adds to what may be spent.
         let mean = self.mean().unwrap_or(price).max(price);
-        let gained = u128::from(mean.get()) * u128::from(RHO_SEEN) / 1000 - u128::from(price.get());
+        let gained = u128::from(mean.get()) * u128::from(RHO_END_KNOWN) / 1000 - u128::from(price.get());
         let needed = u64::try_from(missing.div_ceil(gained.max(1))).unwrap_or(u64::MAX);
         reads.min(needed.max(STEP_FLOOR))
     }
@@ -273,15 +273,15 @@ impl Allowance {
         self.step.and_then(|step| step.price(self.known)).or(self.price).or_else(|| self.mean())
     }
 
-    /// What the reads so far would have taken without steps, about, and what was spent.
+    /// What the reads so far would have taken without steps, estimated, and what they have taken.
     #[must_use]
-    pub fn sums(&self) -> (Nanos, Nanos) {
-        (self.stock, self.ours)
+    pub fn read_times(&self) -> (Nanos, Nanos) {
+        (self.stock, self.actual)
     }
 
     /// Whether the last step did not pay.
     #[must_use]
-    pub fn is_dear(&self) -> bool {
+    pub fn is_unprofitable(&self) -> bool {
         self.trial.is_some()
     }
 
@@ -314,20 +314,20 @@ impl Allowance {
         }
     }
 
-    /// What was to be read is over. What is left of the open step was fetched in vain.
+    /// What was to be read is over. What is left of the open step is wasted.
     pub fn end(&mut self) {
         let Some(step) = self.step.take() else { return };
         let price = self.expected().unwrap_or_default();
         let left = step.reads.saturating_sub(step.used);
         let cost = u128::from(price.get()) * u128::from(left);
         let most = self.sweep().filter(|sweep| *sweep > 0).unwrap_or(u128::MAX);
-        self.ours += Nanos(u64::try_from(cost.min(most)).unwrap_or(u64::MAX));
+        self.actual += Nanos(u64::try_from(cost.min(most)).unwrap_or(u64::MAX));
         self.learn(step);
         // Some may be left of any step: what an own cache of the application has answered.
         self.doubted |= left > step.used;
     }
 
-    /// What a row's page takes without a step, all told.
+    /// What a row's page takes without a step, the pages on the way to it and behind it included.
     fn mean(&self) -> Option<Nanos> {
         (self.rows > 0).then(|| self.alone / self.rows)
     }
@@ -365,7 +365,7 @@ mod tests {
     fn alone(reads: u64) -> Allowance {
         let mut allowance = Allowance::new();
         for _ in 0..reads {
-            allowance.read(Kind::Row, SEEK, true);
+            allowance.read(ReadKind::Row, SEEK, true);
         }
         allowance
     }
@@ -374,15 +374,15 @@ mod tests {
     fn a_page_that_own_work_has_read_counts_what_stock_would_have_paid() {
         let ms = Nanos::from_millis;
         let mut allowance = Allowance::new();
-        for _ in 0..SEEKS_FIRST * 3 {
-            allowance.read(Kind::Row, ms(5), true);
+        for _ in 0..FIRST_STEP_MISSES * 3 {
+            allowance.read(ReadKind::Row, ms(5), true);
         }
-        let before = allowance.reads(End::Unseen);
+        let before = allowance.allowed_reads(End::Unknown);
         // Sixty milliseconds to know what comes: as long as nobody reads those pages, they are spent.
-        allowance.spent(ms(60));
-        assert!(allowance.reads(End::Unseen) < before);
-        allowance.owed(Kind::Way, ms(60));
-        assert!(allowance.reads(End::Unseen) >= before);
+        allowance.add_overhead(ms(60));
+        assert!(allowance.allowed_reads(End::Unknown) < before);
+        allowance.credit_own_read(ReadKind::Interior, ms(60));
+        assert!(allowance.allowed_reads(End::Unknown) >= before);
     }
 
     #[test]
@@ -391,61 +391,64 @@ mod tests {
         // Four reads of a step, each at half of what it would take, and what it takes to know them and some more.
         let price = |known: u64, own: u64| {
             let mut allowance = Allowance::new();
-            for _ in 0..SEEKS_FIRST * 3 {
-                allowance.read(Kind::Row, ms(8), true);
+            for _ in 0..FIRST_STEP_MISSES * 3 {
+                allowance.read(ReadKind::Row, ms(8), true);
             }
             allowance.begin(4);
-            allowance.spent(ms(own));
+            allowance.add_overhead(ms(own));
             for read in 1..=4 {
                 allowance.predicted(ms(4), true);
-                allowance.knows(known + 4 - read);
+                allowance.set_known_reads(known + 4 - read);
             }
-            (allowance.expected(), allowance.is_dear())
+            (allowance.expected(), allowance.is_unprofitable())
         };
         assert_eq!(price(0, 0).0, Some(ms(4)));
         assert_eq!(price(0, 24).0, Some(ms(10)), "all of it for these");
         assert_eq!(price(20, 24).0, Some(ms(5)), "a sixth of it");
         // What is left is a part of the steps to come.
         let mut allowance = Allowance::new();
-        for _ in 0..SEEKS_FIRST * 3 {
-            allowance.read(Kind::Row, ms(8), true);
+        for _ in 0..FIRST_STEP_MISSES * 3 {
+            allowance.read(ReadKind::Row, ms(8), true);
         }
         allowance.begin(4);
-        allowance.spent(ms(24));
+        allowance.add_overhead(ms(24));
         for step in 1..=6 {
             for read in 1..=4 {
                 allowance.predicted(ms(4), true);
-                allowance.knows(24 - 4 * (step - 1) - read);
+                allowance.set_known_reads(24 - 4 * (step - 1) - read);
             }
             assert_eq!(allowance.expected(), Some(ms(5)));
             allowance.begin(4);
         }
-        assert!(!allowance.is_dear());
+        assert!(!allowance.is_unprofitable());
     }
 
     #[test]
     fn the_way_to_pages_of_a_step_counts_once() {
         let mut allowance = alone(80);
         allowance.begin(4);
-        allowance.spent(SEEK);
-        let (stock, _) = allowance.sums();
-        allowance.owed(Kind::Way, SEEK);
-        assert_eq!(allowance.sums().0, stock);
+        allowance.add_overhead(SEEK);
+        let (stock, _) = allowance.read_times();
+        allowance.credit_own_read(ReadKind::Interior, SEEK);
+        assert_eq!(allowance.read_times().0, stock);
         // A page that no step fetches: an outer row's.
-        allowance.owed(Kind::Row, SEEK);
-        assert_eq!(allowance.sums().0, stock + SEEK);
+        allowance.credit_own_read(ReadKind::Row, SEEK);
+        assert_eq!(allowance.read_times().0, stock + SEEK);
     }
 
     #[test]
     fn a_statement_of_few_reads_is_given_nothing() {
-        for reads in 0..SEEKS_FIRST {
-            assert_eq!(alone(reads).reads(End::Unseen), 0);
-            assert_eq!(alone(reads).reads(End::Seen) > 0, reads >= SEEKS_FIRST_SEEN);
+        for reads in 0..FIRST_STEP_MISSES {
+            assert_eq!(alone(reads).allowed_reads(End::Unknown), 0);
+            assert_eq!(alone(reads).allowed_reads(End::Known) > 0, reads >= FIRST_STEP_MISSES_END_KNOWN);
         }
-        assert_eq!(alone(SEEKS_FIRST_SEEN).reads(End::Seen), 7 * SEEKS_FIRST_SEEN);
-        assert_eq!(alone(SEEKS_FIRST).reads(End::Unseen), 0);
-        assert_eq!(alone(79).reads(End::Unseen), 0);
-        assert_eq!(alone(80).reads(End::Unseen), 4);
+        assert_eq!(
+            alone(FIRST_STEP_MISSES_END_KNOWN).allowed_reads(End::Known),
+            7 * FIRST_STEP_MISSES_END_KNOWN
+        );
+        assert_eq!(alone(FIRST_STEP_MISSES).allowed_reads(End::Unknown), 0);
+        assert_eq!(alone(79).allowed_reads(End::Unknown), 0);
+        assert_eq!(alone(80).allowed_reads(End::Unknown), 4);
     }
 
     #[test]
@@ -453,7 +456,7 @@ mod tests {
         let mut allowance = alone(80);
         let mut sizes = Vec::new();
         for _ in 0..6 {
-            let reads = allowance.reads(End::Unseen);
+            let reads = allowance.allowed_reads(End::Unknown);
             sizes.push(reads);
             allowance.begin(reads);
             for _ in 0..reads {
@@ -461,34 +464,34 @@ mod tests {
             }
         }
         assert_eq!(sizes, [4, 20, 63, 199, 626, 1972], "each about three times the last");
-        let reads = allowance.reads(End::Seen);
+        let reads = allowance.allowed_reads(End::Known);
         allowance.begin(reads);
         allowance.predicted(SEEK / 3, true);
         allowance.end();
-        assert_eq!(allowance.reads(End::Seen), allowance.reads(End::Unseen));
+        assert_eq!(allowance.allowed_reads(End::Known), allowance.allowed_reads(End::Unknown));
     }
 
     #[test]
     fn one_step_leads_to_all_where_the_end_is_visible() {
-        let mut allowance = alone(SEEKS_FIRST_SEEN);
-        allowance.within(25_700 / DISK_PAGES);
-        let first = allowance.reads(End::Seen);
+        let mut allowance = alone(FIRST_STEP_MISSES_END_KNOWN);
+        allowance.set_sweep(25_700 / SEEK_PAGES_DISK);
+        let first = allowance.allowed_reads(End::Known);
         assert_eq!(first, 34, "57.3 reads in all");
         allowance.begin(first);
         for _ in 0..first {
             allowance.predicted(SEEK, true);
         }
-        assert_eq!(allowance.reads(End::Seen), u64::MAX);
-        assert!(allowance.reads(End::Unseen) < 100);
+        assert_eq!(allowance.allowed_reads(End::Known), u64::MAX);
+        assert!(allowance.allowed_reads(End::Unknown) < 100);
     }
 
     #[test]
     fn pages_in_memory_count_where_they_are_read_alone_and_in_a_step() {
         // Eight pages of the database are one of the kernel's.
         let mut allowance = Allowance::new();
-        for read in 0..8 * SEEKS_FIRST {
+        for read in 0..8 * FIRST_STEP_MISSES {
             let missed = read % 8 == 0;
-            allowance.read(Kind::Row, if missed { SEEK } else { Nanos::ZERO }, missed);
+            allowance.read(ReadKind::Row, if missed { SEEK } else { Nanos::ZERO }, missed);
         }
         assert_eq!(allowance.mean(), Some(SEEK / 8));
     }
@@ -497,25 +500,25 @@ mod tests {
     fn rows_with_overflow_chains_are_fetched_only_as_far_as_that_pays() {
         let mut allowance = Allowance::new();
         for _ in 0..40 {
-            allowance.read(Kind::Row, SEEK, true);
-            allowance.read(Kind::Chain, SEEK / 10, true);
+            allowance.read(ReadKind::Row, SEEK, true);
+            allowance.read(ReadKind::Overflow, SEEK / 10, true);
         }
-        assert_eq!(allowance.reads(End::Seen), 0, "though the end is visible");
+        assert_eq!(allowance.allowed_reads(End::Known), 0, "though the end is visible");
         // The chain costs the seek that its leaf no longer does.
         let mut fetched = 0;
         for _ in 0..4000 {
-            let reads = allowance.reads(End::Seen);
+            let reads = allowance.allowed_reads(End::Known);
             if reads > 0 {
                 allowance.begin(reads);
                 for _ in 0..reads {
                     allowance.predicted(SEEK / 2, true);
-                    allowance.read(Kind::Chain, SEEK, true);
+                    allowance.read(ReadKind::Overflow, SEEK, true);
                 }
                 allowance.end();
                 fetched += reads;
             } else {
-                allowance.read(Kind::Row, SEEK, true);
-                allowance.read(Kind::Chain, SEEK / 10, true);
+                allowance.read(ReadKind::Row, SEEK, true);
+                allowance.read(ReadKind::Overflow, SEEK / 10, true);
             }
         }
         assert!((4..=24).contains(&fetched), "{fetched}");
@@ -526,35 +529,35 @@ mod tests {
 
     /// A device that answers a batch of `n` reads in at most `n` times what one takes alone, all of
     /// them in `sweep` times, and a reader
-    /// who stops after `stop` reads. Answers what both ways cost, the fetches in vain included.
+    /// who stops after `stop` reads. Answers what both ways cost, the unused fetches included.
     fn adversary(end: End, stop: u64, gains: &[u64], sweep: u64) -> (u64, u64) {
         let seek = SEEK.get();
-        let (mut allowance, mut stock, mut ours, mut at) = (Allowance::new(), 0u64, 0u64, 0);
-        allowance.within(sweep);
+        let (mut allowance, mut stock, mut actual, mut at) = (Allowance::new(), 0u64, 0u64, 0);
+        allowance.set_sweep(sweep);
         let mut gains = gains.iter().cycle();
         let mut last = seek;
         while at < stop {
-            let reads = allowance.reads(end).min(ALL - at);
+            let reads = allowance.allowed_reads(end).min(ALL - at);
             if reads == 0 {
-                allowance.read(Kind::Row, SEEK, true);
-                (at, stock, ours) = (at + 1, stock + seek, ours + seek);
+                allowance.read(ReadKind::Row, SEEK, true);
+                (at, stock, actual) = (at + 1, stock + seek, actual + seek);
                 continue;
             }
-            // Never dearer than the last batch, as a sorted batch that is larger is not.
+            // Never costlier than the last batch, as a sorted batch that is larger is not.
             let mut each = (seek * gains.next().copied().unwrap_or(100) / 100).min(last);
             if sweep > 0 {
                 each = each.min(sweep * seek / reads);
             }
             last = each;
             allowance.begin(reads);
-            ours += each * reads;
+            actual += each * reads;
             let used = reads.min(stop - at);
             for _ in 0..used {
                 allowance.predicted(Nanos(each), true);
             }
             (at, stock) = (at + used, stock + seek * used);
         }
-        (stock, ours)
+        (stock, actual)
     }
 
     proptest! {
@@ -564,11 +567,11 @@ mod tests {
             sweep in prop_oneof![Just(0u64), 1u64..2000],
             gains in proptest::collection::vec(2u64..=100, 1..12),
         ) {
-            for (end, rho) in [(End::Seen, RHO_SEEN), (End::Unseen, RHO_UNSEEN)] {
-                let (stock, ours) = adversary(end, stop, &gains, sweep);
-                prop_assert!(ours * 1000 <= stock * rho + SEEK.get() * 1000, "{ours} for {stock}");
-                if stop < SEEKS_FIRST_SEEN {
-                    prop_assert_eq!(ours, stock);
+            for (end, rho) in [(End::Known, RHO_END_KNOWN), (End::Unknown, RHO_END_UNKNOWN)] {
+                let (stock, actual) = adversary(end, stop, &gains, sweep);
+                prop_assert!(actual * 1000 <= stock * rho + SEEK.get() * 1000, "{actual} for {stock}");
+                if stop < FIRST_STEP_MISSES_END_KNOWN {
+                    prop_assert_eq!(actual, stock);
                 }
             }
         }
@@ -580,17 +583,17 @@ mod tests {
             let mut allowance = Allowance::new();
             for (op, number) in ops {
                 match op {
-                    0 => allowance.read(Kind::Row, Nanos(number), number % 3 > 0),
-                    1 => allowance.read(Kind::Chain, Nanos(number), true),
+                    0 => allowance.read(ReadKind::Row, Nanos(number), number % 3 > 0),
+                    1 => allowance.read(ReadKind::Overflow, Nanos(number), true),
                     2 => allowance.predicted(Nanos(number), number % 2 > 0),
-                    3 => allowance.spent(Nanos(number)),
+                    3 => allowance.add_overhead(Nanos(number)),
                     4 => allowance.begin(number),
                     5 => allowance.extend(number),
-                    6 => allowance.knows(number),
-                    7 => allowance.owed(Kind::Row, Nanos(number)),
+                    6 => allowance.set_known_reads(number),
+                    7 => allowance.credit_own_read(ReadKind::Row, Nanos(number)),
                     _ => allowance.end(),
                 }
-                prop_assert!(allowance.reads(End::Unseen) <= allowance.reads(End::Seen));
+                prop_assert!(allowance.allowed_reads(End::Unknown) <= allowance.allowed_reads(End::Known));
             }
         }
     }

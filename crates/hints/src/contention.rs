@@ -1,7 +1,7 @@
 //! How large the reorder buffer may be (ATC'09 section 4.6): additive increase, multiplicative
 //! decrease.
 //!
-//! Other programs use the page cache too, and nobody tells how much is left. Pages that were fetched
+//! Other programs use the page cache too, and the kernel does not report how much is left for this one. Pages that were fetched
 //! and are gone when they are read are the signal that the buffer was too large: it is halved. A
 //! round that was consumed to its end without the signal shows that there is more room: it grows by
 //! a tenth of the largest cache there could be. There is no slow start, as that largest cache is
@@ -13,9 +13,9 @@
 //! pages from anywhere that look idle to it), and a buffer at the very edge of the memory loses a
 //! batch of reclaim now and then. To halve the buffer for that costs more than to read those pages
 //! one by one: the next rounds fetch as many pages again as the halves and quarters that are missing
-//! until it has grown back. So what is lost is weighed against that: up to [`LOSS`] of a round it is
+//! until it has grown back. So what is evicted is weighed against that: up to [`LOSS`] of a round it is
 //! borne, and above [`QUIET`] the buffer no longer grows. The paper's way ([`Share::Paper`]) bears none:
-//! any page lost halves, and only a round of which all was read lets it grow.
+//! any page evicted halves, and only a round of which all was read lets it grow.
 
 use crate::settings::Share;
 use foreseek_units::{Bytes, Pages};
@@ -27,12 +27,12 @@ const INCREASE: f64 = 0.1;
 /// a gain, 384 KB.
 pub(crate) const FLOOR: Pages = Bytes::kib(384).pages_floor();
 
-/// One page in so many of a round may be lost before it is contention. A page read by itself takes
+/// One page in so many of a round may be evicted before it is contention. A page read by itself takes
 /// about as long as 100 pages of a sorted round (ATC'09 figure 2), so that the loss costs at most
 /// about as much as the round, which is what halving would cost at least.
 const LOSS: u64 = 128;
 
-/// Where more than one page in so many was lost, the buffer does not grow: it is at the edge.
+/// Where more than one page in so many was evicted, the buffer does not grow: it is at the edge.
 const QUIET: u64 = 1024;
 
 /// One page in so many of a round must have been read for the buffer to grow. The paper asks that all
@@ -58,7 +58,7 @@ impl Contention {
         Self { share, unproven: true, maximum: None, buffer: Pages::ZERO, fixed: false }
     }
 
-    /// The same, which keeps its buffer whatever is lost.
+    /// The same, which keeps its buffer whatever is evicted.
     #[must_use]
     pub fn fixed(self) -> Self {
         Self { fixed: true, ..self }
@@ -86,14 +86,14 @@ impl Contention {
         self.buffer <= self.floor()
     }
 
-    /// Whether so many pages lost, of a round of `wanted`, are contention; then the round is over, and
+    /// Whether so many pages evicted, of a round of `wanted`, are contention; then the round is over, and
     /// [`evicted`](Self::evicted) follows.
     #[must_use]
-    pub fn is_contention(&self, lost: Pages, wanted: Pages) -> bool {
-        lost > self.borne(wanted / LOSS)
+    pub fn is_contention(&self, evicted: Pages, wanted: Pages) -> bool {
+        evicted > self.borne(wanted / LOSS)
     }
 
-    /// Pages of a round were evicted before they were read. To be told once a round.
+    /// Pages of a round were evicted before they were read. To be called once a round.
     pub fn evicted(&mut self) {
         if self.fixed {
             return;
@@ -103,13 +103,13 @@ impl Contention {
     }
 
     /// A whole round of `wanted` pages was gone through without contention: `used` of them were read,
-    /// `lost` were missing.
-    pub fn consumed(&mut self, used: Pages, lost: Pages, wanted: Pages) {
+    /// `evicted` were missing.
+    pub fn consumed(&mut self, used: Pages, evicted: Pages, wanted: Pages) {
         let read = match self.share {
             Share::Paper => used >= wanted,
             _ => !wanted.is_zero() && used * READ_AT_LEAST >= wanted,
         };
-        if !read || lost > self.borne(wanted / QUIET) {
+        if !read || evicted > self.borne(wanted / QUIET) {
             return;
         }
         let maximum = self.maximum.unwrap_or_default();
@@ -118,7 +118,7 @@ impl Contention {
         self.buffer = grown.max(maximum.scale(leap.unwrap_or(0.0))).min(self.ceiling());
     }
 
-    /// How many lost pages are borne; at least one, but for the paper's way, which bears none.
+    /// How many evicted pages are borne; at least one, but for the paper's way, which bears none.
     fn borne(&self, part: Pages) -> Pages {
         if self.share == Share::Paper { Pages::ZERO } else { part.max(Pages(1)) }
     }
@@ -201,7 +201,7 @@ mod tests {
         paper.consumed(Pages(4_499), Pages::ZERO, Pages(4_500));
         assert_eq!(paper.buffer(), Pages(4_500), "a page was not read");
         paper.consumed(Pages(4_500), Pages(1), Pages(4_500));
-        assert_eq!(paper.buffer(), Pages(4_500), "a page was lost");
+        assert_eq!(paper.buffer(), Pages(4_500), "a page was evicted");
         paper.consumed(Pages(4_500), Pages::ZERO, Pages(4_500));
         assert_eq!(paper.buffer(), Pages(5_500));
     }

@@ -4,7 +4,7 @@
 //! engine needs nothing more for it: a [`read`](Driver::read) that begins a round returns when the
 //! round has been asked for.
 //!
-//! A read answers [`Step::Want`] when the application should first say what it will read: the
+//! A read answers [`Step::Callback`] when the application should first say what it will read: the
 //! caller runs the application's callback, which calls [`hint`](Driver::hint), and then
 //! [`answered`](Driver::answered).
 
@@ -86,7 +86,7 @@ impl Driver {
         self.carry_out(cache)
     }
 
-    /// The application has answered a [`Want`](crate::Want), with or without hints.
+    /// The application has answered a [`CallbackRequest`](crate::CallbackRequest), with or without hints.
     pub fn answered(&mut self, cache: &mut dyn PageCache, request: RequestId) -> Step {
         let now = cache.now();
         self.pump.budget(now, cache.budget());
@@ -94,7 +94,7 @@ impl Driver {
         self.carry_out(cache)
     }
 
-    /// The bytes of a range changed: what was fetched of it is no longer counted as ours.
+    /// The bytes of a range changed: what was fetched of it is no longer counted as prefetched.
     pub fn changed(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         self.pump.changed(cache.now(), object, range);
         self.carry_out(cache);

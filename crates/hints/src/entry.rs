@@ -1,8 +1,8 @@
-//! The entries of an access list, their places in it, and how far from its own place it looks for one.
+//! The entries of an access list, their positions in it, and how far from its own position it looks for one.
 
 use crate::objects::PageKey;
 
-/// A place in the list: entries are numbered from the list's making, through all replacements.
+/// A position in the list: entries are numbered from the list's making, through all replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListIndex(pub(crate) u64);
 
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-/// How far from its place a list looks for a match, in entries.
+/// How far from its position a list looks for a match, in entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
     pub(crate) near: usize,
@@ -59,7 +59,7 @@ impl Reach {
     /// read has nothing to do with the list, chance matches so near do not outrun the application.
     /// `confirm`: where it does answer more, the next match may again be some way on. `behind`: a
     /// jump by mistake costs nothing while it is larger than `near`, for then the reads that follow
-    /// in the old place still count as on the list. `ahead`: eight times SQLite's default cache of
+    /// in the old position still count as on the list. `ahead`: eight times SQLite's default cache of
     /// 2,000 pages, and an index of about 1 MB.
     pub(crate) const USUAL: Self = Self { near: 32, confirm: 256, behind: 1024, ahead: 16_384 };
 }

@@ -199,7 +199,7 @@ impl Held {
         held.pages.into_keys()
     }
 
-    /// These pages are no longer ours: they changed, or were not fetched after all.
+    /// These pages are no longer counted as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         if span.len() <= self.pages() {
             for key in keys(slot, span) {
@@ -264,7 +264,7 @@ pub(crate) fn join(mut spans: Vec<(Slot, PageSpan)>) -> Vec<(Slot, PageSpan)> {
 mod tests {
     use super::*;
     use crate::objects::Objects;
-    use crate::order::Spot;
+    use crate::order::DiskAddress;
     use foreseek_seam::ObjectId;
     use foreseek_units::{Lba, PageIndex};
     use proptest::prelude::*;
@@ -280,7 +280,7 @@ mod tests {
 
     fn run(start: u64, pages: u64) -> FetchRun {
         let span = Span::at(PageIndex(start), Pages(pages));
-        FetchRun { slot: slot(), span, wanted: Pages(pages), end: Spot::on_device(Lba(0)) }
+        FetchRun { slot: slot(), span, wanted: Pages(pages), end: DiskAddress::on_device(Lba(0)) }
     }
 
     #[test]

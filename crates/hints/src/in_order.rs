@@ -1,26 +1,26 @@
 //! Whether reads gain by being fetched in disk order: what they pass over as they come, and sorted.
 //!
 //! A scan by an index whose order is about that of the rows, or a join of tables that were filled together, reads
-//! forward in a few places at a time. The kernel's read-ahead and the drive's buffer have most of it in memory when it
+//! forward in a few streams at a time. The kernel's read-ahead and the drive's buffer have most of it in memory when it
 //! is asked for. To sort such reads spares nothing, and to know and to advise each costs some 25 us of processor.
 
 use foreseek_units::{PageSpan, Pages, Span};
 use rustc_hash::FxHashSet;
 
-/// Reads that are looked back at: a join of two tables by an index reads in four places.
-const PLACES: usize = 4;
+/// Reads that are looked back at: a join of two tables by an index reads four streams.
+const STREAMS: usize = 4;
 /// Fewer reads than these do not tell whether they go forward.
 const FEW: usize = 16;
-/// Fewer than these say little of what is passed over, as the first read in each place seeks in any case.
+/// Fewer than these say little of what is passed over, as the first read of each stream seeks in any case.
 const MANY: usize = 128;
 
 /// The last reads that were made.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Vec<PageSpan>);
+pub(crate) struct RecentReads(Vec<PageSpan>);
 
-impl Places {
+impl RecentReads {
     /// How many pages lie between a read and the one that it follows; nothing where it seeks, which takes as long as `seek`
-    /// pages pass. One at most half as far ahead costs less than that: on a disk that turns, 32 pages, the window of the
+    /// pages pass. One at most half as far ahead costs less than that: on a rotating disk, 32 pages, the window of the
     /// kernel's read-ahead as it is set by default.
     pub(crate) fn read(&mut self, read: PageSpan, seek: Pages) -> Option<Pages> {
         let window = Pages(seek.get() / 2);
@@ -31,7 +31,7 @@ impl Places {
             let last = self.0.remove(at);
             if last.end < read.start { Span::new(last.end, read.start).len() } else { Pages::ZERO }
         });
-        if self.0.len() == PLACES {
+        if self.0.len() == STREAMS {
             self.0.remove(0);
         }
         self.0.push(read);
@@ -39,28 +39,28 @@ impl Places {
     }
 }
 
-/// Whether these reads, in the order in which they are made, go forward in a few places. Few reads do not tell, and do not.
-pub fn read_forward(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool {
-    let mut places = Places::default();
+/// Whether these reads, in the order in which they are made, go forward in a few streams. Of too few reads the answer is no.
+pub fn are_forward(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool {
+    let mut recent = RecentReads::default();
     let (mut count, mut seeks) = (0, 0);
     for read in reads {
         count += 1;
-        seeks += usize::from(places.read(read, seek).is_none());
+        seeks += usize::from(recent.read(read, seek).is_none());
     }
-    count >= FEW && seeks < PLACES
+    count >= FEW && seeks < STREAMS
 }
 
 /// Whether these reads, in the order in which they are made, cost a fifth less when they are sorted, where `seek` pages pass
-/// in the time of a read alone. Where they are too few to tell, they do.
+/// in the time of a read alone. Of too few reads the answer is yes.
 pub fn sorting_gains(reads: impl Iterator<Item = PageSpan>, seek: Pages) -> bool {
     let (mut seen, mut pages) = (FxHashSet::default(), Vec::new());
-    let mut places = Places::default();
+    let mut recent = RecentReads::default();
     let (mut count, mut unsorted) = (0, Pages::ZERO);
     for read in reads {
         count += 1;
         if seen.insert(read.start) {
             pages.push(read);
-            unsorted += read.len() + places.read(read, seek).unwrap_or(seek);
+            unsorted += read.len() + recent.read(read, seek).unwrap_or(seek);
         }
     }
     pages.sort_unstable_by_key(|page| page.start);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn forward(pages: impl IntoIterator<Item = u64>) -> bool {
-        read_forward(spans(pages), Pages(64))
+        are_forward(spans(pages), Pages(64))
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod trust;
 pub use allowance::{Allowance, End};
 pub use contention::Contention;
 pub use driver::Driver;
-pub use pump::{Need, Next, Pump, Step, Want};
+pub use pump::{CallbackRequest, Need, Next, Pump, Step};
 pub use read_around::ReadAround;
 pub use settings::{
     GROWTH, INFILL, LIST_CEILING, LIST_FLOOR, LIST_LIMIT, Mode, Order, ParseModeError, ParseShareError,

@@ -1,4 +1,4 @@
-//! An index of the part of an access list around its place: page -> nearest entry behind, chain of
+//! An index of the part of an access list around its position: page -> nearest entry behind, chain of
 //! entries ahead.
 //!
 //! It lags behind the list and catches up when it is asked, entry by entry; each entry enters the
@@ -51,12 +51,12 @@ impl Lookahead {
         self.valid = false;
     }
 
-    /// The last entry for a page before the place.
+    /// The last entry for a page before the position.
     pub(crate) fn behind(&self, page: PageKey) -> Option<ListIndex> {
         self.behind.get(&page).copied()
     }
 
-    /// The first entry for a page at or after the place.
+    /// The first entry for a page at or after the position.
     pub(crate) fn ahead(&self, page: PageKey) -> Option<ListIndex> {
         self.ahead.get(&page).map(|chain| chain.first)
     }
@@ -74,17 +74,17 @@ impl Lookahead {
         None
     }
 
-    /// Catches up with a list whose kept entries begin at `first` and whose place is `place`.
-    pub(crate) fn follow(&mut self, entries: &VecDeque<Entry>, first: ListIndex, place: ListIndex) {
+    /// Catches up with a list whose kept entries begin at `first` and whose position is `position`.
+    pub(crate) fn follow(&mut self, entries: &VecDeque<Entry>, first: ListIndex, position: ListIndex) {
         let list_end = first.plus(entries.len());
-        if !self.valid || self.start < first || place.since(self.end) > self.reach.ahead {
-            self.begin(place.minus(self.reach.behind).max(first));
+        if !self.valid || self.start < first || position.since(self.end) > self.reach.ahead {
+            self.begin(position.minus(self.reach.behind).max(first));
         }
         let page = |at: ListIndex| entries[at.since(first)].page();
-        while self.here < place {
+        while self.here < position {
             self.pass(page(self.here));
         }
-        let oldest = place.minus(self.reach.behind);
+        let oldest = position.minus(self.reach.behind);
         while self.start < oldest {
             let leaving = page(self.start);
             if self.behind.get(&leaving) == Some(&self.start) {
@@ -92,7 +92,7 @@ impl Lookahead {
             }
             self.start = self.start.next();
         }
-        let end = place.plus(self.reach.ahead).min(list_end);
+        let end = position.plus(self.reach.ahead).min(list_end);
         while self.end < end {
             self.append(page(self.end));
         }

@@ -1,9 +1,9 @@
 //! In which order the pages of a round are fetched.
 //!
 //! ATC'09 section 3.5: a Circular LOOK, as forward seeks are never costlier than backward ones: from
-//! the last known place of the head upwards, then on from the lowest. The paper sorts by file
+//! the last known position of the head upwards, then on from the lowest. The paper sorts by file
 //! offset and wishes for a call that tells where blocks lie; with [`Order::Disk`] pages go by their
-//! place on the device, across files. Pages whose place is unknown follow, by file and offset.
+//! address on the device, across files. Pages whose address is unknown follow, by file and offset.
 //!
 //! Limit: addresses of different devices are sorted as if they were one.
 
@@ -16,10 +16,10 @@ const UNPLACED: u64 = 1 << 63;
 
 /// Where a page is fetched: comparable within one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Spot(u64);
+pub(crate) struct DiskAddress(u64);
 
-impl Spot {
-    /// A place on the device.
+impl DiskAddress {
+    /// An address on the device.
     pub(crate) fn on_device(lba: Lba) -> Self {
         Self(lba.get())
     }
@@ -45,7 +45,7 @@ impl Spot {
     }
 }
 
-impl Spot {
+impl DiskAddress {
     /// How many pages pass between here and a later spot; `None` backwards, or where one of the two
     /// places is not known.
     pub(crate) fn up_to(self, later: Self) -> Option<Pages> {
@@ -61,7 +61,7 @@ impl Spot {
 /// A page of a round with its spot and its rank in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stop {
-    pub(crate) spot: Spot,
+    pub(crate) spot: DiskAddress,
     pub(crate) page: PageKey,
     pub(crate) rank: u32,
     /// It is in memory already, by the engine's account.
@@ -73,13 +73,18 @@ pub(crate) struct Stop {
 pub(crate) fn c_look(
     objects: &Objects,
     order: Order,
-    head: Option<Spot>,
+    head: Option<DiskAddress>,
     pages: impl Iterator<Item = PageKey>,
     held: impl Fn(PageKey) -> bool,
 ) -> Vec<Stop> {
     let mut stops: Vec<Stop> = (0..)
         .zip(pages)
-        .map(|(rank, page)| Stop { spot: Spot::of(objects, order, page), page, rank, held: held(page) })
+        .map(|(rank, page)| Stop {
+            spot: DiskAddress::of(objects, order, page),
+            page,
+            rank,
+            held: held(page),
+        })
         .collect();
     stops.sort_unstable();
     if let Some(head) = head {
@@ -115,7 +120,7 @@ mod tests {
         let stops = c_look(
             &objects,
             order,
-            head.map(|lba| Spot::on_device(Lba(lba))),
+            head.map(|lba| DiskAddress::on_device(Lba(lba))),
             wanted.iter().map(|(file, at)| page(*file, *at)),
             |_| false,
         );
@@ -146,8 +151,8 @@ mod tests {
     fn the_spot_after_a_run_is_where_the_next_page_of_it_lies() {
         let (objects, page) = two_files();
         for order in [Order::Disk, Order::File] {
-            let start = Spot::of(&objects, order, page(0, 2));
-            assert_eq!(start.after(Pages(5)), Spot::of(&objects, order, page(0, 7)));
+            let start = DiskAddress::of(&objects, order, page(0, 2));
+            assert_eq!(start.after(Pages(5)), DiskAddress::of(&objects, order, page(0, 7)));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! How often an application is asked that has nothing to say.
+//! Back-off of callbacks to an application that gives no hints.
 //!
-//! The paper calls back at every read that strays. A callback can cost much (it may read an index),
+//! The paper calls back at every read that is not on the list. A callback can cost much (it may read an index),
 //! and an application that reads a watched file for another purpose has no answer. So after a
 //! question that brought nothing, the next occasions to ask are left out: two, then four, up to
 //! 1024; an answer that helps ends this.

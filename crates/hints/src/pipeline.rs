@@ -175,7 +175,7 @@ impl AccessListEngine {
             return self.fall_back_to_rounds(look, met, out);
         }
         if let Some(page) = met.strayed {
-            self.stats.strays += 1;
+            self.stats.unlisted += 1;
             if self.trust.may_act() && self.patience.may_ask() {
                 if let Some(mut sweep) = self.pipeline.sweep.take() {
                     self.judge_sweep(&mut sweep, false);
@@ -280,7 +280,7 @@ impl AccessListEngine {
     /// Whether the list should be longer.
     fn is_running_short(&mut self) -> bool {
         let Some(sweep) = &self.pipeline.sweep else { return false };
-        let left = self.list.end().since(self.list.place()) as u64;
+        let left = self.list.end().since(self.list.position()) as u64;
         let more = !self.list.is_complete() && self.list.room(HintMode::Set) > 0;
         // Not at every read, where the application never has enough.
         let due = sweep.passed() >= sweep.length() / PART;

@@ -4,7 +4,7 @@ use crate::access_list::AccessList;
 use crate::entry::ListIndex;
 use crate::infill::{self, Pass};
 use crate::objects::{Objects, PageKey, Slot};
-use crate::order::{Spot, Stop, c_look};
+use crate::order::{DiskAddress, Stop, c_look};
 use crate::settings::{FETCH_LIMIT, Order};
 use foreseek_units::{PageSpan, Pages, Span};
 use rustc_hash::FxHashSet;
@@ -17,7 +17,7 @@ pub(crate) struct FetchRun {
     /// How many of them are wanted; the rest is infill.
     pub(crate) wanted: Pages,
     /// Where the head is afterwards.
-    pub(crate) end: Spot,
+    pub(crate) end: DiskAddress,
 }
 
 impl FetchRun {
@@ -30,7 +30,7 @@ impl FetchRun {
 /// The pages that a round could want, in order of first use.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Each page with the place of its first entry.
+    /// Each page with the position of its first entry.
     pub(crate) pages: Vec<(PageKey, ListIndex)>,
     /// The first entry that none of them answers.
     pub(crate) end: ListIndex,
@@ -38,21 +38,21 @@ pub(crate) struct Walk {
     pub(crate) ended: bool,
 }
 
-/// Walks the list from a place on until `target` unique pages were seen that can be fetched.
+/// Walks the list from a position on until `target` unique pages were seen that can be fetched.
 pub(crate) fn walk(list: &AccessList, objects: &Objects, from: ListIndex, target: Pages) -> Walk {
     let mut walk = Walk { pages: Vec::new(), end: list.end(), ended: true };
     let mut seen = FxHashSet::default();
-    for (place, page) in list.from(from) {
+    for (position, page) in list.from(from) {
         if seen.contains(&page) || !objects.get(page.slot()).can_fetch(page.page()) {
             continue;
         }
         if walk.pages.len() as u64 >= target.get() {
-            walk.end = place;
+            walk.end = position;
             walk.ended = false;
             break;
         }
         seen.insert(page);
-        walk.pages.push((page, place));
+        walk.pages.push((page, position));
     }
     // A buffer filled by the last entry is full, not ended early.
     walk.ended &= (walk.pages.len() as u64) < target.get();
@@ -77,7 +77,7 @@ pub(crate) struct Manner {
     pub(crate) order: Order,
     /// The largest gap that is cheaper read than skipped.
     pub(crate) widest_gap: Pages,
-    pub(crate) head: Option<Spot>,
+    pub(crate) head: Option<DiskAddress>,
     pub(crate) buffer: Pages,
 }
 
@@ -85,8 +85,8 @@ pub(crate) struct Manner {
 pub(crate) fn plan(objects: &Objects, manner: Manner, walk: &Walk, held: impl Fn(PageKey) -> bool) -> Plan {
     let pages = walk.pages.iter().map(|(page, _)| *page);
     let stops = c_look(objects, manner.order, manner.head, pages, held);
-    let end = |wanted: usize| walk.pages.get(wanted).map_or(walk.end, |(_, place)| *place);
-    let start = walk.pages.first().map_or(walk.end, |(_, place)| *place);
+    let end = |wanted: usize| walk.pages.get(wanted).map_or(walk.end, |(_, position)| *position);
+    let start = walk.pages.first().map_or(walk.end, |(_, position)| *position);
     let answered = |wanted: usize| end(wanted).since(start);
     let pass = infill::choose(&stops, manner.widest_gap, manner.buffer, answered);
     let wanted = || stops.iter().filter(|stop| (stop.rank as usize) < pass.wanted);

@@ -33,18 +33,18 @@ const COMMANDS_PER_CALL: u64 = 1 << 24;
 pub enum Step {
     /// Read as ever.
     Pass,
-    /// First ask the application, then say that it has answered.
-    Want(Want),
+    /// First call the application back, then [`Pump::answered`].
+    Callback(CallbackRequest),
 }
 
-/// A question to the application: what will it read?
+/// A callback to the application, which asks for its coming reads (ATC'09 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct CallbackRequest {
     /// To be given to [`Pump::answered`].
     pub request: RequestId,
     /// The most recently accessed marked entry of the list, if any was.
     pub marked: Option<(ObjectId, PageIndex)>,
-    /// The page that led to the question.
+    /// The page whose read led to the callback.
     pub requested: (ObjectId, PageIndex),
 }
 
@@ -193,13 +193,13 @@ impl Pump {
         self.tell(Event::Read { request, stream, range, who: None });
     }
 
-    /// The application has answered a [`Want`], with or without hints.
+    /// The application has answered a [`CallbackRequest`], with or without hints.
     pub fn answered(&mut self, now: Instant, request: RequestId) {
         self.begin(now, Some(request));
         self.tell(Event::Hint(HintEvent::Answered { request }));
     }
 
-    /// The bytes of a range changed: what was fetched of it is no longer counted as ours.
+    /// The bytes of a range changed: what was fetched of it is no longer counted as prefetched.
     pub fn changed(&mut self, now: Instant, object: ObjectId, range: ByteSpan) {
         let epoch = self.epochs.entry(object).or_default();
         *epoch = Epoch(epoch.0.wrapping_add(1));
@@ -300,9 +300,9 @@ impl Pump {
                 }
                 None
             }
-            Command::Hint(HintCommand::Want { request, marked, requested }) => {
+            Command::Hint(HintCommand::Callback { request, marked, requested }) => {
                 if Some(request) == self.request {
-                    self.step = Step::Want(Want { request, marked, requested });
+                    self.step = Step::Callback(CallbackRequest { request, marked, requested });
                 }
                 None
             }

@@ -2,45 +2,45 @@
 //!
 //! Some reads follow no order that anything shows: look-ups by key, the inner side of a join. Where the
 //! tree that they read fits into memory, each of its pages is read once in the end, and to read many neighbours with
-//! each miss costs less than to seek for each. Where it does not, neighbours are read in vain. The kernel faces the
+//! each miss costs less than to seek for each. Where it does not, the neighbours are evicted unused. The kernel faces the
 //! same choice at a page fault of a memory map, and reads a fixed window around it (`filemap_fault`). Here the
 //! window follows from what the last ones gained.
 //!
 //! Reads are told apart by *class*: the tree that they belong to. One rent-or-buy account holds for the
 //! whole file, as in [`crate::allowance`], and each class has a credit:
 //!
-//! - `m` is what a miss takes that is read alone, the mean over those reads. `pace` pages pass in that time, so a window of `n`
-//!   pages is expected to take `m * (1 + n / pace)`.
+//! - `m` is what a miss takes that is read alone, the mean over those reads. `seek_pages` pages are transferred in that time, so a window of `n`
+//!   pages is expected to take `m * (1 + n / seek_pages)`.
 //! - `S`, *stock*, grows by what a miss alone takes, by `m` for a miss with a window, and by `m` for the first read
-//!   of a page that a window has brought, unless it [follows](crate::in_order) one of the reads before it: the kernel's
-//!   read-ahead would have brought that one as well. `C`, *ours*, grows by what was really waited.
-//! - A window is read only if `C + m * (1 + n / pace) <= rho * (S + m)`.
+//!   of a page that a window has prefetched, unless it [follows](crate::in_order) one of the reads before it: the kernel's
+//!   read-ahead would have prefetched that one as well. `C`, *actual*, grows by what was really waited.
+//! - A window is read only if `C + m * (1 + n / seek_pages) <= rho * (S + m)`.
 //!
 //! **Bound.** If no window takes longer than expected, then `C <= rho * S` after every read, whatever is read.
 //! *Proof.* A miss alone adds the same to both sums, and `rho >= 1`. A used page adds to `S` alone. A miss with a
-//! window adds `m` to `S` and at most `m * (1 + n / pace)` to `C`, which the rule has just looked at. A window that takes longer
+//! window adds `m` to `S` and at most `m * (1 + n / seek_pages)` to `C`, which the rule has just looked at. A window that takes longer
 //! is counted as what it took, up to four times what was expected: the next windows pay for it. What the windows drive out of
 //! memory is not in the sums: pages that are gone before they are read are a sign, and end the credit.
 //!
-//! **The window.** A class without credit tries: an eighth of `pace` pages where `rho` allows it, half of `pace`
+//! **The window.** A class without credit tries: an eighth of `seek_pages` where `rho` allows it, half of `seek_pages`
 //! where the end of the statement is visible. Each used page adds `m` to the credit of its class, and each miss takes
 //! a sixteenth of it away, so that old gains are forgotten. A window may cost half of the credit. So it grows as the
 //! tree comes into memory: with a part `f` of a tree there, `f / (1 - f)` reads find their page for each one that
 //! misses. Look-ups of all of a tree of 6,600 pages in no order take about 240 times `m` where the end is visible
 //! and 590 times where it is not; read alone they take 6,600, and in a row 100.
 
-use crate::allowance::{End, RHO_UNSEEN, SEEKS_FIRST_SEEN};
-use crate::in_order::Places;
+use crate::allowance::{End, FIRST_STEP_MISSES_END_KNOWN, RHO_END_UNKNOWN};
+use crate::in_order::RecentReads;
 use foreseek_units::{Nanos, PageIndex, PageSpan, Pages, Span};
 use std::collections::HashMap;
 
 /// `rho` in thousandths where the end of the statement is visible. Windows pay by use or not at all, and
 /// the first few tell: more than a quarter would buy little (all of a tree of 6,600 pages takes
 /// about 240 times `m` with 1.25 as with 1.5), and cost twice as much where memory is too small.
-pub const RHO_AROUND_SEEN: u64 = 1250;
+pub const RHO_AROUND_END_KNOWN: u64 = 1250;
 /// The largest window: 2 MiB, which a disk reads in the time of two to four seeks.
 pub const WINDOW_LIMIT: u64 = 512;
-/// How many times `m` the credit of a class may hold: it pays for the largest window on a disk that turns.
+/// How many times `m` the credit of a class may hold: it pays for the largest window on a rotating disk.
 const CREDIT_LIMIT: u64 = 16;
 /// What a miss leaves of a credit, in sixteenths.
 const CREDIT_KEPT: u64 = 15;
@@ -52,26 +52,26 @@ const CLASSES_LIMIT: usize = 256;
 /// The windows of one file.
 #[derive(Clone, Debug)]
 pub struct ReadAround {
-    /// Pages that pass in the time of a miss alone.
-    pace: u64,
+    /// Pages that are transferred in the time of a miss alone.
+    seek_pages: u64,
     stock: Nanos,
-    ours: Nanos,
+    actual: Nanos,
     /// Misses that were read alone, and what they took.
     alone: (u64, Nanos),
     classes: HashMap<u64, Class>,
-    brought: Brought,
+    prefetched: Prefetched,
     /// The last reads.
-    places: Places,
+    recent: RecentReads,
     counters: Counters,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     credit: Nanos,
-    /// Pages that windows of it have brought, those that it has read, and those that were not in memory any more.
-    brought: u64,
+    /// Pages that windows of it have prefetched, those that it has read, and those that were not in memory any more.
+    prefetched: u64,
     used: u64,
-    lost: u64,
+    evicted: u64,
 }
 
 /// What was read around and what came of it.
@@ -79,12 +79,12 @@ struct Class {
 pub struct Counters {
     /// Windows.
     pub windows: u64,
-    /// Pages that they have brought.
+    /// Pages that they have read ahead.
     pub pages: u64,
     /// Among them those that were read.
     pub used: u64,
     /// Those that were gone from memory when they were read.
-    pub lost: u64,
+    pub evicted: u64,
 }
 
 /// How a read came out.
@@ -99,17 +99,17 @@ pub struct Outcome {
 }
 
 impl ReadAround {
-    /// Nothing read yet; so many pages pass in the time of a miss alone ([`crate::allowance::DISK_PAGES`]).
+    /// Nothing read yet; so many pages are transferred in the time of a miss alone ([`crate::allowance::SEEK_PAGES_DISK`]).
     #[must_use]
-    pub fn new(pace: u64) -> Self {
+    pub fn new(seek_pages: u64) -> Self {
         Self {
-            pace: pace.max(1),
+            seek_pages: seek_pages.max(1),
             stock: Nanos::ZERO,
-            ours: Nanos::ZERO,
+            actual: Nanos::ZERO,
             alone: (0, Nanos::ZERO),
             classes: HashMap::new(),
-            brought: Brought::default(),
-            places: Places::default(),
+            prefetched: Prefetched::default(),
+            recent: RecentReads::default(),
             counters: Counters::default(),
         }
     }
@@ -120,16 +120,16 @@ impl ReadAround {
     pub fn window(&self, class: u64, read: PageSpan, misses: u64, end: End) -> Option<PageSpan> {
         let mean = self.mean()?.get();
         let class = self.classes.get(&class).copied().unwrap_or_default();
-        let began = misses >= SEEKS_FIRST_SEEN;
+        let began = misses >= FIRST_STEP_MISSES_END_KNOWN;
         // What the credit pays for, twice over.
-        let paid = class.credit.get() / 2 * self.pace / mean.max(1);
+        let paid = class.credit.get() / 2 * self.seek_pages / mean.max(1);
         let tried = match end {
             _ if !began => 0,
-            End::Seen if !class.is_thrown_out() => self.pace / 2,
-            _ => self.pace / 8,
+            End::Known if !class.is_thrashing() => self.seek_pages / 2,
+            _ => self.seek_pages / 8,
         };
         // A short statement risks half a read at most.
-        let most = if began { WINDOW_LIMIT } else { self.pace / 2 };
+        let most = if began { WINDOW_LIMIT } else { self.seek_pages / 2 };
         let length = floor_power_of_two(paid.max(tried).min(most))?;
         if length < 2 * read.len().get() || !self.is_allowed(mean, length, end, class) {
             return None;
@@ -140,15 +140,16 @@ impl ReadAround {
     }
 
     fn is_allowed(&self, mean: u64, length: u64, end: End, class: Class) -> bool {
-        let rho = if end == End::Seen && !class.is_thrown_out() { RHO_AROUND_SEEN } else { RHO_UNSEEN };
-        let cost = expected(mean, length, self.pace);
-        let after = u128::from(self.ours.get()) + u128::from(cost);
+        let rho =
+            if end == End::Known && !class.is_thrashing() { RHO_AROUND_END_KNOWN } else { RHO_END_UNKNOWN };
+        let cost = expected(mean, length, self.seek_pages);
+        let after = u128::from(self.actual.get()) + u128::from(cost);
         after * 1000 <= u128::from(rho) * (u128::from(self.stock.get()) + u128::from(mean))
     }
 
-    /// At most so many pages are to lie in memory that were brought and not read.
-    pub fn hold(&mut self, limit: Pages) {
-        self.brought.limit = limit.get();
+    /// Sets how many pages may lie in memory that were prefetched and not read.
+    pub fn set_unread_limit(&mut self, limit: Pages) {
+        self.prefetched.limit = limit.get();
     }
 
     /// These pages around a read were not in memory and have been asked for.
@@ -156,13 +157,13 @@ impl ReadAround {
         let count = pages.len() as u64;
         self.counters.windows += 1;
         self.counters.pages += count;
-        if self.brought.waiting + count > self.brought.limit {
-            // Nothing is known of what was brought so long ago, nor is it paid for.
-            self.brought.forget();
+        if self.prefetched.waiting + count > self.prefetched.limit {
+            // Nothing is known of what was prefetched so long ago, nor is it paid for.
+            self.prefetched.forget();
             self.classes.values_mut().for_each(Class::forget);
         }
-        self.class(class).brought += count;
-        pages.iter().for_each(|&page| self.brought.add(page));
+        self.class(class).prefetched += count;
+        pages.iter().for_each(|&page| self.prefetched.add(page));
     }
 
     fn class(&mut self, class: u64) -> &mut Class {
@@ -172,43 +173,43 @@ impl ReadAround {
         self.classes.entry(class).or_default()
     }
 
-    /// A page was read. Answers what a miss alone would have taken longer, where a window has brought it.
+    /// A page was read. Answers what a miss alone would have taken longer, where a window has prefetched it.
     pub fn read(&mut self, class: u64, read: PageSpan, outcome: Outcome) -> Option<Nanos> {
-        let was_brought = read.iter().filter(|&page| self.brought.take(page)).count() > 0;
-        let follows = self.places.read(read, Pages(self.pace)).is_some();
-        let (mean, pace) = (self.mean(), self.pace);
+        let was_prefetched = read.iter().filter(|&page| self.prefetched.take(page)).count() > 0;
+        let follows = self.recent.read(read, Pages(self.seek_pages)).is_some();
+        let (mean, seek_pages) = (self.mean(), self.seek_pages);
         let known = self.class(class);
         let saved = match (outcome.missed, mean) {
-            (false, Some(mean)) if was_brought && !follows => {
+            (false, Some(mean)) if was_prefetched && !follows => {
                 known.used += 1;
                 known.credit = (known.credit + mean).min(mean * CREDIT_LIMIT);
                 self.stock += mean;
-                self.ours += outcome.time;
+                self.actual += outcome.time;
                 self.counters.used += 1;
                 Some(mean.saturating_sub(outcome.time))
             }
             (false, _) => None,
             (true, Some(mean)) if outcome.around > Pages::ZERO => {
-                let expected = Nanos(expected(mean.get(), outcome.around.get(), pace));
+                let expected = Nanos(expected(mean.get(), outcome.around.get(), seek_pages));
                 let cost = outcome.time.max(expected).min(expected * OUTLIER);
                 known.credit = known.kept();
                 self.stock += mean;
-                self.ours += cost;
+                self.actual += cost;
                 None
             }
             (true, _) => {
                 known.credit = known.kept();
                 self.stock += outcome.time;
-                self.ours += outcome.time;
+                self.actual += outcome.time;
                 self.alone = (self.alone.0 + 1, self.alone.1 + outcome.time);
                 None
             }
         };
-        if was_brought && outcome.missed {
+        if was_prefetched && outcome.missed {
             let known = self.class(class);
-            known.lost += 1;
+            known.evicted += 1;
             known.credit = Nanos::ZERO;
-            self.counters.lost += 1;
+            self.counters.evicted += 1;
         }
         saved
     }
@@ -231,15 +232,15 @@ impl ReadAround {
 }
 
 impl Class {
-    /// Whether so much of what was brought for it is thrown out before it is read, that memory is too small.
-    fn is_thrown_out(self) -> bool {
-        self.lost * 4 > self.used + 8
+    /// Whether so much of what was prefetched for it is evicted before it is read that memory is too small.
+    fn is_thrashing(self) -> bool {
+        self.evicted * 4 > self.used + 8
     }
 
-    /// What was brought and not read is taken for lost.
+    /// What was prefetched and not read counts as evicted.
     fn forget(&mut self) {
-        self.lost += self.brought.saturating_sub(self.used);
-        (self.credit, self.brought) = (Nanos::ZERO, self.used);
+        self.evicted += self.prefetched.saturating_sub(self.used);
+        (self.credit, self.prefetched) = (Nanos::ZERO, self.used);
     }
 
     /// The credit after a miss.
@@ -249,8 +250,8 @@ impl Class {
 }
 
 /// What a miss with so many pages around it takes.
-fn expected(mean: u64, length: u64, pace: u64) -> u64 {
-    mean.saturating_add(mean.saturating_mul(length) / pace)
+fn expected(mean: u64, length: u64, seek_pages: u64) -> u64 {
+    mean.saturating_add(mean.saturating_mul(length) / seek_pages)
 }
 
 /// The largest power of two that is no more; nothing of zero.
@@ -258,15 +259,15 @@ fn floor_power_of_two(value: u64) -> Option<u64> {
     value.checked_ilog2().map(|log| 1 << log)
 }
 
-/// Pages that were brought and not read yet, 64 a word.
+/// Pages that were prefetched and not read yet, 64 a word.
 #[derive(Clone, Debug, Default)]
-struct Brought {
+struct Prefetched {
     words: HashMap<u64, u64>,
     waiting: u64,
     limit: u64,
 }
 
-impl Brought {
+impl Prefetched {
     fn add(&mut self, page: PageIndex) {
         let (word, bit) = place(page);
         let bits = self.words.entry(word).or_default();
@@ -299,7 +300,7 @@ fn place(page: PageIndex) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allowance::DISK_PAGES;
+    use crate::allowance::SEEK_PAGES_DISK;
     use proptest::prelude::*;
     use std::collections::{HashSet, VecDeque};
 
@@ -313,13 +314,13 @@ mod tests {
         memory: usize,
         misses: u64,
         stock: u64,
-        ours: u64,
+        actual: u64,
     }
 
     impl Machine {
         fn new(memory: usize) -> Self {
-            let mut around = ReadAround::new(DISK_PAGES);
-            around.hold(Pages(memory as u64 / 2));
+            let mut around = ReadAround::new(SEEK_PAGES_DISK);
+            around.set_unread_limit(Pages(memory as u64 / 2));
             Self {
                 around,
                 cache: HashSet::new(),
@@ -327,7 +328,7 @@ mod tests {
                 memory,
                 misses: 0,
                 stock: 0,
-                ours: 0,
+                actual: 0,
             }
         }
 
@@ -358,9 +359,9 @@ mod tests {
                 self.around.fetched(class, &absent);
             }
             self.bring(page);
-            let time = if missed { SEEK + SEEK * around / DISK_PAGES } else { 0 };
+            let time = if missed { SEEK + SEEK * around / SEEK_PAGES_DISK } else { 0 };
             self.around.read(class, read, Outcome { time: Nanos(time), missed, around: Pages(around) });
-            self.ours += time;
+            self.actual += time;
             time
         }
     }
@@ -381,30 +382,30 @@ mod tests {
             }
             alone.bring(page);
         }
-        (machine.ours / SEEK, alone.stock / SEEK)
+        (machine.actual / SEEK, alone.stock / SEEK)
     }
 
     #[test]
     fn a_tree_that_fits_into_memory_is_read_in_windows() {
-        let (seen, stock) = look_up_all(6600, 20_000, End::Seen);
+        let (seen, stock) = look_up_all(6600, 20_000, End::Known);
         assert!(stock > 6000 && seen < 400, "{seen} of {stock}");
-        let (unseen, _) = look_up_all(6600, 20_000, End::Unseen);
+        let (unseen, _) = look_up_all(6600, 20_000, End::Unknown);
         assert!(unseen < 800, "{unseen} of {stock}");
     }
 
     #[test]
     fn one_that_does_not_costs_a_twentieth_at_most() {
-        for end in [End::Seen, End::Unseen] {
-            let (ours, stock) = look_up_all(100_000, 2000, end);
-            assert!(ours * 100 <= stock * 105, "{ours} of {stock}, {end:?}");
+        for end in [End::Known, End::Unknown] {
+            let (actual, stock) = look_up_all(100_000, 2000, end);
+            assert!(actual * 100 <= stock * 105, "{actual} of {stock}, {end:?}");
         }
     }
 
     #[test]
     fn a_statement_of_few_reads_is_left_alone() {
         let mut machine = Machine::new(1000);
-        for page in scattered(SEEKS_FIRST_SEEN - 1, 100_000) {
-            assert_eq!(machine.read(1, page, 100_000, End::Seen), SEEK);
+        for page in scattered(FIRST_STEP_MISSES_END_KNOWN - 1, 100_000) {
+            assert_eq!(machine.read(1, page, 100_000, End::Known), SEEK);
         }
         assert_eq!(machine.around.counters(), Counters::default());
     }
@@ -414,23 +415,23 @@ mod tests {
         let mut machine = Machine::new(20_000);
         for at in 0..2000 {
             for page in [3 * at, 10_000 + at, 15_000 + 2 * at] {
-                machine.read(1, page, 20_000, End::Unseen);
+                machine.read(1, page, 20_000, End::Unknown);
             }
         }
         let counters = machine.around.counters();
         assert_eq!(counters.used, 0, "{counters:?}");
-        assert!(counters.pages <= counters.windows * DISK_PAGES / 8, "tries alone: {counters:?}");
+        assert!(counters.pages <= counters.windows * SEEK_PAGES_DISK / 8, "tries alone: {counters:?}");
     }
 
     #[test]
     fn a_window_stands_where_its_length_divides_and_holds_the_read() {
         let mut machine = Machine::new(20_000);
         for page in scattered(3000, 6600) {
-            machine.read(1, page, 6600, End::Seen);
+            machine.read(1, page, 6600, End::Known);
         }
         for page in [0u64, 7, 511, 512, 6599] {
             let read = Span::at(PageIndex(page), Pages(1));
-            let window = machine.around.window(1, read, 100, End::Seen).expect("paid for");
+            let window = machine.around.window(1, read, 100, End::Known).expect("paid for");
             assert!(window.covers(read) && window.len().get().is_power_of_two());
             assert_eq!(window.start.get() % window.len().get(), 0);
         }
@@ -439,11 +440,11 @@ mod tests {
     #[test]
     fn what_the_kernel_reads_ahead_anyway_pays_for_nothing() {
         let mut machine = Machine::new(20_000);
-        for page in scattered(SEEKS_FIRST_SEEN, 100_000) {
-            machine.read(1, page, 100_000, End::Seen);
+        for page in scattered(FIRST_STEP_MISSES_END_KNOWN, 100_000) {
+            machine.read(1, page, 100_000, End::Known);
         }
         for page in 3000..3200 {
-            machine.read(1, page, 100_000, End::Seen);
+            machine.read(1, page, 100_000, End::Known);
         }
         assert_eq!(machine.around.counters().used, 0);
     }
@@ -452,25 +453,25 @@ mod tests {
     fn another_tree_has_no_credit_of_the_first() {
         let mut machine = Machine::new(20_000);
         for page in scattered(6000, 6600) {
-            machine.read(1, page, 6600, End::Unseen);
+            machine.read(1, page, 6600, End::Unknown);
         }
         let read = Span::at(PageIndex(100_000), Pages(1));
         let length = |class, misses| {
-            machine.around.window(class, read, misses, End::Unseen).map_or(0, |window| window.len().get())
+            machine.around.window(class, read, misses, End::Unknown).map_or(0, |window| window.len().get())
         };
         assert!(length(1, 100) > length(2, 100));
         assert_eq!(length(2, 0), 0, "of a statement that has just begun");
-        assert!(length(1, 0) <= DISK_PAGES / 2);
+        assert!(length(1, 0) <= SEEK_PAGES_DISK / 2);
     }
 
     #[test]
     fn waiting_pages_are_limited() {
-        let mut around = ReadAround::new(DISK_PAGES);
-        around.hold(Pages(1000));
+        let mut around = ReadAround::new(SEEK_PAGES_DISK);
+        around.set_unread_limit(Pages(1000));
         for window in 0..100u64 {
             let at = Span::at(PageIndex(window * 512), Pages(512));
             around.fetched(1, &at.iter().collect::<Vec<_>>());
-            assert!(around.brought.waiting <= 1000);
+            assert!(around.prefetched.waiting <= 1000);
         }
     }
 
@@ -481,7 +482,7 @@ mod tests {
             reads in proptest::collection::vec((0u64..3, 0u64..4000, 1u64..200, 0u64..3), 1..120),
             seen in any::<bool>(),
         ) {
-            let end = if seen { End::Seen } else { End::Unseen };
+            let end = if seen { End::Known } else { End::Unknown };
             let mut machine = Machine::new(usize::MAX);
             let mut stock = HashSet::new();
             for (class, from, count, step) in reads {
@@ -493,8 +494,8 @@ mod tests {
                     };
                     machine.read(class, page, 30_000, end);
                     stock.insert(page);
-                    let most = stock.len() as u64 * SEEK * if seen { RHO_AROUND_SEEN } else { RHO_UNSEEN };
-                    prop_assert!(machine.ours * 1000 <= most, "{} of {}", machine.ours, stock.len() as u64 * SEEK);
+                    let most = stock.len() as u64 * SEEK * if seen { RHO_AROUND_END_KNOWN } else { RHO_END_UNKNOWN };
+                    prop_assert!(machine.actual * 1000 <= most, "{} of {}", machine.actual, stock.len() as u64 * SEEK);
                 }
             }
         }

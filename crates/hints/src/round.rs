@@ -3,7 +3,7 @@
 use crate::entry::ListIndex;
 use crate::held::Account;
 use crate::objects::PageKey;
-use crate::order::Spot;
+use crate::order::DiskAddress;
 use crate::plan::{self, FetchRun, Manner, Walk};
 use crate::state::{AccessListEngine, Look, Question, Round, Work};
 use crate::trust::Verdict;
@@ -28,7 +28,7 @@ impl AccessListEngine {
     pub(crate) fn judge(&mut self, from: ListIndex) {
         let Some(round) = self.round.take() else { return };
         let mut account = self.held.account();
-        let consumed = !round.abandoned && self.list.place() >= round.end;
+        let consumed = !round.abandoned && self.list.position() >= round.end;
         if consumed {
             self.contention.consumed(account.used, account.lost, account.wanted);
             self.pipeline.shaken = false;
@@ -82,14 +82,14 @@ impl AccessListEngine {
     fn put(&mut self, asked: Question, out: &mut Commands) {
         // A round that was read to its end is judged first, so that the application is asked for as
         // much as the buffer holds from now on.
-        if self.round.is_some_and(|round| !round.abandoned && self.list.place() >= round.end) {
-            self.judge(self.list.place());
+        if self.round.is_some_and(|round| !round.abandoned && self.list.position() >= round.end) {
+            self.judge(self.list.position());
         }
-        let list = (self.list.place(), self.list.end());
+        let list = (self.list.position(), self.list.end());
         self.asked = Some(Question { list, ..asked });
-        self.stats.wants += 1;
+        self.stats.callbacks += 1;
         let name = |key: PageKey| (self.objects.id(key.slot()), key.page());
-        out.push(Command::Hint(HintCommand::Want {
+        out.push(Command::Hint(HintCommand::Callback {
             request: asked.look.request,
             marked: self.list.marked().map(name),
             requested: name(asked.page),
@@ -160,7 +160,7 @@ impl AccessListEngine {
     /// Advises a page that is there or on its way, so that the kernel puts it to the young end of its list.
     fn advise_again(&mut self, page: PageKey, out: &mut Commands) {
         let span = Span::at(page.page(), Pages(1));
-        let end = self.head.unwrap_or_else(|| Spot::of(&self.objects, self.settings.order, page));
+        let end = self.head.unwrap_or_else(|| DiskAddress::of(&self.objects, self.settings.order, page));
         self.command(FetchRun { slot: page.slot(), span, wanted: Pages(1), end }, out);
     }
 

@@ -8,7 +8,7 @@ use crate::contention::Contention;
 use crate::entry::ListIndex;
 use crate::held::Held;
 use crate::objects::{Objects, PageKey, Slot};
-use crate::order::Spot;
+use crate::order::DiskAddress;
 use crate::patience::Patience;
 use crate::plan::FetchRun;
 use crate::settings::Mode;
@@ -38,7 +38,7 @@ pub(crate) struct Question {
     pub(crate) look: Look,
     /// The page that led to the question.
     pub(crate) page: PageKey,
-    /// Its place on the list; `None` when it is not on it.
+    /// Its position on the list; `None` when it is not on it.
     pub(crate) at: Option<ListIndex>,
     /// Whether it was missing; else the list was only about to end.
     pub(crate) missing: bool,
@@ -145,7 +145,7 @@ impl Pipeline {
         self.sweep.iter().flat_map(Sweep::slots).chain(forget)
     }
 
-    /// Pages are no longer ours: they changed, or were not fetched after all.
+    /// Pages are no longer counted as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         if let Some(sweep) = &mut self.sweep {
             sweep.disown(slot, span);
@@ -176,7 +176,7 @@ pub struct AccessListEngine {
     pub(crate) asked: Option<Question>,
     /// Fetches that were asked for and have not been answered, oldest first.
     pub(crate) under_way: VecDeque<(FetchId, FetchRun)>,
-    pub(crate) head: Option<Spot>,
+    pub(crate) head: Option<DiskAddress>,
     /// What is held may have gone: pages were evicted.
     pub(crate) doubtful: bool,
     pub(crate) next_fetch: u64,
@@ -244,12 +244,12 @@ impl AccessListEngine {
     /// Lets a read go its ordinary way; it will take the head to the missing page.
     pub(crate) fn pass(&mut self, request: RequestId, missing: Option<PageKey>, out: &mut Commands) {
         if let Some(page) = missing {
-            self.head = Some(Spot::of(&self.objects, self.settings.order, page));
+            self.head = Some(DiskAddress::of(&self.objects, self.settings.order, page));
         }
         out.push(Command::Pass { request });
     }
 
-    /// Pages are no longer ours: they changed, or were not fetched after all.
+    /// Pages are no longer counted as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         self.held.disown(slot, span);
         self.pipeline.disown(slot, span);

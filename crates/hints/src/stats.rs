@@ -7,15 +7,15 @@ use foreseek_units::{Nanos, Pages};
 pub struct Stats {
     /// Reads of watched ranges that were reported.
     pub reads: u64,
-    /// Reads that found every page in the page cache, or were let through without a look because
+    /// Reads that found every page in the page cache, or were passed without a query because
     /// the same page had just been read.
     pub hits: u64,
     /// Reads that found a page missing.
     pub misses: u64,
     /// Reads that missed and were not on the list.
-    pub strays: u64,
-    /// Questions to the application.
-    pub wants: u64,
+    pub unlisted: u64,
+    /// Callbacks to the application.
+    pub callbacks: u64,
     /// Access-list entries accepted.
     pub hinted: u64,
     /// Rounds of prefetching; in pipelined mode the times that the head began at the lowest page.
@@ -26,7 +26,7 @@ pub struct Stats {
     pub fetches: u64,
     /// Pages asked for in them, infill included.
     pub fetched: Pages,
-    /// Pages among those that nobody wanted: gaps that were cheaper read than skipped.
+    /// Pages among those that are not on the list: gaps that were cheaper read than skipped.
     pub infill: Pages,
     /// Wanted pages fetched and then read while still there.
     pub used: Pages,
@@ -39,7 +39,7 @@ pub struct Stats {
     pub refused: u64,
     /// Questions about residency.
     pub queries: u64,
-    /// How often something was told or found that cannot be: errors of the engine or of its driver.
+    /// Internal errors: events or states that contradict each other, of the engine or of its driver.
     pub contradictions: u64,
     /// The present size of the reorder buffer.
     pub buffer: Pages,
@@ -60,8 +60,8 @@ impl Stats {
             ("reads", self.reads),
             ("hits", self.hits),
             ("misses", self.misses),
-            ("strays", self.strays),
-            ("wants", self.wants),
+            ("unlisted", self.unlisted),
+            ("callbacks", self.callbacks),
             ("hinted", self.hinted),
             ("rounds", self.rounds),
             ("wasted_rounds", self.wasted_rounds),

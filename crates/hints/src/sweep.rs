@@ -33,7 +33,7 @@ use crate::access_list::AccessList;
 use crate::entry::ListIndex;
 use crate::held::join;
 use crate::objects::{Objects, PageKey, Slot};
-use crate::order::Spot;
+use crate::order::DiskAddress;
 use crate::plan::FetchRun;
 use crate::settings::{FETCH_LIMIT, Order};
 use foreseek_units::{PageSpan, Pages, Span};
@@ -132,7 +132,7 @@ pub(crate) enum Met {
 /// The state of the pass.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// The place of the first entry.
+    /// The position of the first entry.
     base: ListIndex,
     steps: Vec<Step>,
     /// Every page of them that can be fetched, in disk order.
@@ -177,7 +177,7 @@ pub(crate) struct Inputs<'a> {
     /// The entry that is being read.
     pub(crate) from: ListIndex,
     /// Where the head is.
-    pub(crate) head: Option<Spot>,
+    pub(crate) head: Option<DiskAddress>,
     /// How much memory is to be used.
     pub(crate) memory: Pages,
 }
@@ -197,7 +197,7 @@ impl Sweep {
         sweep.steps = steps;
         (sweep.here, sweep.relieved) = (0, 0);
         let mut summit = reach(&sweep.steps, &sweep.stops, inputs.list.is_complete(), inputs.memory);
-        let spot = |page| Spot::of(inputs.objects, inputs.order, page);
+        let spot = |page| DiskAddress::of(inputs.objects, inputs.order, page);
         sweep.head = inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| spot(stop.page) < head));
         sweep.head %= sweep.stops.len().max(1);
         sweep.take_over(&old, spot);
@@ -276,7 +276,7 @@ impl Sweep {
     }
 
     /// Marks the stops that were held before; the others that were are given back.
-    fn take_over(&mut self, old: &[Stop], spot: impl Fn(PageKey) -> Spot) {
+    fn take_over(&mut self, old: &[Stop], spot: impl Fn(PageKey) -> DiskAddress) {
         (self.held, self.unread, self.lacking) = (Pages::ZERO, Pages::ZERO, self.stops.len());
         for stop in old.iter().filter(|stop| stop.state.is_held()) {
             match find(&self.stops, &spot, stop.page) {
@@ -347,8 +347,8 @@ impl Sweep {
     }
 
     /// Whether an entry is one that it knows.
-    pub(crate) fn covers(&self, place: ListIndex) -> bool {
-        place >= self.base && place.since(self.base) < self.steps.len()
+    pub(crate) fn covers(&self, position: ListIndex) -> bool {
+        position >= self.base && position.since(self.base) < self.steps.len()
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
@@ -358,13 +358,13 @@ impl Sweep {
 
     /// A read has come to this entry, and its page is in the page cache or not. The entries before it
     /// are over.
-    pub(crate) fn read(&mut self, place: ListIndex, resident: bool) -> Met {
+    pub(crate) fn read(&mut self, position: ListIndex, resident: bool) -> Met {
         // The read before this one has returned, and so what it waited for has come.
         self.arrived = self.arrived.max(self.awaited.0);
         self.settled = self.settled.max(self.awaited.1).max(self.fetches.saturating_sub(QUEUE));
         let arrived = self.arrived;
         self.issued.retain(|(fetch, _)| *fetch > arrived);
-        let at = place.since(self.base).min(self.steps.len());
+        let at = position.since(self.base).min(self.steps.len());
         while self.here < at {
             let step = self.steps[self.here];
             self.here += 1;
@@ -401,8 +401,8 @@ impl Sweep {
     }
 
     /// The stop of an entry, if its page is not held.
-    pub(crate) fn missing(&self, place: ListIndex) -> Option<usize> {
-        let step = self.steps.get(place.since(self.base))?;
+    pub(crate) fn missing(&self, position: ListIndex) -> Option<usize> {
+        let step = self.steps.get(position.since(self.base))?;
         let stop = self.stops.get(step.stop as usize)?;
         (!stop.state.is_held()).then_some(step.stop as usize)
     }
@@ -421,7 +421,7 @@ impl Sweep {
             let at = self.head;
             let stop = self.stops[at];
             let wanted = !stop.state.is_held() && (limits.needed == Some(at) || self.wants(stop));
-            let spot = Spot::of(limits.objects, limits.order, stop.page);
+            let spot = DiskAddress::of(limits.objects, limits.order, stop.page);
             match &mut step.run {
                 Some(run) if wanted && limits.joins(run, stop.page, spot) => {
                     run.span.end = run.span.end.next();
@@ -562,7 +562,7 @@ impl Sweep {
         self.held < before
     }
 
-    /// Pages of this object are no longer ours: they changed, or were not fetched after all.
+    /// Pages of this object are no longer counted as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         for at in 0..self.stops.len() {
             let page = self.stops[at].page;
@@ -579,7 +579,7 @@ impl Sweep {
             return Vec::new();
         }
         let settled = self.settled.max(self.fetches.saturating_sub(QUEUE));
-        let spot = |page: PageKey| Spot::of(objects, order, page);
+        let spot = |page: PageKey| DiskAddress::of(objects, order, page);
         let stops = &self.stops;
         let is_held = |page| find(stops, spot, page).is_some_and(|at| stops[at].state.is_held());
         let mut given = Vec::new();
@@ -619,7 +619,7 @@ pub(crate) struct Limits<'a> {
 
 impl Limits<'_> {
     /// Whether a page lies right behind a run and there is room for it.
-    fn joins(&self, run: &FetchRun, page: PageKey, spot: Spot) -> bool {
+    fn joins(&self, run: &FetchRun, page: PageKey, spot: DiskAddress) -> bool {
         page.slot() == run.slot
             && page.page() == run.span.end
             && spot == run.end
@@ -653,7 +653,7 @@ fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
     for (entry, (_, page)) in (0..NONE).zip(inputs.list.from(inputs.from)) {
         steps.push(Step { stop: NONE, next: NONE });
         if inputs.objects.get(page.slot()).can_fetch(page.page()) {
-            reads.push(Placed { spot: Spot::of(inputs.objects, inputs.order, page).halves(), entry });
+            reads.push(Placed { spot: DiskAddress::of(inputs.objects, inputs.order, page).halves(), entry });
         }
     }
     reads.sort_unstable();
@@ -680,7 +680,7 @@ fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
 }
 
 /// Where a page is among stops in disk order.
-fn find(stops: &[Stop], spot: impl Fn(PageKey) -> Spot, page: PageKey) -> Option<usize> {
+fn find(stops: &[Stop], spot: impl Fn(PageKey) -> DiskAddress, page: PageKey) -> Option<usize> {
     let here = spot(page);
     let from = stops.partition_point(|stop| spot(stop.page) < here);
     let same = stops[from..].iter().take_while(|stop| spot(stop.page) == here);

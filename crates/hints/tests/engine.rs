@@ -21,7 +21,7 @@ fn the_first_miss_asks_and_fetches_a_buffer_full_in_disk_order() {
     let list = scattered(1000);
     world.answers.push_back((HintMode::Set, list.clone(), true));
     let said = world.read_page(list[0]);
-    assert_eq!(world.wants, [(None, list[0])]);
+    assert_eq!(world.callbacks, [(None, list[0])]);
     let mut expected = list[..300].to_vec();
     expected.sort_unstable();
     assert_eq!(pages(&fetched(&said)), expected);
@@ -38,7 +38,7 @@ fn the_first_miss_asks_and_fetches_a_buffer_full_in_disk_order() {
     gone.sort_unstable();
     assert_eq!(gone, expected);
     assert_eq!(pages(&fetched(&said)).len(), 300);
-    assert_eq!(world.wants.len(), 1, "the application said that this is all");
+    assert_eq!(world.callbacks.len(), 1, "the application said that this is all");
     let stats = world.engine.stats();
     assert_eq!((stats.rounds, stats.fetched, stats.used), (2, Pages(600), Pages(299)));
 }
@@ -130,7 +130,7 @@ fn the_buffer_grows_only_when_the_round_was_consumed() {
     }
     world.read_page(other[0]);
     assert_eq!(world.engine.stats().buffer, Pages(300));
-    assert_eq!(world.wants.len(), 1);
+    assert_eq!(world.callbacks.len(), 1);
 }
 
 #[test]
@@ -176,16 +176,16 @@ fn a_short_list_is_asked_for_more_unless_the_application_is_done() {
     world.hint(HintMode::Set, &list[..100], false);
     world.answers.push_back((HintMode::Append, list[100..200].to_vec(), true));
     let said = world.read_page(list[0]);
-    assert_eq!(world.wants.len(), 1);
+    assert_eq!(world.callbacks.len(), 1);
     assert_eq!(fetched(&said).len(), 200);
     for at in &list[1..200] {
         world.read_page(*at);
     }
-    assert_eq!(world.wants.len(), 1);
+    assert_eq!(world.callbacks.len(), 1);
     // Beyond the list: strayed, so it is asked.
     world.answers.push_back((HintMode::Append, list[200..].to_vec(), true));
     let said = world.read_page(list[200]);
-    assert_eq!(world.wants.len(), 2);
+    assert_eq!(world.callbacks.len(), 2);
     assert_eq!(fetched(&said).len(), 100);
 }
 
@@ -211,7 +211,7 @@ fn an_application_that_has_no_answer_is_asked_ever_more_seldom() {
     for at in scattered(2000) {
         world.read_page(at);
     }
-    assert!(world.wants.len() < 12, "{}", world.wants.len());
+    assert!(world.callbacks.len() < 12, "{}", world.callbacks.len());
     assert_eq!(world.engine.stats().rounds, 0);
 }
 
@@ -228,9 +228,9 @@ fn pieces_of_a_page_and_pages_read_again_are_no_strays() {
     world.evict(&[list[97]]);
     world.read_page(list[97]);
     let stats = world.engine.stats();
-    assert_eq!((stats.strays, stats.rounds, stats.queries), (0, 1, 101));
+    assert_eq!((stats.unlisted, stats.rounds, stats.queries), (0, 1, 101));
     assert_eq!(stats.evicted, Pages::ZERO, "what has been read may go");
-    assert!(world.wants.is_empty());
+    assert!(world.callbacks.is_empty());
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn large_reads_cover_several_pages() {
         world.read(Span::at(PageIndex(block * 160).offset(), Bytes::kib(64)));
     }
     let stats = world.engine.stats();
-    assert_eq!((stats.rounds, stats.misses, stats.strays), (3, 3, 0));
+    assert_eq!((stats.rounds, stats.misses, stats.unlisted), (3, 3, 0));
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn what_an_applications_cache_answers_does_not_stop_the_list() {
         world.read_page(*at);
     }
     let stats = world.engine.stats();
-    assert_eq!((stats.rounds, stats.misses, stats.strays), (5, 5, 0));
+    assert_eq!((stats.rounds, stats.misses, stats.unlisted), (5, 5, 0));
 }
 
 #[test]

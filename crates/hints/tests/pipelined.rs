@@ -45,7 +45,7 @@ fn a_long_list_takes_far_fewer_passes_than_in_rounds() {
     // By the arithmetic 9.3, one of them to fill the memory, against 16.8.
     assert!(pipelined.rounds * 3 <= blocking.rounds * 2, "{pipelined:?}, {blocking:?}");
     // Hardly a read goes to the disk by itself: a miss waits for the head.
-    assert_eq!((pipelined.strays, pipelined.evicted), (0, Pages::ZERO));
+    assert_eq!((pipelined.unlisted, pipelined.evicted), (0, Pages::ZERO));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn it_asks_on_before_the_list_ends() {
         world.read_page(list[at]);
     }
     let stats = world.engine.stats();
-    assert!(stats.wants > 5 && stats.strays == 1, "{stats:?}");
+    assert!(stats.callbacks > 5 && stats.unlisted == 1, "{stats:?}");
     assert!(stats.misses < 24_000 / 50, "{stats:?}");
 }
 

@@ -5,7 +5,7 @@
 use crate::clients::{self, Ask, Registered, Unregistered};
 use crate::edge::{fail, quietly, set_errno};
 use foreseek_libprefetch::guest::Inside;
-use foreseek_libprefetch::{Entry, Error, HintMode, Region, Want};
+use foreseek_libprefetch::{CallbackRequest, Entry, Error, HintMode, Region};
 use foreseek_units::{ByteOffset, ByteSpan};
 use libc::{c_int, c_void, loff_t, size_t, ssize_t};
 use std::sync::Arc;
@@ -219,7 +219,11 @@ fn entry(entry: &access_entry) -> Entry {
 }
 
 /// Calls the application.
-fn call(cb: unsafe extern "C" fn(*mut c_void, c_int, loff_t, c_int, loff_t), argument: usize, want: Want) {
+fn call(
+    cb: unsafe extern "C" fn(*mut c_void, c_int, loff_t, c_int, loff_t),
+    argument: usize,
+    want: CallbackRequest,
+) {
     let signed = |offset: ByteOffset| loff_t::try_from(offset.get()).unwrap_or(loff_t::MAX);
     let (marked_fd, marked_offset) = want.marked.map_or((-1, -1), |(fd, offset)| (fd, signed(offset)));
     let (requested_fd, requested_offset) = want.requested;

@@ -1,7 +1,7 @@
 //! The clients of this process, as the C interface and the replaced functions find them.
 
 use foreseek_libprefetch::guest::{self, Inside};
-use foreseek_libprefetch::{Client, Settings, Want};
+use foreseek_libprefetch::{CallbackRequest, Client, Settings};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ pub(crate) const CLIENTS_LIMIT: usize = 256;
 const LOCK_TRIES: u32 = 1000;
 
 /// What asks the application on behalf of a client.
-pub(crate) type Ask = Box<dyn Fn(Want) + Send + Sync>;
+pub(crate) type Ask = Box<dyn Fn(CallbackRequest) + Send + Sync>;
 
 /// A registered client.
 pub(crate) struct Registered {

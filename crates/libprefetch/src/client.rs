@@ -4,7 +4,7 @@ use crate::claims::{self, REGIONS_LIMIT, Refused};
 use crate::shared::{Shared, Watched};
 use crate::state::{Next, State};
 use crate::thread::{self, Inside};
-use crate::{Entry, Error, HintMode, Region, Settings, Stats, Want, report};
+use crate::{CallbackRequest, Entry, Error, HintMode, Region, Settings, Stats, report};
 use foreseek_storage::HostFd;
 use foreseek_units::ByteSpan;
 use std::os::fd::RawFd;
@@ -143,7 +143,7 @@ impl Client {
     /// thread pass unseen.
     ///
     /// A descriptor or range that is not watched costs next to nothing.
-    pub fn before_read(&self, fd: RawFd, range: ByteSpan, ask: &mut dyn FnMut(&Client, Want)) {
+    pub fn before_read(&self, fd: RawFd, range: ByteSpan, ask: &mut dyn FnMut(&Client, CallbackRequest)) {
         let shared = &*self.shared;
         if !shared.has_regions() || thread::is_inside() || !shared.is_on() {
             return;

@@ -10,7 +10,7 @@ pub struct Entry {
     pub fd: RawFd,
     /// A byte within the page.
     pub offset: ByteOffset,
-    /// Whether it is a landmark that [`Want::marked`] reports.
+    /// Whether it is a landmark that [`CallbackRequest::marked`] reports.
     pub mark: bool,
 }
 
@@ -34,7 +34,7 @@ impl Region {
 
 /// The question to the application: what will you read (section 4.1)?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct CallbackRequest {
     /// The most recently accessed marked entry; its page's first byte.
     pub marked: Option<(RawFd, ByteOffset)>,
     /// The read that led to the question.

@@ -31,7 +31,7 @@ mod stats;
 mod thread;
 
 pub use client::Client;
-pub use entry::{Entry, Region, Want};
+pub use entry::{CallbackRequest, Entry, Region};
 pub use error::Error;
 pub use foreseek_hints::{Mode, Order, Share};
 pub use foreseek_seam::HintMode;

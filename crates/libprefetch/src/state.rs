@@ -1,6 +1,6 @@
 //! What a client's lock protects: the driver, its page cache, and which object is which file.
 
-use crate::{Entry, Error, HintMode, Settings, Want, sink::AppendFile};
+use crate::{CallbackRequest, Entry, Error, HintMode, Settings, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
 use foreseek_seam::{Access, ObjectId, Recorder, RequestId, StreamId, Who};
 use foreseek_storage::{Backing, HostFd, Identity, KernelPageCache, Notice, Options};
@@ -30,7 +30,7 @@ pub(crate) struct State {
 /// What a read does next.
 pub(crate) enum Next {
     Go,
-    Ask(RequestId, Want),
+    Ask(RequestId, CallbackRequest),
 }
 
 impl State {
@@ -202,13 +202,13 @@ impl State {
     fn next(&mut self, step: Step, fd: HostFd, range: ByteSpan) -> Next {
         match step {
             Step::Pass => Next::Go,
-            Step::Want(want) => {
+            Step::Callback(want) => {
                 let marked = want
                     .marked
                     .and_then(|(object, page)| Some((self.descriptor_for_host(object)?, page.offset())));
                 // The page of the question is one of the read's; its first may begin before it.
                 let offset = want.requested.1.offset().max(range.start);
-                Next::Ask(want.request, Want { marked, requested: (fd.raw(), offset) })
+                Next::Ask(want.request, CallbackRequest { marked, requested: (fd.raw(), offset) })
             }
         }
     }

@@ -29,7 +29,7 @@ fn a_scan_is_fetched_whole_where_memory_holds_it() {
         read_page(&client, &file, 1, *number, &mut ask);
     }
     let stats = client.stats().engine;
-    assert_eq!((stats.reads, stats.wants, stats.rounds), (PAGES, 1, 1));
+    assert_eq!((stats.reads, stats.callbacks, stats.rounds), (PAGES, 1, 1));
     // The page whose read began the round was not there before it.
     assert_eq!(stats.fetched.get(), PAGES);
     assert!(nearly(stats.used.get(), PAGES - 1) && stats.evicted.get() <= taken(PAGES), "{stats:?}");
@@ -135,7 +135,7 @@ fn the_application_is_told_its_last_mark_and_goes_on_from_there() {
         leaf
     };
     let mut marks = Vec::new();
-    let mut ask = |client: &Client, want: foreseek_libprefetch::Want| {
+    let mut ask = |client: &Client, want: foreseek_libprefetch::CallbackRequest| {
         let from = want.marked.map_or(0, |(fd, offset)| {
             assert_eq!(fd, index_fd);
             offset.get() / PAGE + 1
@@ -164,7 +164,7 @@ fn the_application_is_told_its_last_mark_and_goes_on_from_there() {
     assert!(*marks.last().unwrap() >= 36, "{marks:?}");
     let stats = client.stats().engine;
     // Only the ends of the hints lead to questions; index pages that are skipped do not.
-    assert_eq!((stats.strays, stats.wants), (10, 10), "{stats:?}");
+    assert_eq!((stats.unlisted, stats.callbacks), (10, 10), "{stats:?}");
     assert!(stats.rounds == 10 && stats.evicted.get() <= taken(PAGES), "{stats:?}");
 }
 
@@ -217,7 +217,7 @@ fn descriptors_of_a_file_are_one_file_and_closing_some_of_them_is_no_loss() {
         read_page(&client, &third, 7, *number, &mut |_, want| marked = want.marked);
     }
     let stats = client.stats().engine;
-    assert_eq!((stats.reads, stats.fetched.get(), stats.strays), (100, 100, 0));
+    assert_eq!((stats.reads, stats.fetched.get(), stats.unlisted), (100, 100, 0));
     assert_eq!(marked, None);
     // All are closed: the file is left alone, until it comes back.
     client.closed(second.as_raw_fd());
@@ -325,7 +325,7 @@ fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
     client.watch(fd, bytes(0, 3000)).unwrap();
     let order = shuffled(3000, 12);
     let mut questions = 0;
-    let mut ask = |client: &Client, want: foreseek_libprefetch::Want| {
+    let mut ask = |client: &Client, want: foreseek_libprefetch::CallbackRequest| {
         questions += 1;
         let at = order.iter().position(|page| page * PAGE == want.requested.1.get()).unwrap();
         let taken = client.hint(HintMode::Set, &entries(fd, &order[at..]), true).unwrap();
@@ -338,5 +338,5 @@ fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
     assert!(questions >= 3, "{questions}");
     assert_eq!(stats.fetched.get(), 3000);
     assert!(nearly(stats.used.get(), 3000 - stats.rounds), "{stats:?}");
-    assert!(stats.strays <= 1, "{stats:?}");
+    assert!(stats.unlisted <= 1, "{stats:?}");
 }

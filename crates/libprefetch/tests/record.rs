@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use foreseek_hints::AccessListEngine;
-use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Want};
+use foreseek_libprefetch::{CallbackRequest, Client, Entry, HintMode, Settings};
 use foreseek_seam::lba_of;
 use foreseek_seam::record::{Recording, ReplayError, replay};
 use foreseek_storage::{DeviceNumber, Layout};
@@ -36,7 +36,7 @@ fn eventful_run(folder: &Path, path: &Path) {
         offset: ByteOffset(number % PAGES * PAGE),
         mark,
     };
-    let mut ask = |client: &Client, want: Want| {
+    let mut ask = |client: &Client, want: CallbackRequest| {
         let file = u64::from(want.requested.0 == files[1].as_raw_fd());
         let number = file * PAGES + want.requested.1.get() / PAGE;
         let at = order.iter().position(|known| *known == number).unwrap();
@@ -63,7 +63,7 @@ fn eventful_run(folder: &Path, path: &Path) {
     }
     client.closed(files[0].as_raw_fd());
     let stats = client.stats().engine;
-    assert!(stats.rounds > 5 && stats.wants > 1, "{stats:?}");
+    assert!(stats.rounds > 5 && stats.callbacks > 1, "{stats:?}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub enum Command {
 pub enum HintCommand {
     /// Ask the application for its coming accesses; hints and then `Answered` follow (ATC'09
     /// section 4.1: the callback and its arguments).
-    Want {
+    Callback {
         /// The read that waits.
         request: RequestId,
         /// The most recently accessed marked entry.

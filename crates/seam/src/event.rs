@@ -174,7 +174,7 @@ pub enum HintEvent<'a> {
         /// Whether the application has no more to tell for now (ATC'09: `PF_DONE`).
         done: bool,
     },
-    /// The application has answered [`HintCommand::Want`](crate::HintCommand::Want), with or without hints.
+    /// The application has answered [`HintCommand::Callback`](crate::HintCommand::Callback), with or without hints.
     Answered {
         /// The read that waits for it.
         request: RequestId,

@@ -46,7 +46,7 @@ impl Sqlite {
         match followed {
             // SAFETY: the routines are those of the connection's own SQLite.
             Some((first, routines)) if *first == base => unsafe { foreseek_sqlite::attach(routines, db) },
-            _ => foreseek_sqlite::say_unfollowed(&path.to_string_lossy()),
+            _ => foreseek_sqlite::warn_unfollowed(&path.to_string_lossy()),
         }
     }
 }

@@ -85,7 +85,7 @@ fn the_stock_shell_is_followed() {
     assert_eq!((&first["opened"], &first["status"]), (&true.into(), &Value::Null));
     assert_eq!(last["status"]["active"], true, "{last}");
     let count = |name: &str| last["status"]["files"][0][name].as_u64().expect("a number");
-    assert!(count("pages_read") + count("passed_reads") > 1000, "{last}");
+    assert!(count("pages_read") + count("bypassed_reads") > 1000, "{last}");
     // A database that is no file, and none at all.
     for arguments in [[":memory:", "SELECT 1"], ["/no/such/folder/db", "SELECT 1"]] {
         let shell = || {
@@ -105,7 +105,7 @@ fn what_each_statement_gained_is_told() {
     let (folder, path) = database();
     let mut command = Command::new("sqlite3");
     let scripts = [
-        "SELECT foreseek_set('doze', 'off')",
+        "SELECT foreseek_set('bypass', 'off')",
         "PRAGMA cache_size=20",
         SCAN,
         "SELECT count(*) FROM t WHERE u IN (5, 5000)",
@@ -125,7 +125,7 @@ fn what_each_statement_gained_is_told() {
     };
     let scan = find("ORDER BY k");
     assert_eq!((&scan["why"], &scan["runs"]), (&"".into(), &1.into()), "{scan}");
-    assert!(scan["foreseen"].as_u64() > scan["waited"].as_u64(), "{scan}");
+    assert!(scan["prefetched"].as_u64() > scan["waited"].as_u64(), "{scan}");
     if status["files"][0]["prefetch"]["fetched_pages"].as_u64() > Some(0) {
         assert!(scan["stock_seconds"].as_f64() > scan["seconds"].as_f64(), "{scan}");
     } else {

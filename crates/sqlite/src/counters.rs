@@ -10,13 +10,13 @@ pub struct Counters {
     /// Scans recognised.
     pub scans: u64,
     /// Among them those whose end was visible.
-    pub ends_seen: u64,
+    pub ends_known: u64,
     /// Scans that were read to their end.
     pub finished: u64,
     /// Pages read that a scan had predicted.
     pub predicted: u64,
     /// Row pages read on a scan's stream that no scan had predicted.
-    pub strays: u64,
+    pub unpredicted: u64,
     /// Accesses generated.
     pub planned: u64,
     /// Evidence that led to no index, and sequences that a damaged or changed page ended.

@@ -4,7 +4,7 @@
 //!   counters of each database file, and what each statement gained and why not more;
 //! - `foreseek_set('prefetch', 'on' | 'off')`: for the whole process;
 //! - `foreseek_set('memory', '64M')`: at most this much page cache for each file;
-//! - `foreseek_set('doze', 'on' | 'off')`: whether reads that find all in memory are looked away from.
+//! - `foreseek_set('bypass', 'on' | 'off')`: whether reads of a connection that finds all pages in memory are left alone. `doze` is understood too.
 #![allow(unsafe_code)]
 
 use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Routines, Value};
@@ -75,18 +75,18 @@ unsafe extern "C" fn connection_opened(
 /// `db` must be a connection that the SQLite of these routines has just opened, and nobody else's yet.
 pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
     // SAFETY: as the caller says.
-    let Some(api) = (unsafe { Api::new(routines.table()) }) else { return say_unfollowed("this SQLite") };
+    let Some(api) = (unsafe { Api::new(routines.table()) }) else { return warn_unfollowed("this SQLite") };
     if let Ok(Err(text)) = catch_unwind(|| set_up(api, db)) {
         static SAID: Once = Once::new();
-        SAID.call_once(|| settings::say(&text));
+        SAID.call_once(|| settings::warn(&text));
     }
 }
 
 /// Says, once, that the databases of a SQLite in this process are read as without us.
-pub fn say_unfollowed(which: &str) {
+pub fn warn_unfollowed(which: &str) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
-        settings::say(&format!(
+        settings::warn(&format!(
             "the databases of {which} are read as without prefetching: it is older than 3.14, or another SQLite of \
              this process is followed"
         ));
@@ -136,7 +136,7 @@ fn set_up(api: Api, db: Db) -> Result<(), String> {
     let state = STATE.get_or_init(|| {
         let hooked = if settings.disabled { Vec::new() } else { hook::install(api) };
         if !settings.disabled && !is_seeing(&hooked) {
-            settings::say(NO_HOOKS);
+            settings::warn(NO_HOOKS);
         }
         if !settings.disabled {
             let entry: unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const *const c_void) -> c_int =
@@ -153,7 +153,7 @@ fn set_up(api: Api, db: Db) -> Result<(), String> {
         hook::introduce(api, db);
         let size = api.mmap_size(db);
         if size > 0 {
-            settings::say(&mmap_remedy(size));
+            settings::warn(&mmap_remedy(size));
         }
     }
     Ok(())
@@ -232,19 +232,19 @@ fn file_json(report: &Report) -> String {
         ("pages_read", planner.pages),
         ("leaves_read", planner.leaves),
         ("scans", planner.scans),
-        ("ends_seen", planner.ends_seen),
+        ("ends_known", planner.ends_known),
         ("scans_finished", planner.finished),
         ("predicted_reads", planner.predicted),
-        ("stray_reads", planner.strays),
+        ("unpredicted_reads", planner.unpredicted),
         ("planned_reads", planner.planned),
         ("failed", planner.failed),
         ("own_reads", report.own_reads),
-        ("passed_reads", report.passed),
+        ("bypassed_reads", report.passed),
         ("short_statements", report.short),
         ("windows_read_around", report.around.windows),
         ("pages_read_around", report.around.pages),
         ("pages_read_around_used", report.around.used),
-        ("pages_read_around_lost", report.around.lost),
+        ("pages_read_around_evicted", report.around.evicted),
     ] {
         // Writing to a string does not fail.
         let _ = write!(json, ",\"{name}\":{value}");
@@ -257,13 +257,13 @@ fn file_json(report: &Report) -> String {
 }
 
 fn statement_json(statement: &Statement) -> String {
-    let Statement { sql, runs, reads, waited, foreseen, sums, why } = statement;
+    let Statement { sql, runs, reads, waited, prefetched, sums, why } = statement;
     let seconds = |time: Nanos| time.get() as f64 / 1e9;
     format!(
         "{{\"sql\":{},\"runs\":{runs},\"seconds\":{:.6},\"stock_seconds\":{:.6},\"reads\":{reads},\
-         \"waited\":{waited},\"foreseen\":{foreseen},\"why\":{}}}",
+         \"waited\":{waited},\"prefetched\":{prefetched},\"why\":{}}}",
         quoted(sql),
-        seconds(sums.ours),
+        seconds(sums.actual),
         seconds(sums.stock),
         quoted(why.line())
     )
@@ -286,8 +286,8 @@ fn change(name: &str, value: &str) -> Result<String, String> {
     match (name, value) {
         ("prefetch", "on") => settings::enable(true),
         ("prefetch", "off") => settings::enable(false),
-        ("doze", "on") => settings::let_doze(true),
-        ("doze", "off") => settings::let_doze(false),
+        ("bypass" | "doze", "on") => settings::allow_bypass(true),
+        ("bypass" | "doze", "off") => settings::allow_bypass(false),
         ("memory", _) => {
             let memory: Bytes = value.parse().map_err(|error| format!("foreseek_set: memory: {error}"))?;
             if memory.pages_floor().is_zero() {
@@ -296,8 +296,10 @@ fn change(name: &str, value: &str) -> Result<String, String> {
             settings::set_memory(memory);
             hook::drop_clients();
         }
-        ("prefetch" | "doze", _) => return Err(format!("foreseek_set: {name}: '{value}': give on or off")),
-        _ => return Err(format!("foreseek_set: '{name}' is unknown: give prefetch, memory or doze")),
+        ("prefetch" | "bypass" | "doze", _) => {
+            return Err(format!("foreseek_set: {name}: '{value}': give on or off"));
+        }
+        _ => return Err(format!("foreseek_set: '{name}' is unknown: give prefetch, memory or bypass")),
     }
     Ok(value.to_owned())
 }

@@ -18,7 +18,7 @@
 //! All of these are pure: they take no lock, read no file and hold no unsafe code. A damaged page is
 //! an [`Error`] and leads to no prediction; SQLite meets it by itself and says so in its own words.
 //! The rest is the loadable extension around them: `watch` (one file, its planner and its client),
-//! `doze` (looking away from what is cached), `statements` (what each gained), `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
+//! `bypass` (streams whose pages are all cached), `statements` (what each gained), `hook` (the system calls of SQLite's VFS), `functions` (entry points, `foreseek_status()`).
 //!
 //! # Use
 //!
@@ -36,7 +36,7 @@
 //!   statement loses one sweep of the file at most, and may take 8 times as long. It pays for that once: steps by that
 //!   index are as where no end is visible until one of its scans was read.
 //! - It is not: what is fetched is expected to cost at most 1.05 times what stock would have cost, wherever
-//!   the statement ends. That is a bound on time that passes; pages fetched in vain may be more, where steps before
+//!   the statement ends. That is a bound on time that passes; wasted pages may be more, where steps before
 //!   have saved the time for them.
 //!
 //! - A read that misses and that no scan predicts may bring neighbours, by the rules of
@@ -62,8 +62,8 @@
 //! - The keys of a WITHOUT ROWID table are not followed where they reach overflow pages.
 
 mod api;
+mod bypass;
 mod counters;
-mod doze;
 pub mod ends;
 pub mod error;
 mod functions;
@@ -94,5 +94,5 @@ mod watch;
 
 pub use api::Routines;
 pub use error::Error;
-pub use functions::{attach, say_unfollowed, sqlite3_extension_init, sqlite3_foreseeksqlite_init};
+pub use functions::{attach, sqlite3_extension_init, sqlite3_foreseeksqlite_init, warn_unfollowed};
 pub use report::report_at_exit;

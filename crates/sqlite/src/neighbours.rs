@@ -8,7 +8,7 @@ use crate::page::{Page, PageNo};
 use crate::recognise::EVIDENCE;
 use crate::walk::Direction;
 
-/// Pages ahead that the kernel's read-ahead has brought: its window of 128 KiB in pages of 4 KiB.
+/// Pages ahead that the kernel's read-ahead has prefetched: its window of 128 KiB in pages of 4 KiB.
 const WINDOW: u32 = 32;
 
 /// Steps between two tries, at most: 256 seeks are a second or two of a scan that may yet begin.

@@ -61,7 +61,7 @@ impl Points {
 
     /// The same points, gone through in this direction.
     #[must_use]
-    pub fn toward(mut self, direction: Direction) -> Self {
+    pub fn in_direction(mut self, direction: Direction) -> Self {
         if self.direction != direction {
             self.direction = direction;
             self.columns.iter_mut().for_each(|values| values.reverse());
@@ -155,7 +155,7 @@ impl Points {
 
     /// Whether an entry of these columns is at any point.
     #[must_use]
-    pub fn hold<'a>(&self, entry: impl Iterator<Item = Value<'a>> + Clone) -> bool {
+    pub fn contain<'a>(&self, entry: impl Iterator<Item = Value<'a>> + Clone) -> bool {
         self.from(entry.clone()).is_some_and(|point| self.is_at(&point, entry))
     }
 }
@@ -202,8 +202,8 @@ mod tests {
                 prop_assert_eq!(product.len(), 1);
                 return Ok(());
             };
-            let turned = points.clone().toward(Direction::Backward).toward(Direction::Forward);
-            prop_assert_eq!(turned.toward(direction), points.clone());
+            let turned = points.clone().in_direction(Direction::Backward).in_direction(Direction::Forward);
+            prop_assert_eq!(turned.in_direction(direction), points.clone());
             let naive: Vec<[i64; 2]> =
                 product.iter().copied().filter(|pair| rank(pair) >= rank(&held)).collect();
             let mut at = points.from(entry(&held));
@@ -214,7 +214,7 @@ mod tests {
                 at = points.after(&point);
             }
             prop_assert_eq!(at, None);
-            prop_assert_eq!(points.hold(entry(&held)), product.contains(&held));
+            prop_assert_eq!(points.contain(entry(&held)), product.contains(&held));
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
     fn an_entry_that_is_cut_off_or_of_an_unknown_collation_is_at_no_point() {
         let points = points(&[vec![5], vec![7, 9]], false, Direction::Forward).expect("two");
         assert_eq!(points.from(entry(&[5])), None);
-        assert!(!points.hold(entry(&[5])));
+        assert!(!points.contain(entry(&[5])));
         let texts = vec![Owned::Text(Box::from(*b"a")), Owned::Text(Box::from(*b"b"))];
         let unknown = Order { collation: Collation::Unknown, descending: false };
         assert_eq!(Points::new(vec![texts], |_| unknown, Encoding::Utf8, Direction::Forward), None);

@@ -74,7 +74,7 @@ impl Extent {
 
 /// How the entries of an index leaf lead to rows.
 #[derive(Clone, Debug)]
-pub enum Leads {
+pub enum RowRef {
     /// By the rowid at the end of each entry.
     Rowid,
     /// By a primary key: where in the entry it lies, and how it is ordered.
@@ -93,13 +93,13 @@ enum Entries {
 }
 
 impl Entries {
-    fn of(page: &Page<'_>, cells: &[usize], leads: &Leads) -> Self {
+    fn of(page: &Page<'_>, cells: &[usize], row_ref: &RowRef) -> Self {
         let record =
             |cell| Some(page.cell(cell).ok()?.payload.filter(|payload| payload.overflow.is_none())?.local);
         let cells = cells.iter().copied();
-        match leads {
-            Leads::Rowid => Self::Rowids(cells.map(|cell| record(cell).and_then(last_integer)).collect()),
-            Leads::Key { at, orders } => {
+        match row_ref {
+            RowRef::Rowid => Self::Rowids(cells.map(|cell| record(cell).and_then(last_integer)).collect()),
+            RowRef::Key { at, orders } => {
                 let key = |cell| {
                     let values: Vec<_> = columns(record(cell)?)?.collect();
                     at.iter().map(|&at| values.get(at).map(|&value| Owned::of(value))).collect()
@@ -137,7 +137,7 @@ struct Leaf {
 struct Candidate {
     /// The newest last.
     leaves: VecDeque<Leaf>,
-    leads: Leads,
+    row_ref: RowRef,
     reads: VecDeque<(PageNo, Arc<Extent>)>,
     seen: u32,
     evidence: usize,
@@ -145,7 +145,7 @@ struct Candidate {
 
 /// A scan that was recognised.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct RecognisedScan {
     /// The index leaf at which it is.
     pub leaf: PageNo,
     /// Its bytes.
@@ -182,7 +182,14 @@ impl Recogniser {
 
     /// An index leaf was read. `cells`: those whose rows may be read, all of them or those that a statement looks
     /// up. `evidence`: how many table pages must follow it, at least [`EVIDENCE`].
-    pub fn leaf(&mut self, page: &Page<'_>, bytes: &[u8], cells: Vec<usize>, leads: Leads, evidence: usize) {
+    pub fn leaf(
+        &mut self,
+        page: &Page<'_>,
+        bytes: &[u8],
+        cells: Vec<usize>,
+        row_ref: RowRef,
+        evidence: usize,
+    ) {
         let number = page.number();
         let again = |candidate: &Candidate| candidate.leaves.back().is_some_and(|leaf| leaf.number == number);
         self.candidates.retain(|candidate| !again(candidate));
@@ -201,12 +208,12 @@ impl Recogniser {
         if self.candidates.len() == CANDIDATES_LIMIT {
             self.candidates.pop_front();
         }
-        self.candidates.push_back(Candidate { leaves, leads, reads, seen: 0, evidence });
+        self.candidates.push_back(Candidate { leaves, row_ref, reads, seen: 0, evidence });
     }
 
     /// A page with rows was read. Answers the scan that it completes the evidence for, where one is
     /// `wanted` now; its candidate stays until it is [accepted](Self::accept).
-    pub fn row_page(&mut self, page: &Page<'_>, header: &Header, wanted: bool) -> Option<Found> {
+    pub fn row_page(&mut self, page: &Page<'_>, header: &Header, wanted: bool) -> Option<RecognisedScan> {
         if self.candidates.is_empty() {
             return None;
         }
@@ -232,14 +239,14 @@ impl Recogniser {
 }
 
 impl Candidate {
-    fn judge(&mut self, header: &Header) -> Option<Found> {
+    fn judge(&mut self, header: &Header) -> Option<RecognisedScan> {
         if self.reads.len() < self.evidence {
             return None;
         }
         for leaf in &mut self.leaves {
             if leaf.entries.is_none() {
                 let page = Page::parse(leaf.number, &leaf.bytes, header.usable()).ok()?;
-                leaf.entries = Some(Entries::of(&page, &leaf.cells, &self.leads));
+                leaf.entries = Some(Entries::of(&page, &leaf.cells, &self.row_ref));
             }
         }
         // In a small table the reads may fit in several ways: the likeliest is the one in which most of them
@@ -252,7 +259,11 @@ impl Candidate {
     }
 
     /// A scan in this direction, and its rank: how many reads do not fit, and how many entries the others span.
-    fn judge_direction(&self, header: &Header, direction: Direction) -> Option<((usize, usize), Found)> {
+    fn judge_direction(
+        &self,
+        header: &Header,
+        direction: Direction,
+    ) -> Option<((usize, usize), RecognisedScan)> {
         // All entries in reading order: the leaf of each, and which of its cells.
         let order: Vec<(usize, usize)> = (0..self.leaves.len())
             .flat_map(|leaf| {
@@ -263,7 +274,7 @@ impl Candidate {
                 })
             })
             .collect();
-        let leads = |place: usize, extent: &Extent| {
+        let row_ref = |place: usize, extent: &Extent| {
             let (leaf, cell) = order[place];
             self.leaves[leaf].entries.as_ref().is_some_and(|entries| entries.leads_to(cell, extent, header))
         };
@@ -272,23 +283,26 @@ impl Candidate {
         let &(page, ref newest) = self.reads.back()?;
         let leaf = self.leaves.back()?;
         let of_newest = order.len() - leaf.cells.len()..order.len();
-        let chains = of_newest.filter(|&last| leads(last, newest)).filter_map(|last| {
-            let (first, fits) = self.chain_back(last, &leads)?;
+        let chains = of_newest.filter(|&last| row_ref(last, newest)).filter_map(|last| {
+            let (first, fits) = self.chain_back(last, &row_ref)?;
             Some(((self.reads.len() - fits, last - first), first, last))
         });
         let (rank, first, last) = chains.min()?;
-        let first = self.extend_back(first, &leads);
+        let first = self.extend_back(first, &row_ref);
         let (first_leaf, _) = order[first];
         let from_edge = first.checked_sub(EDGE).is_none_or(|before| order[before].0 != first_leaf);
         let leaves_ago = self.leaves.len() - 1 - first_leaf;
         let bytes = Arc::clone(&leaf.bytes);
         let last = leaf.cells[order[last].1];
-        Some((rank, Found { leaf: leaf.number, bytes, direction, last, page, leaves_ago, from_edge }))
+        Some((
+            rank,
+            RecognisedScan { leaf: leaf.number, bytes, direction, last, page, leaves_ago, from_edge },
+        ))
     }
 
     /// Follows the reads backwards from place `last`, which the newest fits: each earlier read may
     /// fit a place before the one found. Answers the earliest place and how many fit, where they are enough.
-    fn chain_back(&self, last: usize, leads: &impl Fn(usize, &Extent) -> bool) -> Option<(usize, usize)> {
+    fn chain_back(&self, last: usize, row_ref: &impl Fn(usize, &Extent) -> bool) -> Option<(usize, usize)> {
         let mut at = last;
         let mut fits = 1;
         let mut previous = self.reads.back()?.0;
@@ -298,7 +312,7 @@ impl Candidate {
                 continue;
             }
             let places = at.saturating_sub(GAP)..at;
-            if let Some(place) = places.rev().find(|&place| leads(place, extent)) {
+            if let Some(place) = places.rev().find(|&place| row_ref(place, extent)) {
                 at = place;
                 fits += 1;
                 previous = *page;
@@ -308,8 +322,8 @@ impl Candidate {
     }
 
     /// Earlier entries whose rows lie on pages that were read as well may have begun the scan.
-    fn extend_back(&self, first: usize, leads: &impl Fn(usize, &Extent) -> bool) -> usize {
-        let read = |place: usize| self.reads.iter().any(|(_, extent)| leads(place, extent));
+    fn extend_back(&self, first: usize, row_ref: &impl Fn(usize, &Extent) -> bool) -> usize {
+        let read = |place: usize| self.reads.iter().any(|(_, extent)| row_ref(place, extent));
         let mut at = first;
         while let Some(earlier) = at.checked_sub(1).filter(|&place| read(place)) {
             at = earlier;
@@ -357,10 +371,10 @@ mod tests {
     fn leaf(recogniser: &mut Recogniser, number: u32, rowids: &[i32]) {
         let bytes = index_leaf(rowids);
         let page = Page::parse(PageNo(number), &bytes, 4096).expect("sound");
-        recogniser.leaf(&page, &bytes, (0..page.cells()).collect(), Leads::Rowid, EVIDENCE);
+        recogniser.leaf(&page, &bytes, (0..page.cells()).collect(), RowRef::Rowid, EVIDENCE);
     }
 
-    fn read(recogniser: &mut Recogniser, rows: u8) -> Option<Found> {
+    fn read(recogniser: &mut Recogniser, rows: u8) -> Option<RecognisedScan> {
         let bytes = table_leaf(rows, rows + 4);
         let page = Page::parse(PageNo(100 + u32::from(rows)), &bytes, 4096).expect("sound");
         {

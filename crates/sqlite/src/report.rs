@@ -48,7 +48,7 @@ fn register() -> bool {
     AT_EXIT.call_once(|| {
         // SAFETY: `at_exit` is a function of the same shared object, which is never unloaded.
         if unsafe { libc::atexit(at_exit) } != 0 {
-            settings::say("cannot write the status at the end of the process (atexit)");
+            settings::warn("cannot write the status at the end of the process (atexit)");
         }
     });
     true
@@ -78,7 +78,7 @@ fn write(fields: &str) {
         quoted(&program.to_string_lossy())
     );
     if let Err(error) = append(path, line.as_bytes()) {
-        settings::say(&format!("cannot write the status to {}: {error}", path.display()));
+        settings::warn(&format!("cannot write the status to {}: {error}", path.display()));
     }
 }
 

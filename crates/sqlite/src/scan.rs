@@ -1,11 +1,11 @@
-//! One scan by an index: where it is, what it will read next, and how much of that is worth telling.
+//! One scan by an index: where it is, what it will read next, and how much of that is worth a hint.
 //!
 //! How much is planned is not decided here: each step is as large as the statement's
 //! [allowance](foreseek_hints::allowance) lets it be, up to what the client asks for, and never beyond
 //! the scan's end where that is [visible](crate::ends).
 
 use crate::counters::Counters;
-use crate::ends::Rows;
+use crate::ends::RowLimit;
 use crate::error::Result;
 use crate::join::{Groups, JoinReads, Reach};
 use crate::keyed::KeyedReads;
@@ -29,27 +29,27 @@ const REACH: usize = 4096;
 const NEAR: usize = 64;
 /// Row pages of no scan's prediction, in a row and on its own stream, after which a scan is over. A
 /// join may read some of another table for each row; a scan that is still there is recognised anew.
-const STRAYS_LIMIT: u32 = 64;
+const UNPREDICTED_LIMIT: u32 = 64;
 /// Entries generated and not yet read, at most: 32 MiB of them.
 const AHEAD_LIMIT: usize = 4 << 20;
-/// Entries that a young scan keeps ahead, so that it knows its next pages when the told list has
-/// ended. Few, since an index leaf and interior pages must be read for them, in vain where the scan
+/// Entries that a young scan keeps ahead, so that it knows its next pages when the list of hints has
+/// ended. Few, since an index leaf and interior pages must be read for them, to no use where the scan
 /// ends; an older one keeps up to [`NEAR`], so that it is not lost where SQLite's cache answers some.
 const LOW: usize = 4;
 /// Names a scan as long as it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScanId(pub u64);
 
-/// How much is asked for.
+/// How far ahead a scan is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Much {
+pub struct Lookahead {
     /// Distinct pages.
     pub pages: usize,
     /// The reads in which they are, at most.
     pub reads: usize,
 }
 
-impl Much {
+impl Lookahead {
     /// So many distinct pages, in however many reads.
     #[must_use]
     pub fn pages(pages: usize) -> Self {
@@ -68,7 +68,7 @@ impl Much {
 pub struct Plan {
     /// The reads to come, beginning with the one that is about to be made.
     pub accesses: Vec<PageAccess>,
-    /// Whether there is no more to tell for now.
+    /// Whether there are no more hints for now.
     pub done: bool,
 }
 
@@ -150,11 +150,11 @@ pub(crate) struct Scan {
     /// Whether its end is visible.
     pub(crate) end: End,
     /// Entries up to that, where the statement has a LIMIT.
-    rows: Option<Rows>,
+    rows: Option<RowLimit>,
     /// Whether whole leaves are generated.
     bulk: bool,
-    /// How many of `ahead` were told.
-    told: usize,
+    /// How many of `ahead` were given to the client as hints.
+    hinted: usize,
     /// Whether it was ever planned.
     planned: bool,
     /// Entries passed since the beginning.
@@ -168,7 +168,7 @@ pub(crate) struct Scan {
     /// Of the inner side of a join: how far its look-ups went, and whether that is all that is not visible of its end.
     groups: Groups,
     stops: bool,
-    pub(crate) strays: u32,
+    pub(crate) unpredicted: u32,
     failed: bool,
 }
 
@@ -179,7 +179,7 @@ impl Scan {
         stream: u64,
         index: PageNo,
         reads: Reads,
-        (end, rows): (End, Option<Rows>),
+        (end, rows): (End, Option<RowLimit>),
     ) -> Self {
         Self {
             id,
@@ -191,7 +191,7 @@ impl Scan {
             end,
             rows,
             bulk: false,
-            told: 0,
+            hinted: 0,
             planned: false,
             passed: 0,
             passed_at_plan: 0,
@@ -199,7 +199,7 @@ impl Scan {
             far: None,
             groups: Groups::default(),
             stops: false,
-            strays: 0,
+            unpredicted: 0,
             failed: false,
         }
     }
@@ -208,12 +208,12 @@ impl Scan {
     /// that there is nothing to read, or the LIMIT has counted other rows than were read, and says nothing.
     pub(crate) fn end(&self) -> (End, usize) {
         if self.stops && self.groups.are_known() {
-            return (End::Seen, usize::MAX);
+            return (End::Known, usize::MAX);
         }
         let Some(rows) = self.rows else { return (self.end, usize::MAX) };
         match rows.count.saturating_sub(self.passed) {
-            0 if rows.exact => (End::Unseen, 0),
-            0 => (End::Unseen, usize::MAX),
+            0 if rows.exact => (End::Unknown, 0),
+            0 => (End::Unknown, usize::MAX),
             left => (self.end, usize::try_from(left).unwrap_or(usize::MAX)),
         }
     }
@@ -254,7 +254,7 @@ impl Scan {
         self.joined().and_then(JoinReads::inner_root)
     }
 
-    /// One of those was read that was not foreseen.
+    /// One of those was read that was not predicted.
     pub(crate) fn went_further(&mut self) {
         self.groups.strayed();
     }
@@ -281,7 +281,7 @@ impl Scan {
 
     /// The pages of its plan that were not read yet.
     pub(crate) fn told_pages(&self) -> impl Iterator<Item = PageNo> {
-        self.known_pages().take(self.told)
+        self.known_pages().take(self.hinted)
     }
 
     /// The scan of the outer rows has planned these pages.
@@ -291,9 +291,9 @@ impl Scan {
         }
     }
 
-    /// Whether what it comes to was told to the client.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told > 0 && !self.is_resting()
+    /// Whether the client has hints of what it reads next.
+    pub(crate) fn is_hinted(&self) -> bool {
+        self.hinted > 0 && !self.is_resting()
     }
 
     /// Whether it was ever planned, so that what it reads may be in memory on its behalf.
@@ -301,14 +301,14 @@ impl Scan {
         self.planned
     }
 
-    /// Whether all that it will read was planned and told.
-    pub(crate) fn is_wholly_told(&self) -> bool {
-        self.is_told() && self.told == self.ahead.len() && self.reads.has_ended() && !self.failed
+    /// Whether all that it will read was planned and given to the client.
+    pub(crate) fn is_fully_hinted(&self) -> bool {
+        self.is_hinted() && self.hinted == self.ahead.len() && self.reads.has_ended() && !self.failed
     }
 
     /// What of its plan was read and what was not says nothing.
     pub(crate) fn forgive(&mut self) {
-        self.told = 0;
+        self.hinted = 0;
         self.passed_at_plan = self.passed;
     }
 
@@ -319,7 +319,7 @@ impl Scan {
 
     /// Whether it seems to be lost: others are read in its place.
     pub(crate) fn is_lost(&self) -> bool {
-        self.strays as usize >= 2 * EVIDENCE
+        self.unpredicted as usize >= 2 * EVIDENCE
     }
 
     /// Whether it has been read to its end.
@@ -335,8 +335,8 @@ impl Scan {
 
     /// Entries of the last plan that were read or passed over, and those that were not.
     pub(crate) fn use_of_plan(&self) -> (u64, u64) {
-        let told = if self.is_resting() { 0 } else { self.told };
-        let left = told.min(self.ahead.len()).saturating_sub(1);
+        let hinted = if self.is_resting() { 0 } else { self.hinted };
+        let left = hinted.min(self.ahead.len()).saturating_sub(1);
         (self.passed - self.passed_at_plan, left as u64)
     }
 
@@ -388,11 +388,11 @@ impl Scan {
 
     /// A row page was read that is not its own. Answers whether it is over.
     pub(crate) fn strays_on(&mut self, page: PageNo) -> bool {
-        self.strays += u32::from(!self.behind.contains(&page));
-        self.strays > STRAYS_LIMIT
+        self.unpredicted += u32::from(!self.behind.contains(&page));
+        self.unpredicted > UNPREDICTED_LIMIT
     }
 
-    /// What it has just planned gains nothing and is not told. It is planned again when it has been read on by as much as
+    /// What it has just planned gains nothing and is not given to the client. It is planned again when it has been read on by as much as
     /// before, and all that it knew. `planned`: whether it was before that.
     pub(crate) fn rest(&mut self, planned: bool) {
         self.rests_until = 2 * self.passed + self.known();
@@ -402,7 +402,7 @@ impl Scan {
     /// What it reads is wanted for more than itself.
     pub(crate) fn end_rest(&mut self) {
         if self.is_resting() {
-            (self.rests_until, self.told) = (0, 0);
+            (self.rests_until, self.hinted) = (0, 0);
         }
     }
 
@@ -415,14 +415,14 @@ impl Scan {
         &mut self,
         interior: &mut Interior,
         source: &mut R,
-        much: Much,
+        lookahead: Lookahead,
         step: usize,
         counters: &mut Counters,
     ) -> Plan {
-        let wanted = step.min(much.pages).max(1);
-        self.reads.wake(if step == usize::MAX { Reach::all(much.pages) } else { Reach::NEAR });
+        let wanted = step.min(lookahead.pages).max(1);
+        self.reads.wake(if step == usize::MAX { Reach::all(lookahead.pages) } else { Reach::NEAR });
         self.bulk = wanted >= BULK && self.rows.is_none();
-        let most = much.reads.clamp(1, AHEAD_LIMIT);
+        let most = lookahead.reads.clamp(1, AHEAD_LIMIT);
         let mut pages = FxHashSet::default();
         let (mut counted, mut marks) = (0, 0);
         loop {
@@ -444,15 +444,15 @@ impl Scan {
             let more = if self.bulk { 1 } else { missing };
             self.extend(interior, source, counted + more, missing.div_ceil(leaf), counters);
         }
-        self.told = counted;
+        self.hinted = counted;
         self.planned = true;
         self.passed_at_plan = self.passed;
         let ended = counted == self.ahead.len() && (self.reads.finished() || self.failed);
-        let done = ended || wanted < much.pages;
+        let done = ended || wanted < lookahead.pages;
         // A leaf may be met by several look-ups of a join, and is no landmark then.
         let is_landmark = self.outer_root().is_none();
-        let told = self.ahead.iter().take(counted);
-        let accesses = told.map(|access| PageAccess { mark: access.mark && is_landmark, ..*access });
+        let hinted = self.ahead.iter().take(counted);
+        let accesses = hinted.map(|access| PageAccess { mark: access.mark && is_landmark, ..*access });
         Plan { accesses: accesses.collect(), done }
     }
 
@@ -517,9 +517,9 @@ impl Scan {
         self.behind.extend(self.ahead.drain(..at).map(|access| access.page));
         let old = self.behind.len().saturating_sub(NEAR);
         self.behind.drain(..old);
-        self.told = self.told.saturating_sub(at);
+        self.hinted = self.hinted.saturating_sub(at);
         self.passed = place;
-        self.strays = 0;
+        self.unpredicted = 0;
         true
     }
 }

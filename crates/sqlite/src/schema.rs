@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
 use crate::record::{Collation, Order, Value, columns, utf8};
-use crate::source::{ReadPage, whole_payload};
+use crate::source::{ReadPage, full_payload};
 use crate::sql::{self, KeyColumn, TableSql};
 use crate::tokens::Token;
 
@@ -266,7 +266,7 @@ fn entries<R: ReadPage>(source: &mut R, header: &Header) -> Result<Vec<Entry>> {
             Kind::TableLeaf => {
                 for index in 0..page.cells() {
                     let Some(payload) = page.cell(index)?.payload else { continue };
-                    let whole = whole_payload(source, payload, header.usable(), STATEMENT_PAGES_LIMIT)?;
+                    let whole = full_payload(source, payload, header.usable(), STATEMENT_PAGES_LIMIT)?;
                     entries.extend(entry(&whole.bytes, header));
                     if entries.len() > SCHEMA_ENTRIES_LIMIT {
                         let limit = SCHEMA_ENTRIES_LIMIT;

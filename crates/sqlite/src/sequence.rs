@@ -13,7 +13,7 @@ use crate::points::{PointAt, Points};
 use crate::schema::{Index, Schema, Table};
 use crate::source::ReadPage;
 use crate::tree::{Interior, Owned, RowKey};
-use crate::walk::{Direction, Stop, Target, Walk, target};
+use crate::walk::{Direction, NextLeaf, Target, Walk, target};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct PageAccess {
 const LEAVES_AHEAD: usize = 64;
 
 /// Generates the reads of a scan, leaf by leaf or in smaller parts: to find an entry's row may take
-/// an interior page of the table, which is in vain where the scan ends before it.
+/// an interior page of the table, which is of no use where the scan ends before it.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     index: Arc<Index>,
@@ -41,7 +41,7 @@ pub struct Sequence {
     /// The leaf that is being generated.
     leaf: Option<Leaf>,
     /// The one after it; nothing at the end.
-    next: Option<Stop>,
+    next: Option<NextLeaf>,
     /// Where in the next leaf the scan goes on.
     from: Resume,
     until: Option<Until>,
@@ -148,7 +148,7 @@ impl Sequence {
 
     /// The reads of entries and their rows, from this place on the leaf at which `walk` stands.
     fn of_rows(index: &Arc<Index>, table: &Arc<Table>, walk: Walk, from: Resume) -> Self {
-        let next = Some(Stop { between: None, leaf: walk.leaf() });
+        let next = Some(NextLeaf { between: None, leaf: walk.leaf() });
         let (index, table) = (Arc::clone(index), Some(Arc::clone(table)));
         Self { index, table, walk, leaf: None, next, from, until: None, looks: None }
     }
@@ -380,7 +380,7 @@ impl Sequence {
         columns: Vec<Owned>,
     ) -> Result<()> {
         self.walk.seek(interior, source, &self.index, &columns)?;
-        self.next = Some(Stop { between: None, leaf: self.walk.leaf() });
+        self.next = Some(NextLeaf { between: None, leaf: self.walk.leaf() });
         self.from = Resume::Columns(columns);
         Ok(())
     }
@@ -409,7 +409,7 @@ impl Sequence {
         leaves.sort_unstable();
         leaves.dedup();
         if leaves.len() > 1 {
-            source.soon(&leaves);
+            source.will_need(&leaves);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 static ENABLED: AtomicBool = AtomicBool::new(true);
-static DOZE: AtomicBool = AtomicBool::new(true);
+static BYPASS: AtomicBool = AtomicBool::new(true);
 static MEMORY: Mutex<Option<Bytes>> = Mutex::new(None);
 
 /// Whether reads are to be watched: not switched off, and nothing has failed.
@@ -21,14 +21,14 @@ pub(crate) fn enable(on: bool) {
     ENABLED.store(on, Ordering::Relaxed);
 }
 
-/// Whether a stream that finds all of its pages in memory is looked away from.
-pub(crate) fn may_doze() -> bool {
-    DOZE.load(Ordering::Relaxed)
+/// Whether a stream that finds all of its pages in memory is bypassed.
+pub(crate) fn may_bypass() -> bool {
+    BYPASS.load(Ordering::Relaxed)
 }
 
-/// Lets streams doze or not.
-pub(crate) fn let_doze(on: bool) {
-    DOZE.store(on, Ordering::Relaxed);
+/// Allows streams to be bypassed, or forbids it.
+pub(crate) fn allow_bypass(on: bool) {
+    BYPASS.store(on, Ordering::Relaxed);
 }
 
 /// At most this much memory for each client made from now on.
@@ -63,8 +63,8 @@ pub(crate) fn current() -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// Says one line on standard error, unless `FORESEEK_QUIET` forbids it.
-pub(crate) fn say(line: &str) {
+/// Writes one line to standard error, unless `FORESEEK_QUIET` forbids it.
+pub(crate) fn warn(line: &str) {
     guest::print_line(&format!("sqlite: {line}"));
 }
 

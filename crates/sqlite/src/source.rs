@@ -11,9 +11,9 @@ pub trait ReadPage {
     /// [`Error::Unreadable`] past the end or on an I/O error.
     fn read(&mut self, page: PageNo, into: &mut Vec<u8>) -> Result<()>;
 
-    /// Tells that these pages, ascending and distinct, will be read soon, so that they can be fetched
+    /// Advises that these pages, ascending and distinct, will be read soon, so that they can be fetched
     /// together and in disk order. It may do nothing.
-    fn soon(&mut self, pages: &[PageNo]) {
+    fn will_need(&mut self, pages: &[PageNo]) {
         let _ = pages;
     }
 }
@@ -23,8 +23,8 @@ impl<R: ReadPage + ?Sized> ReadPage for &mut R {
         (**self).read(page, into)
     }
 
-    fn soon(&mut self, pages: &[PageNo]) {
-        (**self).soon(pages);
+    fn will_need(&mut self, pages: &[PageNo]) {
+        (**self).will_need(pages);
     }
 }
 
@@ -60,7 +60,7 @@ pub const CHAIN_LIMIT: usize = 16;
 
 /// A payload with what lies on overflow pages, and those pages.
 #[derive(Debug, Default)]
-pub struct Whole {
+pub struct FullPayload {
     /// The bytes, up to what was asked for.
     pub bytes: Vec<u8>,
     /// The overflow pages read, in order.
@@ -71,13 +71,13 @@ pub struct Whole {
 ///
 /// # Errors
 /// [`Error::TooMuch`] for a longer chain, and the source's errors.
-pub fn whole_payload<R: ReadPage>(
+pub fn full_payload<R: ReadPage>(
     source: &mut R,
     payload: Payload<'_>,
     usable: usize,
     limit: usize,
-) -> Result<Whole> {
-    let mut whole = Whole { bytes: payload.local.to_vec(), chain: Vec::new() };
+) -> Result<FullPayload> {
+    let mut whole = FullPayload { bytes: payload.local.to_vec(), chain: Vec::new() };
     let mut next = payload.overflow;
     let mut buffer = Vec::new();
     while let Some(page) = next.filter(|page| page.get() != 0) {

@@ -24,13 +24,13 @@ pub(crate) struct Running {
     pub(crate) sql: String,
 }
 
-/// What reads have taken, as the allowance counts them.
+/// What reads took and would have taken, as the allowance counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// Without prefetching, about.
+pub struct ReadTimes {
+    /// Without prefetching, estimated.
     pub stock: Nanos,
-    /// In fact.
-    pub ours: Nanos,
+    /// With it, measured.
+    pub actual: Nanos,
 }
 
 /// Why a statement gained no more.
@@ -38,19 +38,19 @@ pub struct Sums {
 pub enum Why {
     /// Too few of its reads waited.
     #[default]
-    Few,
+    FewMisses,
     /// Its reads follow nothing that is recognised.
     Unrecognised,
     /// Little was left when its scan was recognised.
-    Short,
+    ShortScan,
     /// Where it ends is not visible.
-    Unseen,
+    EndUnknown,
     /// Steps cost more than reads alone.
-    Dear,
+    Unprofitable,
     /// Its scan reads in the order of the file.
     InOrder,
-    /// Nothing stood in its way.
-    Free,
+    /// Nothing limited it.
+    Unlimited,
 }
 
 impl Why {
@@ -58,18 +58,18 @@ impl Why {
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
-            Self::Few => "few of its reads waited: it is left alone",
+            Self::FewMisses => "few of its reads waited: it is left alone",
             Self::Unrecognised => {
                 "its reads follow no index or scattered tree: look-ups by key, the outer side of a join, or rows in \
                  the order of the file"
             }
-            Self::Short => "little was left to read when its scan was recognised",
-            Self::Unseen => "its end is not visible: what is fetched grows with what was read",
-            Self::Dear => {
+            Self::ShortScan => "little was left to read when its scan was recognised",
+            Self::EndUnknown => "its end is not visible: what is fetched grows with what was read",
+            Self::Unprofitable => {
                 "its pages cost as much in a sorted batch as alone (overflow pages, a device that does not seek)"
             }
             Self::InOrder => "its rows lie in the order of the file, which the kernel reads ahead",
-            Self::Free => "",
+            Self::Unlimited => "",
         }
     }
 }
@@ -83,8 +83,8 @@ pub(crate) struct Statement {
     /// Among them those that waited for storage.
     pub(crate) waited: u64,
     /// Among them those that were fetched for it.
-    pub(crate) foreseen: u64,
-    pub(crate) sums: Sums,
+    pub(crate) prefetched: u64,
+    pub(crate) sums: ReadTimes,
     pub(crate) why: Why,
 }
 
@@ -94,7 +94,7 @@ struct Open {
     run: Option<u64>,
     statement: Statement,
     /// The stream's sums when they were last added.
-    base: Sums,
+    base: ReadTimes,
 }
 
 /// The statements of one file.
@@ -112,8 +112,8 @@ impl Ledger {
     pub(crate) fn read(
         &mut self,
         stream: u64,
-        (waited, foreseen): (bool, bool),
-        state: impl Fn() -> (Sums, Why),
+        (waited, prefetched): (bool, bool),
+        state: impl Fn() -> (ReadTimes, Why),
         running: impl FnOnce() -> Option<Running>,
     ) -> bool {
         if self.open.len() >= STREAMS_LIMIT && !self.open.contains_key(&stream) {
@@ -122,9 +122,9 @@ impl Ledger {
         let open = self.open.entry(stream).or_default();
         open.statement.reads += 1;
         open.statement.waited += u64::from(waited);
-        open.statement.foreseen += u64::from(foreseen);
+        open.statement.prefetched += u64::from(prefetched);
         let is_look = waited && open.statement.waited.is_multiple_of(LOOK)
-            || foreseen && open.run.is_none() && open.statement.foreseen == 1;
+            || prefetched && open.run.is_none() && open.statement.prefetched == 1;
         if !is_look {
             return false;
         }
@@ -145,11 +145,11 @@ impl Ledger {
     }
 
     /// The statement of a stream is over.
-    pub(crate) fn end(&mut self, stream: u64, (sums, why): (Sums, Why)) {
+    pub(crate) fn end(&mut self, stream: u64, (sums, why): (ReadTimes, Why)) {
         let Some(mut open) = self.open.remove(&stream) else { return };
         open.add(sums);
         open.statement.why = why;
-        if open.statement.waited < LOOK && open.statement.foreseen == 0 {
+        if open.statement.waited < LOOK && open.statement.prefetched == 0 {
             self.short += 1;
         } else {
             keep(&mut self.done, open.statement);
@@ -157,15 +157,15 @@ impl Ledger {
     }
 
     /// The sums of a stream begin anew.
-    pub(crate) fn settle(&mut self, stream: u64, sums: Sums) {
+    pub(crate) fn settle(&mut self, stream: u64, sums: ReadTimes) {
         if let Some(open) = self.open.get_mut(&stream) {
             open.add(sums);
-            open.base = Sums::default();
+            open.base = ReadTimes::default();
         }
     }
 
     /// The statements, those that go on included: `state` tells a stream's.
-    pub(crate) fn report(&self, state: impl Fn(u64) -> (Sums, Why)) -> Vec<Statement> {
+    pub(crate) fn report(&self, state: impl Fn(u64) -> (ReadTimes, Why)) -> Vec<Statement> {
         let mut all = self.done.clone();
         for (stream, open) in &self.open {
             if open.run.is_none() {
@@ -178,18 +178,18 @@ impl Ledger {
             open.statement.why = why;
             keep(&mut all, open.statement);
         }
-        all.sort_by(|a, b| b.sums.ours.cmp(&a.sums.ours).then_with(|| a.sql.cmp(&b.sql)));
+        all.sort_by(|a, b| b.sums.actual.cmp(&a.sums.actual).then_with(|| a.sql.cmp(&b.sql)));
         all
     }
 }
 
 impl Open {
-    fn add(&mut self, sums: Sums) {
+    fn add(&mut self, sums: ReadTimes) {
         // Where the stream was forgotten its sums have begun anew.
-        let is_same = sums.stock >= self.base.stock && sums.ours >= self.base.ours;
-        let base = if is_same { self.base } else { Sums::default() };
+        let is_same = sums.stock >= self.base.stock && sums.actual >= self.base.actual;
+        let base = if is_same { self.base } else { ReadTimes::default() };
         self.statement.sums.stock += Nanos(sums.stock.get() - base.stock.get());
-        self.statement.sums.ours += Nanos(sums.ours.get() - base.ours.get());
+        self.statement.sums.actual += Nanos(sums.actual.get() - base.actual.get());
         self.base = sums;
     }
 }
@@ -200,14 +200,14 @@ fn keep(all: &mut Vec<Statement>, run: Statement) {
         entry.runs += 1;
         entry.reads += run.reads;
         entry.waited += run.waited;
-        entry.foreseen += run.foreseen;
+        entry.prefetched += run.prefetched;
         entry.sums.stock += run.sums.stock;
-        entry.sums.ours += run.sums.ours;
+        entry.sums.actual += run.sums.actual;
         entry.why = run.why;
         return;
     }
     if all.len() >= KEPT
-        && let Some(least) = (0..all.len()).min_by_key(|at| all[*at].sums.ours)
+        && let Some(least) = (0..all.len()).min_by_key(|at| all[*at].sums.actual)
     {
         all.swap_remove(least);
     }
@@ -218,17 +218,17 @@ fn keep(all: &mut Vec<Statement>, run: Statement) {
 mod tests {
     use super::*;
 
-    fn sums(stock: u64, ours: u64) -> Sums {
-        Sums { stock: Nanos(stock), ours: Nanos(ours) }
+    fn sums(stock: u64, actual: u64) -> ReadTimes {
+        ReadTimes { stock: Nanos(stock), actual: Nanos(actual) }
     }
 
     fn running(run: u64) -> Option<Running> {
         Some(Running { run, sql: format!("statement {}", run / 10) })
     }
 
-    fn reads(ledger: &mut Ledger, count: u64, waited: bool, run: u64, so_far: Sums) {
+    fn reads(ledger: &mut Ledger, count: u64, waited: bool, run: u64, so_far: ReadTimes) {
         for _ in 0..count {
-            ledger.read(1, (waited, !waited), || (so_far, Why::Unseen), || running(run));
+            ledger.read(1, (waited, !waited), || (so_far, Why::EndUnknown), || running(run));
         }
     }
 
@@ -237,21 +237,21 @@ mod tests {
         let mut ledger = Ledger::default();
         reads(&mut ledger, 20, true, 10, sums(0, 0));
         reads(&mut ledger, 100, false, 10, sums(0, 0));
-        ledger.end(1, (sums(500, 100), Why::Free));
+        ledger.end(1, (sums(500, 100), Why::Unlimited));
         reads(&mut ledger, 16, true, 11, sums(0, 0));
-        ledger.end(1, (sums(7, 5), Why::Few));
-        let told = ledger.report(|_| Default::default());
-        assert_eq!(told.len(), 1);
+        ledger.end(1, (sums(7, 5), Why::FewMisses));
+        let reported = ledger.report(|_| Default::default());
+        assert_eq!(reported.len(), 1);
         let expected = Statement {
             sql: "statement 1".to_owned(),
             runs: 2,
             reads: 136,
             waited: 36,
-            foreseen: 100,
+            prefetched: 100,
             sums: sums(507, 105),
-            why: Why::Few,
+            why: Why::FewMisses,
         };
-        assert_eq!(told[0], expected);
+        assert_eq!(reported[0], expected);
     }
 
     #[test]
@@ -259,12 +259,13 @@ mod tests {
         let mut ledger = Ledger::default();
         reads(&mut ledger, 16, true, 10, sums(40, 40));
         reads(&mut ledger, 16, true, 20, sums(60, 50));
-        ledger.end(1, (sums(100, 70), Why::Free));
-        let told = ledger.report(|_| Default::default());
-        let told: Vec<_> = told.iter().map(|told| (told.sql.as_str(), told.sums, told.why)).collect();
+        ledger.end(1, (sums(100, 70), Why::Unlimited));
+        let reported = ledger.report(|_| Default::default());
+        let reported: Vec<_> =
+            reported.iter().map(|reported| (reported.sql.as_str(), reported.sums, reported.why)).collect();
         assert_eq!(
-            told,
-            [("statement 1", sums(60, 50), Why::Unseen), ("statement 2", sums(40, 20), Why::Free)]
+            reported,
+            [("statement 1", sums(60, 50), Why::EndUnknown), ("statement 2", sums(40, 20), Why::Unlimited)]
         );
     }
 
@@ -272,12 +273,12 @@ mod tests {
     fn what_hardly_waits_is_counted_only_and_what_goes_on_is_told() {
         let mut ledger = Ledger::default();
         reads(&mut ledger, 7, true, 10, sums(0, 0));
-        ledger.end(1, (sums(9, 9), Why::Few));
+        ledger.end(1, (sums(9, 9), Why::FewMisses));
         assert_eq!((ledger.short, ledger.report(|_| Default::default()).len()), (1, 0));
         reads(&mut ledger, 9, true, 20, sums(0, 0));
         ledger.settle(1, sums(5, 5));
-        let told = ledger.report(|_| (sums(2, 1), Why::Unseen));
-        assert_eq!((told[0].sums, told[0].waited, told[0].why), (sums(7, 6), 9, Why::Unseen));
+        let reported = ledger.report(|_| (sums(2, 1), Why::EndUnknown));
+        assert_eq!((reported[0].sums, reported[0].waited, reported[0].why), (sums(7, 6), 9, Why::EndUnknown));
     }
 
     #[test]
@@ -285,9 +286,9 @@ mod tests {
         let mut ledger = Ledger::default();
         for run in 0..1000 {
             reads(&mut ledger, 8, true, run * 10, sums(0, 0));
-            ledger.end(1, (sums(run, run), Why::Few));
+            ledger.end(1, (sums(run, run), Why::FewMisses));
         }
-        let told = ledger.report(|_| Default::default());
-        assert_eq!((told.len(), told[0].sums.ours), (KEPT, Nanos(999)));
+        let reported = ledger.report(|_| Default::default());
+        assert_eq!((reported.len(), reported[0].sums.actual), (KEPT, Nanos(999)));
     }
 }

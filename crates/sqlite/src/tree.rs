@@ -276,7 +276,7 @@ impl Interior {
         let mut missing: Vec<PageNo> = pages.filter(|page| !self.holds(*page)).collect();
         missing.dedup();
         if missing.len() > 1 {
-            source.soon(&missing);
+            source.will_need(&missing);
         }
     }
 

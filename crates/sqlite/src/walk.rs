@@ -9,7 +9,7 @@ use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
 use crate::record::{Order, Value, columns, compare};
 use crate::schema::{Index, Table, TableKind};
-use crate::source::{CHAIN_LIMIT, ReadPage, whole_payload};
+use crate::source::{CHAIN_LIMIT, ReadPage, full_payload};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey, compare_record, lower_bound};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ pub struct Walk {
 
 /// What comes next in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct NextLeaf {
     /// The interior entry that lies between the leaf before and this one: page and cell.
     pub between: Option<(PageNo, usize)>,
     /// The leaf.
@@ -226,7 +226,7 @@ impl Walk {
     ///
     /// # Errors
     /// Where an interior page can't be read or is damaged, or the tree has a cycle.
-    pub fn next<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R) -> Result<Option<Stop>> {
+    pub fn next<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R) -> Result<Option<NextLeaf>> {
         self.left = self.left.checked_sub(1).ok_or(Error::TooMuch {
             what: "leaves of an index: its tree has a cycle",
             limit: u32::MAX as usize,
@@ -255,7 +255,7 @@ impl Walk {
                 self.announced = 0;
             }
             self.descend(interior, source, child, height)?;
-            return Ok(Some(Stop { between: Some((step.page, between)), leaf: self.leaf }));
+            return Ok(Some(NextLeaf { between: Some((step.page, between)), leaf: self.leaf }));
         }
         Ok(None)
     }
@@ -294,7 +294,7 @@ impl Walk {
         leaves.sort_unstable();
         leaves.dedup();
         if !leaves.is_empty() {
-            source.soon(&leaves);
+            source.will_need(&leaves);
         }
         Ok(())
     }
@@ -446,7 +446,7 @@ pub fn target<R: ReadPage>(
         let key = row_key(payload.local).ok_or(damaged("an index entry without its row's key"))?;
         return Ok(Target { key, chain: Vec::new() });
     }
-    let whole = whole_payload(source, payload, usable, CHAIN_LIMIT)?;
+    let whole = full_payload(source, payload, usable, CHAIN_LIMIT)?;
     let key = row_key(&whole.bytes).ok_or(damaged("an index entry without its row's key"))?;
     Ok(Target { key, chain: whole.chain })
 }

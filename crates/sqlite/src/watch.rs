@@ -5,16 +5,16 @@
 //! scans of the file go on at a time, on one connection or several, their reads to come are merged
 //! into it, each as if all went on at such a pace that they end together.
 
-use crate::doze::{Doze, Look};
+use crate::bypass::{CacheBypass, Look};
 use crate::error::{Error, Result};
 use crate::header::{CHANGE_COUNTER_AT, HEADER_LEN, Header};
 use crate::page::{Kind, PageNo};
-use crate::planner::{Cost, Counters, Much, Planner, ScanId};
+use crate::planner::{Cost, Counters, Lookahead, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
 use crate::statements::{Ledger, Running, Statement};
-use foreseek_hints::allowance::{DISK_PAGES, PAGES};
+use foreseek_hints::allowance::{SEEK_PAGES, SEEK_PAGES_DISK};
 use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
 use foreseek_storage::{Backing, HostFd, Identity, Means, Residency, available, cachestat, will_need};
@@ -22,9 +22,9 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, PageIndex, P
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// Accesses told in one call. All at once would take 70 bytes each for a moment, and a process whose
+/// Hints in one call. All at once would take 70 bytes each for a moment, and a process whose
 /// memory is limited would have that much less for pages from then on, as the heap keeps it.
-const TOLD_AT_ONCE: usize = 1024;
+const HINTS_PER_CALL: usize = 1024;
 /// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
 
@@ -83,7 +83,7 @@ impl ReadPage for Descriptor {
     }
 
     /// Advises the kernel of the pages, neighbours together. A failure costs nothing but time.
-    fn soon(&mut self, pages: &[PageNo]) {
+    fn will_need(&mut self, pages: &[PageNo]) {
         let neighbours = |a: &PageNo, b: &PageNo| a.get() + 1 == b.get();
         for run in pages.chunk_by(neighbours) {
             let (first, last) = (self.header.span_of(run[0]), self.header.span_of(run[run.len() - 1]));
@@ -106,7 +106,7 @@ pub(crate) struct Watch {
     ledger: Ledger,
     call: Bytes,
     client: Option<Client>,
-    doze: Doze,
+    bypass: CacheBypass,
     around: ReadAround,
     /// Pages that we read ourselves.
     own_reads: u64,
@@ -142,12 +142,12 @@ impl Watch {
         let planner = Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
         let on_disk = backing.rotational == Some(true);
         Self {
-            planner: if on_disk { planner.on_disk() } else { planner },
-            around: ReadAround::new(if on_disk { DISK_PAGES } else { PAGES }),
+            planner: if on_disk { planner.on_rotational_disk() } else { planner },
+            around: ReadAround::new(if on_disk { SEEK_PAGES_DISK } else { SEEK_PAGES }),
             ledger: Ledger::default(),
             call: backing.call_length(),
             client: None,
-            doze: Doze::default(),
+            bypass: CacheBypass::default(),
             own_reads: 0,
             refused: false,
         }
@@ -161,7 +161,7 @@ impl Watch {
     pub(crate) fn adopt(&mut self, fd: HostFd, header: Header, length: Option<Bytes>) {
         self.end(stream(fd));
         self.planner.closed(stream(fd));
-        self.doze.closed(stream(fd));
+        self.bypass.closed(stream(fd));
         if *self.header() != header {
             self.changed(header, length);
         }
@@ -175,7 +175,7 @@ impl Watch {
     pub(crate) fn closed(&mut self, fd: RawFd) {
         self.end(fd as u64);
         self.planner.closed(fd as u64);
-        self.doze.closed(fd as u64);
+        self.bypass.closed(fd as u64);
         if let Some(client) = &self.client {
             client.closed(fd);
         }
@@ -195,11 +195,11 @@ impl Watch {
             let there = cachestat(fd, pages).ok()?;
             Some(there == pages.len())
         };
-        match self.doze.read(stream(fd), || resident().filter(|_| settings::may_doze())) {
-            Look::Pass => None,
-            Look::Asleep => {
+        match self.bypass.read(stream(fd), || resident().filter(|_| settings::may_bypass())) {
+            Look::Bypass => None,
+            Look::Suspend => {
                 self.ledger.settle(stream(fd), self.planner.state(stream(fd)).0);
-                self.planner.passed_over(stream(fd));
+                self.planner.bypassed(stream(fd));
                 Some(Followed::alone(Some(false)))
             }
             Look::Follow => Some(if self.follow(fd, page, span).is_some() {
@@ -222,12 +222,12 @@ impl Watch {
         client.before_read(fd.raw(), span, &mut |client, _| {
             answer(client, planner, &mut source, scan);
         });
-        let is_over = self.doze.is_quiet(stream(fd))
-            && self.planner.is_wholly_told(stream(fd))
+        let is_over = self.bypass.is_quiet(stream(fd))
+            && self.planner.is_fully_hinted(stream(fd))
             && client.has_fetched_all();
         self.own_read(source);
         if self.planner.is_planned(scan) && !is_over {
-            self.doze.awake(stream(fd));
+            self.bypass.resume(stream(fd));
         }
         Some(())
     }
@@ -236,14 +236,14 @@ impl Watch {
     fn own_read(&mut self, source: Descriptor) {
         self.own_reads += source.read;
         // Where costs are nominal, a read that passes through here has no time of its own.
-        for (page, time) in source.waited.into_iter().filter(|_| settings::may_doze()) {
+        for (page, time) in source.waited.into_iter().filter(|_| settings::may_bypass()) {
             self.planner.own_read(page, time);
         }
     }
 
     /// Asks for the neighbours of a page that misses, where that is likely to pay. Answers how many.
     fn read_around(&mut self, fd: HostFd, page: PageNo, read: PageSpan) -> Pages {
-        let (misses, end) = self.planner.outlook(stream(fd));
+        let (misses, end) = self.planner.misses_and_end(stream(fd));
         // What is no page of a known tree is mostly one of a chain, which the kernel reads ahead.
         let Some(class) = self.planner.tree_of(page).map(class) else { return Pages::ZERO };
         let Some(window) = self.around.window(class, read, misses, end) else { return Pages::ZERO };
@@ -260,15 +260,15 @@ impl Watch {
         if self.around.counters().windows.is_multiple_of(WINDOWS_A_LOOK) {
             let memory = settings::current().ok().and_then(|settings| settings.policy.memory);
             let available = available().bytes;
-            self.planner.has_memory(available);
+            self.planner.set_memory(available);
             let share = share(available.pages_floor(), self.planner.extent().len());
-            self.around.hold(memory.unwrap_or(share).min(share));
+            self.around.set_unread_limit(memory.unwrap_or(share).min(share));
         }
         self.around.fetched(class, &neighbours);
         Pages(neighbours.len() as u64)
     }
 
-    /// Whether a page is to be seen though its stream dozes: interior pages are read once, and without
+    /// Whether a page is to be seen though its stream is bypassed: interior pages are read once, and without
     /// them a scan that is met later can't be told from others.
     pub(crate) fn is_lasting(page: PageNo, bytes: &[u8]) -> bool {
         let at = if page == PageNo::FIRST { HEADER_LEN } else { 0 };
@@ -293,16 +293,16 @@ impl Watch {
         let mut source = self.descriptor(fd);
         let cost = cost(followed, time);
         if cost.time > MISS.into() {
-            self.doze.waited(stream(fd));
+            self.bypass.waited(stream(fd));
         }
-        let told = &mut || connection.texts();
-        let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, told);
+        let texts = &mut || connection.texts();
+        let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, texts);
         let has_read = source.read > 0;
         self.own_read(source);
-        let foreseen = self.was_foreseen(fd, page, followed, cost.time);
-        self.account(stream(fd), cost.missed, foreseen, connection);
-        if has_read && settings::may_doze() {
-            self.planner.spent(stream(fd), begun.elapsed().into());
+        let prefetched = self.was_prefetched(fd, page, followed, cost.time);
+        self.account(stream(fd), cost.missed, prefetched, connection);
+        if has_read && settings::may_bypass() {
+            self.planner.add_overhead(stream(fd), begun.elapsed().into());
         }
         if scan.is_some() {
             self.provide_client(fd);
@@ -310,7 +310,7 @@ impl Watch {
     }
 
     /// Whether a scan has predicted a read, or its page was read with a neighbour.
-    fn was_foreseen(&mut self, fd: HostFd, page: PageNo, followed: Option<Followed>, time: Nanos) -> bool {
+    fn was_prefetched(&mut self, fd: HostFd, page: PageNo, followed: Option<Followed>, time: Nanos) -> bool {
         let Some(Followed { missed: Some(missed), predicted, around }) = followed else { return false };
         if predicted {
             return true;
@@ -319,17 +319,17 @@ impl Watch {
         let read = self.header().span_of(page).pages();
         let saved = self.around.read(class, read, Outcome { time, missed, around });
         if let Some(time) = saved {
-            self.planner.saved(stream(fd), time);
-            self.doze.awake(stream(fd));
+            self.planner.add_saved(stream(fd), time);
+            self.bypass.resume(stream(fd));
         }
         saved.is_some()
     }
 
     /// Counts a read for the statement that made it.
-    fn account(&mut self, stream: u64, waited: bool, foreseen: bool, connection: &dyn Connection) {
+    fn account(&mut self, stream: u64, waited: bool, prefetched: bool, connection: &dyn Connection) {
         let state = || self.planner.state(stream);
-        if self.ledger.read(stream, (waited && !foreseen, foreseen), state, || connection.statement()) {
-            self.planner.statement(stream);
+        if self.ledger.read(stream, (waited && !prefetched, prefetched), state, || connection.statement()) {
+            self.planner.begin_statement(stream);
         }
     }
 
@@ -337,7 +337,7 @@ impl Watch {
     /// begins.
     pub(crate) fn transaction(&mut self, fd: HostFd, bytes: &[u8]) {
         self.end(stream(fd));
-        self.planner.transaction(stream(fd));
+        self.planner.begin_transaction(stream(fd));
         self.counter_read(fd, bytes);
     }
 
@@ -361,7 +361,7 @@ impl Watch {
             header: *self.header(),
             planner: self.planner.counters(),
             own_reads: self.own_reads,
-            passed: self.doze.passed,
+            passed: self.bypass.passed,
             client: self.client.as_ref().map(Client::stats),
             around: self.around.counters(),
             statements: self.ledger.report(|stream| self.planner.state(stream)),
@@ -382,12 +382,12 @@ impl Watch {
             let whole = Span::new(ByteOffset::ZERO, ByteOffset(i64::MAX as u64));
             client.watch(fd.raw(), whole).map(|_| client)
         });
-        self.planner.has_memory(available().bytes);
+        self.planner.set_memory(available().bytes);
         match made {
             Ok(client) => self.client = Some(client),
             Err(error) => {
                 self.refused = true;
-                settings::say(&format!("a database is read as without prefetching: {error}"));
+                settings::warn(&format!("a database is read as without prefetching: {error}"));
             }
         }
     }
@@ -396,7 +396,7 @@ impl Watch {
 /// What a read has cost. One that passed uncounted costs nothing.
 fn cost(followed: Option<Followed>, time: Duration) -> Cost {
     let Some(Followed { missed, predicted, .. }) = followed else { return Cost::default() };
-    if !settings::may_doze() {
+    if !settings::may_bypass() {
         return Cost { time: NOMINAL[usize::from(predicted)], missed: true };
     }
     Cost { time: time.into(), missed: missed.unwrap_or(time > MISS) }
@@ -404,16 +404,16 @@ fn cost(followed: Option<Followed>, time: Duration) -> Cost {
 
 /// Tells the client what this scan will read, and the others that go on beside it.
 fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
-    let much = much(client, planner.header());
-    let plans = planner.plan_together(source, scan, much);
+    let lookahead = lookahead(client, planner.header());
+    let plans = planner.plan_together(source, scan, lookahead);
     let done = plans.iter().flatten().all(|plan| plan.done);
     let merged = merge(plans.into_iter().flatten().map(|plan| plan.accesses).collect());
     let mut mode = HintMode::Set;
-    let mut parts = merged.chunks(TOLD_AT_ONCE).peekable();
+    let mut parts = merged.chunks(HINTS_PER_CALL).peekable();
     while let Some(part) = parts.next() {
         let entries = entries(source.fd.raw(), planner.header(), part);
         let taken = client.hint(mode, &entries, done && parts.peek().is_none());
-        // What is refused is not told, and will be asked for again.
+        // What is refused is asked for again.
         if taken.ok() != Some(entries.len()) {
             break;
         }
@@ -441,7 +441,7 @@ fn class(root: PageNo) -> u64 {
     u64::from(root.get())
 }
 
-/// How much of the memory may hold pages that were brought and not read: half where the file fits into it, and as
+/// How much of the memory may hold pages that were prefetched and not read: half where the file fits into it, and as
 /// much less as the file is larger, since pages of its other trees need room as well.
 fn share(memory: Pages, file: Pages) -> Pages {
     let (memory, file) = (u128::from(memory.get()), u128::from(file.get()));
@@ -452,8 +452,8 @@ fn stream(fd: HostFd) -> u64 {
     fd.raw() as u64
 }
 
-/// How much the client is best told.
-fn much(client: &Client, header: &Header) -> Much {
+/// How far ahead the client wants to know.
+fn lookahead(client: &Client, header: &Header) -> Lookahead {
     let stats = client.stats().engine;
     let page = header.page_size().get();
     let pages =
@@ -461,8 +461,8 @@ fn much(client: &Client, header: &Header) -> Much {
     let distinct = if stats.lookahead.is_zero() { PLAN_DEFAULT } else { stats.lookahead.get() };
     // A read of a large page is several reads for the client, and of a small one less than one.
     match stats.lookahead_reads {
-        0 => Much::pages(pages(distinct)),
-        reads => Much { pages: pages(distinct), reads: pages(reads) },
+        0 => Lookahead::pages(pages(distinct)),
+        reads => Lookahead { pages: pages(distinct), reads: pages(reads) },
     }
 }
 

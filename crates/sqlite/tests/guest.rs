@@ -44,7 +44,7 @@ fn open_with_extension(path: &Path) -> Connection {
         db.load_extension(extension(), None::<&str>).expect("loaded");
     }
     // The kernel's read-ahead brings a small file in at once: follow it all the same.
-    db.query_row("SELECT foreseek_set('doze', 'off')", [], |_| Ok(())).expect("set");
+    db.query_row("SELECT foreseek_set('bypass', 'off')", [], |_| Ok(())).expect("set");
     db
 }
 
@@ -88,7 +88,7 @@ fn in_the_bundled_sqlite() {
     assert!(fetched(&after, "fetched_pages") < before + 1500, "{after}");
     drop(db);
     rows(&second, &format!("{SCAN_U} DESC"));
-    assert!(counter(&status(&second), "ends_seen") >= 2);
+    assert!(counter(&status(&second), "ends_known") >= 2);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn counting() {
     db.execute_batch("PRAGMA cache_size=50").expect("set");
     assert_eq!(rows(&db, COUNT), plain);
     let after = status(&db);
-    assert_eq!((counter(&after, "scans"), counter(&after, "ends_seen")), (1, 1), "{after}");
+    assert_eq!((counter(&after, "scans"), counter(&after, "ends_known")), (1, 1), "{after}");
     assert!(counter(&after, "predicted_reads") + 44 > counter(&after, "leaves_read"), "{after}");
     assert!(counter(&after, "leaves_read") > 100, "{after}");
 }
@@ -138,7 +138,7 @@ fn two_scans_interleaved() {
         assert_eq!(backward.next().expect("a row").expect("reads"), plain[plain.len() - 1 - at]);
     }
     let status = status(&first);
-    assert_eq!(counter(&status, "ends_seen"), 2, "{status}");
+    assert_eq!(counter(&status, "ends_known"), 2, "{status}");
     assert!(counter(&status, "predicted_reads") * 10 > counter(&status, "leaves_read") * 9, "{status}");
 }
 
@@ -440,14 +440,14 @@ db.close()
 db = sqlite3.connect(path)
 db.enable_load_extension(True)
 db.load_extension(extension)
-db.execute('SELECT foreseek_set(?, ?)', ('doze', 'off')).fetchall()
+db.execute('SELECT foreseek_set(?, ?)', ('bypass', 'off')).fetchall()
 db.execute('PRAGMA cache_size=50')
 fd = os.open(path, os.O_RDONLY)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 os.close(fd)
 assert db.execute(query).fetchall() == plain
 status = json.loads(db.execute('SELECT foreseek_status()').fetchone()[0])
-assert status['active'] and status['files'][0]['ends_seen'] == 1, status
+assert status['active'] and status['files'][0]['ends_known'] == 1, status
 # A scan that is given up, then others.
 for row in db.execute(query):
     break

@@ -184,13 +184,13 @@ fn the_orders_of_the_customers_to_come_are_told_in_time() {
         let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<3", key, usize::MAX);
         let mut reader = Reader::new(&file, 20);
         reader.statement = statement;
-        let (made, told) = read(&mut reader, &file, &reads);
-        assert!(told * 10 > made * 8, "{told} of {made}, {:?}", reader.counters());
+        let (made, hinted) = read(&mut reader, &file, &reads);
+        assert!(hinted * 10 > made * 8, "{hinted} of {made}, {:?}", reader.counters());
         assert_eq!(reader.counters().failed, 0);
         // The text shows which customers are passed over: next to nothing is fetched for those.
         let wanted: HashSet<PageNo> = reads.iter().copied().collect();
-        let wasted = reader.all_told.difference(&wanted).count();
-        assert!(wasted * 50 < reader.all_told.len(), "{wasted} of {}", reader.all_told.len());
+        let wasted = reader.all_hinted.difference(&wanted).count();
+        assert!(wasted * 50 < reader.all_hinted.len(), "{wasted} of {}", reader.all_hinted.len());
     }
 }
 
@@ -206,9 +206,9 @@ fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
     let mut reader = Reader::new(&file, 20);
     reader.buffer = usize::MAX;
     reader.statement = "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.other WHERE c.id<2000 AND c.pick<3 GROUP BY 1";
-    let (made, told) = read(&mut reader, &file, &reads[..=end]);
+    let (made, hinted) = read(&mut reader, &file, &reads[..=end]);
     assert!(reader.plans.len() <= 2, "{:?}", reader.plans);
-    assert!(told * 100 > made * 90, "{told} of {made}, {:?}", reader.plans);
+    assert!(hinted * 100 > made * 90, "{hinted} of {made}, {:?}", reader.plans);
     // Of the customers beyond the bound, those on the page of the last one are known at most.
     let customers: HashSet<PageNo> =
         (2001..4000).map(|id| database.page(&database.table("cust"), RowKey::Rowid(id))).collect();
@@ -235,11 +235,16 @@ fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
     ] {
         let mut reader = Reader::new(&file, 20);
         reader.statement = statement;
-        let (made, told) = read(&mut reader, &file, &reads);
-        assert!(told * 100 > made * least, "{told} of {made}, {:?} {:?}", reader.counters(), reader.plans);
+        let (made, hinted) = read(&mut reader, &file, &reads);
+        assert!(
+            hinted * 100 > made * least,
+            "{hinted} of {made}, {:?} {:?}",
+            reader.counters(),
+            reader.plans
+        );
         let wanted: HashSet<PageNo> = reads.iter().copied().collect();
-        let wasted = reader.all_told.difference(&wanted).count();
-        assert!(wasted * part < reader.all_told.len(), "{wasted} of {}", reader.all_told.len());
+        let wasted = reader.all_hinted.difference(&wanted).count();
+        assert!(wasted * part < reader.all_hinted.len(), "{wasted} of {}", reader.all_hinted.len());
     }
 }
 
@@ -252,8 +257,8 @@ fn outer_rows_are_read_as_far_as_a_step_of_all_needs_them() {
     let mut reader = Reader::new(&file, 20);
     reader.buffer = usize::MAX;
     reader.statement = "SELECT c.id, note FROM cust c JOIN o ON o.customer=c.other WHERE c.pick<1";
-    let (made, told) = read(&mut reader, &file, &reads);
-    assert!(told * 100 > made * 80, "{told} of {made}, {:?}", reader.plans);
+    let (made, hinted) = read(&mut reader, &file, &reads);
+    assert!(hinted * 100 > made * 80, "{hinted} of {made}, {:?}", reader.plans);
     assert!(reader.plans.len() <= 3, "{:?}", reader.plans);
 }
 
@@ -265,12 +270,17 @@ fn of_look_ups_that_stop_no_more_is_told_than_they_read() {
     let mut reader = Reader::new(&file, 20);
     reader.buffer = usize::MAX;
     reader.statement = "SELECT c.id FROM cust c WHERE EXISTS (SELECT 1 FROM o WHERE o.customer=c.other)";
-    let (made, told) = read(&mut reader, &file, &reads);
-    assert!(told * 100 > made * 80, "{told} of {made}, {:?}", reader.plans);
+    let (made, hinted) = read(&mut reader, &file, &reads);
+    assert!(hinted * 100 > made * 80, "{hinted} of {made}, {:?}", reader.plans);
     assert!(reader.plans.len() <= 7, "{:?}", reader.plans);
     let wanted: HashSet<PageNo> = reads.iter().copied().collect();
-    let wasted = reader.all_told.difference(&wanted).count();
-    assert!(wasted * 8 < reader.all_told.len(), "{wasted} of {}, {:?}", reader.all_told.len(), reader.plans);
+    let wasted = reader.all_hinted.difference(&wanted).count();
+    assert!(
+        wasted * 8 < reader.all_hinted.len(),
+        "{wasted} of {}, {:?}",
+        reader.all_hinted.len(),
+        reader.plans
+    );
 }
 
 #[test]
@@ -287,7 +297,7 @@ fn a_join_of_tables_that_lie_in_one_order_is_left_to_the_kernel() {
         "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.id WHERE c.pick<3 GROUP BY 1";
     let (made, _) = read(&mut reader, &file, &reads);
     assert!(made > 3000, "{made}");
-    assert!(reader.all_told.len() < 256, "{} of {made}, {:?}", reader.all_told.len(), reader.plans);
+    assert!(reader.all_hinted.len() < 256, "{} of {made}, {:?}", reader.all_hinted.len(), reader.plans);
     assert!(reader.source.read.len() * 10 < made, "{} reads of our own", reader.source.read.len());
 }
 
@@ -307,11 +317,11 @@ fn a_tree_that_memory_can_hold_is_left_to_it_where_the_file_is_larger() {
     // More orders than fit; all of them, but not the file; all.
     for (memory, joined) in [(size / 2, true), (size - 1024, false), (size, true)] {
         let mut reader = Reader::new(&file, 20);
-        reader.planner.has_memory(Bytes(memory));
+        reader.planner.set_memory(Bytes(memory));
         reader.statement = "SELECT c.id, length(note) FROM cust c JOIN o ON o.id=c.pick WHERE c.other<4000";
         let (made, _) = read(&mut reader, &file, &reads);
-        let told = reader.all_told.intersection(&orders).count();
-        assert_eq!(told * 4 > made, joined, "{told} orders, {made} reads, {memory} bytes of {size}");
+        let hinted = reader.all_hinted.intersection(&orders).count();
+        assert_eq!(hinted * 4 > made, joined, "{hinted} orders, {made} reads, {memory} bytes of {size}");
     }
 }
 
@@ -322,8 +332,8 @@ fn a_join_that_no_text_shows_is_found_by_its_data() {
     let file = database.file.clone();
     let mut reader = Reader::new(&file, 20);
     reader.statement = "SELECT * FROM a_view";
-    let (made, told) = read(&mut reader, &file, &reads);
-    assert!(told * 10 > made * 7, "{told} of {made}, {:?}", reader.counters());
+    let (made, hinted) = read(&mut reader, &file, &reads);
+    assert!(hinted * 10 > made * 7, "{hinted} of {made}, {:?}", reader.counters());
 }
 
 #[test]
@@ -336,9 +346,9 @@ fn a_loop_that_stops_at_its_first_row_costs_little() {
         "SELECT 1 FROM cust c WHERE pick<3 AND EXISTS (SELECT 1 FROM o WHERE o.customer=c.other)";
     let (made, _) = read(&mut reader, &file, &reads);
     let wanted: HashSet<PageNo> = reads.iter().copied().collect();
-    let wasted = reader.all_told.difference(&wanted).count();
-    // Of 8 orders of a customer one is read: what is told in vain is paid by what is read in time.
-    assert!(wasted < made, "{wasted} of {} in vain, {made} reads", reader.all_told.len());
+    let wasted = reader.all_hinted.difference(&wanted).count();
+    // Of 8 orders of a customer one is read: what is told unused is paid by what is read in time.
+    assert!(wasted < made, "{wasted} of {} in vain, {made} reads", reader.all_hinted.len());
 }
 
 #[test]
@@ -368,9 +378,9 @@ fn rows_that_are_long_not_looked_up_are_not_read_at_a_stretch() {
     let mut reader = Reader::new(&file, 20);
     reader.statement =
         "SELECT c.id, sum(length(note)) FROM cust c JOIN o ON o.customer=c.id WHERE c.pick=77 GROUP BY 1";
-    let (_, told) = read(&mut reader, &file, &reads);
+    let (_, hinted) = read(&mut reader, &file, &reads);
     let leaves = reads.iter().filter(|page| file[(page.get() as usize - 1) * 1024] == 13).count();
-    assert!(leaves > 600 && reader.most_own < 400 && told > 20, "{leaves} {} {told}", reader.most_own);
+    assert!(leaves > 600 && reader.most_own < 400 && hinted > 20, "{leaves} {} {hinted}", reader.most_own);
 }
 
 #[test]
@@ -382,10 +392,10 @@ fn outer_rows_in_no_order_of_their_table_are_not_taken_for_a_scan_of_it() {
     reader.statement = "SELECT c.id, o.note FROM cust c JOIN o ON o.customer=c.id ORDER BY c.other";
     read(&mut reader, &file, &reads[..8000]);
     let wanted: HashSet<PageNo> = reads[..8000].iter().copied().collect();
-    let wasted = reader.all_told.difference(&wanted).count();
+    let wasted = reader.all_hinted.difference(&wanted).count();
     assert!(
         wasted * 20 < reader.reads,
-        "{wasted} told in vain, {} reads, {:?}",
+        "{wasted} hinted in vain, {} reads, {:?}",
         reader.reads,
         reader.counters()
     );

@@ -5,7 +5,7 @@ mod common;
 mod reader;
 
 use common::{SCHEMAS, Shape};
-use foreseek_hints::allowance::SEEKS_FIRST_SEEN;
+use foreseek_hints::allowance::FIRST_STEP_MISSES_END_KNOWN;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::{Page, PageNo};
 use foreseek_sqlite::planner::Why;
@@ -17,7 +17,7 @@ use foreseek_units::Bytes;
 use reader::Reader;
 
 /// Reads that a scan makes before it is looked for; the way down is among them.
-const FIRST: usize = SEEKS_FIRST_SEEN as usize + 8;
+const FIRST: usize = FIRST_STEP_MISSES_END_KNOWN as usize + 8;
 
 fn sequence(file: &[u8], shape: &Shape, direction: Direction) -> Vec<PageAccess> {
     let header = Header::parse(file).expect("a database");
@@ -51,12 +51,12 @@ fn full_scans_are_found_after_their_first_seeks_and_predicted_to_their_end() {
                 }
                 let counters = reader.counters();
                 let case = format!("{} {direction:?} cache {cache}: {counters:?}", shape.schema().name);
-                assert_eq!((counters.scans, counters.ends_seen), (1, 1), "{case}");
+                assert_eq!((counters.scans, counters.ends_known), (1, 1), "{case}");
                 let reads = reader.reads - before;
                 // Interior pages with rows of a table WITHOUT ROWID count only in their turn.
                 let missed = if shape.schema().u_at.is_some() { reads / 20 } else { 8 } + FIRST;
                 assert!(counters.predicted as usize + missed >= reads, "{reads} reads, {case}");
-                assert!(reader.hits * 10 >= reads * 9, "{} of {reads} told in time, {case}", reader.hits);
+                assert!(reader.hits * 10 >= reads * 9, "{} of {reads} hinted in time, {case}", reader.hits);
                 assert_eq!(counters.failed, 0, "{case}");
             }
         }
@@ -88,7 +88,7 @@ fn a_scan_in_the_order_of_its_rows_is_left_to_the_kernel() {
     }
     let counters = reader.counters();
     assert!(reader.reads > 1500, "{}", reader.reads);
-    assert!(reader.all_told.len() < 128, "{:?}, {counters:?}", reader.plans);
+    assert!(reader.all_hinted.len() < 128, "{:?}, {counters:?}", reader.plans);
     assert!(reader.source.read.len() < 300, "{} reads of our own", reader.source.read.len());
     assert_eq!(counters.scans, 1, "it is known all the while");
     assert_eq!(reader.planner.state(1).1, Why::InOrder);
@@ -145,9 +145,9 @@ fn a_scan_that_needs_no_rows_is_predicted_and_no_leaf_is_read_for_it() {
                 reader.read(1, page);
             }
             let case = format!("{} {direction:?}: {:?}", shape.schema().name, reader.counters());
-            assert_eq!((reader.counters().scans, reader.counters().ends_seen), (1, 1), "{case}");
+            assert_eq!((reader.counters().scans, reader.counters().ends_known), (1, 1), "{case}");
             let reads = reader.reads - before;
-            assert!(reader.hits + FIRST + 8 >= reads, "{} of {reads} told in time, {case}", reader.hits);
+            assert!(reader.hits + FIRST + 8 >= reads, "{} of {reads} hinted in time, {case}", reader.hits);
             let own: Vec<_> = reader.source.read.iter().filter(|page| all.contains(page)).collect();
             assert!(own.is_empty(), "{own:?}, {case}");
         }
@@ -176,9 +176,9 @@ fn leaves_up_to_a_bound_are_told_and_none_beyond_it() {
     for &page in &all[..100] {
         reader.read(1, page);
     }
-    assert_eq!(reader.counters().ends_seen, 1, "{:?}", reader.counters());
-    assert!(reader.told.contains(&all[at]) || reader.told.len() == reader.buffer);
-    assert!(all[at + 2..].iter().all(|page| !reader.told.contains(page)));
+    assert_eq!(reader.counters().ends_known, 1, "{:?}", reader.counters());
+    assert!(reader.hinted.contains(&all[at]) || reader.hinted.len() == reader.buffer);
+    assert!(all[at + 2..].iter().all(|page| !reader.hinted.contains(page)));
 }
 
 #[test]
@@ -210,20 +210,20 @@ fn steps_grow_from_a_few_reads_where_the_end_is_not_visible() {
     let mut reader = Reader::new(&file, 10);
     reader.read_interior(&file);
     reader.source.read.clear();
-    reader.planner.transaction(1);
+    reader.planner.begin_transaction(1);
     reader.statement = "SELECT * FROM t, u WHERE t.k > u.k";
-    let mut told = Vec::new();
+    let mut hinted = Vec::new();
     for access in &all[from..] {
         reader.read(1, access.page);
-        if told.last() != Some(&reader.told.len()) {
-            told.push(reader.told.len());
+        if hinted.last() != Some(&reader.hinted.len()) {
+            hinted.push(reader.hinted.len());
         }
     }
-    assert_eq!(told[..2], [0, 4], "{told:?}");
+    assert_eq!(hinted[..2], [0, 4], "{hinted:?}");
     // But for the last, which is what is left.
-    let full = &told[..told.len() - 1];
-    assert!(full.windows(2).all(|pair| pair[0] * 2 < pair[1] || pair[1] > reader.buffer / 2), "{told:?}");
-    assert_eq!(reader.counters().ends_seen, 0);
+    let full = &hinted[..hinted.len() - 1];
+    assert!(full.windows(2).all(|pair| pair[0] * 2 < pair[1] || pair[1] > reader.buffer / 2), "{hinted:?}");
+    assert_eq!(reader.counters().ends_known, 0);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
     reader.source.read.clear();
     let marks: Vec<usize> = (0..all.len()).filter(|&at| all[at].mark).collect();
     for _ in 0..2000 {
-        reader.planner.transaction(1);
+        reader.planner.begin_transaction(1);
         let mark = marks[random.below(marks.len() as u64 - 1) as usize];
         reader.read(1, all[mark].page);
         // Up to three rows of one leaf: less than the evidence.
@@ -258,15 +258,15 @@ fn a_scan_that_was_abandoned_is_not_believed_again() {
     reader.read_interior(&file);
     let mut largest = [0; 2];
     for largest in &mut largest {
-        reader.planner.transaction(1);
-        reader.told.clear();
+        reader.planner.begin_transaction(1);
+        reader.hinted.clear();
         for access in &all[..120] {
             reader.read(1, access.page);
-            *largest = reader.told.len().max(*largest);
+            *largest = reader.hinted.len().max(*largest);
         }
     }
     let counters = reader.counters();
-    assert_eq!((counters.scans, counters.ends_seen), (2, 1), "{counters:?}");
+    assert_eq!((counters.scans, counters.ends_known), (2, 1), "{counters:?}");
     assert!(largest[1] * 4 < largest[0], "{largest:?}");
 }
 
@@ -280,9 +280,9 @@ fn a_scan_is_over_with_its_transaction() {
         reader.read(1, access.page);
     }
     assert_eq!(reader.planner.scans().count(), 1);
-    reader.planner.transaction(2);
+    reader.planner.begin_transaction(2);
     assert_eq!(reader.planner.scans().count(), 1, "another connection's");
-    reader.planner.transaction(1);
+    reader.planner.begin_transaction(1);
     assert_eq!(reader.planner.scans().count(), 0);
     assert_eq!(reader.planner.expects(1, all[105].page), None);
 }

@@ -353,7 +353,7 @@ fn load() {
         db.load_extension(extension(), None::<&str>).expect("loaded");
     }
     // The kernel's read-ahead brings a small file in at once: follow it all the same.
-    db.query_row("SELECT foreseek_set('doze', 'off')", [], |_| Ok(())).expect("set");
+    db.query_row("SELECT foreseek_set('bypass', 'off')", [], |_| Ok(())).expect("set");
 }
 
 #[test]

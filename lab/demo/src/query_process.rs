@@ -8,7 +8,7 @@
 
 use crate::customer::QUERY;
 use crate::{Result, scan};
-use foreseek_hints::{Pump, Settings, Step as Reads, Want};
+use foreseek_hints::{CallbackRequest, Pump, Settings, Step as Reads};
 use foreseek_seam::{Access, HintMode, ObjectId, StreamId};
 use foreseek_simulate::directed::{Directed, Said};
 use foreseek_simulate::program::{
@@ -16,7 +16,7 @@ use foreseek_simulate::program::{
 };
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::PageNo;
-use foreseek_sqlite::planner::{Cost, Much, Planner, ScanId};
+use foreseek_sqlite::planner::{Cost, Lookahead, Planner, ScanId};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE, PageSpan, Pages, Position, Span};
 use rand_core::Rng;
@@ -74,7 +74,7 @@ enum Doing {
     /// The engine works before the read; the scan expects the page.
     Engine(PageNo, ScanId),
     /// The plan has been read: its hints are to be given.
-    Planned(PageNo, ScanId, Want),
+    Planned(PageNo, ScanId, CallbackRequest),
     Read(PageNo),
     /// It has been read.
     Observe(PageNo),
@@ -112,7 +112,7 @@ impl Query {
         let header = Header::parse(&image[..image.len().min(100)])?;
         let pages = u32::try_from(image.len() as u64 / PAGE_SIZE).unwrap_or(u32::MAX);
         let prefetch = settings.map(|settings| Prefetch {
-            planner: Planner::new(header, pages).on_disk(),
+            planner: Planner::new(header, pages).on_rotational_disk(),
             directed: Directed::new(Pump::new(settings)),
             watched: false,
         });
@@ -164,7 +164,7 @@ impl Query {
             Doing::Engine(page, scan) => match self.prefetch.as_mut()?.directed.next(now) {
                 Said::Step(step) => Some(step),
                 Said::Over(Reads::Pass) => self.then(Doing::Read(page)),
-                Said::Over(Reads::Want(want)) => {
+                Said::Over(Reads::Callback(want)) => {
                     self.plan = self.planned(scan);
                     self.then(Doing::Planned(page, scan, want))
                 }
@@ -224,12 +224,12 @@ impl Query {
         let Prefetch { planner, directed, .. } = self.prefetch.as_mut()?;
         let stats = directed.stats();
         let pages = if stats.lookahead.is_zero() { PLAN_DEFAULT } else { stats.lookahead.get() as usize };
-        let much = match stats.lookahead_reads {
-            0 => Much::pages(pages),
-            reads => Much { pages, reads: reads as usize },
+        let lookahead = match stats.lookahead_reads {
+            0 => Lookahead::pages(pages),
+            reads => Lookahead { pages, reads: reads as usize },
         };
         let mut source = Source::new(&self.image, &mut self.steps);
-        let plan = planner.plan(&mut source, scan, much)?;
+        let plan = planner.plan(&mut source, scan, lookahead)?;
         let accesses = plan
             .accesses
             .iter()
@@ -308,7 +308,7 @@ impl ReadPage for Source<'_> {
         self.image.read(page, into)
     }
 
-    fn soon(&mut self, pages: &[PageNo]) {
+    fn will_need(&mut self, pages: &[PageNo]) {
         for run in pages.chunk_by(|a, b| a.get() + 1 == b.get()) {
             let pages: PageSpan = Span::at(scan::file_page(run[0]), Pages(run.len() as u64));
             self.steps.push_back(Step::Advise { handle: HANDLE, pages });

@@ -9,7 +9,7 @@
 //! The processor time of the engine itself is not counted; calls are.
 
 use crate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Question, Step, Workload};
-use foreseek_hints::{self as hints, Need, Next, Pump, Settings, Stats, Want};
+use foreseek_hints::{self as hints, CallbackRequest, Need, Next, Pump, Settings, Stats};
 use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PageSpan, Pages, Span};
 use rand_core::Rng;
@@ -23,7 +23,7 @@ const PROCESS: Who = Who(1);
 enum Call {
     Open { stream: StreamId, object: ObjectId, length: Bytes },
     Read { stream: StreamId, range: ByteSpan },
-    Answered { want: Want },
+    Answered { want: CallbackRequest },
 }
 
 /// What the machine has answered.
@@ -80,7 +80,7 @@ impl Directed {
     }
 
     /// Begins: the process has answered a question.
-    pub fn told(&mut self, want: Want) {
+    pub fn told(&mut self, want: CallbackRequest) {
         self.call = Some(Call::Answered { want });
     }
 
@@ -177,17 +177,17 @@ pub type Hint<'a> = dyn FnMut(HintMode, &[Access], bool) -> usize + 'a;
 /// What an application says when it is asked what it will read.
 pub trait Application: Send {
     /// It has made so many reads and is asked before the next.
-    fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>);
+    fn asked(&mut self, reads: usize, want: CallbackRequest, hint: &mut Hint<'_>);
 }
 
 impl Application for Box<dyn Application> {
-    fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>) {
+    fn asked(&mut self, reads: usize, want: CallbackRequest, hint: &mut Hint<'_>) {
         (**self).asked(reads, want, hint);
     }
 }
 
-impl<F: FnMut(&mut Hint<'_>, usize, Want) + Send> Application for F {
-    fn asked(&mut self, reads: usize, want: Want, hint: &mut Hint<'_>) {
+impl<F: FnMut(&mut Hint<'_>, usize, CallbackRequest) + Send> Application for F {
+    fn asked(&mut self, reads: usize, want: CallbackRequest, hint: &mut Hint<'_>) {
         self(hint, reads, want);
     }
 }
@@ -260,7 +260,7 @@ impl<P: Program, A: Application> Hinted<P, A> {
     }
 
     /// The engine wants to know what comes.
-    fn ask(&mut self, now: Instant, want: Want) {
+    fn ask(&mut self, now: Instant, want: CallbackRequest) {
         let Self { application, directed, reads, .. } = self;
         application.asked(*reads, want, &mut |mode, accesses, done| directed.hint(now, mode, accesses, done));
         directed.told(want);
@@ -322,7 +322,7 @@ impl<P: Program, A: Application> Program for Hinted<P, A> {
                 }
                 Doing::Engine(after) => match self.directed.next(now) {
                     Said::Step(step) => return step,
-                    Said::Over(hints::Step::Want(want)) => self.ask(now, want),
+                    Said::Over(hints::Step::Callback(want)) => self.ask(now, want),
                     Said::Over(hints::Step::Pass) => {
                         self.doing = Doing::Program;
                         self.reads += usize::from(matches!(after, Some(Step::Read { .. })));

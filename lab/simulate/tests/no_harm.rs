@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Setup, access, page, random_pages, reads, tells};
-use foreseek_hints::{Settings, Share, Want};
+use foreseek_hints::{CallbackRequest, Settings, Share};
 use foreseek_seam::HintMode;
 use foreseek_simulate::directed::{Application, Hint};
 use foreseek_simulate::program::Step;
@@ -56,7 +56,7 @@ fn a_wrong_list() {
 fn a_wrong_list_that_is_told_anew_at_each_question() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let mut seed = 100;
-    let answer = move |hint: &mut Hint<'_>, _: usize, want: Want| {
+    let answer = move |hint: &mut Hint<'_>, _: usize, want: CallbackRequest| {
         let at = want.requested.1;
         seed += 1;
         let mut list = vec![access(at)];
@@ -70,7 +70,7 @@ fn a_wrong_list_that_is_told_anew_at_each_question() {
 fn a_short_wrong_list_told_anew_at_each_question() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let mut seed = 100;
-    let answer = move |hint: &mut Hint<'_>, _: usize, want: Want| {
+    let answer = move |hint: &mut Hint<'_>, _: usize, want: CallbackRequest| {
         let at = want.requested.1;
         seed += 1;
         let mut list = vec![access(at)];
@@ -85,7 +85,7 @@ fn a_list_of_which_half_is_wrong() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let other = random_pages(2, 20_000, FILE_SIZE);
     let list: Vec<PageIndex> = reads.iter().zip(&other).flat_map(|(right, wrong)| [*right, *wrong]).collect();
-    let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         let list: Vec<_> = list[2 * nth..].iter().map(|at| access(*at)).collect();
         hint(HintMode::Set, &list, true);
     };
@@ -96,7 +96,7 @@ fn a_list_of_which_half_is_wrong() {
 fn a_list_that_lacks_every_second_read() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let list: Vec<PageIndex> = reads.iter().step_by(2).copied().collect();
-    let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         let list: Vec<_> = list[nth.div_ceil(2)..].iter().map(|at| access(*at)).collect();
         hint(HintMode::Set, &list, true);
     };
@@ -117,7 +117,7 @@ fn many_short_plans_of_which_little_is_read() {
     // Each plan tells 2,000 reads, of which the first 40 are made (a query with a limit).
     let plans: Vec<Vec<PageIndex>> = (0..100).map(|seed| random_pages(seed + 1, 2000, FILE_SIZE)).collect();
     let reads: Vec<PageIndex> = plans.iter().flat_map(|plan| plan[..40].to_vec()).collect();
-    let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         let list: Vec<_> = plans[nth / 40][nth % 40..].iter().map(|at| access(*at)).collect();
         hint(HintMode::Set, &list, true);
     };
@@ -129,7 +129,7 @@ fn many_short_plans_of_which_little_is_read() {
 #[test]
 fn an_application_that_never_says_anything() {
     let reads = random_pages(1, 10_000, FILE_SIZE);
-    let silent = |_: &mut Hint<'_>, _: usize, _: Want| {};
+    let silent = |_: &mut Hint<'_>, _: usize, _: CallbackRequest| {};
     let cost = cost(Settings::default(), MEMORY, &ranges(&reads), silent);
     assert!(cost < 1.001);
 }
@@ -150,7 +150,7 @@ fn a_list_longer_than_its_bound() {
     let bounded = Settings { list_limit: 1024, ..Settings::default() };
     let mut told = 0;
     // The paper's figure 7: it stops when the list is full, and says that it is done either way.
-    let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         told = told.max(nth);
         for batch in list[told..].chunks(100) {
             let accepted = hint(HintMode::Append, batch, false);
@@ -169,7 +169,7 @@ fn a_list_longer_than_its_bound() {
 fn one_huge_read() {
     let reads = [Span::at(ByteOffset::ZERO, FILE_SIZE)];
     let list: Vec<PageIndex> = all_pages().collect();
-    let answer = move |hint: &mut Hint<'_>, _: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, _: usize, _: CallbackRequest| {
         let list: Vec<_> = list.iter().map(|at| access(*at)).collect();
         hint(HintMode::Set, &list, true);
     };
@@ -185,7 +185,7 @@ fn a_repeated_page() {
     let reads: Vec<PageIndex> = random_pages(1, 500, FILE_SIZE).iter().flat_map(|at| [*at; 40]).collect();
     assert!(cost(Settings::default(), MEMORY, &ranges(&reads), tells(&reads)) < 0.5);
     let once: Vec<PageIndex> = reads.iter().step_by(40).copied().collect();
-    let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         let list: Vec<_> = once[nth / 40..].iter().map(|at| access(*at)).collect();
         hint(HintMode::Set, &list, true);
     };
@@ -214,7 +214,7 @@ fn everything_is_in_memory_already() {
     let before = setup.stock(whole);
     let stock = setup.stock(both.clone()) - before;
     let mut asked_for_the_first = false;
-    let application = move |_: &mut Hint<'_>, reads: usize, _: Want| {
+    let application = move |_: &mut Hint<'_>, reads: usize, _: CallbackRequest| {
         assert!(reads == 0 && !std::mem::replace(&mut asked_for_the_first, true), "nothing else missed");
     };
     let (all, stats) = setup.prefetched(Settings::default(), None, both, application);
@@ -263,7 +263,7 @@ fn an_application_with_a_cache_of_its_own() {
         let told: Vec<usize> = reads.iter().map(|(nth, _)| *nth).collect();
         let accesses = accesses.clone();
         let pages: Vec<PageIndex> = reads.iter().map(|(_, at)| *at).collect();
-        let answer = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+        let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
             let list: Vec<_> = accesses[told[nth]..].iter().map(|at| access(*at)).collect();
             hint(HintMode::Set, &list, true);
         };
@@ -280,7 +280,7 @@ fn two_scans_at_once_that_were_told_one_after_the_other() {
     let reads: Vec<PageIndex> = first.iter().zip(&second).flat_map(|(a, b)| [*a, *b]).collect();
     let list: Vec<PageIndex> = first.iter().chain(&second).copied().collect();
     let mut told = false;
-    let answer = move |hint: &mut Hint<'_>, _: usize, _: Want| {
+    let answer = move |hint: &mut Hint<'_>, _: usize, _: CallbackRequest| {
         if !std::mem::replace(&mut told, true) {
             let list: Vec<_> = list.iter().map(|at| access(*at)).collect();
             hint(HintMode::Set, &list, true);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Setup, access, page, random_pages, reads};
-use foreseek_hints::{AccessListEngine, Settings, Want};
+use foreseek_hints::{AccessListEngine, CallbackRequest, Settings};
 use foreseek_seam::HintMode;
 use foreseek_seam::record::ReplayError;
 use foreseek_seam::{Recorder, Recording, replay};
@@ -36,14 +36,14 @@ fn recorded(limit: u64) -> String {
     let recorder = Recorder::new(Box::new(sink.clone())).with_limit(limit);
     let settings = Settings { first_round: Some(Pages(64)), ..Settings::default() };
     let mut told = 0;
-    let application = move |hint: &mut Hint<'_>, nth: usize, _: Want| {
+    let application = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         told = told.max(nth);
         let more = (told + 500).min(list.len());
         told += hint(HintMode::Append, &list[told..more], more == list.len());
     };
     let setup = Setup::new(file, Bytes::mib(8).pages_floor());
     let (_, stats) = setup.prefetched(settings, Some(recorder), reads(&ranges), application);
-    assert!(stats.rounds > 3 && stats.wants > 3 && !stats.forgotten.is_zero(), "{stats:?}");
+    assert!(stats.rounds > 3 && stats.callbacks > 3 && !stats.forgotten.is_zero(), "{stats:?}");
     let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     String::from_utf8(bytes).expect("a recording is text")
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{List, page, random_pages};
 use foreseek_device::{Build, Profile};
-use foreseek_hints::{Pump, Settings, Want};
+use foreseek_hints::{CallbackRequest, Pump, Settings};
 use foreseek_seam::{Access, Extent, HintMode, ObjectId};
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
 use foreseek_simulate::directed::{Hint, Hinted};
@@ -49,7 +49,7 @@ impl Workload for Readers {
         }
         let object = ObjectId(u64::from(file.0));
         let list: Vec<Access> = pages.iter().map(|at| Access { object, page: *at, mark: false }).collect();
-        let tells = move |hint: &mut Hint<'_>, reads: usize, _: Want| {
+        let tells = move |hint: &mut Hint<'_>, reads: usize, _: CallbackRequest| {
             hint(HintMode::Set, &list[reads.min(list.len())..], true);
         };
         let lengths = vec![FILE; self.readers as usize + 1];

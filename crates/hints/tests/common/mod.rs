@@ -34,7 +34,7 @@ pub(crate) struct World {
     next_request: u64,
     /// What the application says when asked: mode, list, done.
     pub(crate) answers: VecDeque<(HintMode, Vec<u64>, bool)>,
-    pub(crate) wants: Vec<(Option<u64>, u64)>,
+    pub(crate) callbacks: Vec<(Option<u64>, u64)>,
 }
 
 impl World {
@@ -49,7 +49,7 @@ impl World {
             clamp: Pages(u64::MAX),
             next_request: 0,
             answers: VecDeque::new(),
-            wants: Vec::new(),
+            callbacks: Vec::new(),
         };
         let length = Pages(pages).bytes();
         world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: Who(1) });
@@ -75,8 +75,8 @@ impl World {
         self.next_request += 1;
         let before = self.said.len();
         let mut answer = self.tell(Event::Read { request, stream: STREAM, range, who: None });
-        if let Some(Command::Hint(HintCommand::Want { marked, requested, .. })) = answer {
-            self.wants.push((marked.map(|(_, page)| page.0), requested.1.0));
+        if let Some(Command::Hint(HintCommand::Callback { marked, requested, .. })) = answer {
+            self.callbacks.push((marked.map(|(_, page)| page.0), requested.1.0));
             if let Some((mode, pages, done)) = self.answers.pop_front() {
                 self.hint(mode, &pages, done);
             }
@@ -96,7 +96,7 @@ impl World {
         self.read(page(at))
     }
 
-    /// Tells the engine something and does what it says, and so on; the last `Pass` or `Want`.
+    /// Tells the engine something and does what it says, and so on; the last `Pass` or `Callback`.
     pub(crate) fn tell(&mut self, event: Event<'_>) -> Option<Command> {
         let mut out = Commands::new();
         self.engine.on(self.now, event, &mut out);
@@ -136,7 +136,9 @@ impl World {
                             self.cached.remove(&page.0);
                         });
                     }
-                    Command::Pass { .. } | Command::Hint(HintCommand::Want { .. }) => answer = Some(command),
+                    Command::Pass { .. } | Command::Hint(HintCommand::Callback { .. }) => {
+                        answer = Some(command)
+                    }
                     other => panic!("not for this interface: {other:?}"),
                 }
                 queue.extend(out.drain());

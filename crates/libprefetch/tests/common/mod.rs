@@ -1,7 +1,7 @@
 //! A host program: files of numbered pages on a real file system, read through a client.
 #![allow(dead_code, unreachable_pub, clippy::print_stdout)]
 
-use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Want};
+use foreseek_libprefetch::{CallbackRequest, Client, Entry, HintMode, Settings};
 use foreseek_storage::{HostFd, cachestat, dont_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, PageSpan, Pages};
 use std::fs::File;
@@ -112,7 +112,13 @@ pub fn entries(fd: RawFd, pages: &[u64]) -> Vec<Entry> {
 }
 
 /// Reads a page as a host does, and checks that it is what the file holds.
-pub fn read_page(client: &Client, file: &File, id: u32, number: u64, ask: &mut dyn FnMut(&Client, Want)) {
+pub fn read_page(
+    client: &Client,
+    file: &File,
+    id: u32,
+    number: u64,
+    ask: &mut dyn FnMut(&Client, CallbackRequest),
+) {
     client.before_read(file.as_raw_fd(), bytes(number, 1), ask);
     let mut got = vec![0; PAGE as usize];
     file.read_exact_at(&mut got, number * PAGE).unwrap();
@@ -120,7 +126,7 @@ pub fn read_page(client: &Client, file: &File, id: u32, number: u64, ask: &mut d
 }
 
 /// The answer of an application that has its whole order ready: all from the page that is asked for.
-pub fn tell_rest(order: &[u64], fd: RawFd) -> impl FnMut(&Client, Want) {
+pub fn tell_rest(order: &[u64], fd: RawFd) -> impl FnMut(&Client, CallbackRequest) {
     move |client, want| {
         let at = order.iter().position(|page| page * PAGE == want.requested.1.get()).unwrap();
         client.hint(HintMode::Set, &entries(fd, &order[at..]), true).unwrap();

@@ -288,7 +288,7 @@ mod tests {
             Command::Serving(ServingCommand::Serve { request: RequestId(1), frames: vec![FrameId(2)] }),
             Command::Serving(ServingCommand::Fail { request: RequestId(3), fetch: FetchId(4) }),
             Command::Pass { request: RequestId(1) },
-            Command::Hint(HintCommand::Want {
+            Command::Hint(HintCommand::Callback {
                 request: RequestId(1),
                 marked: None,
                 requested: (ObjectId(2), PageIndex(3)),

@@ -121,7 +121,7 @@ pub(super) fn command(line: &mut String, command: &Command) {
             write!(line, "fail {} {}", request.0, fetch.0)
         }
         Command::Pass { request } => write!(line, "pass {}", request.0),
-        Command::Hint(HintCommand::Want { request, marked, requested }) => {
+        Command::Hint(HintCommand::Callback { request, marked, requested }) => {
             let marked = marked.map_or("-".to_owned(), |(object, page)| format!("{}:{}", object.0, page.0));
             write!(line, "want {} {marked} {}:{}", request.0, requested.0.0, requested.1.0)
         }

@@ -1,6 +1,6 @@
 //! How far a statement goes on reading a table: all of it, up to a LIMIT, or for each row of another.
 
-use super::Rows;
+use super::RowLimit;
 use crate::tokens::{SQL_LIMIT, Token, end_of_parentheses, tokens};
 use crate::tree::Owned;
 use foreseek_hints::End;
@@ -34,13 +34,13 @@ pub(crate) enum Loop {
     /// It visits all outer rows, and what each asks for up to a row that it lets through.
     Stops,
     /// That is not visible.
-    Unseen,
+    Unknown,
 }
 
 impl Loop {
     /// Whether its end is visible before it is known where it stops.
     pub(crate) fn end(self) -> End {
-        if self == Self::All { End::Seen } else { End::Unseen }
+        if self == Self::All { End::Known } else { End::Unknown }
     }
 }
 
@@ -51,9 +51,9 @@ const WHOLE: [&str; 8] = ["count", "sum", "total", "avg", "group_concat", "strin
 /// `outer` with a subquery of `inner`, where nothing ends it early. And how many tables the statement's own FROM clause names,
 /// as far as it is understood.
 pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> (Loop, usize) {
-    let [statement] = statements else { return (Loop::Unseen, 0) };
+    let [statement] = statements else { return (Loop::Unknown, 0) };
     if statement.len() > SQL_LIMIT {
-        return (Loop::Unseen, 0);
+        return (Loop::Unknown, 0);
     }
     let tokens = tokens(statement);
     let own = visited(&tokens).unwrap_or_default();
@@ -64,7 +64,7 @@ pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> (Loop, 
 fn loop_of(tokens: &[Token], own: &[String], outer: &str, inner: &str) -> Loop {
     let is_own = |table: &str| is_among(own, tokens, table);
     if !is_own(outer) {
-        return Loop::Unseen;
+        return Loop::Unknown;
     }
     let is_of_inner = |query: &[Token]| {
         let tables = tables_of(query);
@@ -81,7 +81,7 @@ fn loop_of(tokens: &[Token], own: &[String], outer: &str, inner: &str) -> Loop {
             let stops = has_any(query, &["limit"]) || before.is_some_and(|word| word.is("exists"));
             if stops || !is_whole { Loop::Stops } else { Loop::All }
         }
-        _ => Loop::Unseen,
+        _ => Loop::Unknown,
     }
 }
 
@@ -197,8 +197,8 @@ const COMPOUND: [&str; 3] = ["union", "except", "intersect"];
 const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "having", "set", "returning"];
 
 /// Whether the end of a statement's one scan is visible, and how many rows it wants.
-pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<Rows>) {
-    let unseen = (End::Unseen, None);
+pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<RowLimit>) {
+    let unseen = (End::Unknown, None);
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
     let is_own = |tables: Vec<String>| matches!(&tables[..], [only] if only.eq_ignore_ascii_case(table));
     if !source(tokens).and_then(tables).is_some_and(is_own) {
@@ -209,7 +209,7 @@ pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<
         return unseen;
     }
     match tokens.iter().position(|token| token.is("limit")) {
-        None => (End::Seen, None),
+        None => (End::Known, None),
         Some(at) => match &tokens[at + 1..] {
             [Token::Literal(Owned::Integer(rows)), rest @ ..] => {
                 let more = match rest {
@@ -225,7 +225,7 @@ pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<
                     Ok(count) => {
                         let apart = ["where", "group", "having", "distinct"];
                         let exact = !tokens.iter().any(|token| apart.iter().any(|word| token.is(word)));
-                        (End::Seen, Some(Rows { count, exact }))
+                        (End::Known, Some(RowLimit { count, exact }))
                     }
                     Err(_) => unseen,
                 }

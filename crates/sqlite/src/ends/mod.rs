@@ -1,21 +1,21 @@
 //! How far a statement reads, as far as its text shows it.
 //!
 //! A scan by an index ends at the first entry beyond the bound of a WHERE clause, at the end of its
-//! index, or when enough rows were found. SQLite tells nobody which; but the text of the running
+//! index, or when enough rows were found. SQLite does not report which; but the text of the running
 //! statement, with the values of its parameters (`sqlite3_expanded_sql`), names each bound as a
 //! comparison of an indexed column with a literal. This module finds those comparisons. It does not
 //! parse SQL: it looks for a column's name beside an operator and a literal, anywhere in the statement.
 //!
 //! Nothing depends on its being right. A bound that is none ends a prediction too early, and the scan
-//! is recognised anew further on; one that was missed leaves the end [unseen](End::Unseen), and then what is
-//! fetched in vain is bounded by [`foreseek_hints::allowance`].
+//! is recognised anew further on; one that was missed leaves the end [unknown](End::Unknown), and then what is
+//! wasted is bounded by [`foreseek_hints::allowance`].
 //!
 //! - `k IN (5, 7)` where nothing else is asked of `k`: these are the [points](crate::points) between which a scan goes on.
 //! - `k = 5`, `k < 5`, `k BETWEEN 5 AND 7`, parameters among them: the end is the nearest of
 //!   these values that lies ahead of the scan. Later columns count where the earlier ones are held by `=`.
 //! - `t.k = u.x`: each inner scan of a join ends where the value of `k` changes, once two entries of the
 //!   same value have been followed.
-//! - The end is [seen](End::Seen) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
+//! - The end is [known](End::Known) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
 //!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
 //!   to 15 entries.
 //! - The outer rows of a join end visibly in a SELECT without LIMIT, also where the inner table stands in a
@@ -65,49 +65,49 @@ struct Bound {
     ranged: bool,
 }
 
-/// What the running statements tell about a scan.
+/// How far a scan reads, as far as the texts of the running statements show it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ScanLimits {
     /// Where it may end.
     pub bounds: Bounds,
-    /// Whether that is all there is to it.
+    /// Whether the bounds are all that ends it.
     pub end: End,
     /// How many rows are wanted at most.
-    pub rows: Option<Rows>,
+    pub rows: Option<RowLimit>,
 }
 
 /// The rows that a LIMIT lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rows {
+pub struct RowLimit {
     /// How many.
     pub count: u64,
     /// Each row that is read is one of them: nothing leaves rows out or makes one of several.
     pub exact: bool,
 }
 
-impl Told {
-    /// What is known where no text is to be had: nothing.
+impl ScanLimits {
+    /// The limits of a scan without a known text.
     #[must_use]
-    pub fn nothing() -> Self {
-        Self { bounds: Bounds::default(), end: End::Unseen, rows: None }
+    pub fn unknown() -> Self {
+        Self { bounds: Bounds::default(), end: End::Unknown, rows: None }
     }
 
     /// A scan that reads its whole index.
     #[must_use]
-    pub fn whole() -> Self {
-        Self { end: End::Seen, ..Self::nothing() }
+    pub fn full_scan() -> Self {
+        Self { end: End::Known, ..Self::unknown() }
     }
 
-    /// What these statements, which run on one connection, tell about a scan of a table by an index on
+    /// The limits that these statements, which run on one connection, set to a scan of a table by an index on
     /// these columns (nothing for an expression).
     #[must_use]
-    pub fn by(statements: &[String], table: &str, columns: &[Option<String>]) -> Self {
+    pub fn from_statements(statements: &[String], table: &str, columns: &[Option<String>]) -> Self {
         Self::with(statements, table, columns, &[])
     }
 
     /// The same for a scan by this index, whose expressions count as columns where a statement has the same words.
     #[must_use]
-    pub fn by_index(statements: &[String], table: &str, index: &Index) -> Self {
+    pub fn from_statements_by_index(statements: &[String], table: &str, index: &Index) -> Self {
         let (mut columns, mut expressions) = (index.columns.clone(), Vec::new());
         for ((at, column), words) in columns.iter_mut().enumerate().zip(&index.expressions) {
             if column.is_none() && !words.is_empty() {
@@ -126,43 +126,43 @@ impl Told {
         columns: &[Option<String>],
         expressions: &[(String, &[Token])],
     ) -> Self {
-        let mut told = Self::nothing();
-        told.bounds.columns = vec![Bound::default(); columns.len()];
+        let mut limits = Self::unknown();
+        limits.bounds.columns = vec![Bound::default(); columns.len()];
         let first_name = columns.first().and_then(Option::as_ref);
         let is_expression = expressions.iter().any(|(name, _)| Some(name) == first_name);
         for statement in statements.iter().filter(|statement| statement.len() <= SQL_LIMIT) {
             let tokens = with_names(tokens(statement), expressions);
             let compared = without_assignments(&tokens);
-            for (bound, column) in told.bounds.columns.iter_mut().zip(columns) {
+            for (bound, column) in limits.bounds.columns.iter_mut().zip(columns) {
                 if let Some(column) = column {
                     bound.find(&compared, column);
                 }
             }
             if let [_] = statements {
                 // An expression may be written in other words than the index has.
-                let is_met = told.bounds.columns.first().is_some_and(|bound| *bound != Bound::default());
+                let is_met = limits.bounds.columns.first().is_some_and(|bound| *bound != Bound::default());
                 let is_free = !tokens.iter().any(|token| token.is("where"));
                 let named = first_name.is_some() && (!is_expression || is_met || is_free);
-                (told.end, told.rows) = shape(&tokens, table, named);
-                if told.end == End::Unseen && named && is_visited(&tokens, table) {
-                    told.end = End::Seen;
+                (limits.end, limits.rows) = shape(&tokens, table, named);
+                if limits.end == End::Unknown && named && is_visited(&tokens, table) {
+                    limits.end = End::Known;
                 }
                 // What one side of an OR asks for is not all that is read.
                 if !tokens.iter().any(|token| token.is("or")) {
-                    let held = told.bounds.columns.iter().take_while(|bound| bound.is_held());
-                    told.bounds.held = held.count();
+                    let held = limits.bounds.columns.iter().take_while(|bound| bound.is_held());
+                    limits.bounds.held = held.count();
                 }
             }
         }
         // A join's inner scan ends with its value, but whether all of it is read does not show. Nor does it where the
         // first columns are held by literals, and the next one is not.
         let hidden = |bound: &Bound| bound.current || bound.other;
-        let open = told.bounds.columns.iter().position(|bound| !bound.is_held());
-        let leading = open.map_or(told.bounds.columns.len(), |open| open + 1);
-        if leading == 0 || told.bounds.columns[..leading].iter().any(hidden) {
-            told.end = End::Unseen;
+        let open = limits.bounds.columns.iter().position(|bound| !bound.is_held());
+        let leading = open.map_or(limits.bounds.columns.len(), |open| open + 1);
+        if leading == 0 || limits.bounds.columns[..leading].iter().any(hidden) {
+            limits.end = End::Unknown;
         }
-        told
+        limits
     }
 }
 
@@ -323,19 +323,23 @@ mod tests {
 
     const PLAIN: Order = Order { collation: Collation::Binary, descending: false };
 
-    fn told(sql: &str) -> Told {
-        Told::by(&[sql.to_owned()], "o", &[Some("total".to_owned()), Some("day".to_owned())])
+    fn limits(sql: &str) -> ScanLimits {
+        ScanLimits::from_statements(
+            &[sql.to_owned()],
+            "o",
+            &[Some("total".to_owned()), Some("day".to_owned())],
+        )
     }
 
     /// The first whole number from `from` on, in this direction, that is beyond the end; for two columns
     /// `day` goes on within `total`.
     fn ends_at(sql: &str, from: i64, later: Ordering, run: bool) -> Option<i64> {
-        let told = told(sql);
+        let limits = limits(sql);
         let step = if later == Ordering::Greater { 1 } else { -1 };
         (1..300).map(|count| from + step * count).find(|&at| {
             let entry = [Value::Integer(at), Value::Integer(0)];
             let from = [Owned::Integer(from), Owned::Integer(0)];
-            told.bounds.is_beyond(&from, entry.into_iter(), |_| PLAIN, Encoding::Utf8, later, run)
+            limits.bounds.is_beyond(&from, entry.into_iter(), |_| PLAIN, Encoding::Utf8, later, run)
         })
     }
 
@@ -364,7 +368,7 @@ mod tests {
         for sql in ["select 1 from c join o on o.total=c.id", "select 1 from c, o where c.id = o.total"] {
             assert_eq!(ends_at(sql, 60, Ordering::Greater, true), Some(61));
             assert_eq!(ends_at(sql, 60, Ordering::Greater, false), None);
-            assert_eq!(told(sql).end, End::Unseen);
+            assert_eq!(limits(sql).end, End::Unknown);
         }
     }
 
@@ -374,7 +378,7 @@ mod tests {
             let from = [Owned::Integer(5), Owned::Integer(10)];
             let at = [Value::Integer(total), Value::Integer(day)];
             let utf8 = Encoding::Utf8;
-            told(sql).bounds.is_beyond(&from, at.into_iter(), |_| PLAIN, utf8, Ordering::Greater, false)
+            limits(sql).bounds.is_beyond(&from, at.into_iter(), |_| PLAIN, utf8, Ordering::Greater, false)
         };
         let held = "select * from o where total = 5 and day < 20";
         assert_eq!([beyond(held, 5, 15), beyond(held, 5, 21), beyond(held, 6, 0)], [false, true, true]);
@@ -384,7 +388,7 @@ mod tests {
 
     #[test]
     fn values_are_points_where_nothing_else_is_asked_of_their_columns() {
-        let points = |sql: &str| told(&format!("select * from o where {sql}")).bounds.points();
+        let points = |sql: &str| limits(&format!("select * from o where {sql}")).bounds.points();
         let integers = |values: &[i64]| values.iter().copied().map(Owned::Integer).collect::<Vec<_>>();
         assert_eq!(points("total in (9, 7) and note > 'x'"), Some(vec![integers(&[9, 7])]));
         assert_eq!(points("day in (1,2) and 5 = total"), Some(vec![integers(&[5]), integers(&[1, 2])]));
@@ -409,12 +413,12 @@ mod tests {
     fn what_an_update_assigns_is_no_bound() {
         let sql = "update o set total = 70, day = 3 where total between 50 and 90";
         assert_eq!(ends_at(sql, 60, Ordering::Greater, false), Some(91));
-        assert_eq!(told("update o set total = 70").bounds.points(), None);
+        assert_eq!(limits("update o set total = 70").bounds.points(), None);
     }
 
     #[test]
     fn an_end_is_seen_where_one_table_is_read_by_literals() {
-        let end = |sql: &str| (told(sql).end, told(sql).rows.map(|rows| (rows.count, rows.exact)));
+        let end = |sql: &str| (limits(sql).end, limits(sql).rows.map(|rows| (rows.count, rows.exact)));
         for sql in [
             "select * from o order by total",
             "SELECT a, max(b) FROM main.o AS x INDEXED BY i WHERE total BETWEEN 1 AND 2 GROUP BY total;",
@@ -430,12 +434,12 @@ mod tests {
             "select day, count(*) from o where total < 5 and not exists (select 1 from c where c.id = o.day limit 1) group by 1",
             "select total, (select max(x) from c where c.id = day) from o where total < 5 and day in (select id from c)",
         ] {
-            assert_eq!(end(sql), (End::Seen, None), "{sql}");
+            assert_eq!(end(sql), (End::Known, None), "{sql}");
         }
-        assert_eq!(end("select * from o order by total limit 10"), (End::Seen, Some((10, true))));
-        assert_eq!(end("select * from o order by total limit 10 offset 5;"), (End::Seen, Some((15, true))));
+        assert_eq!(end("select * from o order by total limit 10"), (End::Known, Some((10, true))));
+        assert_eq!(end("select * from o order by total limit 10 offset 5;"), (End::Known, Some((15, true))));
         let filtered = "select * from o where note > 'n' order by total limit 10";
-        assert_eq!(end(filtered), (End::Seen, Some((10, false))));
+        assert_eq!(end(filtered), (End::Known, Some((10, false))));
         for sql in [
             "select * from o order by total limit 5 * 2",
             "select * from o, c where total = c.id",
@@ -462,10 +466,11 @@ mod tests {
             "with x as (select 1) select * from o",
             "",
         ] {
-            assert_eq!(end(sql).0, End::Unseen, "{sql}");
+            assert_eq!(end(sql).0, End::Unknown, "{sql}");
         }
-        let expression = Told::by(&["select * from o where a % 7 = 3".to_owned()], "o", &[None]);
-        assert_eq!(expression.end, End::Unseen);
+        let expression =
+            ScanLimits::from_statements(&["select * from o where a % 7 = 3".to_owned()], "o", &[None]);
+        assert_eq!(expression.end, End::Unknown);
     }
 
     #[test]
@@ -484,12 +489,12 @@ mod tests {
         };
         let end = |columns: &str, condition: &str| {
             let statement = format!("select * from o where {condition}");
-            let told = Told::by_index(&[statement], "o", &index(columns));
+            let limits = ScanLimits::from_statements_by_index(&[statement], "o", &index(columns));
             let beyond = |at: i64| {
                 let (from, at) = ([Owned::Integer(5)], [Value::Integer(at)].into_iter());
-                told.bounds.is_beyond(&from, at, |_| PLAIN, Encoding::Utf8, Ordering::Greater, false)
+                limits.bounds.is_beyond(&from, at, |_| PLAIN, Encoding::Utf8, Ordering::Greater, false)
             };
-            (told.end, (5..100).find(|&at| beyond(at)))
+            (limits.end, (5..100).find(|&at| beyond(at)))
         };
         for (columns, condition) in [
             ("abs(total-50) desc", "abs(total-50) between 0 and 20"),
@@ -497,7 +502,7 @@ mod tests {
             ("(total + 7)", "\"total\"+7 <= 20 and 0 < total+7"),
             ("((total + 7))", "20 >= o.total+7"),
         ] {
-            assert_eq!(end(columns, condition), (End::Seen, Some(21)), "{columns}, {condition}");
+            assert_eq!(end(columns, condition), (End::Known, Some(21)), "{columns}, {condition}");
         }
         for (columns, condition) in [
             ("abs(total-50)", "abs(50-total) < 20"),
@@ -508,14 +513,14 @@ mod tests {
             ("abs(total-50)", "total < 20"),
             ("", "total < 20"),
         ] {
-            assert_eq!(end(columns, condition).0, End::Unseen, "{columns}, {condition}");
+            assert_eq!(end(columns, condition).0, End::Unknown, "{columns}, {condition}");
         }
-        let whole = Told::by_index(
+        let whole = ScanLimits::from_statements_by_index(
             &["select * from o order by abs(total-50)".to_owned()],
             "o",
             &index("abs(total-50)"),
         );
-        assert_eq!(whole.end, End::Seen);
+        assert_eq!(whole.end, End::Known);
     }
 
     #[test]
@@ -563,10 +568,10 @@ mod tests {
             "select from",
             "",
         ] {
-            assert_eq!(end(sql), Loop::Unseen, "{sql}");
+            assert_eq!(end(sql), Loop::Unknown, "{sql}");
         }
         let two = ["select * from cust, o".to_owned(), "select 2".to_owned()];
-        assert_eq!(joined(&two, "cust", "o").0, Loop::Unseen);
+        assert_eq!(joined(&two, "cust", "o").0, Loop::Unknown);
     }
 
     proptest! {
@@ -580,7 +585,7 @@ mod tests {
                 let named: Vec<_> = columns.iter().map(|column| ("x".to_owned(), &column.expression[..])).collect();
                 let _ = with_names(tokens(&words), &named);
             }
-            let _ = (told(&sql), told(&words), joined(&[sql], "o", "c"), joined(&[words], "o", "c"));
+            let _ = (limits(&sql), limits(&words), joined(&[sql], "o", "c"), joined(&[words], "o", "c"));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `c.pick < 10`, `c.kind IN ('a', 'b')`, `c.day BETWEEN 5 AND 9`: rows that fail such a comparison with literals
 //! are passed over before anything is looked up for them. Other conditions are not seen, and then some of what is
-//! foreseen is not read. As in [`ends`](crate::ends), nothing depends on being right: what is read in vain is
+//! predicted is not read. As in [`ends`](crate::ends), nothing depends on being right: what is wasted is
 //! bounded by the statement's allowance.
 
 use super::value;

@@ -16,7 +16,7 @@ pub(crate) struct Groups {
     met: usize,
     /// Reads of it that were passed.
     passed: usize,
-    /// Reads in it that were not foreseen: it may go on beyond what is known of it.
+    /// Reads in it that were not predicted: it may go on beyond what is known of it.
     beyond: usize,
     /// How many reads of each are generated, where not all are.
     limit: Option<usize>,
@@ -38,7 +38,7 @@ impl Groups {
         self.met = self.passed + 1;
     }
 
-    /// A row of the look-ups' table was read that was not foreseen.
+    /// A row of the look-ups' table was read that was not predicted.
     pub(crate) fn strayed(&mut self) {
         self.beyond += 1;
     }
@@ -103,7 +103,7 @@ mod tests {
     fn what_is_generated_of_a_look_up_is_not_taken_for_all_of_it() {
         let mut groups = Groups::default();
         let mut page = 0;
-        // A look-up of so many reads, all of which are made, and then so many that were not foreseen.
+        // A look-up of so many reads, all of which are made, and then so many that were not predicted.
         let mut look_up = |groups: &mut Groups, reads: usize, beyond: usize| {
             for at in 0..reads {
                 page += 1;

@@ -13,7 +13,7 @@
 //! - *How far each look-up goes*: `EXISTS` stops at the first row that will do. As far as the last ones [went](groups).
 //!
 //! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in the order of the disk
-//! (ATC'09 section 3.5). The reads are told in the order in which SQLite makes them.
+//! (ATC'09 section 3.5). The reads are hinted in the order in which SQLite makes them.
 //!
 //! Where an index names the outer rows, the scan of that index plans its step first. Its row pages are fetched together, then
 //! read for their keys, and what they ask for is fetched in a second pass. Rows that it has not planned are not read.
@@ -315,7 +315,7 @@ impl JoinReads {
         leaves.sort_unstable();
         leaves.dedup();
         if leaves.len() > 1 {
-            source.soon(&leaves);
+            source.will_need(&leaves);
         }
         let (mut targets, mut leaves, mut first) = (Vec::new(), Vec::new(), Vec::new());
         let mut followed = 0;

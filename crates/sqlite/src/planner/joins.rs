@@ -22,7 +22,7 @@ impl Planner {
         stream: u64,
         leaf: &Page<'_>,
         missed: bool,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.owners.get(&leaf.number())?.root;
         let is_side = |scan: &Scan| {
@@ -35,7 +35,7 @@ impl Planner {
             return None;
         }
         let schema = self.schema.take()?;
-        let begun = self.joined_by(source, stream, (root, leaf), &schema, told);
+        let begun = self.joined_by(source, stream, (root, leaf), &schema, texts);
         self.schema = Some(schema);
         begun
     }
@@ -53,7 +53,7 @@ impl Planner {
         stream: u64,
         (root, leaf): (PageNo, &Page<'_>),
         schema: &Schema,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let (index, table) = schema.tree(root)?;
         let keys = KeyRange::of(leaf, index.order(0))?;
@@ -63,13 +63,13 @@ impl Planner {
         let apart = |outer: PageNo| of(outer).is_some_and(|outer| outer != table.root);
         let known = self.stream(stream);
         let joined = known.joins.look_up(root, &keys, header.encoding, header.usable(), apart)?;
-        if !known.may_step(End::Seen) {
+        if !known.may_step(End::Known) {
             return None;
         }
-        let statements = told();
+        let statements = texts();
         let (_, outer) = schema.tree(joined.outer)?;
         let (goes, tables) = match self.caution.contains_key(&root) {
-            true => (Loop::Unseen, 0),
+            true => (Loop::Unknown, 0),
             false => ends::joined(&statements, &outer.name, &table.name),
         };
         // How deep the tree is shows in the way to this leaf.
@@ -144,10 +144,10 @@ impl Planner {
         let ordered: Vec<&str> =
             names.iter().filter(|(_, at)| *at == order).map(|(name, _)| name.as_str()).collect();
         let goes = match by_index {
-            Some((_, End::Unseen)) => Loop::Unseen,
-            None if filter.hides_end(statements, &ordered, order) => Loop::Unseen,
+            Some((_, End::Unknown)) => Loop::Unknown,
+            None if filter.hides_end(statements, &ordered, order) => Loop::Unknown,
             // Of several tables, one that is read in its own order may itself be looked up, and not to its end.
-            None if tables > 2 => Loop::Unseen,
+            None if tables > 2 => Loop::Unknown,
             _ => goes,
         };
         let end = goes.end();

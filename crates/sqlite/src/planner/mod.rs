@@ -14,7 +14,7 @@ mod joins;
 
 pub use crate::counters::Counters;
 
-use crate::ends::{Bounds, Rows, Told};
+use crate::ends::{Bounds, RowLimit, ScanLimits};
 use crate::error::Result;
 use crate::header::{Encoding, Header};
 use crate::join::JoinEvidence;
@@ -22,18 +22,18 @@ use crate::keyed::{KeyedEvidence, KeyedReads, points_on};
 use crate::neighbours::Neighbours;
 use crate::page::{Kind, Page, PageNo};
 use crate::points::Points;
-use crate::recognise::{EVIDENCE, Found, Leads, Recogniser};
+use crate::recognise::{EVIDENCE, RecognisedScan, Recogniser, RowRef};
 use crate::record::{Collation, Order, compare};
-pub use crate::scan::{Much, Plan, ScanId};
+pub use crate::scan::{Lookahead, Plan, ScanId};
 use crate::scan::{Reads, Scan};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
-pub use crate::statements::{Sums, Why};
+pub use crate::statements::{ReadTimes, Why};
 use crate::tree::{DEPTH_LIMIT, Interior, Owned};
 use crate::walk::{Direction, Walk, target};
-use foreseek_hints::allowance::{Allowance, DISK_PAGES, End, Kind as Read, PAGES, STEP_FLOOR};
-use foreseek_hints::in_order::{read_forward, sorting_gains};
+use foreseek_hints::allowance::{Allowance, End, ReadKind, SEEK_PAGES, SEEK_PAGES_DISK, STEP_FLOOR};
+use foreseek_hints::in_order::{are_forward, sorting_gains};
 use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageSpan, Pages, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
@@ -87,7 +87,7 @@ pub struct Planner {
     /// What reading all of the file takes, as a multiple of a read alone.
     sweep: u64,
     /// Pages of the kernel that pass in the time of a read alone.
-    pace: u64,
+    seek_pages: u64,
     /// How much of the file memory may hold.
     memory: Bytes,
 }
@@ -161,25 +161,25 @@ impl LookUps {
 impl DescriptorReads {
     fn new(sweep: u64) -> Self {
         let mut stream = Self::default();
-        stream.allowance.within(sweep);
+        stream.allowance.set_sweep(sweep);
         stream
     }
 
     /// Whether a scan is looked for: to find one costs reads of ours, and so not before it may have a step.
     fn may_look(&self) -> bool {
-        self.may_step(if self.unseen { End::Unseen } else { End::Seen })
+        self.may_step(if self.unseen { End::Unknown } else { End::Known })
     }
 
     /// Whether a scan whose end is as visible as that may have a step now.
     fn may_step(&self, end: End) -> bool {
-        self.allowance.reads(end) >= STEP_FLOOR
+        self.allowance.allowed_reads(end) >= STEP_FLOOR
     }
 }
 
 /// What reading all of a file takes, as a multiple of a read alone, where so many pages of the kernel pass in
 /// the time of one.
-fn sweep(header: &Header, pages: u32, pace: u64) -> u64 {
-    (header.page_size().get() * u64::from(pages) / PAGE_SIZE).div_ceil(pace)
+fn sweep(header: &Header, pages: u32, seek_pages: u64) -> u64 {
+    (header.page_size().get() * u64::from(pages) / PAGE_SIZE).div_ceil(seek_pages)
 }
 
 /// What an index page is in its schema.
@@ -204,21 +204,21 @@ impl Planner {
             next_id: 0,
             counters: Counters::default(),
             own: FxHashMap::default(),
-            sweep: sweep(&header, pages, PAGES),
-            pace: PAGES,
+            sweep: sweep(&header, pages, SEEK_PAGES),
+            seek_pages: SEEK_PAGES,
             memory: Bytes(u64::MAX),
         }
     }
 
-    /// The same for a file on a disk that turns.
+    /// The same for a file on a rotating disk.
     #[must_use]
-    pub fn on_disk(self) -> Self {
-        let sweep = sweep(self.header(), self.pages, DISK_PAGES);
-        Self { sweep, pace: DISK_PAGES, ..self }
+    pub fn on_rotational_disk(self) -> Self {
+        let sweep = sweep(self.header(), self.pages, SEEK_PAGES_DISK);
+        Self { sweep, seek_pages: SEEK_PAGES_DISK, ..self }
     }
 
-    /// Memory may hold so much of the file now.
-    pub fn has_memory(&mut self, memory: Bytes) {
+    /// Sets how much of the file memory may hold.
+    pub fn set_memory(&mut self, memory: Bytes) {
         self.memory = memory;
     }
 
@@ -236,26 +236,26 @@ impl Planner {
 
     /// What a stream's reads have taken since its transaction began, and why it gains no more.
     #[must_use]
-    pub fn state(&self, stream: u64) -> (Sums, Why) {
+    pub fn state(&self, stream: u64) -> (ReadTimes, Why) {
         let Some(known) = self.streams.get(&stream) else { return Default::default() };
-        let (stock, ours) = known.allowance.sums();
+        let (stock, actual) = known.allowance.read_times();
         let stock = stock + known.saved;
         let mut scans = self.scans.iter().filter(|scan| scan.stream == stream).peekable();
         let why = if known.entered {
             match known.unseen {
                 _ if scans.peek().is_some() && scans.all(Scan::is_resting) => Why::InOrder,
-                _ if known.allowance.is_dear() => Why::Dear,
-                true => Why::Unseen,
-                false => Why::Free,
+                _ if known.allowance.is_unprofitable() => Why::Unprofitable,
+                true => Why::EndUnknown,
+                false => Why::Unlimited,
             }
         } else if known.left {
-            Why::Short
+            Why::ShortScan
         } else if known.may_look() {
             Why::Unrecognised
         } else {
-            Why::Few
+            Why::FewMisses
         };
-        (Sums { stock, ours }, why)
+        (ReadTimes { stock, actual }, why)
     }
 
     /// The tree that a page belongs to, by its root, as far as its interior pages were read.
@@ -272,21 +272,21 @@ impl Planner {
 
     /// How many reads of a stream's transaction have missed, and whether it is visible how far it reads.
     #[must_use]
-    pub fn outlook(&self, stream: u64) -> (u64, End) {
+    pub fn misses_and_end(&self, stream: u64) -> (u64, End) {
         let goes_on = |scan: &&Scan| {
-            scan.stream == stream && scan.end().0 == End::Seen && !scan.remains_less_than(WORTH)
+            scan.stream == stream && scan.end().0 == End::Known && !scan.remains_less_than(WORTH)
         };
-        let end = if self.scans.iter().any(|scan| goes_on(&scan)) { End::Seen } else { End::Unseen };
+        let end = if self.scans.iter().any(|scan| goes_on(&scan)) { End::Known } else { End::Unknown };
         (self.streams.get(&stream).map_or(0, |stream| stream.misses + stream.allowance.misses()), end)
     }
 
-    /// A page was in memory since it was read with a neighbour, which has saved so much.
-    pub fn saved(&mut self, stream: u64, time: Nanos) {
+    /// A read saved so much time, as read-around had its page in memory.
+    pub fn add_saved(&mut self, stream: u64, time: Nanos) {
         self.stream(stream).saved += time;
     }
 
     /// Another statement of a stream begins, in the transaction of the one before.
-    pub fn statement(&mut self, stream: u64) {
+    pub fn begin_statement(&mut self, stream: u64) {
         let known = self.stream(stream);
         (known.entered, known.left) = (false, false);
     }
@@ -300,20 +300,21 @@ impl Planner {
     pub fn changed(&mut self, header: Header, pages: u32) {
         let counters = self.counters;
         let next_id = self.next_id;
-        let (pace, sweep, memory) = (self.pace, sweep(&header, pages, self.pace), self.memory);
-        *self = Self { counters, next_id, pace, sweep, memory, ..Self::new(header, pages) };
+        let (seek_pages, sweep, memory) =
+            (self.seek_pages, sweep(&header, pages, self.seek_pages), self.memory);
+        *self = Self { counters, next_id, seek_pages, sweep, memory, ..Self::new(header, pages) };
     }
 
     /// A stream begins a transaction: its scans are over.
-    pub fn transaction(&mut self, stream: u64) {
+    pub fn begin_transaction(&mut self, stream: u64) {
         self.end_scans(stream);
         if let Some(stream) = self.streams.get_mut(&stream) {
             *stream = DescriptorReads::new(self.sweep);
         }
     }
 
-    /// A stream goes on in memory, where it is not followed. What it does later is recognised anew.
-    pub fn passed_over(&mut self, stream: u64) {
+    /// A stream is bypassed from here on, as it finds all in memory. What it reads later is recognised anew.
+    pub fn bypassed(&mut self, stream: u64) {
         for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
             scan.forgive();
         }
@@ -334,7 +335,7 @@ impl Planner {
 
     /// A stream is gone.
     pub fn closed(&mut self, stream: u64) {
-        self.transaction(stream);
+        self.begin_transaction(stream);
         self.streams.remove(&stream);
     }
 
@@ -347,7 +348,7 @@ impl Planner {
         self.counters.predicted += u64::from(scan.is_some());
         if let Some(id) = scan {
             let has_step =
-                self.scans.iter().any(|scan| scan.id == id && (scan.is_told() || self.step(scan).0 > 0));
+                self.scans.iter().any(|scan| scan.id == id && (scan.is_hinted() || self.step(scan).0 > 0));
             self.stream(stream).expected = Some(page);
             return Some(id).filter(|_| has_step);
         }
@@ -360,13 +361,13 @@ impl Planner {
         if scan.is_resting() {
             return (0, end);
         }
-        let allowed = self.streams.get(&scan.stream).map_or(0, |stream| stream.allowance.reads(end));
+        let allowed = self.streams.get(&scan.stream).map_or(0, |stream| stream.allowance.allowed_reads(end));
         (usize::try_from(allowed).unwrap_or(usize::MAX).min(left), end)
     }
 
-    /// Own work took so long, that the stream's reader has waited for.
-    pub fn spent(&mut self, stream: u64, time: Nanos) {
-        self.stream(stream).allowance.spent(time);
+    /// Prediction took so long, during which the stream's reader waited.
+    pub fn add_overhead(&mut self, stream: u64, time: Nanos) {
+        self.stream(stream).allowance.add_overhead(time);
     }
 
     /// Own work has read a page, which took so long: storage was asked.
@@ -377,7 +378,7 @@ impl Planner {
         self.own.insert(page, time);
     }
 
-    /// A page has been read by a stream, at this cost. Answers a scan that it has made known. `told`
+    /// A page has been read by a stream, at this cost. Answers a scan that it has made known. `texts`
     /// answers the texts of the statements that run on the stream's connection; it is asked when a scan is
     /// about to begin.
     pub fn observe<R: ReadPage>(
@@ -387,7 +388,7 @@ impl Planner {
         number: PageNo,
         bytes: &[u8],
         cost: Cost,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         self.counters.pages += 1;
         let usable = self.header().usable();
@@ -410,15 +411,15 @@ impl Planner {
                 }
                 None
             }
-            Kind::TableLeaf => self.row_page(source, stream, &page, cost.missed, told),
-            Kind::IndexLeaf => self.index_leaf(source, stream, (&page, bytes), cost.missed, told),
+            Kind::TableLeaf => self.row_page(source, stream, &page, cost.missed, texts),
+            Kind::IndexLeaf => self.index_leaf(source, stream, (&page, bytes), cost.missed, texts),
         }
         // What a scan has predicted is no evidence of another.
-        .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, told) })
+        .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, texts) })
         .or_else(|| {
-            if predicted { None } else { self.looked_up_by_key(source, stream, &page, cost.missed, told) }
+            if predicted { None } else { self.looked_up_by_key(source, stream, &page, cost.missed, texts) }
         })
-        .or_else(|| if predicted { None } else { self.joined(source, stream, &page, cost.missed, told) })
+        .or_else(|| if predicted { None } else { self.joined(source, stream, &page, cost.missed, texts) })
         .or_else(|| self.remember(stream, &page, bytes))
     }
 
@@ -439,15 +440,15 @@ impl Planner {
         let known = self.scans.iter().filter(|scan| scan.stream == stream).map(Scan::known).sum();
         let kind = match page.map(Page::kind) {
             // What is no page of a tree is one of a chain.
-            None => Read::Chain,
-            Some(kind) if kind.is_interior() => Read::Way,
-            Some(_) => Read::Row,
+            None => ReadKind::Overflow,
+            Some(kind) if kind.is_interior() => ReadKind::Interior,
+            Some(_) => ReadKind::Row,
         };
         let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
-        allowance.knows(known);
+        allowance.set_known_reads(known);
         // What a page of a step counts holds what it took to know it.
         if let Some(own) = own.filter(|_| !fresh.contains(&number)) {
-            allowance.owed(kind, own);
+            allowance.credit_own_read(kind, own);
         }
         if expected.take() == Some(number) {
             allowance.predicted(cost.time, fresh.remove(&number));
@@ -520,16 +521,16 @@ impl Planner {
         stream: u64,
         (page, bytes): (&Page<'_>, &[u8]),
         missed: bool,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.root_of(source, page.number());
         let leads = match self.role(root) {
-            Role::Rows => return self.row_page(source, stream, page, missed, told),
+            Role::Rows => return self.row_page(source, stream, page, missed, texts),
             Role::Secondary(index, table) => match &table.kind {
-                TableKind::Rowid => Leads::Rowid,
-                TableKind::Key(orders) => Leads::Key { at: index.key_at.clone(), orders: orders.clone() },
+                TableKind::Rowid => RowRef::Rowid,
+                TableKind::Key(orders) => RowRef::Key { at: index.key_at.clone(), orders: orders.clone() },
             },
-            Role::Unknown => Leads::Rowid,
+            Role::Unknown => RowRef::Rowid,
         };
         // A leaf that a scan has predicted is its own, and no candidate for another; one that reads leaves
         // alone may turn out to read rows, too.
@@ -541,7 +542,7 @@ impl Planner {
             // The text costs time, and is only asked for where a read has cost more.
             let known = self.stream(stream);
             let is_asked = missed && known.may_look() && known.look_ups.is_due();
-            let cells = root.filter(|_| is_asked).and_then(|root| self.looked_up(page, root, &told()));
+            let cells = root.filter(|_| is_asked).and_then(|root| self.looked_up(page, root, &texts()));
             if is_asked {
                 self.stream(stream).look_ups.answered(cells.is_some());
             }
@@ -557,9 +558,9 @@ impl Planner {
     fn looked_up(&self, leaf: &Page<'_>, root: PageNo, statements: &[String]) -> Option<Vec<usize>> {
         let schema = self.schema.as_ref()?;
         let index = schema.indexes.iter().find(|index| index.root == root)?;
-        let told = Told::by_index(statements, &schema.table_of(index).name, index);
-        let points = self.points(&told.bounds, index, Direction::Forward)?;
-        let is_wanted = |cell: &usize| leaf.columns(*cell).is_some_and(|entry| points.hold(entry));
+        let limits = ScanLimits::from_statements_by_index(statements, &schema.table_of(index).name, index);
+        let points = self.points(&limits.bounds, index, Direction::Forward)?;
+        let is_wanted = |cell: &usize| leaf.columns(*cell).is_some_and(|entry| points.contain(entry));
         let cells = (0..leaf.cells()).filter(is_wanted);
         Some(cells.collect())
     }
@@ -592,18 +593,18 @@ impl Planner {
         stream: u64,
         page: &Page<'_>,
         missed: bool,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         if self.follow(source, stream, page.number(), |_| true) {
             return None;
         }
-        self.counters.strays += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
+        self.counters.unpredicted += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
         let header = *self.header();
         let known = self.streams.get_mut(&stream)?;
         // To judge takes some 30 us, and is only done where a read has cost more.
         let wanted = missed && known.may_look();
         let found = known.recogniser.row_page(page, &header, wanted)?;
-        let begun = self.begin(source, stream, &found, told);
+        let begun = self.begin(source, stream, &found, texts);
         self.counters.failed += u64::from(begun.is_err());
         begun.ok().flatten()
     }
@@ -648,7 +649,7 @@ impl Planner {
         source: &mut R,
         stream: u64,
         page: &Page<'_>,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         if page.kind().is_interior() {
             return None;
@@ -667,7 +668,7 @@ impl Planner {
         if !known.may_look() || self.scans.iter().any(followed) {
             return None;
         }
-        let statements = told();
+        let statements = texts();
         let schema = self.schema.take()?;
         let begun = schema.tree(owner.root).map(|(index, table)| {
             self.begin_leaves(source, stream, page, direction, (&index, table), &statements)
@@ -691,7 +692,7 @@ impl Planner {
         stream: u64,
         leaf: &Page<'_>,
         missed: bool,
-        told: &mut dyn FnMut() -> Vec<String>,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.owners.get(&leaf.number())?.root;
         let schema = self.schema.as_ref()?;
@@ -706,19 +707,19 @@ impl Planner {
         {
             return None;
         }
-        let statements = told();
+        let statements = texts();
         let found = key_points(table, &statements, self.header().encoding);
         let on = found.as_ref().and_then(|(points, _)| points_on(leaf, points));
         let known = self.streams.get_mut(&stream)?;
         known.key_look_ups.answered(on.is_some());
         let direction = known.keyed.leaf(root, leaf.number(), on?.0)?;
         let table = table.clone();
-        let (points, told) = found?;
-        let points = points.toward(direction);
+        let (points, limits) = found?;
+        let points = points.in_direction(direction);
         let (_, next) = points_on(leaf, &points)?;
-        let believed = if self.caution.contains_key(&root) { End::Unseen } else { told.end };
+        let believed = if self.caution.contains_key(&root) { End::Unknown } else { limits.end };
         // A LIMIT counts rows that a filter lets through: what is left of the list is the most.
-        let end = if told.rows.is_some() { End::Unseen } else { believed };
+        let end = if limits.rows.is_some() { End::Unknown } else { believed };
         if !self.may_begin(stream, end) {
             return None;
         }
@@ -736,12 +737,12 @@ impl Planner {
         (index, table): (&Index, &Table),
         statements: &[String],
     ) -> Result<Option<ScanId>> {
-        let mut told = Told::by_index(statements, &table.name, index);
+        let mut limits = ScanLimits::from_statements_by_index(statements, &table.name, index);
         // A LIMIT counts rows, of which a leaf holds many.
-        if self.caution.contains_key(&index.root) || told.rows.is_some() {
-            told.end = End::Unseen;
+        if self.caution.contains_key(&index.root) || limits.rows.is_some() {
+            limits.end = End::Unknown;
         }
-        if !self.may_begin(stream, told.end) {
+        if !self.may_begin(stream, limits.end) {
             return Ok(None);
         }
         let unknown = crate::Error::Damaged { page: leaf.number(), at: 0, what: "a leaf of no known tree" };
@@ -751,15 +752,15 @@ impl Planner {
             Direction::Forward => leaf.cells().saturating_sub(1),
             Direction::Backward => 0,
         };
-        let until = self.until(leaf, last, direction, index, told.bounds);
+        let until = self.until(leaf, last, direction, index, limits.bounds);
         let sequence = Sequence::leaves(index, walk, &mut self.interior, source)?.until(until);
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (told.end, None)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (limits.end, None)))
     }
 
     /// Whether a scan may begin whose end is as visible as that.
     fn may_begin(&mut self, stream: u64, end: End) -> bool {
         let known = self.stream(stream);
-        known.unseen |= end == End::Unseen;
+        known.unseen |= end == End::Unknown;
         known.may_step(end)
     }
 
@@ -770,15 +771,15 @@ impl Planner {
         stream: u64,
         index: PageNo,
         reads: Reads,
-        (end, rows): (End, Option<Rows>),
+        (end, rows): (End, Option<RowLimit>),
     ) -> Option<ScanId> {
         let id = ScanId(self.next_id);
         let mut scan = Scan::new(id, stream, index, reads, (end, rows));
         let worth = match end {
             // Its rows are known as far as the scan that reads them has planned, which may be a few.
             _ if scan.outer_scan().is_some() => 1,
-            End::Seen => WORTH,
-            End::Unseen => LEAST,
+            End::Known => WORTH,
+            End::Unknown => LEAST,
         };
         scan.look_ahead(&mut self.interior, source, worth, &mut self.counters);
         if scan.remains_less_than(worth) {
@@ -788,7 +789,7 @@ impl Planner {
         // Of other scans it is seen when they are planned. What rows ask for takes long to know, and is seen here where as
         // much of it is known as tells.
         if scan.outer_root().is_some()
-            && read_forward(scan.known_pages().map(|page| self.span(page)), Pages(self.pace))
+            && are_forward(scan.known_pages().map(|page| self.span(page)), Pages(self.seek_pages))
         {
             return None;
         }
@@ -801,7 +802,7 @@ impl Planner {
         self.stream(stream).entered = true;
         self.next_id += 1;
         self.counters.scans += 1;
-        self.counters.ends_seen += u64::from(end == End::Seen);
+        self.counters.ends_known += u64::from(end == End::Known);
         self.scans.push(scan);
         Some(id)
     }
@@ -816,14 +817,14 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        found: &Found,
-        told: &mut dyn FnMut() -> Vec<String>,
+        found: &RecognisedScan,
+        texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Result<Option<ScanId>> {
         let root = self.root_of(source, found.leaf);
         if root.is_some_and(|root| self.is_joined(stream, root)) {
             return Ok(None);
         }
-        let statements = told();
+        let statements = texts();
         let schema = self.schema.take().unwrap_or_default();
         let known = root.and_then(|root| schema.indexes.iter().find(|index| index.root == root));
         let begun = match known {
@@ -847,23 +848,23 @@ impl Planner {
         &mut self,
         source: &mut R,
         stream: u64,
-        found: &Found,
+        found: &RecognisedScan,
         index: &Index,
         table: &Table,
         statements: &[String],
     ) -> Result<Option<ScanId>> {
-        let mut told = Told::by_index(statements, &table.name, index);
+        let mut limits = ScanLimits::from_statements_by_index(statements, &table.name, index);
         // Who abandons a statement is likely to do it again.
         if self.caution.contains_key(&index.root) {
-            told.end = End::Unseen;
+            limits.end = End::Unknown;
         }
-        if !self.may_begin(stream, told.end) {
+        if !self.may_begin(stream, limits.end) {
             return Ok(None);
         }
         let known = self.stream(stream);
         // Of the rows that a LIMIT lets through, those have been read.
         let read = known.allowance.rows().max(EVIDENCE as u64);
-        let rows = told.rows.map(|rows| Rows { count: rows.count.saturating_sub(read), ..rows });
+        let rows = limits.rows.map(|rows| RowLimit { count: rows.count.saturating_sub(read), ..rows });
         known.recogniser.accept(found.leaf);
         let usable = self.header().usable();
         let leaf = Page::parse(found.leaf, &found.bytes, usable)?;
@@ -874,13 +875,13 @@ impl Planner {
             Direction::Forward => cell,
             Direction::Backward => leaf.cells() - 1 - cell,
         };
-        let points = self.points(&told.bounds, index, found.direction);
-        let until = self.until(&leaf, found.last, found.direction, index, told.bounds);
+        let points = self.points(&limits.bounds, index, found.direction);
+        let until = self.until(&leaf, found.last, found.direction, index, limits.bounds);
         let mut sequence = Sequence::from_walk(index, table, walk, ordinal(found.last) + 1).until(until);
         if let Some(points) = points {
             sequence = sequence.at_points(points);
         }
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (told.end, rows)))
+        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (limits.end, rows)))
     }
 
     /// Where a scan ends that has come to the entry in this cell.
@@ -934,7 +935,7 @@ impl Planner {
         }
         // A list of which most was not read: be slower to believe the next scan of this index.
         let (read, left) = scan.use_of_plan();
-        // What was foreseen was not read: what the rows ask for is not what was taken for it.
+        // What was predicted was not read: what the rows ask for is not what was taken for it.
         if let Some(outer) = scan.outer_root().filter(|_| !scan.is_planned() || left > read) {
             self.stream(scan.stream).joins.refused(outer, scan.index);
         }
@@ -948,11 +949,11 @@ impl Planner {
 
     /// Whether a stream's scans need no following any more: the client knows all that they read.
     #[must_use]
-    pub fn is_wholly_told(&self, stream: u64) -> bool {
+    pub fn is_fully_hinted(&self, stream: u64) -> bool {
         self.scans
             .iter()
             .filter(|scan| scan.stream == stream)
-            .all(|scan| scan.is_resting() || scan.is_wholly_told())
+            .all(|scan| scan.is_resting() || scan.is_fully_hinted())
     }
 
     /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
@@ -963,8 +964,8 @@ impl Planner {
 
     /// The reads that a scan will make, from the one that is about to be made: as many as are asked
     /// for and the stream's allowance permits. Nothing where the scan is over.
-    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, much: Much) -> Option<Plan> {
-        self.plan_one(source, id, much, false)
+    pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, lookahead: Lookahead) -> Option<Plan> {
+        self.plan_one(source, id, lookahead, false)
     }
 
     /// The same for this scan and the others that have been read on since they were last planned, or never were: the first
@@ -974,12 +975,12 @@ impl Planner {
         &mut self,
         source: &mut R,
         id: ScanId,
-        much: Much,
+        lookahead: Lookahead,
     ) -> Vec<Option<Plan>> {
         let moves = |scan: &&Scan| scan.id == id || scan.is_moving();
         let mut scans: Vec<&Scan> = self.scans.iter().filter(moves).collect();
         scans.sort_by_key(|scan| scan.id != id);
-        let much = much.shared(scans.len());
+        let lookahead = lookahead.shared(scans.len());
         let streams: Vec<u64> = scans.iter().map(|scan| scan.stream).collect();
         // What the rows of one ask for is known once they are planned.
         let mut order: Vec<(usize, ScanId)> = scans.iter().map(|scan| scan.id).enumerate().collect();
@@ -991,7 +992,7 @@ impl Planner {
                 *stream == streams[at] && plan.as_ref().is_some_and(|plan| !plan.accesses.is_empty())
             };
             let beside = streams.iter().zip(&plans).any(has_begun);
-            plans[at] = self.plan_one(source, id, much, beside);
+            plans[at] = self.plan_one(source, id, lookahead, beside);
         }
         plans
     }
@@ -1001,7 +1002,7 @@ impl Planner {
         &mut self,
         source: &mut R,
         id: ScanId,
-        much: Much,
+        lookahead: Lookahead,
         beside: bool,
     ) -> Option<Plan> {
         let at = self.scans.iter().position(|scan| scan.id == id)?;
@@ -1012,17 +1013,21 @@ impl Planner {
         }
         let (stream, was_planned) = (scan.stream, scan.is_planned());
         // What is known of some of its reads holds for the others: to know all of them takes long.
-        let first = if step > JUDGED { Much { pages: much.pages.min(JUDGED), ..much } } else { much };
+        let first = if step > JUDGED {
+            Lookahead { pages: lookahead.pages.min(JUDGED), ..lookahead }
+        } else {
+            lookahead
+        };
         let mut plan = scan.plan(&mut self.interior, source, first, step, &mut self.counters);
         // What the rows of another ask for is known by what is planned here.
         let is_outer = self.scans.iter().any(|inner| inner.outer_scan() == Some(id));
         let spans = plan.accesses.iter().map(|access| self.span(access.page));
-        if !is_outer && !sorting_gains(spans, Pages(self.pace)) {
+        if !is_outer && !sorting_gains(spans, Pages(self.seek_pages)) {
             self.scans[at].rest(was_planned);
             return Some(Plan { accesses: Vec::new(), done: true });
         }
-        if first != much {
-            plan = self.scans[at].plan(&mut self.interior, source, much, step, &mut self.counters);
+        if first != lookahead {
+            plan = self.scans[at].plan(&mut self.interior, source, lookahead, step, &mut self.counters);
         }
         if is_outer {
             // Their keys are wanted at once: all of them are fetched before the first is read.
@@ -1032,7 +1037,7 @@ impl Planner {
             }
             pages.sort_unstable();
             pages.dedup();
-            source.soon(&pages);
+            source.will_need(&pages);
         }
         let DescriptorReads { allowance, fresh, .. } = self.stream(stream);
         if !beside {
@@ -1054,20 +1059,20 @@ impl Planner {
 /// step is made: what it reads for that, its statement reads next.
 fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
     let (end, left) = scan.end();
-    let allowed = allowance.map_or(0, |allowance| allowance.reads(end));
-    let least = if end == End::Seen { STEP_FLOOR * 2 } else { 0 };
+    let allowed = allowance.map_or(0, |allowance| allowance.allowed_reads(end));
+    let least = if end == End::Known { STEP_FLOOR * 2 } else { 0 };
     allowed.max(least).min(left as u64)
 }
 
 /// The keys of a table that a statement names, and what else it tells.
-fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Option<(Points, Told)> {
+fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Option<(Points, ScanLimits)> {
     let plain = Order { collation: Collation::Binary, descending: false };
     let points = |names: &[Option<String>], order: &dyn Fn(usize) -> Order| {
-        let told = Told::by(statements, &table.name, names);
-        let columns = told.bounds.points()?;
+        let limits = ScanLimits::from_statements(statements, &table.name, names);
+        let columns = limits.bounds.points()?;
         let is_sound = |value: &Owned| !table.kind.is_rowid() || matches!(value, Owned::Integer(_));
         columns.iter().flatten().all(is_sound).then_some(())?;
-        Some((Points::new(columns, order, encoding, Direction::Forward)?, told))
+        Some((Points::new(columns, order, encoding, Direction::Forward)?, limits))
     };
     match &table.kind {
         TableKind::Rowid => table.key.iter().find_map(|name| points(&[Some(name.clone())], &|_| plain)),

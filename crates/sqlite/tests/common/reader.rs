@@ -4,7 +4,7 @@
 use foreseek_sqlite::Error;
 use foreseek_sqlite::header::Header;
 use foreseek_sqlite::page::PageNo;
-use foreseek_sqlite::planner::{Cost, Counters, Much, Planner};
+use foreseek_sqlite::planner::{Cost, Counters, Lookahead, Planner};
 use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_units::{Bytes, Nanos};
 use std::collections::{HashSet, VecDeque};
@@ -29,9 +29,9 @@ pub(crate) struct Reader<'a> {
     cache: VecDeque<PageNo>,
     cache_pages: usize,
     pub(crate) reads: usize,
-    pub(crate) told: HashSet<PageNo>,
+    pub(crate) hinted: HashSet<PageNo>,
     /// Whatever was ever told.
-    pub(crate) all_told: HashSet<PageNo>,
+    pub(crate) all_hinted: HashSet<PageNo>,
     pub(crate) hits: usize,
     /// Most own reads that one of its reads waited for.
     pub(crate) most_own: usize,
@@ -54,8 +54,8 @@ impl<'a> Reader<'a> {
             cache: VecDeque::new(),
             cache_pages,
             reads: 0,
-            told: HashSet::new(),
-            all_told: HashSet::new(),
+            hinted: HashSet::new(),
+            all_hinted: HashSet::new(),
             hits: 0,
             most_own: 0,
             plans: Vec::new(),
@@ -78,24 +78,24 @@ impl<'a> Reader<'a> {
         // A page of a sorted batch costs a fifth of a single read.
         let mut cost = Cost { time: Nanos::from_millis(5), missed: true };
         if let Some(scan) = self.planner.expects(stream, page) {
-            if self.told.contains(&page) {
+            if self.hinted.contains(&page) {
                 self.hits += 1;
                 cost = Cost { time: Nanos::from_millis(1), missed: false };
             } else {
                 // As the extension does: those that go on beside it are planned with it.
-                let plans = self.planner.plan_together(&mut self.source, scan, Much::pages(self.buffer));
-                self.told.clear();
+                let plans = self.planner.plan_together(&mut self.source, scan, Lookahead::pages(self.buffer));
+                self.hinted.clear();
                 for (at, plan) in plans.into_iter().enumerate() {
                     let plan = plan.expect("goes on");
                     if let Some(first) = plan.accesses.first().filter(|_| at == 0) {
                         assert_eq!(first.page, page);
                         cost = Cost { time: Nanos::from_millis(1), missed: false };
                     }
-                    self.told.extend(plan.accesses.iter().map(|access| access.page));
+                    self.hinted.extend(plan.accesses.iter().map(|access| access.page));
                     self.plans.push(plan.accesses.len());
                 }
-                self.all_told.extend(&self.told);
-                assert!(self.told.len() <= self.buffer);
+                self.all_hinted.extend(&self.hinted);
+                assert!(self.hinted.len() <= self.buffer);
             }
         }
         let mut bytes = Vec::new();

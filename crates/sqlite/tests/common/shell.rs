@@ -96,7 +96,7 @@ pub(crate) fn stock(database: &Path, sql: &str) -> Outcome {
 
 /// Has the extension follow every read, in memory or not: the kernel's read-ahead brings a small file
 /// in at once.
-pub(crate) const FOLLOW: &str = ".output /dev/null\nSELECT foreseek_set('doze', 'off');\n.output\n";
+pub(crate) const FOLLOW: &str = ".output /dev/null\nSELECT foreseek_set('bypass', 'off');\n.output\n";
 
 /// Runs SQL in the stock shell with the extension, after commands of the extension's own; answers what it said and the extension's status.
 pub(crate) fn with_extension(database: &Path, before: &str, sql: &str) -> (Outcome, Value) {

@@ -26,7 +26,7 @@ use super::WorkloadError;
 use super::parameters::Checked;
 use crate::directed::{Application, Hint, Pair};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_hints::Want;
+use foreseek_hints::CallbackRequest;
 use foreseek_seam::{Access, HintMode, ObjectId};
 use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, PageIndex, Pages, Span};
 use rand::RngExt;
@@ -198,7 +198,7 @@ struct List {
 }
 
 impl Application for List {
-    fn asked(&mut self, reads: usize, _want: Want, hint: &mut Hint<'_>) {
+    fn asked(&mut self, reads: usize, _want: CallbackRequest, hint: &mut Hint<'_>) {
         let object = ObjectId(u64::from(self.file.0));
         let left = &self.pages[reads.min(self.pages.len())..];
         let last = left.len().saturating_sub(1) / BATCH;

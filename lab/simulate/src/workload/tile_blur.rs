@@ -25,7 +25,7 @@ use super::parameters::Checked;
 use super::script::{Reader, Script, Source, Steps};
 use crate::directed::{Application, Hint, Pair};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_hints::Want;
+use foreseek_hints::CallbackRequest;
 use foreseek_seam::{Access, HintMode, ObjectId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageIndex, Pages};
 use rand_core::Rng;
@@ -303,7 +303,7 @@ struct Rest {
 }
 
 impl Application for Rest {
-    fn asked(&mut self, _reads: usize, want: Want, hint: &mut Hint<'_>) {
+    fn asked(&mut self, _reads: usize, want: CallbackRequest, hint: &mut Hint<'_>) {
         let tiles = lock(&self.tiles);
         let Some((pass, from)) = PASSES.get(tiles.pass).and_then(|pass| Some((*pass, pass.from?))) else {
             hint(HintMode::Set, &[], true);

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use foreseek_device::{Build, Profile};
-use foreseek_hints::{Pump, Settings, Stats, Want};
+use foreseek_hints::{CallbackRequest, Pump, Settings, Stats};
 use foreseek_seam::{Access, Extent, HintMode, ObjectId, Recorder};
 use foreseek_simulate::directed::{Application, Hint, Hinted};
 use foreseek_simulate::machine::{Machine, MachineError, Parts, Period, Report};
@@ -179,7 +179,7 @@ impl Setup {
 /// An application that says all of its list, from its present read on, each time it is asked.
 pub(crate) fn tells(list: &[PageIndex]) -> impl Application + Clone + use<> {
     let list: Vec<Access> = list.iter().map(|at| access(*at)).collect();
-    move |hint: &mut Hint<'_>, reads: usize, _: Want| {
+    move |hint: &mut Hint<'_>, reads: usize, _: CallbackRequest| {
         hint(HintMode::Set, &list[reads.min(list.len())..], true);
     }
 }

@@ -72,7 +72,7 @@ fn table(line: &Line) -> String {
         return text + "  no statement waited for storage\n";
     }
     let mut table = new_table();
-    table.set_header(["statement", "took", "stock, about", "reads", "waited", "foreseen", "why not more"]);
+    table.set_header(["statement", "took", "stock, about", "reads", "waited", "prefetched", "why not more"]);
     for statement in statements {
         let seconds = |name: &str| format!("{:.2} s", statement[name].as_f64().unwrap_or_default());
         let count = |name: &str| statement[name].as_u64().unwrap_or_default().to_string();
@@ -82,7 +82,7 @@ fn table(line: &Line) -> String {
             seconds("stock_seconds"),
             count("reads"),
             count("waited"),
-            count("foreseen"),
+            count("prefetched"),
             statement["why"].as_str().unwrap_or_default().to_owned(),
         ]);
     }
