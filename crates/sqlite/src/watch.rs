@@ -195,7 +195,12 @@ impl Watch {
             let there = cachestat(fd, pages).ok()?;
             Some(there == pages.len())
         };
-        match self.bypass.read(stream(fd), || resident().filter(|_| settings::may_bypass())) {
+        let look = if self.planner.is_of_outer(stream(fd), page) {
+            Look::Follow
+        } else {
+            self.bypass.read(stream(fd), || resident().filter(|_| settings::may_bypass()))
+        };
+        match look {
             Look::Bypass => None,
             Look::Suspend => {
                 self.ledger.settle(stream(fd), self.planner.state(stream(fd)).0);

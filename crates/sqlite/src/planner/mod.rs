@@ -270,6 +270,14 @@ impl Planner {
         Span::new(ByteOffset::ZERO, self.header().span_of(PageNo(self.pages)).end).pages()
     }
 
+    /// Whether a page holds rows for which a scan of this stream looks others up: that it is in memory says nothing of those.
+    #[must_use]
+    pub fn is_of_outer(&self, stream: u64, page: PageNo) -> bool {
+        let mut roots =
+            self.scans.iter().filter(|scan| scan.stream == stream).filter_map(Scan::outer_root).peekable();
+        roots.peek().is_some() && self.tree_of(page).is_some_and(|tree| roots.any(|root| root == tree))
+    }
+
     /// How many reads of a stream's transaction have missed, and whether it is visible how far it reads.
     #[must_use]
     pub fn misses_and_end(&self, stream: u64) -> (u64, End) {
