@@ -136,13 +136,12 @@ pub(crate) fn is_comparing(token: &Token) -> bool {
     matches!(token, Token::Sign(b'<' | b'>' | b'='))
 }
 
-/// An operator at the start of `tokens`, and what follows it.
-pub(crate) fn comparison(tokens: &[Token]) -> Option<(&Token, &[Token])> {
+/// The signs of an operator at the start of `tokens`, or `IS`, and what follows.
+pub(crate) fn comparison(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
     let signs = tokens.iter().take_while(|token| is_comparing(token)).count();
     match tokens {
-        [first, rest @ ..] if first.is("is") => Some((first, rest)),
-        [first, ..] if signs > 0 => Some((first, &tokens[signs..])),
-        _ => None,
+        [first, ..] if first.is("is") => Some(tokens.split_at(1)),
+        _ => (signs > 0).then(|| tokens.split_at(signs)),
     }
 }
 

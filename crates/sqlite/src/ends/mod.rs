@@ -56,7 +56,11 @@ pub struct Bounds {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bound {
+    /// Compared with these for equality.
     values: Vec<Owned>,
+    /// What it is not below, and not above: these end a scan toward smaller and toward greater values.
+    lower: Vec<Owned>,
+    upper: Vec<Owned>,
     /// Compared for equality with what is no literal.
     current: bool,
     /// Compared with something else that is no literal.
@@ -208,7 +212,9 @@ impl Bounds {
                     && compare(from.value(), value, order, encoding).is_some_and(|is| is != later)
                     && compare(at, value, order, encoding) == Some(later)
             };
-            if bound.values.iter().any(passed) {
+            let toward_greater = (later == Ordering::Greater) != order.descending;
+            let ahead = if toward_greater { &bound.upper } else { &bound.lower };
+            if bound.values.iter().chain(ahead).any(passed) {
                 return true;
             }
             let held = bound.current && run || bound.values.contains(from);
@@ -242,12 +248,16 @@ impl Bound {
             if not {
                 right = &right[1..];
             }
-            if let Some((sign, operand)) = comparison(right) {
-                self.meet(sign, operand, false);
+            if let Some((signs, operand)) = comparison(right) {
+                self.meet(signs, operand, false);
             } else if let [word, rest @ ..] = right
                 && (word.is("between") || word.is("in"))
             {
-                self.listed(rest, word.is("in"));
+                // What is excluded ends nothing.
+                let mut excluded = Self::default();
+                let to = if not { &mut excluded } else { &mut *self };
+                to.listed(rest, word.is("in"));
+                self.other |= excluded.other;
                 self.ranged |= not || word.is("between");
             } else if not {
                 self.ranged = true;
@@ -261,21 +271,30 @@ impl Bound {
             }
             let signs = left.iter().rev().take_while(|token| is_comparing(token)).count();
             let (left, signs) = left.split_at(left.len() - signs);
-            if let Some(sign) = signs.first() {
+            if !signs.is_empty() {
                 // A sign of a number stands after its operator.
                 let value = &left[left.len().saturating_sub(1)..];
-                self.meet(sign, value, true);
+                self.meet(signs, value, true);
             }
         }
     }
 
-    fn meet(&mut self, sign: &Token, operand: &[Token], backward: bool) {
+    /// It is compared with an operand, which stands before the signs of the operator where that is `backward`.
+    fn meet(&mut self, signs: &[Token], operand: &[Token], backward: bool) {
+        let has = |sign: u8| signs.iter().any(|token| token.is_sign(sign));
+        let is_equal = !has(b'<') && !has(b'>');
         match literal(operand) {
             Some((value, rest)) if backward || !continues(rest) => {
-                self.values.push(value);
-                self.ranged |= !(sign.is_sign(b'=') || sign.is("is"));
+                match (has(b'<'), has(b'>')) {
+                    (false, false) => self.values.push(value),
+                    // `k <> 5` ends nothing.
+                    (true, true) => {}
+                    (is_less, _) if is_less != backward => self.upper.push(value),
+                    _ => self.lower.push(value),
+                }
+                self.ranged |= !is_equal;
             }
-            _ if sign.is_sign(b'=') || sign.is("is") => self.current = true,
+            _ if is_equal => self.current = true,
             _ => self.other = true,
         }
     }
@@ -285,7 +304,12 @@ impl Bound {
         let mut rest = rest.strip_prefix(&[Token::Sign(b'(')][..]).unwrap_or(rest);
         let mut count = 0;
         while let Some((value, after)) = literal(rest) {
-            self.values.push(value);
+            let values = match (within, count) {
+                (true, _) => &mut self.values,
+                (false, 0) => &mut self.lower,
+                (false, _) => &mut self.upper,
+            };
+            values.push(value);
             count += 1;
             match after {
                 [next, more @ ..]
@@ -355,6 +379,12 @@ mod tests {
         assert_eq!(up("select * from o where total = 60", 60), Some(61));
         assert_eq!(up("select * from o where total > -5 and total < +99", 60), Some(100));
         assert_eq!(down("select * from o where total > -5", 60), Some(-6));
+        // What a scan begins with does not end it.
+        assert_eq!(up("select * from o where total between 60 and 130", 60), Some(131));
+        assert_eq!(up("select * from o where 60 <= total and total < 130", 60), Some(131));
+        assert_eq!(down("select * from o where total >= 50 and total <= 60", 60), Some(49));
+        assert_eq!(up("select * from o where total <> 70", 60), None);
+        assert_eq!(up("select * from o where total not between 70 and 80", 60), None);
         // Those that have passed say nothing, nor do texts, other columns and expressions.
         assert_eq!(up("select * from o where total > 50", 60), None);
         assert_eq!(up("select * from o where total < '99'", 60), None);
@@ -382,6 +412,8 @@ mod tests {
         };
         let held = "select * from o where total = 5 and day < 20";
         assert_eq!([beyond(held, 5, 15), beyond(held, 5, 21), beyond(held, 6, 0)], [false, true, true]);
+        let ranged = "select * from o where total >= 5 and day < 20";
+        assert!(!beyond(ranged, 5, 21));
         let free = "select * from o where total < 9 and day < 20";
         assert_eq!([beyond(free, 5, 21), beyond(free, 10, 0)], [false, true]);
     }
