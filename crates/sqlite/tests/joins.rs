@@ -195,6 +195,26 @@ fn the_orders_of_the_customers_to_come_are_told_in_time() {
 }
 
 #[test]
+fn rows_that_ask_for_others_are_known_as_such_as_long_as_a_join_is_followed() {
+    let mut database = Database::new(2000, 16_000);
+    let file = database.file.clone();
+    let reads = database.nested_loop("SELECT id, pick FROM cust", "id", usize::MAX);
+    let mut reader = Reader::new(&file, 20);
+    reader.statement = "SELECT * FROM cust c JOIN o ON o.customer=c.id";
+    let (first, rest) = reads.split_at(reads.len() / 2);
+    read(&mut reader, &file, first);
+    let is_of_outer = |reader: &Reader<'_>, page: &PageNo| reader.planner.is_of_outer(1, *page);
+    let cust = database.table("cust").root;
+    let of_cust = |reader: &Reader<'_>, page: &PageNo| reader.planner.tree_of(*page) == Some(cust);
+    assert!(first.iter().any(|page| of_cust(&reader, page)));
+    assert!(first.iter().all(|page| is_of_outer(&reader, page) == of_cust(&reader, page)));
+    assert!(!reader.planner.is_of_outer(2, first[0]), "another stream");
+    read(&mut reader, &file, rest);
+    reader.planner.begin_transaction(1);
+    assert!(!reads.iter().any(|page| is_of_outer(&reader, page)));
+}
+
+#[test]
 fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
     let mut database = Database::new(4000, 16_000);
     let outer = "SELECT id, pick FROM cust WHERE id<2000 AND pick<3";
