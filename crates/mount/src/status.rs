@@ -92,10 +92,10 @@ pub struct ReadStatus {
     pub read_bytes: u64,
     /// Reads that failed.
     pub failed: u64,
-    /// How often something was found that cannot be, an error of this program: reads concerned were made past the
+    /// Internal errors: states of the prefetcher that contradict each other. The reads concerned bypassed the
     /// prefetcher.
-    #[serde(default)]
-    pub contradictions: u64,
+    #[serde(default, alias = "contradictions")]
+    pub internal_errors: u64,
     /// Calls of programs that were fetched whole, though the kernel asked for them in parts.
     #[serde(default)]
     pub calls: u64,

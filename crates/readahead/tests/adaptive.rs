@@ -4,7 +4,7 @@ use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, Promise, Survival};
 use foreseek_readahead::learn::{Lengths, Memory};
 use foreseek_readahead::stream::{Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_theory::Model;
 use foreseek_theory::adversary::against_policy;
 use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SectorSpan, Sectors};
@@ -240,7 +240,8 @@ impl Reader {
     /// The same where pages from `length` up to `elsewhere` are in a memory that is not told of.
     fn read_until(&mut self, file: u64, length: u64, elsewhere: u64) {
         let (now, stream) = (Instant::ZERO, StreamId(5));
-        let opened = Opened { stream, object: ObjectId(1), who: Who(1), length: Pages(file), told: None };
+        let opened =
+            Opened { stream, object: ObjectId(1), who: ProcessId(1), length: Pages(file), told: None };
         self.policy.opened(now, opened);
         let (mut held, mut fetches, mut out) = (Held(PageIndex(0), length..elsewhere), 0, Vec::new());
         for page in (0..length).map(PageIndex) {

@@ -212,7 +212,7 @@ impl Walk {
     }
 
     /// Of the files that it was expected to open: one was opened, or passed over.
-    fn recall(&mut self, way: usize) {
+    fn restore(&mut self, way: usize) {
         self.recent[way] += 1;
         if self.recent[0] + self.recent[1] > RECENT {
             self.recent = self.recent.map(|count| count / 2);
@@ -237,13 +237,13 @@ impl Walk {
     /// A file of this class was opened.
     pub(crate) fn opened_one(&mut self, class: u8) {
         self.tally(class, 0, 1);
-        self.recall(0);
+        self.restore(0);
     }
 
     /// A file of this class was passed over.
     pub(crate) fn passed_one(&mut self, class: u8) {
         if self.wants(class) {
-            self.recall(1);
+            self.restore(1);
         }
         self.tally(class, 1, 1);
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Dice, Flat, node};
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages};
 use foreseek_walks::{
     COMMANDS_LIMIT, Command, Commands, Entry, Event, Kind, NODES_LIMIT, Node, Outcome, PARTS_LIMIT, Placed,
@@ -31,7 +31,7 @@ proptest! {
         let (mut opened, mut out) = (BTreeSet::new(), Commands::new());
         for (step, (at, who)) in opens.iter().enumerate() {
             let above = parent(*at).map(|it| node(it as u64 + 1));
-            let event = Event::DirectoryOpened { who: Who(*who), directory: node(*at as u64 + 1), parent: above };
+            let event = Event::DirectoryOpened { who: ProcessId(*who), directory: node(*at as u64 + 1), parent: above };
             walks.on(Instant(step as u64), event, &mut out);
             out.drain();
             opened.insert(*at);
@@ -233,7 +233,7 @@ impl Driver {
 
     fn make(&mut self, told: &Told) -> Result<(), TestCaseError> {
         self.now += OPEN;
-        let who = Who(1);
+        let who = ProcessId(1);
         match *told {
             Told::Directory(it, above) => {
                 self.tell(Event::DirectoryOpened { who, directory: node(it), parent: above.map(node) })
@@ -395,7 +395,11 @@ fn a_million_opened_directories_take_bounded_memory() {
     let mut out = Commands::new();
     for at in 1..=1_000_000u64 {
         let parent = (at % 3 > 0).then(|| node(at / 2 + 5_000_000));
-        walks.on(Instant(at), Event::DirectoryOpened { who: Who(1), directory: node(at), parent }, &mut out);
+        walks.on(
+            Instant(at),
+            Event::DirectoryOpened { who: ProcessId(1), directory: node(at), parent },
+            &mut out,
+        );
         out.drain();
     }
     let status = walks.status();
@@ -403,8 +407,11 @@ fn a_million_opened_directories_take_bounded_memory() {
     // As children of one another.
     let mut walks = engine(Settings::default());
     for at in 1..=300_000u64 {
-        let event =
-            Event::DirectoryOpened { who: Who(1), directory: node(at + 1), parent: Some(node(at / 2 + 1)) };
+        let event = Event::DirectoryOpened {
+            who: ProcessId(1),
+            directory: node(at + 1),
+            parent: Some(node(at / 2 + 1)),
+        };
         walks.on(Instant(at), event, &mut out);
         out.drain();
     }

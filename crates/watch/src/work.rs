@@ -21,7 +21,7 @@ use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
 use foreseek_places::{By, Map, Metadata, entries_of, placed};
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
@@ -103,7 +103,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 enum Look {
-    List(InDirectory, Option<Who>),
+    List(InDirectory, Option<ProcessId>),
     Place(Vec<InDirectory>),
     Leave(Vec<Node>),
 }
@@ -163,7 +163,7 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(crate) fn list(&self, directory: InDirectory, passes: Option<Who>) {
+    pub(crate) fn list(&self, directory: InDirectory, passes: Option<ProcessId>) {
         if !give(self.looks.as_ref(), Look::List(directory, passes)) {
             self.refuse(Answer::Unlistable(directory.node));
         }
@@ -289,11 +289,12 @@ impl Worker {
     }
 
     /// Lists a directory, if this process does not merely pass through it.
-    fn list(&self, which: InDirectory, passes: Option<Who>, tables: &Mutex<Metadata>) {
+    fn list(&self, which: InDirectory, passes: Option<ProcessId>, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
-            let through =
-                |process: Who| processes::has_unread(process.0, file_system.volume.device, which.node.inode);
+            let through = |process: ProcessId| {
+                processes::has_unread(process.0, file_system.volume.device, which.node.inode)
+            };
             if passes.is_some_and(through) {
                 return None;
             }

@@ -10,7 +10,7 @@ use foreseek_device::Profile;
 use foreseek_kernels::{Settings, by_name, generation, names};
 use foreseek_readahead::depth::{Plan, Promise, Survival};
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan, Sectors, Span};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn read_all(policy: &mut dyn Prefetcher, answers: &mut Vec<Ahead>) {
     for stream in 0..STREAMS {
         let told = Some(Pages(LENGTH));
         let (object, length) = (ObjectId(stream), Pages(LENGTH));
-        policy.opened(now, Opened { stream: StreamId(stream), object, who: Who(1), length, told });
+        policy.opened(now, Opened { stream: StreamId(stream), object, who: ProcessId(1), length, told });
     }
     for call in 0..LENGTH / CALL {
         for stream in 0..STREAMS {

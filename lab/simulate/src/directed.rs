@@ -10,13 +10,13 @@
 
 use crate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Question, Step, Workload};
 use foreseek_hints::{self as hints, CallbackRequest, Need, Next, Pump, Settings, Stats};
-use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
+use foreseek_seam::{Access, Extent, HintMode, ObjectId, ProcessId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PageSpan, Pages, Span};
 use rand_core::Rng;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// As which the engine sees the process: it knows no other.
-const PROCESS: Who = Who(1);
+const PROCESS: ProcessId = ProcessId(1);
 
 /// A call of the process to its engine.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 use crate::program::{Answer, FileNumber, FileSpec, Handle, Program, Question, ROOT, Step};
 use crate::workload::Metadata;
 use crate::workload::walk::name;
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Span};
 use foreseek_walks::{
     Command, Commands, DeviceNo, Entry, Event, Kind, Node, Outcome, Part, Placed, Status, Walks,
@@ -130,7 +130,7 @@ impl Watch {
     }
 
     /// A process did something; whether it was reported.
-    pub(crate) fn seen(&mut self, now: Instant, who: Who, what: Seen) -> bool {
+    pub(crate) fn seen(&mut self, now: Instant, who: ProcessId, what: Seen) -> bool {
         let tree = Arc::clone(&self.tree);
         match what {
             Seen::Listed(directory) => {

@@ -120,7 +120,7 @@ impl Reader {
         shared.lock().warnings = warnings;
         if let Some(LearntState { streams, device }) = &options.learnt {
             let device = device.filter(|_| options.profile.is_none());
-            shared.with(|core, now| core.driver.recall(now, streams, device));
+            shared.with(|core, now| core.driver.restore(now, streams, device));
         }
         let timers = Timers::start(&shared, memory)?;
         Ok(Self { shared, timers: Mutex::new(Some(timers)) })
@@ -188,7 +188,7 @@ impl ReadPath for Reader {
             reads: stats.reads,
             read_bytes: counts.read.get(),
             failed: counts.failed,
-            contradictions: stats.contradictions,
+            internal_errors: stats.internal_errors,
             calls: stats.calls,
             hits: counts.hits,
             joined: counts.joined,

@@ -128,11 +128,11 @@ impl Shared {
                 }
                 // Fetches go to frames, passed reads to buffers: who waits for this one hears of it all the same.
                 (Some(fetch), Target::Buffer(_)) => {
-                    shared.lock().driver.counts.contradictions += 1;
+                    shared.lock().driver.counts.internal_errors += 1;
                     fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
                 }
                 (None, Target::Frames(_)) => {
-                    shared.lock().driver.counts.contradictions += 1;
+                    shared.lock().driver.counts.internal_errors += 1;
                     shared.pass_ended(Token::pass(token), offset, Err(Errno::IO));
                 }
             }

@@ -4,7 +4,7 @@ use super::class::{Common, Known, LEVELS_LIMIT, Scheme};
 use super::lengths::{self, Lengths, Memory};
 use crate::depth::Survival;
 use crate::depth::grid::cell;
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use rustc_hash::FxHashMap;
 
@@ -77,7 +77,7 @@ impl<K: Default> Classes<K> {
     }
 
     /// The classes of a stream of a file of this length that begins at its first page or not.
-    pub fn chain(&mut self, length: Pages, start: bool, about: &About<'_>) -> Chain {
+    pub fn chain(&mut self, length: Pages, start: bool, about: &StreamInfo<'_>) -> Chain {
         self.chain_of(length, start, &Known::of(about))
     }
 

@@ -10,7 +10,7 @@
 use super::class::Known;
 use super::classes::{Chain, Classes};
 use crate::depth::grid::{CELLS, point};
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_units::{PageIndex, Pages};
 
 /// The most pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through
@@ -91,7 +91,7 @@ impl Follower {
     }
 
     /// More is known of the file or its reader.
-    pub fn describe(&mut self, about: &About<'_>) {
+    pub fn describe(&mut self, about: &StreamInfo<'_>) {
         self.known = Some(Box::new(Known::of(about)));
         self.chains = [None; 2];
     }

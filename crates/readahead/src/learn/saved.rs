@@ -219,7 +219,7 @@ fn decoded(text: &str) -> Result<Box<str>, String> {
 mod tests {
     use super::super::Follower;
     use super::*;
-    use foreseek_seam::About;
+    use foreseek_seam::StreamInfo;
     use foreseek_units::PageIndex;
     use proptest::prelude::*;
 
@@ -228,7 +228,7 @@ mod tests {
         for n in 0..streams {
             let name = &names[n as usize % names.len()];
             let mut follower = Follower::new(Pages(300 + n % 5 * 1000));
-            follower.describe(&About { kind: name, directory: "/a b", program: "p%" });
+            follower.describe(&StreamInfo { kind: name, directory: "/a b", program: "p%" });
             for page in (n % 3..n % 3 + 1 + n * 37 % 200).map(PageIndex) {
                 follower.touch(&mut classes, page, |_| false);
             }

@@ -37,7 +37,7 @@ use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
 use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
-use foreseek_seam::{About, Measured};
+use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
 
@@ -148,7 +148,7 @@ impl Machine for Adaptive {
         }
     }
 
-    fn describe(&self, run: &mut ReaderState, about: &About<'_>) {
+    fn describe(&self, run: &mut ReaderState, about: &StreamInfo<'_>) {
         run.follower.describe(about);
     }
 

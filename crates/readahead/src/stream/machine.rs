@@ -10,7 +10,7 @@ use super::slab::Slab;
 use super::view::View;
 use crate::depth::{Depth, DepthQuery, Served};
 use crate::learn::Learning;
-use foreseek_seam::{About, StreamId};
+use foreseek_seam::{StreamId, StreamInfo};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Decides what is read ahead of one stream.
@@ -22,7 +22,7 @@ pub trait Machine: Send {
     fn open(&self, opened: &Opened) -> Self::Stream;
 
     /// More is known of its file or its reader.
-    fn describe(&self, _stream: &mut Self::Stream, _about: &About<'_>) {}
+    fn describe(&self, _stream: &mut Self::Stream, _about: &StreamInfo<'_>) {}
 
     /// Its file has become so long.
     fn resize(&self, _stream: &mut Self::Stream, _length: Pages) {}
@@ -74,7 +74,7 @@ impl<M: Machine> Prefetcher for Streams<M> {
         self.open.insert(opened.stream, Open { end, told: opened.told, first: None, own });
     }
 
-    fn described(&mut self, stream: StreamId, about: &About<'_>) {
+    fn described(&mut self, stream: StreamId, about: &StreamInfo<'_>) {
         if let Some(open) = self.open.get_mut(stream) {
             self.machine.describe(&mut open.own, about);
         }

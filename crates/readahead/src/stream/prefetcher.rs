@@ -8,7 +8,7 @@
 use super::view::View;
 use crate::depth::Served;
 use crate::learn::Learning;
-use foreseek_seam::{About, ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId, StreamInfo};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages};
 
 /// A stream that begins: somebody has opened an object. Names are best given densely, the smallest
@@ -20,7 +20,7 @@ pub struct Opened {
     /// What it reads.
     pub object: ObjectId,
     /// Who reads.
-    pub who: Who,
+    pub who: ProcessId,
     /// Length of the object.
     pub length: Pages,
     /// How much the stream will read from its first page on: for an oracle only.
@@ -77,7 +77,7 @@ pub trait Prefetcher: Send {
     fn opened(&mut self, now: Instant, opened: Opened);
     /// More is known of an open stream than how long its file is: what those who learn go by. Told right
     /// after [`Prefetcher::opened`], or never.
-    fn described(&mut self, _stream: StreamId, _about: &About<'_>) {}
+    fn described(&mut self, _stream: StreamId, _about: &StreamInfo<'_>) {}
     /// A stream has ended; its name may be given again.
     fn closed(&mut self, now: Instant, stream: StreamId);
     /// A page is touched; what is to be read is appended to `out`, in the order of submission.

@@ -3,7 +3,7 @@
 
 use super::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use foreseek_device::Profile;
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, Pages};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl World {
 
     /// A policy that is made already.
     pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
-        let (object, who) = (ObjectId(1), Who(1));
+        let (object, who) = (ObjectId(1), ProcessId(1));
         let told = told.map(Pages);
         let opened = Opened { stream: STREAM, object, who, length: Pages(length), told };
         prefetcher.opened(Instant::ZERO, opened);

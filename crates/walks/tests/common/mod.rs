@@ -4,7 +4,7 @@
 //! reckoned here anew and not taken from the engine. What was read stays in memory.
 #![allow(dead_code)]
 
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
@@ -419,13 +419,13 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_blocks(lba, 1, 1);
-                self.tell(Event::DirectoryOpened { who: Who(1), directory: node(inode), parent });
+                self.tell(Event::DirectoryOpened { who: ProcessId(1), directory: node(inode), parent });
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
                 let inode = self.tree.directories[at].files[nth].inode;
                 self.use_inode(inode);
-                self.tell(Event::LookedUp { who: Who(1), directory, node: node(inode) });
+                self.tell(Event::LookedUp { who: ProcessId(1), directory, node: node(inode) });
             }
             Act::File(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -436,7 +436,7 @@ impl World {
                     return;
                 }
                 self.reported += 1;
-                self.tell(Event::FileOpened { who: Who(1), directory, file: node(file.inode) });
+                self.tell(Event::FileOpened { who: ProcessId(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.tell(Event::Read { file: node(file.inode), end });
                 }

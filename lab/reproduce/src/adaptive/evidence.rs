@@ -8,7 +8,7 @@ use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_readahead::depth::{Plan, Promise};
 use foreseek_readahead::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
 use foreseek_readahead::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_simulate::experiment::Summary;
 use foreseek_theory::search::{FoundWorst, worst};
 use foreseek_theory::{Model, adversary::against_policy};
@@ -334,7 +334,7 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
         for (name, reads) in workloads {
             let settings = Settings { rho, ..Settings::default() };
             let Ok(mut policy) = by_name("adaptive", &settings, &costs) else { continue };
-            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), Who(1), Vec::new());
+            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), ProcessId(1), Vec::new());
             for read in reads.iter().take(STREAMS) {
                 policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, told: None });
                 for page in (0..read.length.get().min(LEARNT)).map(PageIndex) {

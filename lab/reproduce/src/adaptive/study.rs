@@ -7,7 +7,7 @@
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, Promise};
 use foreseek_readahead::learn::{Classes, Memory, Scheme};
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_simulate::program::Workload;
 use foreseek_simulate::truth;
 use foreseek_units::{PageIndex, Pages};
@@ -125,7 +125,7 @@ impl Learner {
 
     /// Reads a stream and learns from it: what it cost.
     pub(super) fn read(&mut self, read: &StudiedStream) -> f64 {
-        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let about = StreamInfo { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         let longest = self.classes.longest(&chain);
         let (kept, seen) = self.classes.kept(&chain);
@@ -144,7 +144,7 @@ impl Learner {
     }
 
     fn learn(&mut self, read: &StudiedStream) {
-        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let about = StreamInfo { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         self.classes.stream(&chain, read.length, read.ended);
     }

@@ -139,7 +139,7 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         "{:.1} pages a second fetched again that were evicted before use ({} in all)",
         reads.thrashing_pages_per_s, reads.prefetch_misses
     );
-    let checks = match reads.contradictions {
+    let checks = match reads.internal_errors {
         0 => "nothing contradicted itself".to_owned(),
         times => format!(
             "{times} times something contradicted itself; the reads concerned went past the prefetcher and are right: \

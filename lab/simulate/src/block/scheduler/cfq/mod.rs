@@ -20,7 +20,7 @@ use super::contract::Scheduler;
 use super::queue::{at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -291,7 +291,7 @@ impl Scheduler for Cfq {
         self.forget(key);
     }
 
-    fn exited(&mut self, now: Instant, who: Who) {
+    fn exited(&mut self, now: Instant, who: ProcessId) {
         self.time_out(now);
         let key = Some(who);
         if let Some(own) = self.queues.get_mut(&key) {
@@ -311,7 +311,7 @@ impl Scheduler for Cfq {
         self.of.len() + self.ready.len()
     }
 
-    fn awaits(&self, who: Who) -> bool {
+    fn awaits(&self, who: ProcessId) -> bool {
         self.idle_for(Some(who))
     }
 
