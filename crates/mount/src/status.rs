@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Classes of streams that are told: a screen of them.
-pub(crate) const CLASSES_TOLD: usize = 20;
+pub(crate) const CLASSES_REPORTED: usize = 20;
 
 /// A mount and its read path. Counts are since the mount began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -80,7 +80,7 @@ impl Directed {
     }
 
     /// Begins: the process has answered a question.
-    pub fn told(&mut self, want: CallbackRequest) {
+    pub fn callback_done(&mut self, want: CallbackRequest) {
         self.call = Some(Call::Answered { want });
     }
 
@@ -263,7 +263,7 @@ impl<P: Program, A: Application> Hinted<P, A> {
     fn ask(&mut self, now: Instant, want: CallbackRequest) {
         let Self { application, directed, reads, .. } = self;
         application.asked(*reads, want, &mut |mode, accesses, done| directed.hint(now, mode, accesses, done));
-        directed.told(want);
+        directed.callback_done(want);
     }
 }
 

@@ -43,7 +43,7 @@ pub enum Step {
         file: FileNumber,
         /// How much will be read through this handle from its first read on: shown to an oracle
         /// only, to no other policy.
-        told: Option<Bytes>,
+        announced: Option<Bytes>,
     },
     /// Reads bytes; over when all of them are in memory and copied.
     Read {

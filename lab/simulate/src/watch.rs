@@ -219,7 +219,7 @@ impl Worker {
         [false, true].map(|fetches| {
             let held = locked(watch);
             let device = FileNumber(held.tree.files.len() as u32);
-            let open = Step::Open { handle: DEVICE, file: device, told: None };
+            let open = Step::Open { handle: DEVICE, file: device, announced: None };
             Self {
                 watch: Arc::clone(watch),
                 tree: Arc::clone(&held.tree),
@@ -285,7 +285,7 @@ impl Worker {
     }
 
     fn with_file(&mut self, file: FileNumber, step: Step) {
-        let open = Step::Open { handle: FILE, file, told: None };
+        let open = Step::Open { handle: FILE, file, announced: None };
         self.steps.extend([open, step, Step::Close { handle: FILE }]);
     }
 

@@ -100,7 +100,7 @@ impl Reader {
 
     fn opened(&self) -> Opened {
         let (object, who) = (ObjectId(0), ProcessId(0));
-        Opened { stream: STREAM, object, who, length: LENGTH_LIMIT * 2, told: None }
+        Opened { stream: STREAM, object, who, length: LENGTH_LIMIT * 2, announced: None }
     }
 
     fn touch(&mut self, policy: &mut dyn Prefetcher, page: PageIndex) {

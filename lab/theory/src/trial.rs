@@ -146,7 +146,7 @@ impl Trial {
         let (object, who) = (ObjectId(0), ProcessId(0));
         self.file = File { place, held: Vec::new(), measured: self.measured };
         self.reader = Reader { skip: SKIP, ..Reader::default() };
-        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, told: None });
+        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, announced: None });
     }
 
     /// A call that reads these pages.

@@ -40,7 +40,7 @@ pub use options::{GUESS, ReaderOptions};
 
 use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
-use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
+use crate::status::{CLASSES_REPORTED, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
 use core::Core;
@@ -177,8 +177,9 @@ impl ReadPath for Reader {
             (driver.engine().settings().policy.clone(), driver.engine().settings().stream.rho);
         let learning = driver.engine_mut().learning();
         let rho = learning.is_some().then_some(rho);
-        let (classes, known) =
-            learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
+        let (classes, known) = learning
+            .map(|learning| (learning.explain(CLASSES_REPORTED), learning.classes()))
+            .unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
             policy,

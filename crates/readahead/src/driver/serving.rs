@@ -69,7 +69,7 @@ pub struct Opening<'a, B: Backing> {
 
 /// A file that may not be what it is known to be.
 #[derive(Debug)]
-pub struct Doubt<B: Backing> {
+pub struct Revalidation<B: Backing> {
     object: ObjectId,
     version: B::Version,
     /// The file to look at.
@@ -243,16 +243,16 @@ impl<B: Backing> ServingDriver<B> {
 
     /// Whether a fetch that ended at `end`, without an error, ended before the known end of its file: then another
     /// process may have truncated it.
-    pub fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Doubt<B>> {
+    pub fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Revalidation<B>> {
         let (object, _) = *self.fetches.get(&fetch)?;
         let version = self.files.version(object)?;
         let early = end < ByteOffset::ZERO + version.length();
-        early.then_some(Doubt { object, version, file: self.files.file(object)? })
+        early.then_some(Revalidation { object, version, file: self.files.file(object)? })
     }
 
     /// The version of a file that was in doubt is this one; ignored if the file has changed meanwhile.
-    pub fn settle(&mut self, now: Instant, doubt: &Doubt<B>, version: B::Version) {
-        let Doubt { object, version: before, .. } = *doubt;
+    pub fn revalidate(&mut self, now: Instant, doubt: &Revalidation<B>, version: B::Version) {
+        let Revalidation { object, version: before, .. } = *doubt;
         if version != before && self.files.version(object) == Some(before) {
             self.changed(now, object, None, version);
         }

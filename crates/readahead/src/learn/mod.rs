@@ -22,7 +22,7 @@ pub use class::{Common, Feature, LEVELS_LIMIT, SCHEME, Scheme};
 pub use classes::{CLASSES_LIMIT, Chain, Classes};
 pub use explain::Explained;
 pub use follow::{FinishedStream, Follower, Step};
-pub use lengths::{Lengths, Memory};
+pub use lengths::{Lengths, Retention};
 pub use saved::{FORMAT, LoadError, Loaded, TEXT_LIMIT, check};
 
 /// What a policy that learns can be asked for beside its answers.

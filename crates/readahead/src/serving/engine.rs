@@ -140,7 +140,10 @@ impl Engine for ServingEngine {
         self.ceiling.tick(self.now, read);
         match event {
             Event::Opened { stream, object, length, who, .. } => {
-                self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);
+                self.opened(
+                    Opened { stream, object, who, length: length.pages_ceil(), announced: None },
+                    length,
+                );
             }
             Event::Serving(ServingEvent::Described { stream, about }) => {
                 if self.streams.contains_key(&stream) {

@@ -35,8 +35,8 @@ use super::mapped;
 use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
-use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
-use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
+use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, RatioBound, Served, SwitchCost};
+use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Retention, SCHEME, Step};
 use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
@@ -59,15 +59,15 @@ const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    with(Memory::Fading, parts)
+    with(Retention::Fading, parts)
 }
 
 /// Makes the one that learns nothing.
-pub(super) fn told(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    with(Memory::Told, parts)
+pub(super) fn announced(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+    with(Retention::Fixed, parts)
 }
 
-fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+fn with(memory: Retention, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let settings = parts.settings;
     let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
@@ -283,7 +283,7 @@ impl Adaptive {
 
     /// How much to fetch next, at a place, for a stream of which so much was fetched.
     fn wish(&mut self, run: &ReaderState, fetched: Pages, place: Option<Lba>) -> Pages {
-        let deepest = Pages((self.promise(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        let deepest = Pages((self.ratio_bound(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
         self.plan(run, place).wish(run.fetches, fetched).min(deepest)
     }
 
@@ -307,22 +307,22 @@ impl Adaptive {
     }
 
     /// The promise at the rate of a place.
-    fn promise(&self, place: Option<Lba>) -> Promise {
-        Promise::new(self.rho, unit(self.costs(place)))
+    fn ratio_bound(&self, place: Option<Lba>) -> RatioBound {
+        RatioBound::new(self.rho, unit(self.costs(place)))
     }
 
     /// The plan for streams like this one at a place, made anew where it has grown old or was made for another
     /// zone: who plans for less than passes during a switch there has no freedom left after some fetches.
     fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
-        let (promise, length) = (self.promise(place), run.follower.length());
+        let (ratio_bound, length) = (self.ratio_bound(place), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);
         let (kept, seen) = self.classes.kept(&chain);
-        let old = kept.take().filter(|old| old.serves(seen, promise.unit(), length));
+        let old = kept.take().filter(|old| old.serves(seen, ratio_bound.unit(), length));
         let planned = old.unwrap_or_else(|| {
-            let plan = Plan::solve(self.classes.survival(&chain), promise, end, CONTINUING);
-            Planned { plan, seen, unit: promise.unit(), end }
+            let plan = Plan::solve(self.classes.survival(&chain), ratio_bound, end, CONTINUING);
+            Planned { plan, seen, unit: ratio_bound.unit(), end }
         });
         &self.classes.kept(&chain).0.insert(planned).plan
     }
@@ -380,7 +380,7 @@ impl Learning for Adaptive {
     }
 
     fn explain(&self, limit: usize) -> Vec<Explained> {
-        self.classes.explain(self.promise(None), EXPLAINED, CONTINUING, limit)
+        self.classes.explain(self.ratio_bound(None), EXPLAINED, CONTINUING, limit)
     }
 
     fn classes(&self) -> usize {

@@ -24,7 +24,7 @@ pub struct Opened {
     /// Length of the object.
     pub length: Pages,
     /// How much the stream will read from its first page on: for an oracle only.
-    pub told: Option<Pages>,
+    pub announced: Option<Pages>,
 }
 
 /// How a touched page was found.

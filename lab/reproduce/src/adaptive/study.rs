@@ -5,8 +5,8 @@
 //! worth and nothing of queues and caches.
 
 use foreseek_readahead::depth::Depths;
-use foreseek_readahead::depth::{Plan, Promise};
-use foreseek_readahead::learn::{Classes, Memory, Scheme};
+use foreseek_readahead::depth::{Plan, RatioBound};
+use foreseek_readahead::learn::{Classes, Retention, Scheme};
 use foreseek_seam::StreamInfo;
 use foreseek_simulate::program::Workload;
 use foreseek_simulate::truth;
@@ -37,7 +37,7 @@ pub(super) fn streams(
     most: u64,
 ) -> Vec<StudiedStream> {
     let mut reads = Vec::new();
-    let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Memory::Told);
+    let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Retention::Fixed);
     truth::streams(workload, seed, most, &mut nothing, &mut |file, stream| {
         let pages = file.length.pages_ceil().max(stream.length);
         reads.push(StudiedStream {
@@ -104,20 +104,20 @@ impl Device {
 /// A policy that learns as it reads.
 pub(super) struct Learner {
     classes: Classes<Option<(Plan, u64)>>,
-    bound: Promise,
+    bound: RatioBound,
     learns: bool,
 }
 
 impl Learner {
     pub(super) fn new(scheme: Scheme, rho: f64, device: Device) -> Self {
-        let classes = Classes::new(scheme, Memory::Fading);
-        Self { classes, bound: Promise::new(rho, device.unit), learns: true }
+        let classes = Classes::new(scheme, Retention::Fading);
+        Self { classes, bound: RatioBound::new(rho, device.unit), learns: true }
     }
 
     /// One that knows the distribution of all streams and learns nothing.
     pub(super) fn known(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
         let mut known = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
-        known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
+        known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Retention::Lasting);
         reads.iter().for_each(|read| known.learn(read));
         known.learns = false;
         known

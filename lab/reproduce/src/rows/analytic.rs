@@ -134,7 +134,7 @@ fn slow_start() -> Option<Measured> {
     let mut policy = kernels::by_name("competitive", &Settings::eurosys(), &costs).ok()?;
     let length = Bytes::gib(1).pages_floor();
     let (stream, object, who) = (StreamId(0), ObjectId(0), ProcessId(0));
-    policy.opened(Instant::ZERO, Opened { stream, object, who, length, told: None });
+    policy.opened(Instant::ZERO, Opened { stream, object, who, length, announced: None });
     let mut held = Span::new(PageIndex::ZERO, PageIndex::ZERO);
     let (mut sizes, mut out): (Vec<String>, Vec<Ahead>) = (Vec::new(), Vec::new());
     let mut markers = Vec::new();

@@ -65,7 +65,7 @@ impl Machine {
                 self.seen_listed(process, ROOT);
             }
             match of {
-                LookUp::Open { handle, file, told } => self.open(process, handle, file, told)?,
+                LookUp::Open { handle, file, announced } => self.open(process, handle, file, announced)?,
                 LookUp::Unlink(file) => self.unlink(process, file)?,
                 LookUp::Stat(_) | LookUp::List(_) => {}
             }

@@ -21,7 +21,7 @@ pub(super) struct OpenStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookUp {
     /// To open a file.
-    Open { handle: Handle, file: FileNumber, told: Option<Bytes> },
+    Open { handle: Handle, file: FileNumber, announced: Option<Bytes> },
     /// To ask for a file's attributes.
     Stat(FileNumber),
     /// To remove a file.

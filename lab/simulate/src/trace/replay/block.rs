@@ -167,7 +167,7 @@ struct Replay<'a, T> {
 
 impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
     fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), TraceError> {
-        let mut told = 0;
+        let mut announced = 0;
         loop {
             let arrival = self.arrival()?;
             let Some(next) = [arrival, self.block.next()].into_iter().flatten().min() else {
@@ -182,8 +182,8 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             }
             self.submit()?;
             let over = self.responses.histogram.len();
-            if over >= told + PROGRESS {
-                told = over;
+            if over >= announced + PROGRESS {
+                announced = over;
                 progress(over);
             }
         }

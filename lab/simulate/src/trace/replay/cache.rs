@@ -111,7 +111,7 @@ impl Replayed {
         let handle = Handle(file);
         if !self.open.contains(&file) {
             self.open.push(file);
-            self.steps.push_back(Step::Open { handle, file: FileNumber(file), told: None });
+            self.steps.push_back(Step::Open { handle, file: FileNumber(file), announced: None });
         }
         let range = record.range;
         let access = match record.op {
