@@ -2,7 +2,7 @@
 //! kernel for the device back, goes on serving until the last user has closed it, frees everything and exits.
 
 use crate::below::Below;
-use crate::rest::RestWatch;
+use crate::pause::PauseWatch;
 use crate::served::{Served, Started};
 use crate::state::{self, Ask, Attached, GuardedFolder, Lay, Record};
 use crate::{AttachOptions, Error, Status};
@@ -24,7 +24,7 @@ const THREADS: usize = 4;
 
 struct Running {
     // In the order in which they are to be dropped.
-    _rest: RestWatch,
+    _pause: PauseWatch,
     nbd: Option<NbdExport>,
     export: Option<Export>,
     served: Arc<Served>,
@@ -70,10 +70,10 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let missing: Vec<String> = taken.into_iter().flatten().collect();
     missing.iter().for_each(|missing| tracing::warn!("{missing}"));
     warnings.extend(precautions::favour());
-    let Started { served, rest, warning } = Served::start(&options, below)?;
+    let Started { served, pause, warning } = Served::start(&options, below)?;
     warnings.extend(warning);
     let mut running = Running {
-        _rest: rest,
+        _pause: pause,
         nbd: None,
         export: None,
         served,
