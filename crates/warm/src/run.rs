@@ -23,7 +23,7 @@ use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::Troubles;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
-use foreseek_places::{By, Cached, DiskPosition, Metadata, Stop, c_look};
+use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
 use foreseek_storage::{OpenWatch, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
@@ -156,7 +156,7 @@ pub fn in_physical_order(
 ) -> Result<(Tree, Vec<u32>, Vec<String>, Troubles)> {
     let mut metadata = Metadata::default();
     let mut tree = list(source, limits, &mut metadata, work)?;
-    bring_inodes(&tree, &mut metadata);
+    prefetch_inodes(&tree, &mut metadata);
     let mut places = Places::of(&mut tree, Cached::Kept, work);
     work.check()?;
     // The first piece of each file is where it begins: they come file by file.
@@ -189,14 +189,14 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
     for (_, volume) in tree.volumes.iter() {
         let (name, device) = (volume.name, volume.device);
         match volume.by {
-            By::Inode => notes.push(format!(
+            OrderBy::Inode => notes.push(format!(
                 "{name} (device {device}) does not show where files lie on a disk: they are taken in the order of their \
                  inode numbers"
             )),
-            By::Memory if reading => {
+            OrderBy::InMemory if reading => {
                 notes.push(format!("{name} (device {device}) is in memory: nothing is read of it"));
             }
-            By::Nothing => notes.push(format!("{name} (device {device}) is made up by the kernel: left alone")),
+            OrderBy::None => notes.push(format!("{name} (device {device}) is made up by the kernel: left alone")),
             _ => {}
         }
         if volume.backing.rotational == Some(false) {
@@ -207,12 +207,12 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
 }
 
 /// Asks for the inodes of all files where that can be done; whether it can on every volume.
-fn bring_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
+fn prefetch_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
     let mut all = true;
     for (index, volume) in tree.volumes.iter() {
         if metadata.reads(index, volume) {
             let files = tree.files().iter().filter(|file| file.volume == index);
-            metadata.bring_inodes(index, files.map(|file| file.inode));
+            metadata.prefetch_inodes(index, files.map(|file| file.inode));
         } else {
             all = false;
         }
@@ -289,7 +289,7 @@ fn prepare(
     let begun = Instant::now();
     let mut metadata = Metadata::default();
     let mut tree = list(source, options.limits, &mut metadata, work)?;
-    let foreseen = bring_inodes(&tree, &mut metadata);
+    let foreseen = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
         bring_metadata(&tree, &mut metadata, foreseen, work)?;
     }
@@ -356,7 +356,7 @@ fn report_places(places: &Places, report: &mut Report) {
         report.notes.push(format!(
             "{} files have more than {} extents: the rest of each is read in file order; defragment them",
             places.cut_short,
-            foreseek_places::EXTENTS_A_FILE
+            foreseek_places::EXTENTS_PER_FILE
         ));
     }
     if places.residency_unknown {
@@ -529,7 +529,7 @@ fn watch_of(tree: &Tree) -> std::result::Result<OpenWatch, rustix::io::Errno> {
     let watch = OpenWatch::new()?;
     let mut watched = false;
     for (index, volume) in tree.volumes.iter() {
-        if volume.by == By::Nothing {
+        if volume.by == OrderBy::None {
             continue;
         }
         if let Some(place) = tree.somewhere_on(index) {

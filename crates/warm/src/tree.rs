@@ -18,7 +18,7 @@
 use crate::error::{Error, Result};
 use crate::trouble::Troubles;
 use crate::{Work, parallel};
-use foreseek_places::{By, Entries, Metadata, Volume, Volumes, entries_of};
+use foreseek_places::{Entries, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -228,13 +228,15 @@ impl Tree {
                 .copied()
                 .filter(|index| self.directories[*index as usize].volume == volume)
                 .collect();
-            metadata
-                .bring_inodes(volume, of_volume.iter().map(|index| self.directories[*index as usize].inode));
+            metadata.prefetch_inodes(
+                volume,
+                of_volume.iter().map(|index| self.directories[*index as usize].inode),
+            );
             let blocks = parallel::map(&of_volume, work.stop, |index| {
                 let directory = self.open_directory(*index).ok()?;
                 Some(foreseek_places::blocks_of_directory(directory.as_fd()))
             });
-            metadata.bring(volume, blocks.into_iter().flatten().flatten().collect());
+            metadata.prefetch(volume, blocks.into_iter().flatten().flatten().collect());
         }
     }
 
@@ -251,7 +253,7 @@ impl Tree {
             } else {
                 volume.insert(Box::new(Volume::of(directory.as_fd(), device)))
             };
-            if about.by == By::Nothing {
+            if about.by == OrderBy::None {
                 return Ok(Outcome::MadeUp);
             }
             if limits.one_file_system && volume.is_some() && known.parent != NONE {

@@ -20,7 +20,7 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{By, Map, Metadata, entries_of, placed};
+use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
@@ -426,7 +426,7 @@ impl Worker {
                 part.iter().filter(&mut may_look).map(|which| which.node.inode).collect();
             let index = index_of(&file_system);
             if metadata.reads(index, &file_system.volume) {
-                metadata.bring_inodes(index, permitted);
+                metadata.prefetch_inodes(index, permitted);
             }
         }
         outcome
@@ -501,7 +501,7 @@ impl Worker {
         let start = file_system.volume.backing.start;
         let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
         if metadata.reads(index, &file_system.volume) {
-            metadata.bring(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
+            metadata.prefetch(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
         }
         Ok(())
     }
@@ -554,7 +554,7 @@ impl Files<'_> {
 fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     let length = Bytes(u64::try_from(opened.stat.st_size).unwrap_or(0));
     let Some(fd) = HostFd::new(opened.fd.as_raw_fd()) else { return without_place(file) };
-    let map = Map::of(fd, length, file_system.volume.by == By::Place, LeftOut);
+    let map = Map::of(fd, length, file_system.volume.by == OrderBy::Address, LeftOut);
     let runs = map.layout.as_ref().map_or_else(
         |_| Vec::new(),
         |layout| placed(layout, &map.missing, file_system.volume.backing.start, length),
@@ -584,7 +584,7 @@ fn places_of_inodes(
     listing
         .iter()
         .map(|(_, _, inode)| {
-            let block = tables.place_of(index, inode)?;
+            let block = tables.address_of(index, inode)?;
             Some(block.start.lba() + start)
         })
         .collect()
