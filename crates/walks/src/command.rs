@@ -61,7 +61,7 @@ pub enum Command {
         parts: Vec<Part>,
     },
     /// Report opens of files in this directory, or no longer.
-    Attend {
+    WatchOpens {
         /// Which directory.
         directory: Node,
         /// Whether to report.

@@ -16,7 +16,7 @@ pub enum Event<'a> {
         /// The directory that holds it, where that is known and lies on the same file system.
         parent: Option<Node>,
     },
-    /// A program opened a regular file. Reported for directories under [`Command::Attend`](crate::Command::Attend);
+    /// A program opened a regular file. Reported for directories under [`Command::WatchOpens`](crate::Command::WatchOpens);
     /// of other directories a driver may report it, too. Each open is reported, also of a file that is
     /// in memory; where all are, the engine ends the reports.
     FileOpened {
@@ -71,7 +71,7 @@ pub enum Event<'a> {
         fetch: FetchId,
         /// What had to be brought from the device: what was in memory already does not count. A driver
         /// that cannot tell says how much it asked for.
-        brought: Bytes,
+        fetched_bytes: Bytes,
         /// What became of it.
         outcome: Outcome,
     },

@@ -17,7 +17,7 @@
 //! # What a driver does
 //!
 //! - At rest it reports opens of directories alone, with their parent where it knows it, and opens of files in directories under
-//!   [`Command::Attend`]. An open is reported whether or not it needs the device.
+//!   [`Command::WatchOpens`]. An open is reported whether or not it needs the device.
 //! - It answers each [`Command::List`], [`Command::Place`], [`Command::FetchMetadata`] and [`Command::Fetch`], in any order. Until it has, nothing
 //!   more is asked for that walk. What cannot be done is answered, too: [`Event::Unlistable`], no extents, [`Outcome::Partly`] or
 //!   [`Outcome::Refused`].

@@ -71,7 +71,7 @@ pub(crate) struct Walk {
     pub(crate) fetched: u64,
     pub(crate) used: u64,
     pub(crate) wasted: u64,
-    pub(crate) brought: Bytes,
+    pub(crate) fetched_bytes: Bytes,
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
@@ -136,7 +136,7 @@ impl Walk {
             fetched: 0,
             used: 0,
             wasted: 0,
-            brought: Bytes::ZERO,
+            fetched_bytes: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
             listed: 0,
@@ -185,7 +185,7 @@ impl Walk {
         self.fetched += other.fetched;
         self.used += other.used;
         self.wasted += other.wasted;
-        self.brought += other.brought;
+        self.fetched_bytes += other.fetched_bytes;
         self.held += other.held;
         self.lists += other.lists;
         self.listed += other.listed;

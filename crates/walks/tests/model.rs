@@ -163,7 +163,7 @@ impl Driver {
                 }
             }
             Command::List { .. }
-            | Command::Attend { .. }
+            | Command::WatchOpens { .. }
             | Command::Cancel { .. }
             | Command::Forget { .. } => {}
         }
@@ -199,15 +199,15 @@ impl Driver {
             }
             Command::FetchMetadata { fetch, nodes } => self.done(fetch, Bytes(nodes.len() as u64 * 4096)),
             Command::Fetch { fetch, .. } => self.done(fetch, self.fetched[&fetch]),
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => Ok(()),
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => Ok(()),
         }
     }
 
     fn done(&mut self, fetch: FetchId, asked: Bytes) -> Result<(), TestCaseError> {
         let outcome = [Outcome::Arrived, Outcome::Arrived, Outcome::Partly, Outcome::Refused]
             [self.dice.roll(4) as usize];
-        let brought = if outcome == Outcome::Arrived { asked } else { asked / 2 };
-        self.tell(Event::Done { fetch, brought, outcome })
+        let fetched_bytes = if outcome == Outcome::Arrived { asked } else { asked / 2 };
+        self.tell(Event::Done { fetch, fetched_bytes, outcome })
     }
 
     fn list(&mut self, directory: u64) -> Result<(), TestCaseError> {
@@ -261,7 +261,7 @@ impl Driver {
                 self.tell(Event::Placed { files: &[placed] })?;
                 self.tell(Event::Done {
                     fetch: FetchId(it % 50 + 1000),
-                    brought: Bytes(1),
+                    fetched_bytes: Bytes(1),
                     outcome: Outcome::Arrived,
                 })?;
                 self.tell(Event::Listed { directory: node(it % 20), entries: &[] })

@@ -245,7 +245,7 @@ fn what_is_in_memory_is_neither_fetched_nor_reported() {
         let world = run_warm(&tree, &acts, &acts);
         let status = world.engine.as_ref().expect("an engine").status();
         assert_eq!((world.own.time, world.fetches.time), (Nanos::ZERO, Nanos::ZERO));
-        assert_eq!((status.spent, status.brought), (Nanos::ZERO, Bytes::ZERO));
+        assert_eq!((status.spent, status.fetched_bytes), (Nanos::ZERO, Bytes::ZERO));
         assert_eq!(status.walks[0].stopped, Stopped::InMemory);
         assert!(world.reported * 50 < tree.files() as u64, "{} were reported", world.reported);
     }

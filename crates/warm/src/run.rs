@@ -16,7 +16,7 @@
 
 use crate::command::{LOOK, Running, attend, status_of};
 use crate::error::Result;
-use crate::fetch::{self, Brought};
+use crate::fetch::{self, Fetched};
 use crate::follow::{Course, Follower};
 use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
@@ -95,7 +95,7 @@ pub struct Report {
     /// What they hold.
     pub wanted_bytes: u64,
     /// Asked for.
-    pub brought_bytes: u64,
+    pub fetched_bytes: u64,
     /// Asked for and evicted before it was used, or gone.
     pub lost_bytes: u64,
     /// Left out, since memory had no room.
@@ -316,10 +316,10 @@ fn prepare(
     let mut prepared = plan(tree, places, options, report);
     let begun = Instant::now();
     if let Some(first) = prepared.window.next() {
-        let brought = prepared.fetch(first, work, report.wanted_bytes);
+        let fetched = prepared.fetch(first, work, report.wanted_bytes);
         work.check()?;
-        prepared.window.fetched(first, brought.asked);
-        report_brought(brought, report);
+        prepared.window.fetched(first, fetched.asked);
+        report_brought(fetched, report);
     }
     report.read_seconds = begun.elapsed().as_secs_f64();
     Ok(Some(prepared))
@@ -367,10 +367,10 @@ fn report_places(places: &Places, report: &mut Report) {
     }
 }
 
-fn report_brought(brought: Brought, report: &mut Report) {
-    report.brought_bytes += brought.asked.get();
-    report.lost_bytes += brought.lost.get();
-    report_troubles(brought.troubles, report);
+fn report_brought(fetched: Fetched, report: &mut Report) {
+    report.fetched_bytes += fetched.asked.get();
+    report.lost_bytes += fetched.lost.get();
+    report_troubles(fetched.troubles, report);
 }
 
 fn bytes_in(pieces: &[Piece]) -> Bytes {
@@ -426,7 +426,7 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
 }
 
 impl Prepared {
-    fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Brought {
+    fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Fetched {
         let begun = Instant::now();
         let before: u64 = self.pieces[..batch].iter().map(|batch| bytes_in(batch).get()).sum();
         let told = |asked: Bytes| {
@@ -480,17 +480,17 @@ fn follow(
         let prepared = &prepared;
         scope.spawn(move || {
             for batch in asked {
-                let brought = prepared.fetch(batch, &silent, 0);
-                if tell.send((batch, brought)).is_err() {
+                let fetched = prepared.fetch(batch, &silent, 0);
+                if tell.send((batch, fetched)).is_err() {
                     return;
                 }
             }
         });
         let mut busy = false;
         let status = attend(&mut running, signals, &mut || {
-            if let Ok((batch, brought)) = told.try_recv() {
-                window.fetched(batch, brought.asked);
-                report_brought(brought, report);
+            if let Ok((batch, fetched)) = told.try_recv() {
+                window.fetched(batch, fetched.asked);
+                report_brought(fetched, report);
                 busy = false;
             }
             follower.look(&mut window);

@@ -15,7 +15,7 @@ use crate::file_system::FileSystem;
 use crate::mounts::left_alone;
 use crate::processes::{Opener, Processes};
 use crate::work::Shared;
-use crate::{Counted, Engine, Options};
+use crate::{CounterValues, Engine, Options};
 use foreseek_seam::ProcessId;
 use foreseek_storage::{DeviceNumber, FileHandle};
 use foreseek_units::{Bytes, Instant};
@@ -184,7 +184,7 @@ impl Reported {
 
     /// What was done so far.
     #[must_use]
-    pub fn counted(&self) -> Counted {
+    pub fn counted(&self) -> CounterValues {
         self.between.shared.counters.now()
     }
 

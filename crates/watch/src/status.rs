@@ -1,6 +1,6 @@
 //! What a watcher says of itself. Only root can ask: paths show what others do.
 
-use crate::counters::Counted;
+use crate::counters::CounterValues;
 use foreseek_walks::{Status as Engine, Stopped};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct WatchStatus {
     /// See there.
     pub known_entries: u64,
     /// What was done so far.
-    pub counted: Counted,
+    pub counted: CounterValues,
     /// What works less well than it might.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
@@ -67,7 +67,8 @@ pub struct Disk {
     /// What may be spent before anything is confirmed.
     pub allowance_seconds: f64,
     /// Read ahead.
-    pub brought_bytes: u64,
+    #[serde(alias = "brought_bytes")]
+    pub fetched_bytes: u64,
     /// Used of it.
     pub used_bytes: u64,
     /// Passed over, or left when its walk was over.
@@ -94,7 +95,8 @@ pub struct Walk {
     /// Passed over.
     pub wasted: u64,
     /// What was brought for it.
-    pub brought_bytes: u64,
+    #[serde(alias = "brought_bytes")]
+    pub fetched_bytes: u64,
     /// In which order it opens, if that is known.
     pub order: Option<String>,
     /// Why nothing more is fetched.
@@ -131,7 +133,7 @@ impl Disk {
             fetched: walk.fetched,
             used: walk.used,
             wasted: walk.wasted,
-            brought_bytes: walk.brought.get(),
+            fetched_bytes: walk.fetched_bytes.get(),
             order: walk.order.map(str::to_owned),
             stopped: words(walk.stopped),
         };
@@ -141,7 +143,7 @@ impl Disk {
             spent_seconds: engine.spent.as_secs_f64(),
             optimum_seconds: engine.optimum.as_secs_f64(),
             allowance_seconds: engine.allowance.as_secs_f64(),
-            brought_bytes: engine.brought.get(),
+            fetched_bytes: engine.fetched_bytes.get(),
             used_bytes: engine.used.get(),
             wasted_bytes: engine.wasted.get(),
             held_bytes: engine.held.get(),

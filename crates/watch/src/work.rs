@@ -394,9 +394,9 @@ impl Worker {
                 Ok((fetch, nodes)) => {
                     let before = metadata.bytes;
                     let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
-                    let brought = metadata.bytes - before;
-                    self.shared.counters.metadata_bytes.add(brought.get());
-                    self.notify(Answer::Done(fetch, brought, outcome));
+                    let fetched_bytes = metadata.bytes - before;
+                    self.shared.counters.metadata_bytes.add(fetched_bytes.get());
+                    self.notify(Answer::Done(fetch, fetched_bytes, outcome));
                 }
                 // Nothing is held while nothing is to be done.
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
@@ -459,7 +459,7 @@ impl Worker {
     /// Asks for parts of files, and for blocks of directories; how much of files was asked for.
     fn bring_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
         let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN) };
-        let mut brought = Bytes::ZERO;
+        let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         for part in parts {
             let file_system = self.shared.file_system(part.file.node.device);
@@ -474,10 +474,10 @@ impl Worker {
                 files.ask(&file_system, part)
             };
             match asked {
-                Ok(bytes) => brought += bytes,
+                Ok(bytes) => fetched_bytes += bytes,
                 Err(Errno::DQUOT) => {
                     self.shared.counters.over_allowance.add(1);
-                    outcome = if brought.is_zero() { Outcome::Refused } else { Outcome::Partly };
+                    outcome = if fetched_bytes.is_zero() { Outcome::Refused } else { Outcome::Partly };
                     break;
                 }
                 Err(error) => {
@@ -486,7 +486,7 @@ impl Worker {
                 }
             }
         }
-        (brought, outcome)
+        (fetched_bytes, outcome)
     }
 
     fn bring_directory(

@@ -172,7 +172,7 @@ impl Watch {
         match command {
             Command::List { .. } | Command::Place { .. } => self.names.push_back(command),
             Command::Fetch { .. } | Command::FetchMetadata { .. } => self.fetches.push_back(command),
-            Command::Attend { directory, on } => {
+            Command::WatchOpens { directory, on } => {
                 let Some(Is::Directory(number)) = self.by_inode.get(&directory.inode) else { return };
                 if on {
                     self.attended.insert(*number);
@@ -194,8 +194,8 @@ impl Watch {
             _ => true,
         });
         if self.fetches.len() < before {
-            let (brought, outcome) = (Bytes::ZERO, Outcome::Partly);
-            self.tell(now, Event::Done { fetch: cancelled, brought, outcome });
+            let (fetched_bytes, outcome) = (Bytes::ZERO, Outcome::Partly);
+            self.tell(now, Event::Done { fetch: cancelled, fetched_bytes, outcome });
         }
     }
 }
@@ -266,7 +266,7 @@ impl Worker {
                 }
             }
             Command::Fetch { parts, .. } => parts.iter().for_each(|part| self.fetch(*part)),
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
         }
         self.doing = Some(command);
         true
@@ -299,19 +299,19 @@ impl Worker {
             }
             Command::FetchMetadata { fetch, nodes } => {
                 let pages = nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?)).collect();
-                let brought: Pages = runs(pages).iter().map(|run| run.len()).sum();
-                self.done(now, *fetch, brought.bytes());
+                let fetched_bytes: Pages = runs(pages).iter().map(|run| run.len()).sum();
+                self.done(now, *fetch, fetched_bytes.bytes());
             }
             Command::Fetch { fetch, parts } => {
-                let brought: Pages = parts.iter().map(|part| part.pages.len()).sum();
-                self.done(now, *fetch, brought.bytes());
+                let fetched_bytes: Pages = parts.iter().map(|part| part.pages.len()).sum();
+                self.done(now, *fetch, fetched_bytes.bytes());
             }
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
         }
     }
 
-    fn done(&self, now: Instant, fetch: FetchId, brought: Bytes) {
-        locked(&self.watch).tell(now, Event::Done { fetch, brought, outcome: Outcome::Arrived });
+    fn done(&self, now: Instant, fetch: FetchId, fetched_bytes: Bytes) {
+        locked(&self.watch).tell(now, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived });
     }
 
     fn listed(&self, now: Instant, directory: Node) {

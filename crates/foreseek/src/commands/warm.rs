@@ -155,16 +155,16 @@ fn table(report: &Report) -> String {
     if report.batches > 0 || report.size_bytes > 0 {
         row("in memory before", format!("{} of {}", bytes(report.resident_bytes), bytes(report.size_bytes)));
         row("places", format!("{} pieces, {:.2} s", report.pieces, report.map_seconds));
-        let rate = report.brought_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
+        let rate = report.fetched_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
         row(
             "brought",
             match report.batches {
                 0 | 1 => {
-                    format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.brought_bytes), report.read_seconds)
+                    format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.fetched_bytes), report.read_seconds)
                 }
                 batches => format!(
                     "{} in up to {batches} batches, memory limit {}",
-                    bytes(report.brought_bytes),
+                    bytes(report.fetched_bytes),
                     bytes(report.window_bytes)
                 ),
             },

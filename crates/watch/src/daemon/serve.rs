@@ -115,7 +115,7 @@ fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
             "the pages that are read ahead are charged to no control group of their own ({why}): only --share and --memory limit them"
         )
     };
-    let window = crate::window_now(options).get();
+    let window = crate::current_window(options).get();
     match MemoryGroup::enter(GROUP, window.saturating_mul(2).saturating_add(BESIDES_BYTES)) {
         Ok(Some(group)) => (Some(group), Vec::new()),
         Ok(None) => (None, vec![without("no control group can limit memory here".to_owned())]),
