@@ -191,7 +191,7 @@ fn what_was_warmed_is_not_read_again() {
     assert_eq!(report["unreadable"], 0);
     // The hole is no reading: eight GiB would show.
     assert!(report["fetched_bytes"].as_u64() < Some(64 << 20), "{report}");
-    assert!(report["metadata_pieces"].as_u64() > Some(0), "{report}");
+    assert!(report["metadata_extents"].as_u64() > Some(0), "{report}");
     setup.lab.must(&["stats", "walk", "--reset"]);
     let found = setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
     assert_eq!(found.status, Some(1), "{found:?}");

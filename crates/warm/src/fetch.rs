@@ -13,7 +13,7 @@
 
 use crate::place::Piece;
 use crate::tree::Tree;
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Means, Residency, will_need};
@@ -45,7 +45,7 @@ pub(crate) struct Fetched {
     /// Asked for, and not in memory afterwards: evicted, or gone with its file.
     pub(crate) lost: Bytes,
     /// What could not be read.
-    pub(crate) troubles: Troubles,
+    pub(crate) errors: ReadErrors,
 }
 
 /// Sorts pieces into one pass over each disk.
@@ -183,7 +183,7 @@ fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -
         unknown.iter().rev().take(TAIL).filter_map(|piece| Some((piece, read_last_byte(tree, piece).err()?)));
     for (piece, cause) in failed.chain(unread) {
         let path = tree.path(&tree.files()[piece.file as usize]);
-        fetched.troubles.add("read", &path, cause);
+        fetched.errors.add("read", &path, cause);
     }
     evicted
 }

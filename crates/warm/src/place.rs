@@ -7,7 +7,7 @@
 //! Memory: 32 bytes a piece; an unfragmented file is one piece.
 
 use crate::tree::{File, Tree};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{Cached, Map, OrderBy, Volumes, placed};
 use foreseek_storage::{DeviceNumber, HostFd};
@@ -48,7 +48,7 @@ pub struct Places {
     /// Whether the residency of some file could not be known.
     pub residency_unknown: bool,
     /// Files that could not be looked at.
-    pub troubles: Troubles,
+    pub errors: ReadErrors,
 }
 
 /// What one file told.
@@ -80,7 +80,7 @@ impl Places {
                 match mapped {
                     Err(cause) => {
                         let path = tree.path(&tree.files()[*index as usize]);
-                        places.troubles.add("open", &path, cause);
+                        places.errors.add("open", &path, cause);
                     }
                     Ok(mapped)
                         if cached == Cached::LeftOut

@@ -20,7 +20,7 @@ use crate::fetch::{self, Fetched};
 use crate::follow::{Course, Follower};
 use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
@@ -89,7 +89,7 @@ pub struct Report {
     /// In memory already.
     pub resident_bytes: u64,
     /// Without a place of their own: holes, delayed, inline and encoded extents.
-    pub placeless_bytes: u64,
+    pub unmapped_bytes: u64,
     /// Pieces that had to be read.
     pub pieces: u64,
     /// What they hold.
@@ -97,13 +97,13 @@ pub struct Report {
     /// Asked for.
     pub fetched_bytes: u64,
     /// Asked for and evicted before it was used, or gone.
-    pub lost_bytes: u64,
+    pub evicted_bytes: u64,
     /// Left out, since memory had no room.
-    pub left_out_bytes: u64,
+    pub skipped_bytes: u64,
     /// Read of the block device for inodes and directories.
     pub metadata_bytes: u64,
     /// In so many pieces.
-    pub metadata_pieces: u64,
+    pub metadata_extents: u64,
     /// The window.
     pub window_bytes: u64,
     /// Batches in which it was fetched.
@@ -125,14 +125,14 @@ pub struct Report {
     /// What was done with less than was wished for.
     pub notes: Vec<String>,
     /// What could not be read: the first of it.
-    pub troubles: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl Report {
     /// Whether all that was wanted was brought.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.unreadable == 0 && self.left_out_bytes == 0 && self.lost_bytes == 0
+        self.unreadable == 0 && self.skipped_bytes == 0 && self.evicted_bytes == 0
     }
 }
 
@@ -153,7 +153,7 @@ pub fn in_physical_order(
     source: Source<'_>,
     limits: Limits,
     work: &Work<'_>,
-) -> Result<(Tree, Vec<u32>, Vec<String>, Troubles)> {
+) -> Result<(Tree, Vec<u32>, Vec<String>, ReadErrors)> {
     let mut metadata = Metadata::default();
     let mut tree = list(source, limits, &mut metadata, work)?;
     prefetch_inodes(&tree, &mut metadata);
@@ -178,9 +178,9 @@ pub fn in_physical_order(
     c_look(&mut stops, None);
     let mut notes = metadata.notes;
     notes.extend(notes_on(&tree, false));
-    let mut troubles = std::mem::take(&mut tree.troubles);
-    troubles.absorb(places.troubles);
-    Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, troubles))
+    let mut errors = std::mem::take(&mut tree.errors);
+    errors.absorb(places.errors);
+    Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, errors))
 }
 
 /// What a user should know of the file systems, one line each.
@@ -296,12 +296,12 @@ fn prepare(
     report.files = tree.files().len() as u64;
     report.directories = tree.directories() as u64;
     report.metadata_bytes = metadata.bytes.get();
-    report.metadata_pieces = metadata.pieces;
+    report.metadata_extents = metadata.pieces;
     report.notes = std::mem::take(&mut metadata.notes);
     report.list_seconds = begun.elapsed().as_secs_f64();
     if options.metadata_only {
         report.notes.extend(notes_on(&tree, true));
-        report_troubles(std::mem::take(&mut tree.troubles), report);
+        report_troubles(std::mem::take(&mut tree.errors), report);
         return Ok(None);
     }
     let begun = Instant::now();
@@ -309,9 +309,9 @@ fn prepare(
     work.check()?;
     report.map_seconds = begun.elapsed().as_secs_f64();
     report.notes.extend(notes_on(&tree, true));
-    let mut troubles = std::mem::take(&mut tree.troubles);
-    troubles.absorb(std::mem::take(&mut places.troubles));
-    report_troubles(troubles, report);
+    let mut errors = std::mem::take(&mut tree.errors);
+    errors.absorb(std::mem::take(&mut places.errors));
+    report_troubles(errors, report);
     report_places(&places, report);
     let mut prepared = plan(tree, places, options, report);
     let begun = Instant::now();
@@ -339,17 +339,17 @@ fn bring_metadata(tree: &Tree, metadata: &mut Metadata, foreseen: bool, work: &W
     work.check()
 }
 
-fn report_troubles(troubles: Troubles, report: &mut Report) {
-    report.unreadable += troubles.count;
-    let mut all = Troubles { count: 0, first: std::mem::take(&mut report.troubles) };
-    all.absorb(troubles);
-    report.troubles = all.first;
+fn report_troubles(errors: ReadErrors, report: &mut Report) {
+    report.unreadable += errors.count;
+    let mut all = ReadErrors { count: 0, first: std::mem::take(&mut report.errors) };
+    all.absorb(errors);
+    report.errors = all.first;
 }
 
 fn report_places(places: &Places, report: &mut Report) {
     report.size_bytes = places.sizes.iter().copied().sum::<Bytes>().get();
     report.resident_bytes = places.resident.get();
-    report.placeless_bytes = places.placeless.get();
+    report.unmapped_bytes = places.placeless.get();
     report.pieces = places.pieces.len() as u64;
     report.wanted_bytes = bytes_in(&places.pieces).get();
     if places.cut_short > 0 {
@@ -369,8 +369,8 @@ fn report_places(places: &Places, report: &mut Report) {
 
 fn report_brought(fetched: Fetched, report: &mut Report) {
     report.fetched_bytes += fetched.asked.get();
-    report.lost_bytes += fetched.lost.get();
-    report_troubles(fetched.troubles, report);
+    report.evicted_bytes += fetched.lost.get();
+    report_troubles(fetched.errors, report);
 }
 
 fn bytes_in(pieces: &[Piece]) -> Bytes {
@@ -419,7 +419,7 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
     }
     let pieces: Vec<Vec<Piece>> = by_batch.iter().map(|batch| fetch::in_order(batch, &tree)).collect();
     let planned: Bytes = pieces.iter().map(|batch| bytes_in(batch)).sum();
-    report.left_out_bytes = report.wanted_bytes - planned.get();
+    report.skipped_bytes = report.wanted_bytes - planned.get();
     report.batches = cut.len() as u64;
     let window = Window::new(budget, pieces.iter().map(|batch| bytes_in(batch)));
     Prepared { tree, order, sizes, bytes_of, batch_of, pieces, window }
@@ -514,7 +514,7 @@ fn follow(
         .filter(|batch| !window.is_fetched(*batch))
         .map(|batch| bytes_in(&prepared.pieces[batch]))
         .sum();
-    report.left_out_bytes += left.get();
+    report.skipped_bytes += left.get();
     conclude(status, begun, report)
 }
 

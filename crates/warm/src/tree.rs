@@ -16,7 +16,7 @@
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{Entries, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
@@ -102,7 +102,7 @@ pub struct Tree {
     /// Their file systems.
     pub volumes: Volumes,
     /// What could not be listed.
-    pub troubles: Troubles,
+    pub errors: ReadErrors,
     /// What is neither a file nor a directory: links, devices, pipes.
     pub others: u64,
     /// Directories that were left alone: their file system is made up.
@@ -208,7 +208,7 @@ impl Tree {
                 Outcome::Listed(listed) => self.merge(index, listed)?,
                 Outcome::Failed(cause) => {
                     let path = self.directory_path(index);
-                    self.troubles.add("list", &path, cause);
+                    self.errors.add("list", &path, cause);
                 }
                 Outcome::MadeUp => self.made_up += 1,
                 Outcome::Elsewhere => {}
@@ -363,7 +363,7 @@ impl Tree {
                 Ok(None) => tree.others += 1,
                 Err(cause) => {
                     let path = tree.name(name).to_owned();
-                    tree.troubles.add("look at", &path, cause);
+                    tree.errors.add("look at", &path, cause);
                 }
             }
         }
