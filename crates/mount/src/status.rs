@@ -23,7 +23,8 @@ pub struct MountStatus {
     /// Files that the kernel knows.
     pub files_known: u64,
     /// Changes of files by others than users of the mount that were noticed.
-    pub foreign_changes: u64,
+    #[serde(alias = "foreign_changes")]
+    pub external_changes: u64,
     /// What is done for programs that walk trees; `None` where nothing is.
     #[serde(default)]
     pub walks: Option<WalkStatus>,
@@ -58,7 +59,8 @@ pub struct PassthroughStatus {
     /// Opens of such files since the mount began.
     pub opens: u64,
     /// Why there are none, where they are not possible.
-    pub why_not: Option<String>,
+    #[serde(default, alias = "why_not")]
+    pub unavailable: Option<String>,
 }
 
 /// Where what is learnt outlives the mount, and how that goes.
@@ -67,7 +69,8 @@ pub struct Kept {
     /// The file.
     pub path: PathBuf,
     /// Classes of streams that it held when the mount began.
-    pub begun_with_classes: u64,
+    #[serde(alias = "begun_with_classes")]
+    pub loaded_classes: u64,
     /// When it was written last; `None` where this mount has not done so yet.
     pub saved_seconds_ago: Option<f64>,
     /// Why it cannot be written, where it cannot.

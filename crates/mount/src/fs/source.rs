@@ -78,7 +78,7 @@ pub(crate) struct Source {
     pub(crate) reads: Arc<dyn ReadPath>,
     pub(crate) kernel: KernelCache,
     pub(crate) slow_operations: SlowOperations,
-    pub(crate) foreign_changes: AtomicU64,
+    pub(crate) external_changes: AtomicU64,
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Reported>,
     pub(crate) from_memory: FromMemory,
@@ -359,7 +359,7 @@ impl Source {
 
     /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
     fn all_changed(&self, node: &Node, version: Version) {
-        self.foreign_changes.fetch_add(1, Relaxed);
+        self.external_changes.fetch_add(1, Relaxed);
         self.reads.changed(Change { object: node.object(), range: None, version });
     }
 
