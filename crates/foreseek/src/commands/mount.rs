@@ -187,7 +187,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
     let profile = args.profile.as_deref().map(super::server_profile).transpose()?;
     mount.walks =
-        WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
+        WalkOptions::for_policy(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
     // Policy plain is what the others are measured against.
     mount.passthrough = !args.no_passthrough && args.policy != Policy::PLAIN;
     Ok(Settings {

@@ -36,7 +36,7 @@ mod token;
 mod work;
 
 pub use budget::{Memory, SystemMemory};
-pub use options::{GUESS, ReaderOptions};
+pub use options::{DEFAULT_PROFILE, ReaderOptions};
 
 use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
