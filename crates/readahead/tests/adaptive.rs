@@ -138,7 +138,7 @@ proptest! {
     }
 
     /// On the streams that it was planned for it costs no more than the competitive depth, which
-    /// keeps every promise. (Nearer to 2 there is less freedom than the grid can tell.)
+    /// stays within every bound. (Nearer to 2 there is less freedom than the grid can tell.)
     #[test]
     fn it_is_never_worse_than_the_competitive_depth(lengths in lengths(), rho in 2.5..9.0f64) {
         prop_assume!(!lengths.is_empty());
@@ -314,7 +314,7 @@ fn where_the_device_is_idle_the_next_fetch_is_on_its_way_while_the_reader_comput
     reader.let_the_device_idle();
     let idle = fetches_of_a_whole_file(&mut reader);
     // Each fetch but the first begins before what was there is used up, though no earlier than the
-    // promise allows.
+    // bound allows.
     assert!(idle[1..].iter().all(|(touched, start)| touched < start), "{idle:?}");
     assert!(busy[0] == (0, 0) && idle[0] == (0, 0) && idle[1].0 > 0, "{busy:?}, {idle:?}");
 }

@@ -1,6 +1,6 @@
 //! What must hold in an engine, checked in every build.
 //!
-//! An engine is told by a driver, and keeps books of its own. Where the two, or its books among themselves, contradict
+//! An engine is notified by a driver, and keeps books of its own. Where the two, or its books among themselves, contradict
 //! each other there is an error in one of them. Prefetching must not change what a program reads, nor end it, for
 //! that: the engine counts it, leaves its books so that nothing is used twice, and lets the reads concerned go their
 //! ordinary way ([`Command::Pass`](crate::Command::Pass)).

@@ -1,4 +1,4 @@
-//! What an engine is told.
+//! What an engine is notified of.
 
 use crate::{Epoch, Extent, FetchId, FrameId, Measured, ObjectId, ProcessId, QueryId, RequestId, StreamId};
 use foreseek_units::{ByteSpan, Bytes, PageIndex, PageSpan, Pages};
@@ -118,7 +118,7 @@ pub enum Event<'a> {
         /// Why.
         why: Refusal,
     },
-    /// An object's contents changed; what was fetched before is stale. Told when the object has the
+    /// An object's contents changed; what was fetched before is stale. Sent when the object has the
     /// new contents and before the change is acknowledged.
     Changed {
         /// The object.
@@ -191,14 +191,14 @@ pub enum HintEvent<'a> {
 /// What happened, for an engine that answers reads out of its own frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServingEvent<'a> {
-    /// More is known of an open stream: what those who learn go by. Told right after `Opened`, or never.
+    /// More is known of an open stream: what learning policies use. Sent right after `Opened`, or never.
     Described {
         /// The stream.
         stream: StreamId,
         /// What is known.
         about: StreamInfo<'a>,
     },
-    /// What an engine like this one had learnt before, in an earlier run. Told before any stream, or never.
+    /// What an engine like this one had learnt before, in an earlier run. Sent before any stream, or never.
     Restored {
         /// What its policy had learnt, as it was saved. Of
         /// what cannot be read nothing after it counts.
@@ -207,7 +207,7 @@ pub enum ServingEvent<'a> {
         device: Option<Measured>,
     },
     /// A program waits in a call for bytes that come in several reads, as they are longer than what the cache in front asks
-    /// for at a time: all of them will be read. Told before one of those reads, or never.
+    /// for at a time: all of them will be read. Sent before one of those reads, or never.
     Called {
         /// The stream.
         stream: StreamId,

@@ -3,7 +3,7 @@
 //! How many more files a walk will open is learnt as lengths of streams are: Kaplan and Meier's estimate, which counts a
 //! walk that came to the end of its tree as one that was lost sight of ([`Lengths`]), a class for each program. How much of a
 //! file is read is learnt the same way, a class for each extension, where reads are seen. What is learnt can only make
-//! fetches smaller; the promise does not depend on it.
+//! fetches smaller; the bound does not depend on it.
 
 use foreseek_readahead::learn::Lengths;
 use foreseek_seam::ProcessId;

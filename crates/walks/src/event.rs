@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! What the engine is notified of.
 
 use crate::{Entry, Node};
 use foreseek_seam::{Extent, FetchId, ProcessId};

@@ -294,7 +294,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// Whatever it is told, in whatever order it is answered: bounded commands about entries that a listing named, books that
-    /// agree, and the promise.
+    /// agree, and the bound.
     #[test]
     fn whatever_is_told_the_bounds_hold(told in told(), seed in any::<u64>(), sees_reads: bool) {
         let settings = Settings { sees_reads, budget: Bytes::mib(2), ..Settings::default() };

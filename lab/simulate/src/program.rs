@@ -200,7 +200,7 @@ impl Program for Box<dyn Program> {
 /// How a workload is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive {
-    /// A server with a closed loop of clients: as many requests at a time as the concurrency level
+    /// A server with a closed loop of clients: as many concurrent requests as the concurrency level
     /// says, a new one as soon as one is over; measured for a time.
     Closed,
     /// So many jobs, all started at once and run to their end; measured by how long that takes.

@@ -7,7 +7,7 @@
 //! `V(k, x) = min over d of 1 + d + P(S > x + d | S > x) V(k + 1, x + d)`
 //!
 //! where `k` counts the fetches made. It is solved backwards over the grid of [`Survival`]. The depths
-//! among which it chooses are those that keep a promise, whatever the distribution says: wherever the
+//! among which it chooses are those that stay within the bound, whatever the distribution says: wherever the
 //! stream ends, the cost is at most `rho` times that of knowing its length. A fetch of `d` at `(k, x)`
 //! keeps it
 //!
@@ -16,10 +16,10 @@
 //!   that is allowed leads to the line again, below it the room that is left runs out.
 //!
 //! That is [`Account`] with switches that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
-//! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the promise holds up to the
+//! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the bound holds up to the
 //! transfer of one page.
 //!
-//! Limits: one switch cost and one rate; who fetches where they differ takes the plan's [`Plan::wish`] and
+//! Limits: one switch cost and one rate; a caller whose fetches differ in them takes the plan's [`Plan::wish`] and
 //! holds it to the stream's own account.
 
 use super::account::Account;
@@ -30,10 +30,10 @@ use foreseek_units::Pages;
 /// Slack for rounding, in units of the switch cost: a millionth of it.
 const ROUNDING: f64 = 1e-6;
 
-/// The promise: which depths keep the cost within `rho` times the optimum.
+/// The bound: which depths keep the cost within `rho` times the optimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioBound {
-    /// The multiple; at least 2, as nobody can promise less (EuroSys'07 section 4.2).
+    /// The multiple; at least 2, as no rule has a smaller competitive ratio (EuroSys'07 section 4.2).
     rho: f64,
     /// `CR` in pages.
     unit: f64,
@@ -59,7 +59,7 @@ impl RatioBound {
         (account.least(1.0), account.most(1.0, x))
     }
 
-    /// The depth nearest to a wish that keeps the promise, in whole pages, at least one.
+    /// The depth nearest to a wish that stays within the bound, in whole pages, at least one.
     fn nearest(&self, wish: Pages, fetches: usize, fetched: Pages) -> Pages {
         let (least, most) = self.range(fetches, fetched.get() as f64 / self.unit);
         if least > most + ROUNDING {
@@ -109,7 +109,7 @@ impl Plan {
                 };
                 let best =
                     (at + 1..count).filter(kept).min_by(|one, other| cost(*one).total_cmp(&cost(*other)));
-                // Between two points: the fetch is cut to what keeps the promise when it is made.
+                // Between two points: the fetch is cut to what stays within the bound when it is made.
                 let best =
                     best.unwrap_or_else(|| xs.partition_point(|x| x - xs[at] < least).clamp(at + 1, last));
                 to[fetches * count + at] = best as u8;
@@ -127,7 +127,7 @@ impl Plan {
         self.ratio_bound.nearest(self.wish(fetches, consumed), fetches, consumed)
     }
 
-    /// The same before it is held to the promise: for who keeps an account of the stream's own costs.
+    /// The same before it is held to the bound: for a caller that keeps an account of the stream's own costs.
     #[must_use]
     pub fn wish(&self, fetches: usize, consumed: Pages) -> Pages {
         let count = self.points.len();

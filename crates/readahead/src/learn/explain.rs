@@ -31,7 +31,7 @@ pub struct Explained {
 }
 
 impl<K: Default> Classes<K> {
-    /// The classes of which most was read, at most `limit`, with what the plan of a promise would do. `end` is
+    /// The classes of which most was read, at most `limit`, with what the plan of a bound would do. `end` is
     /// how long files are taken to be of a class that was loaded and not met since and says nothing of it,
     /// `continuing` what a fetch that continues a stream costs.
     #[must_use]

@@ -30,7 +30,7 @@ const MEMORY: f64 = 512.0;
 /// The same of the table that shows a change: a dozen streams or two tell that something is different,
 /// not what.
 const SHORT_MEMORY: f64 = 24.0;
-/// How much better the short table must have foreseen, as a logarithm: a thousand times. By Ville's
+/// How much better the short table must have predicted, as a logarithm: a thousand times. By Ville's
 /// inequality that happens by chance about once in a thousand streams, and then costs what a hundred
 /// streams teach.
 const CHANGE: f64 = 6.9;
@@ -55,9 +55,9 @@ pub enum Retention {
     /// It does.
     #[default]
     Fading,
-    /// It does not: for who gathers the truth beforehand.
+    /// It does not: to gather the true distribution beforehand.
     Lasting,
-    /// Nothing more is learnt: for who was told the truth.
+    /// Nothing more is learnt: for a policy that is given the true distribution.
     Fixed,
 }
 
@@ -125,7 +125,7 @@ pub struct Lengths {
     retention: Retention,
     long: Table,
     short: Table,
-    /// By how much the short table has foreseen better of late.
+    /// By how much the short table has predicted better of late.
     change: f64,
     seen: u64,
     changes: u64,

@@ -9,7 +9,7 @@
 //! A cell's numbers are the weights of the streams that came to it and of those that ended in it;
 //! `longest` is the length of the longest file, in pages. Names are percent-encoded; a feature that a
 //! class does not go by is left out. A text may come from
-//! anywhere: whatever it says, memory stays bounded, nothing panics, and the promise of the policy that
+//! anywhere: whatever it says, memory stays bounded, nothing panics, and the bound of the policy that
 //! uses it holds. Classes of a scheme that is not in use are counted and left out.
 
 use super::class::{Common, NAME_LIMIT, SCHEME};

@@ -75,7 +75,7 @@ pub struct Ahead {
 pub trait Prefetcher: Send {
     /// A stream begins.
     fn opened(&mut self, now: Instant, opened: Opened);
-    /// More is known of an open stream than how long its file is: what those who learn go by. Told right
+    /// More is known of an open stream than how long its file is: what learning policies use. Told right
     /// after [`Prefetcher::opened`], or never.
     fn described(&mut self, _stream: StreamId, _about: &StreamInfo<'_>) {}
     /// A stream has ended; its name may be given again.

@@ -1,6 +1,6 @@
 //! Trees on a disk, programs that walk them, and a driver, all in virtual time.
 //!
-//! The disk serves one request at a time: positioning or passing over, then transfer, as the promise counts. Its times are
+//! The disk serves one request at a time: positioning or passing over, then transfer, as the bound counts. Its times are
 //! reckoned here anew and not taken from the engine. What was read stays in memory.
 #![allow(dead_code)]
 

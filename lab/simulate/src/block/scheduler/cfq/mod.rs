@@ -2,7 +2,7 @@
 //! process after the other.
 //!
 //! Each process has a queue for its synchronous requests; all asynchronous ones share another. A
-//! queue is active for a slice: four requests at a time go to the device's list, in the order of an
+//! queue is active for a slice: four concurrent requests go to the device's list, in the order of an
 //! elevator, the oldest first where it has waited too long (once a slice). When an active queue has
 //! nothing left, the disk is kept idle a little, in case the process asks for more: not for the
 //! asynchronous queue, nor for a process that has ended or thinks longer than that, and only 2 ms for
