@@ -1,4 +1,4 @@
-//! A device that is being served: carries out what the driver says.
+//! A device that is being served: carries out the driver's actions.
 //!
 //! The driver stands behind one lock, held while it decides and while frames are claimed; I/O is started and answers are copied after it.
 //! A hit is answered in the thread that took the request, the rest by those that complete I/O.
@@ -20,7 +20,7 @@ use slab::Slab;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What an array has done.
+/// The status of an array. Counts are since it was attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Its policy.
@@ -31,7 +31,7 @@ pub struct Status {
     pub members: u64,
     /// `raid0`, `raid5` or `raid6`.
     pub level: String,
-    /// How often each strip is there: more than once of a RAID-10, whose members are pairs here.
+    /// The copies of each strip: more than one in a RAID-10, whose members are pairs here.
     pub copies: u64,
     /// Blocks of 4 KiB that were read and had been requested before.
     pub cache_hits: u64,
@@ -67,7 +67,7 @@ pub struct Status {
     pub backing_bytes: Option<u64>,
     /// Precautions against emergencies that could not be taken, one line each.
     pub precautions: Vec<String>,
-    /// Who is connected over NBD.
+    /// Clients that are connected over NBD.
     pub clients: Vec<String>,
 }
 

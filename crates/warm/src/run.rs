@@ -88,21 +88,21 @@ pub struct Report {
     pub size_bytes: u64,
     /// In memory already.
     pub resident_bytes: u64,
-    /// Without a place of their own: holes, delayed, inline and encoded extents.
+    /// Without an address on the device: holes, delayed, inline and encoded extents.
     pub unmapped_bytes: u64,
     /// Pieces that had to be read.
     pub pieces: u64,
     /// What they hold.
     pub wanted_bytes: u64,
-    /// Asked for.
+    /// Fetched: advice was given for them.
     pub fetched_bytes: u64,
-    /// Asked for and evicted before it was used, or gone.
+    /// Fetched and evicted before use, or gone.
     pub evicted_bytes: u64,
-    /// Left out, since memory had no room.
+    /// Skipped, since memory had no room.
     pub skipped_bytes: u64,
     /// Read of the block device for inodes and directories.
     pub metadata_bytes: u64,
-    /// In so many pieces.
+    /// The extents in which they lie.
     pub metadata_extents: u64,
     /// The window.
     pub window_bytes: u64,
@@ -122,14 +122,14 @@ pub struct Report {
     pub used_files: Option<u64>,
     /// How it ended.
     pub command: Option<Ended>,
-    /// What was done with less than was wished for.
+    /// Warnings: what works less well than it might.
     pub notes: Vec<String>,
-    /// What could not be read: the first of it.
+    /// The first errors of files that could not be read.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// Whether all that was wanted was brought.
+    /// Whether all that was wanted was fetched.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unreadable == 0 && self.skipped_bytes == 0 && self.evicted_bytes == 0
