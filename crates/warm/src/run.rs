@@ -91,7 +91,7 @@ pub struct Report {
     /// Without an address on the device: holes, delayed, inline and encoded extents.
     pub unmapped_bytes: u64,
     /// Pieces that had to be read.
-    pub pieces: u64,
+    pub extents: u64,
     /// What they hold.
     pub wanted_bytes: u64,
     /// Fetched: advice was given for them.
@@ -350,7 +350,7 @@ fn report_places(places: &Places, report: &mut Report) {
     report.size_bytes = places.sizes.iter().copied().sum::<Bytes>().get();
     report.resident_bytes = places.resident.get();
     report.unmapped_bytes = places.placeless.get();
-    report.pieces = places.pieces.len() as u64;
+    report.extents = places.pieces.len() as u64;
     report.wanted_bytes = bytes_in(&places.pieces).get();
     if places.cut_short > 0 {
         report.notes.push(format!(

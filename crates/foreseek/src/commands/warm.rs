@@ -154,10 +154,10 @@ fn table(report: &Report) -> String {
     );
     if report.batches > 0 || report.size_bytes > 0 {
         row("in memory before", format!("{} of {}", bytes(report.resident_bytes), bytes(report.size_bytes)));
-        row("places", format!("{} pieces, {:.2} s", report.pieces, report.map_seconds));
+        row("addresses", format!("{} extents, {:.2} s", report.extents, report.map_seconds));
         let rate = report.fetched_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
         row(
-            "brought",
+            "read ahead",
             match report.batches {
                 0 | 1 => {
                     format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.fetched_bytes), report.read_seconds)
@@ -172,7 +172,7 @@ fn table(report: &Report) -> String {
     }
     if report.skipped_bytes > 0 {
         let why = if report.command.is_some() { "not needed in time" } else { "beyond the share of memory" };
-        row("left out", format!("{}, {why}", bytes(report.skipped_bytes)));
+        row("skipped", format!("{}, {why}", bytes(report.skipped_bytes)));
     }
     if report.evicted_bytes > 0 {
         row("evicted", format!("{} before use, or gone", bytes(report.evicted_bytes)));

@@ -140,10 +140,9 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         reads.thrashing_pages_per_s, reads.prefetch_misses
     );
     let checks = match reads.internal_errors {
-        0 => "nothing contradicted itself".to_owned(),
+        0 => "no internal errors".to_owned(),
         times => format!(
-            "{times} times something contradicted itself; the reads concerned went past the prefetcher and are right: \
-             please report it"
+            "{times} internal errors; the reads concerned bypassed the prefetcher and are right: please report this"
         ),
     };
     let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
