@@ -1,22 +1,22 @@
 //! Arbitrary text as what was learnt: loading never panics, what it leaves behind can be saved and loaded
-//! again, and depths by it keep the promise.
+//! again, and depths by it stay within the bound.
 #![no_main]
 
-use foreseek_readahead::depth::{Plan, Promise};
-use foreseek_readahead::learn::{Classes, Memory, SCHEME};
-use foreseek_seam::About;
+use foreseek_readahead::depth::{Plan, RatioBound};
+use foreseek_readahead::learn::{Classes, Retention, SCHEME};
+use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+    let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
     let _ = classes.load(text);
     let saved = classes.save();
-    let mut again: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+    let mut again: Classes<()> = Classes::new(SCHEME, Retention::Fading);
     again.load(&saved).expect("what was saved can be loaded");
-    let chain = classes.chain(Pages(1024), true, &About::default());
-    let promise = Promise::new(3.0, 131.0);
-    let plan = Plan::solve(classes.survival(&chain), promise, Pages(1024), 0.5);
+    let chain = classes.chain(Pages(1024), true, &StreamInfo::default());
+    let ratio_bound = RatioBound::new(3.0, 131.0);
+    let plan = Plan::solve(classes.survival(&chain), ratio_bound, Pages(1024), 0.5);
     let (mut at, mut cost) = (0, 0.0);
     for (fetches, depth) in plan.sequence(64, Pages(1024)).iter().enumerate() {
         cost = (fetches + 1) as f64 + (at + depth.get()) as f64 / 131.0;

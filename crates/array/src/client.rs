@@ -1,6 +1,6 @@
 //! Attaching arrays and talking to their servers. Every call is bounded in time. A target is an array's name or its `/dev/loopN`.
 
-use crate::state::{self, Ask, Attached, Lay};
+use crate::state::{self, Attached, Lay, ServerRequest};
 use crate::{AttachOptions, Error, Shape, Status};
 use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
@@ -75,7 +75,7 @@ pub fn list() -> Result<Vec<Listed>, Error> {
 /// There is none, or its server is dead or silent.
 pub fn status(target: &str) -> Result<Status, Error> {
     let folder = state::find(target)?;
-    Client::of(&folder).ask(&Ask::Status).map_err(|error| match error {
+    Client::of(&folder).ask(&ServerRequest::Status).map_err(|error| match error {
         foreseek_server::Error::Dead => Error::Dead(folder.name()),
         error => error.into(),
     })
@@ -95,7 +95,8 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
         let mut users =
             device.as_ref().map(|it| Users::of(&it.path(), server.map(|it| it.pid))).unwrap_or_default();
         // A server that says nothing has none.
-        let clients = Client::of(&folder).ask(&Ask::Status).map(|status| status.clients).unwrap_or_default();
+        let clients =
+            Client::of(&folder).ask(&ServerRequest::Status).map(|status| status.clients).unwrap_or_default();
         users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));
         users
     };
@@ -118,7 +119,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        Client::of(&folder).notify(&Ask::Dismiss)?;
+        Client::of(&folder).notify(&ServerRequest::Dismiss)?;
     }
     if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::wreck(&folder, record.as_ref()).remove_cgroup();

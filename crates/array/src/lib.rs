@@ -14,7 +14,7 @@ pub mod client;
 mod error;
 mod found;
 mod options;
-mod rest;
+mod pause;
 pub mod serve;
 mod served;
 mod state;

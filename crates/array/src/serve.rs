@@ -2,9 +2,9 @@
 //! kernel for the device back, goes on serving until the last user has closed it, frees everything and exits.
 
 use crate::below::Below;
-use crate::rest::RestWatch;
+use crate::pause::PauseWatch;
 use crate::served::{Served, Started};
-use crate::state::{self, Ask, Attached, GuardedFolder, Lay, Record};
+use crate::state::{self, Attached, GuardedFolder, Lay, Record, ServerRequest};
 use crate::{AttachOptions, Error, Status};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
 use foreseek_nbd::Offer;
@@ -24,7 +24,7 @@ const THREADS: usize = 4;
 
 struct Running {
     // In the order in which they are to be dropped.
-    _rest: RestWatch,
+    _pause: PauseWatch,
     nbd: Option<NbdExport>,
     export: Option<Export>,
     served: Arc<Served>,
@@ -66,14 +66,14 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         nbd: None,
     };
     folder.0.set_record(&record)?;
-    let taken = [precautions::io_flusher(), precautions::spare_from_oom(), precautions::lock_memory()];
+    let taken = [precautions::io_flusher(), precautions::avoid_oom_killer(), precautions::lock_memory()];
     let missing: Vec<String> = taken.into_iter().flatten().collect();
     missing.iter().for_each(|missing| tracing::warn!("{missing}"));
-    warnings.extend(precautions::favour());
-    let Started { served, rest, warning } = Served::start(&options, below)?;
+    warnings.extend(precautions::raise_priority());
+    let Started { served, pause, warning } = Served::start(&options, below)?;
     warnings.extend(warning);
     let mut running = Running {
-        _rest: rest,
+        _pause: pause,
         nbd: None,
         export: None,
         served,
@@ -126,7 +126,7 @@ impl Running {
 }
 
 impl Daemon for Running {
-    type Ask = Ask;
+    type ServerRequest = ServerRequest;
     type Ready = Attached;
     type Error = Error;
 
@@ -136,14 +136,14 @@ impl Daemon for Running {
         Attached { name, device: self.device.clone(), nbd, warnings: self.warnings.clone() }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
+    fn answer(&mut self, ask: ServerRequest) -> Result<Answer<ServerRequest>, Error> {
         match ask {
-            Ask::Status => {
+            ServerRequest::Status => {
                 let clients = self.nbd.as_ref().map(NbdExport::clients).unwrap_or_default();
                 let precautions = self.precautions.clone();
                 Ok(Answer::Reply(Status { clients, precautions, ..self.served.status() }, Vec::new()))
             }
-            Ask::Dismiss => {
+            ServerRequest::Dismiss => {
                 self.nbd.iter().for_each(NbdExport::dismiss);
                 Ok(Answer::Done)
             }
@@ -167,15 +167,17 @@ impl Daemon for Running {
 
     fn end(mut self, why: Ending) -> Result<(), Error> {
         match why {
-            Ending::InOrder => {
+            Ending::Clean => {
                 drop(self.nbd.take());
                 let unmounted = self.export.take().map_or(Ok(()), |export| export.end(Duration::ZERO));
                 return self.folder.0.remove().map_err(Error::from).and(unmounted.map_err(export_error));
             }
             // Dropping it frees what can be freed.
-            Ending::Unheard => return Ok(()),
-            Ending::Urged => tracing::error!("asked to end a second time while in use: leaving it behind"),
-            Ending::Lost => tracing::error!("the FUSE mount was taken away or aborted: the array is dead"),
+            Ending::Orphaned => return Ok(()),
+            Ending::Forced => tracing::error!("asked to end a second time while in use: leaving it behind"),
+            Ending::Vanished => {
+                tracing::error!("the FUSE mount was taken away or aborted: the array is dead")
+            }
         }
         std::process::exit(1)
     }

@@ -1,4 +1,4 @@
-//! A device that is being served: carries out what the driver says.
+//! A device that is being served: carries out the driver's actions.
 //!
 //! The driver stands behind one lock, held while it decides and while frames are claimed; I/O is started and answers are copied after it.
 //! A hit is answered in the thread that took the request, the rest by those that complete I/O.
@@ -6,21 +6,21 @@
 use crate::below::Below;
 use crate::changes::Changes;
 use crate::options::{DATA_MEMORY, Parts};
-use crate::rest::RestWatch;
+use crate::pause::PauseWatch;
 use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
 use foreseek_storage::reads::{DiskRead, Ended, Reads, Target};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
-use foreseek_strips::driver::{Act, StripDriver, skip};
+use foreseek_strips::driver::{Action, StripDriver, skip};
 use foreseek_units::{ByteSpan, Bytes, Stripes};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What an array has done.
+/// The status of an array. Counts are since it was attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Its policy.
@@ -31,7 +31,7 @@ pub struct Status {
     pub members: u64,
     /// `raid0`, `raid5` or `raid6`.
     pub level: String,
-    /// How often each strip is there: more than once of a RAID-10, whose members are pairs here.
+    /// The copies of each strip: more than one in a RAID-10, whose members are pairs here.
     pub copies: u64,
     /// Blocks of 4 KiB that were read and had been requested before.
     pub cache_hits: u64,
@@ -60,12 +60,14 @@ pub struct Status {
     /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
     pub costs_ns: Option<(u64, u64)>,
     /// Why nothing is prefetched for now.
-    pub resting: Option<String>,
-    /// How long the device below is now, where that is not what is served.
-    pub below_bytes: Option<u64>,
+    #[serde(default, alias = "resting")]
+    pub paused: Option<String>,
+    /// The present length of the backing device, where that is not what is served.
+    #[serde(default, alias = "below_bytes")]
+    pub backing_bytes: Option<u64>,
     /// Precautions against emergencies that could not be taken, one line each.
     pub precautions: Vec<String>,
-    /// Who is connected over NBD.
+    /// Clients that are connected over NBD.
     pub clients: Vec<String>,
 }
 
@@ -98,7 +100,7 @@ struct State {
     passes: HashMap<RequestId, Pass>,
     /// Reads past the cache for which there is no memory yet.
     short: VecDeque<(RequestId, ByteSpan, DataReply)>,
-    resting: Option<String>,
+    paused: Option<String>,
     /// How long the device below is now, where that has changed.
     below_now: Option<Bytes>,
 }
@@ -131,7 +133,7 @@ pub(crate) struct Served {
 pub(crate) struct Started {
     pub(crate) served: Arc<Served>,
     /// To be kept as long.
-    pub(crate) rest: RestWatch,
+    pub(crate) pause: PauseWatch,
     /// What could not be had.
     pub(crate) warning: Option<String>,
 }
@@ -154,7 +156,7 @@ impl Served {
             under: Slab::new(),
             passes: HashMap::new(),
             short: VecDeque::new(),
-            resting: None,
+            paused: None,
             below_now: None,
         };
         let mut started = Err(std::io::Error::other("not yet"));
@@ -185,8 +187,8 @@ impl Served {
             }
         });
         let (_, warning) = started.map_err(threads)?;
-        let rest = RestWatch::start(Arc::downgrade(&served), Arc::clone(&served.below), found);
-        Ok(Started { served, rest: rest.map_err(threads)?, warning })
+        let pause = PauseWatch::start(Arc::downgrade(&served), Arc::clone(&served.below), found);
+        Ok(Started { served, pause: pause.map_err(threads)?, warning })
     }
 
     /// The device below is so long now.
@@ -200,17 +202,17 @@ impl Served {
     }
 
     /// Prefetches nothing for this reason, or goes on.
-    pub(crate) fn rest(&self, why: Option<String>) {
+    pub(crate) fn pause(&self, why: Option<String>) {
         let mut state = self.lock();
-        if state.resting == why {
+        if state.paused == why {
             return;
         }
         match &why {
             Some(why) => tracing::info!("prefetching rests: {why}"),
             None => tracing::info!("prefetching goes on"),
         }
-        state.driver.rest(why.is_some());
-        state.resting = why;
+        state.driver.pause(why.is_some());
+        state.paused = why;
     }
 
     /// What it has done.
@@ -238,8 +240,8 @@ impl Served {
             upstream: (up, cache.upstream_limit()),
             downstream: down,
             cached_bytes: cache.used().bytes().get(),
-            resting: state.resting.clone(),
-            below_bytes: state.below_now.map(Bytes::get),
+            paused: state.paused.clone(),
+            backing_bytes: state.below_now.map(Bytes::get),
             precautions: Vec::new(),
             clients: Vec::new(),
             costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
@@ -251,23 +253,23 @@ impl Served {
     }
 
     /// Lets the driver decide, claims what that needs, and carries it out.
-    fn step(&self, decide: impl FnOnce(&mut State, &mut Vec<Act>)) {
+    fn step(&self, decide: impl FnOnce(&mut State, &mut Vec<Action>)) {
         let mut todo = Todo::default();
         {
             let mut state = self.lock();
-            let mut acts = Vec::new();
-            decide(&mut state, &mut acts);
-            self.claim(&mut state, acts, &mut todo);
+            let mut actions = Vec::new();
+            decide(&mut state, &mut actions);
+            self.claim(&mut state, actions, &mut todo);
             self.begin_passes(&mut state, &mut todo);
         }
         self.carry_out(todo);
     }
 
-    fn claim(&self, state: &mut State, acts: Vec<Act>, todo: &mut Todo) {
-        let mut acts = VecDeque::from(acts);
-        while let Some(act) = acts.pop_front() {
+    fn claim(&self, state: &mut State, actions: Vec<Action>, todo: &mut Todo) {
+        let mut actions = VecDeque::from(actions);
+        while let Some(act) = actions.pop_front() {
             match act {
-                Act::Fetch { fetch, pages, frames, urgency } => match self.frames.fill(&frames) {
+                Action::Fetch { fetch, pages, frames, urgency } => match self.frames.fill(&frames) {
                     Some(filling) => {
                         let (into, range) = (Target::Frames(filling), pages.bytes());
                         let under = Under::Fetch(fetch);
@@ -277,24 +279,24 @@ impl Served {
                     None => {
                         let mut more = Vec::new();
                         state.driver.fetched(fetch, Outcome::Failed, &mut more);
-                        acts.extend(more);
+                        actions.extend(more);
                     }
                 },
-                Act::Serve { request, range, frames } => {
+                Action::Serve { request, range, frames } => {
                     let Some(Pending::Read(reply)) = state.pending.remove(&request) else { continue };
                     match self.frames.read(&frames) {
                         Some(reading) => todo.served.push((reply, range, reading)),
                         None => state.short.push_back((request, range, reply)),
                     }
                 }
-                Act::Pass { request, range } => {
+                Action::Pass { request, range } => {
                     let Some(Pending::Read(reply)) = state.pending.remove(&request) else { continue };
                     state.short.push_back((request, range, reply));
                 }
-                Act::Change { request } => {
+                Action::Change { request } => {
                     todo.changes.extend(state.pending.remove(&request).map(|change| (request, change)));
                 }
-                Act::Empty { frames } => self.frames.empty(&frames),
+                Action::Empty { frames } => self.frames.empty(&frames),
             }
         }
     }
@@ -359,7 +361,7 @@ impl Served {
             Pending::Read(_) => return,
         };
         // Answered after the cache has forgotten what it held there, and before those that waited go on.
-        self.step(|state, acts| state.driver.changed(request, acts));
+        self.step(|state, actions| state.driver.changed(request, actions));
         reply.end(result);
     }
 
@@ -387,9 +389,9 @@ impl Served {
                         let length = Bytes(filling.len() as u64);
                         filling.finish(if well { length } else { Bytes::ZERO });
                         let outcome = if well { Outcome::Arrived } else { Outcome::Failed };
-                        let mut acts = Vec::new();
-                        state.driver.fetched(fetch, outcome, &mut acts);
-                        self.claim(&mut state, acts, &mut todo);
+                        let mut actions = Vec::new();
+                        state.driver.fetched(fetch, outcome, &mut actions);
+                        self.claim(&mut state, actions, &mut todo);
                     }
                     (Under::Part(request, at), Target::Buffer(buffer)) => {
                         let Some(pass) = state.passes.get_mut(&request) else { continue };
@@ -409,15 +411,15 @@ impl Served {
     }
 
     fn take_on(&self, range: ByteSpan, pending: Pending) {
-        self.step(|state, acts| {
+        self.step(|state, actions| {
             let request = RequestId(state.requests);
             state.requests += 1;
             let is_read = matches!(pending, Pending::Read(_));
             state.pending.insert(request, pending);
             if is_read {
-                state.driver.read(request, range, acts);
+                state.driver.read(request, range, actions);
             } else {
-                state.driver.change(request, range, acts);
+                state.driver.change(request, range, actions);
             }
         });
     }

@@ -43,13 +43,13 @@ pub struct Attached {
 /// What a server is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum ServerRequest {
     Status,
     /// Take no clients over NBD any more, and close the connections of all.
     Dismiss,
 }
 
-impl foreseek_server::Ask for Ask {
+impl foreseek_server::ServerRequest for ServerRequest {
     type Reply = Status;
     type Line = ();
 }

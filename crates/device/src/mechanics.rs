@@ -6,7 +6,7 @@
 //! nothing is drawn at random.
 //!
 //! Writes settle more exactly after a movement. A drive with *zero-latency access* begins with whichever
-//! wanted sector comes first, so that a range within one track never takes more than a turn once the
+//! wanted sector comes first, so that a range within one track never takes more than a revolution once the
 //! head is there.
 
 use crate::geometry::{Geometry, TrackAddress};
@@ -115,7 +115,7 @@ impl Mechanics {
         if !self.zero_latency || range.is_empty() || self.geometry.track_end(range.start) < range.end {
             return Nanos::ZERO;
         }
-        // Beginning at its first sector it takes rotation and transfer, beginning at once a turn.
+        // Beginning at its first sector it takes rotation and transfer, beginning at once a revolution.
         (positioning.rotation + self.transfer(range)).saturating_sub(self.geometry.turn())
     }
 

@@ -292,7 +292,7 @@ impl Profile {
         self.figures.command_overhead
     }
 
-    /// What it costs to go elsewhere: the average seek and half a turn; of an array those of one
+    /// What it costs to go elsewhere: the average seek and half a revolution; of an array those of one
     /// member (EuroSys'07 section 5), of a remote volume the mean latency.
     #[must_use]
     pub fn switch_time(&self) -> Nanos {

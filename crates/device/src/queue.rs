@@ -71,7 +71,7 @@ pub(crate) struct Choice {
 
 /// A request counts as following the one before if its data pass within so many turns behind it.
 const FOLLOWING_TURNS: u64 = 2;
-/// A following request is chosen unless another's data pass earlier by this part of a turn. Without
+/// A following request is chosen unless another's data pass earlier by this part of a revolution. Without
 /// this rule an ascending pass over scattered sectors falls apart at each end of a track: a request
 /// of the track after the next may come by a sector earlier than the next track's first, the head
 /// goes there, and has to come back turns later for all that it left out.

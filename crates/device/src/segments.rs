@@ -8,7 +8,7 @@
 //! media's rate.
 //!
 //! A full segment stops the stream with the head on its track. The stream resumes when half of the
-//! segment has been consumed, so that it does not lose a turn for each request.
+//! segment has been consumed, so that it does not lose a revolution for each request.
 //!
 //! Source: Ruemmler and Wilkes 1994 (read-ahead cache); the ring and the half are choices.
 

@@ -48,7 +48,7 @@ fn small_random_reads_go_to_all_heads_at_once() {
     assert!((1.8..2.3).contains(&(array / disk)), "{disk}, {array} reads a second");
 }
 
-/// Reading old data and parity, and writing both a turn later.
+/// Reading old data and parity, and writing both a revolution later.
 #[test]
 fn a_small_write_takes_a_read_and_a_turn_more() {
     let mut device = raid5(None);
@@ -72,7 +72,7 @@ fn a_whole_row_is_written_without_reading() {
     let row = STRIP * 4;
     let (whole, ..) = one(&mut *raid5(None), write(row * 100, row));
     let (part, ..) = one(&mut *raid5(None), write(row * 100, row - 1));
-    // Without its last page the row has to be read in part first: a turn more.
+    // Without its last page the row has to be read in part first: a revolution more.
     assert!(part > whole + Nanos::from_millis(2), "{whole}, {part}");
 }
 

@@ -113,7 +113,7 @@ fn cached_writes_let_reads_go_first() {
     assert!(done[3] < Nanos::from_millis(40) && last - Instant::ZERO >= done[3], "{done:?}");
 }
 
-/// Reading a whole track costs a turn wherever the head comes down.
+/// Reading a whole track costs a revolution wherever the head comes down.
 #[test]
 fn zero_latency_reads_a_track_in_a_turn() {
     let tracks: Vec<_> =

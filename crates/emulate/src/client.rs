@@ -4,7 +4,7 @@
 
 use crate::calibrate::measure;
 use crate::model::check_scale;
-use crate::protocol::{Ask, Laid, Lay, Measured, Reply};
+use crate::protocol::{Laid, Lay, Measured, Reply, ServerRequest};
 use crate::state::{self, Record};
 use crate::teardown::{wait_for_end, wreck};
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
@@ -173,7 +173,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        notify(target, &Ask::Dismiss)?;
+        notify(target, &ServerRequest::Dismiss)?;
     }
     // What is written back when the device is closed is better waited for here than in the server.
     if let Some(device) = &device
@@ -223,7 +223,7 @@ fn is_starting(record: &Record) -> bool {
 /// [`Error::Unknown`], [`Error::Dead`], [`Error::Silent`].
 pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
     let folder = state::find(target)?;
-    match Client::of(&folder).ask(&Ask::Stats { reset }) {
+    match Client::of(&folder).ask(&ServerRequest::Stats { reset }) {
         Ok(Reply::Stats(stats)) => Ok(*stats),
         Ok(other) => Err(unexpected(&folder, &other)),
         Err(error) => Err(Error::of(&folder, error)),
@@ -238,7 +238,7 @@ pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
 pub fn set(target: &str, set: &Set) -> Result<(), Error> {
     // Here too: JSON has no word for what is no number.
     set.time_scale.map(check_scale).transpose()?;
-    notify(target, &Ask::Set(set.clone()))
+    notify(target, &ServerRequest::Set(set.clone()))
 }
 
 /// Starts logging requests, at most `capacity` of them; an earlier log is dropped.
@@ -246,7 +246,7 @@ pub fn set(target: &str, set: &Set) -> Result<(), Error> {
 /// # Errors
 /// As [`set`].
 pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
-    notify(target, &Ask::LogStart { capacity })
+    notify(target, &ServerRequest::LogStart { capacity })
 }
 
 /// Stops logging and takes the log.
@@ -255,14 +255,14 @@ pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
 /// As [`stats`]; [`Error::Refused`] where no log was started.
 pub fn log_stop(target: &str) -> Result<Log, Error> {
     let folder = state::find(target)?;
-    match Client::of(&folder).ask_lines(&Ask::LogStop) {
+    match Client::of(&folder).ask_lines(&ServerRequest::LogStop) {
         Ok((Reply::Log { missed }, entries)) => Ok(Log { entries, missed }),
         Ok((other, _)) => Err(unexpected(&folder, &other)),
         Err(error) => Err(Error::of(&folder, error)),
     }
 }
 
-fn notify(target: &str, ask: &Ask) -> Result<(), Error> {
+fn notify(target: &str, ask: &ServerRequest) -> Result<(), Error> {
     let folder = state::find(target)?;
     Client::of(&folder).notify(ask).map_err(|error| Error::of(&folder, error))
 }

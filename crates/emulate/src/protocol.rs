@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum ServerRequest {
     /// What have you done?
     Stats {
         /// Start counting anew afterwards.
@@ -26,7 +26,7 @@ pub(crate) enum Ask {
     Dismiss,
 }
 
-impl foreseek_server::Ask for Ask {
+impl foreseek_server::ServerRequest for ServerRequest {
     type Reply = Reply;
     type Line = LogEntry;
 }
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused() {
         for text in ["{}", "{\"set\":{\"speed\":1}}", "\"explode\"", "{\"log_start\":{\"capacity\":-1}}"] {
-            assert!(serde_json::from_str::<Ask>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<ServerRequest>(text).is_err(), "{text}");
         }
-        let set = Ask::Set(Set { delays: Some(false), ..Set::default() });
+        let set = ServerRequest::Set(Set { delays: Some(false), ..Set::default() });
         let text = serde_json::to_string(&set).expect("plain data");
-        assert_eq!(serde_json::from_str::<Ask>(&text).expect("as written"), set);
+        assert_eq!(serde_json::from_str::<ServerRequest>(&text).expect("as written"), set);
     }
 }

@@ -74,9 +74,9 @@ impl Running {
 
         warnings.extend(backing.warning());
         warnings.extend(without_effect(options));
-        warnings.extend(precautions::favour());
+        warnings.extend(precautions::raise_priority());
         let mut missing: Vec<String> =
-            [precautions::io_flusher(), precautions::spare_from_oom()].into_iter().flatten().collect();
+            [precautions::io_flusher(), precautions::avoid_oom_killer()].into_iter().flatten().collect();
         let has_model = model.is_some();
         let disk = make(backing, Bytes(options.volatile_bytes), has_model, &mut warnings)?;
         missing.extend(precautions::lock_memory());

@@ -5,7 +5,7 @@
 //! has closed it, frees everything and exits. A second signal makes it exit at once; `detach` then cleans
 //! up, as after a crash.
 
-use crate::protocol::{Ask, Attached, Laid, Lay, Reply};
+use crate::protocol::{Attached, Laid, Lay, Reply, ServerRequest};
 use crate::running::Running;
 use crate::state::{self, GuardedFolder};
 use crate::{AttachOptions, Error};
@@ -49,7 +49,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
 }
 
 impl Daemon for Running {
-    type Ask = Ask;
+    type ServerRequest = ServerRequest;
     type Ready = Attached;
     type Error = Error;
 
@@ -57,16 +57,18 @@ impl Daemon for Running {
         self.attached()
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
+    fn answer(&mut self, ask: ServerRequest) -> Result<Answer<ServerRequest>, Error> {
         match ask {
-            Ask::Stats { reset } => Ok(Answer::Reply(Reply::Stats(Box::new(self.stats(reset)?)), Vec::new())),
-            Ask::Set(set) => self.set(&set).map(|()| Answer::Done),
-            Ask::LogStart { capacity } => self.log_start(capacity).map(|()| Answer::Done),
-            Ask::Dismiss => {
+            ServerRequest::Stats { reset } => {
+                Ok(Answer::Reply(Reply::Stats(Box::new(self.stats(reset)?)), Vec::new()))
+            }
+            ServerRequest::Set(set) => self.set(&set).map(|()| Answer::Done),
+            ServerRequest::LogStart { capacity } => self.log_start(capacity).map(|()| Answer::Done),
+            ServerRequest::Dismiss => {
                 self.dismiss();
                 Ok(Answer::Done)
             }
-            Ask::LogStop => {
+            ServerRequest::LogStop => {
                 let log = self.log_stop()?;
                 Ok(Answer::Reply(Reply::Log { missed: log.missed }, log.entries))
             }
@@ -88,14 +90,14 @@ impl Daemon for Running {
 
     fn end(self, why: Ending) -> Result<(), Error> {
         match why {
-            Ending::InOrder => return self.detach(),
+            Ending::Clean => return self.detach(),
             // Dropping it frees what can be freed.
-            Ending::Unheard => return Ok(()),
-            Ending::Urged => {
+            Ending::Orphaned => return Ok(()),
+            Ending::Forced => {
                 tracing::error!("asked to end a second time while the disk is in use: leaving it behind");
             }
             // All requests fail now. What is left is for `detach` to free: users may sit on it.
-            Ending::Lost => {
+            Ending::Vanished => {
                 tracing::error!("the FUSE mount was taken away or aborted by someone else: the disk is dead");
             }
         }

@@ -6,7 +6,7 @@
 //! finding its work done, so a teardown that was itself interrupted can be repeated.
 
 use crate::{NbdAddress, loop_device_over};
-use foreseek_server::mount_table::{abort_connection, connection_of, take_away};
+use foreseek_server::mount_table::{abort_connection, connection_of, force_unmount};
 use foreseek_server::{Context, Error, ServerProcess, Users};
 use foreseek_storage::loop_device::LoopError;
 use std::fs;
@@ -51,7 +51,7 @@ impl Wreck {
         if let Some(device) = &device {
             device.begin_clear().map_err(refused)?;
         }
-        take_away(&self.mount_point, |_| true)?;
+        force_unmount(&self.mount_point, |_| true)?;
         device.map_or(Ok(()), |device| device.clear(LIMIT).map_err(refused))
     }
 

@@ -98,7 +98,7 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
         "prefetch cache",
         "cancelled before",
         "thrashing",
-        "nothing contradicted",
+        "no internal errors",
         source,
     ] {
         assert!(table.contains(word), "{word} in {table}");

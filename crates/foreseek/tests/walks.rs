@@ -190,8 +190,8 @@ fn what_was_warmed_is_not_read_again() {
     assert_eq!(report["files"], files + 1);
     assert_eq!(report["unreadable"], 0);
     // The hole is no reading: eight GiB would show.
-    assert!(report["brought_bytes"].as_u64() < Some(64 << 20), "{report}");
-    assert!(report["metadata_pieces"].as_u64() > Some(0), "{report}");
+    assert!(report["fetched_bytes"].as_u64() < Some(64 << 20), "{report}");
+    assert!(report["metadata_extents"].as_u64() > Some(0), "{report}");
     setup.lab.must(&["stats", "walk", "--reset"]);
     let found = setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
     assert_eq!(found.status, Some(1), "{found:?}");
@@ -202,7 +202,7 @@ fn what_was_warmed_is_not_read_again() {
     // All is there: nothing is brought again.
     let again = setup.warm(&[&tree, "--format", "json"]);
     let report: Value = serde_json::from_str(&again.out).expect("JSON");
-    assert!(report["brought_bytes"].as_u64() < Some(1 << 20), "{report}");
+    assert!(report["fetched_bytes"].as_u64() < Some(1 << 20), "{report}");
     setup.end();
 }
 
@@ -219,7 +219,7 @@ fn metadata_alone_serves_programs_that_open_nothing() {
     let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
-    assert_eq!(report["brought_bytes"], 0);
+    assert_eq!(report["fetched_bytes"], 0);
     setup.lab.must(&["stats", "walk", "--reset"]);
     find();
     let after = setup.reads();
@@ -445,5 +445,5 @@ fn a_tree_in_memory_is_left_there() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("is in memory"), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&report["files"], &report["brought_bytes"]), (&Value::from(1), &Value::from(0)));
+    assert_eq!((&report["files"], &report["fetched_bytes"]), (&Value::from(1), &Value::from(0)));
 }

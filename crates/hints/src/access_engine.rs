@@ -381,7 +381,7 @@ impl Engine for AccessListEngine {
             // Nothing is learnt of readers who say themselves what they will read.
             Event::Serving(_) => {}
         }
-        self.stats.contradictions = self.checks.contradictions();
+        self.stats.internal_errors = self.checks.internal_errors();
     }
 
     fn deadline(&self) -> Option<Instant> {

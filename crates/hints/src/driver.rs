@@ -10,7 +10,7 @@
 
 use crate::pump::{Need, Next, Pump, Step};
 use crate::{Settings, Stats};
-use foreseek_seam::{Access, HintMode, ObjectId, PageCache, Recorder, RequestId, StreamId, Who};
+use foreseek_seam::{Access, HintMode, ObjectId, PageCache, ProcessId, Recorder, RequestId, StreamId};
 use foreseek_units::{ByteSpan, Bytes, PageSpan};
 
 /// An engine and the execution of its commands.
@@ -38,7 +38,7 @@ impl Driver {
         stream: StreamId,
         object: ObjectId,
         length: Bytes,
-        who: Who,
+        who: ProcessId,
     ) {
         let (now, extents) = (cache.now(), cache.extents(object));
         self.pump.open(now, (stream, object, who), length, &extents);

@@ -14,7 +14,7 @@ use crate::state::AccessListEngine;
 use crate::{Settings, Stats};
 use foreseek_seam::{
     Access, Command, Commands, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, HintCommand, HintEvent,
-    HintMode, ObjectId, QueryId, Recorder, Refusal, RequestId, StreamId, Who,
+    HintMode, ObjectId, ProcessId, QueryId, Recorder, Refusal, RequestId, StreamId,
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages, Position};
 use rustc_hash::FxHashMap;
@@ -129,7 +129,7 @@ impl Pump {
     pub fn open(
         &mut self,
         now: Instant,
-        opened: (StreamId, ObjectId, Who),
+        opened: (StreamId, ObjectId, ProcessId),
         length: Bytes,
         extents: &[Extent],
     ) {

@@ -7,7 +7,7 @@ use crate::order::DiskAddress;
 use crate::plan::{self, FetchRun, Manner, Walk};
 use crate::state::{AccessListEngine, Look, Question, Round, Work};
 use crate::trust::Verdict;
-use foreseek_seam::{Command, Commands, FetchId, HintCommand, Into, Urgency};
+use foreseek_seam::{Command, Commands, Destination, FetchId, HintCommand, Urgency};
 use foreseek_units::{Pages, Span};
 
 impl AccessListEngine {
@@ -189,7 +189,7 @@ impl AccessListEngine {
             object: object.id,
             range: run.span,
             epoch: object.epoch,
-            into: Into::PageCache,
+            into: Destination::PageCache,
             urgency: Urgency::Prefetch,
             apart: false,
         });

@@ -40,7 +40,7 @@ pub struct Stats {
     /// Questions about residency.
     pub queries: u64,
     /// Internal errors: events or states that contradict each other, of the engine or of its driver.
-    pub contradictions: u64,
+    pub internal_errors: u64,
     /// The present size of the reorder buffer.
     pub buffer: Pages,
     /// How many distinct pages the application is best asked for: a buffer of them, or more where
@@ -73,7 +73,7 @@ impl Stats {
             ("evicted_pages", self.evicted.get()),
             ("refused", self.refused),
             ("queries", self.queries),
-            ("contradictions", self.contradictions),
+            ("internal_errors", self.internal_errors),
             ("buffer_pages", self.buffer.get()),
             ("lookahead_pages", self.lookahead.get()),
             ("lookahead_reads", self.lookahead_reads),

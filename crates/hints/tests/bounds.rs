@@ -7,7 +7,7 @@ use common::{FILE, STREAM, World, fetched, forgotten, pages, settings};
 use foreseek_hints::{AccessListEngine, Mode, Settings};
 use foreseek_seam::{
     Access, Command, Commands, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, HintCommand, HintEvent,
-    HintMode, ObjectId, QueryId, Refusal, RequestId, StreamId, Who,
+    HintMode, ObjectId, ProcessId, QueryId, Refusal, RequestId, StreamId,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, PageIndex, Pages, Span};
 use proptest::prelude::*;
@@ -87,7 +87,7 @@ fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
             Op::Clamp(pages) => world.clamp = Pages(*pages),
             Op::Reopen(pages) => {
                 let length = Pages(*pages).bytes();
-                let (stream, who) = (STREAM, Who(1));
+                let (stream, who) = (STREAM, ProcessId(1));
                 world.tell(Event::Closed { stream });
                 world.tell(Event::Opened { stream, object: FILE, length, who });
             }
@@ -191,7 +191,7 @@ proptest! {
             ];
             let runs = [Span::new(PageIndex(a), PageIndex(b)), Span::new(PageIndex(b % 9), PageIndex(c % 9))];
             let event = match kind {
-                0 => Event::Opened { stream, object, length, who: Who(1) },
+                0 => Event::Opened { stream, object, length, who: ProcessId(1) },
                 1 => Event::Placed { object, extents: &extents[usize::from(flag)..] },
                 2 => Event::Hint(HintEvent::Watched { object, range }),
                 3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, who: None },

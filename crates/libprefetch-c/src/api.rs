@@ -4,7 +4,7 @@
 
 use crate::clients::{self, Ask, Registered, Unregistered};
 use crate::edge::{fail, quietly, set_errno};
-use foreseek_libprefetch::guest::Inside;
+use foreseek_libprefetch::guest::ReentryGuard;
 use foreseek_libprefetch::{CallbackRequest, Entry, Error, HintMode, Region};
 use foreseek_units::{ByteOffset, ByteSpan};
 use libc::{c_int, c_void, loff_t, size_t, ssize_t};
@@ -236,7 +236,7 @@ fn call(
 /// Does the work of a call of the application.
 fn api<T>(work: impl FnOnce() -> T) -> Option<T> {
     quietly(|| {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         work()
     })
 }

@@ -1,6 +1,6 @@
 //! The clients of this process, as the C interface and the replaced functions find them.
 
-use foreseek_libprefetch::guest::{self, Inside};
+use foreseek_libprefetch::guest::{self, ReentryGuard};
 use foreseek_libprefetch::{CallbackRequest, Client, Settings};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use std::os::fd::RawFd;
@@ -173,7 +173,7 @@ fn for_each(mut work: impl FnMut(&Registered)) {
     for index in 0..CLIENTS_LIMIT {
         let next = {
             // A signal handler that reads must not wait for this lock in vain.
-            let _inside = Inside::enter();
+            let _inside = ReentryGuard::enter();
             let Ok(clients) = CLIENTS.read() else { return };
             clients.get(index).cloned()
         };

@@ -3,7 +3,7 @@
 use crate::claims::{self, REGIONS_LIMIT, Refused};
 use crate::shared::{Shared, Watched};
 use crate::state::{Next, State};
-use crate::thread::{self, Inside};
+use crate::thread::{self, ReentryGuard};
 use crate::{CallbackRequest, Entry, Error, HintMode, Region, Settings, Stats, report};
 use foreseek_storage::HostFd;
 use foreseek_units::ByteSpan;
@@ -31,7 +31,7 @@ impl Client {
     /// A client with an empty access list and no regions.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let shared = Arc::new(Shared::new(settings));
         if shared.is_reported() {
             report::register(&shared);
@@ -46,7 +46,7 @@ impl Client {
     /// A descriptor that is no readable file or block device, or was opened with `O_DIRECT`; an empty
     /// range; a range that another client of this process watches; too many regions.
     pub fn watch(&self, fd: RawFd, range: ByteSpan) -> Result<Region, Error> {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let shared = &*self.shared;
         let region = shared.next_region.fetch_add(1, Ordering::Relaxed);
         if !shared.is_on() {
@@ -84,7 +84,7 @@ impl Client {
     /// # Errors
     /// A region that is not this client's.
     pub fn unwatch(&self, region: Region) -> Result<(), Error> {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let shared = &*self.shared;
         if !shared.is_on() {
             return Ok(());
@@ -106,7 +106,7 @@ impl Client {
     /// # Errors
     /// An entry of a file that this client does not watch; then none is taken.
     pub fn hint(&self, mode: HintMode, accesses: &[Entry], done: bool) -> Result<usize, Error> {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let shared = &*self.shared;
         if !shared.is_on() {
             return Ok(accesses.len());
@@ -127,13 +127,13 @@ impl Client {
     /// From now on this thread's reads are not counted as progress through the list, until
     /// [`Client::unignore`]; the two nest.
     pub fn ignore(&self) {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         self.shared.ignore();
     }
 
     /// Ends [`Client::ignore`]. Answers whether there was one to end.
     pub fn unignore(&self) -> bool {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         self.shared.unignore()
     }
 
@@ -148,7 +148,7 @@ impl Client {
         if !shared.has_regions() || thread::is_inside() || !shared.is_on() {
             return;
         }
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let Some(host) = HostFd::new(fd) else { return };
         let Some((identity, length)) = host.identify() else { return };
         if !shared.is_watched(&identity, range) {
@@ -179,7 +179,7 @@ impl Client {
     pub fn closed(&self, fd: RawFd) {
         let shared = &*self.shared;
         if shared.has_regions() && !thread::is_inside() && shared.is_on() {
-            let _inside = Inside::enter();
+            let _inside = ReentryGuard::enter();
             shared.descriptors.close(fd);
         }
     }
@@ -188,7 +188,7 @@ impl Client {
     pub fn closed_range(&self, first: RawFd, last: RawFd) {
         let shared = &*self.shared;
         if shared.has_regions() && !thread::is_inside() && shared.is_on() {
-            let _inside = Inside::enter();
+            let _inside = ReentryGuard::enter();
             shared.descriptors.close_range(first, last);
         }
     }
@@ -202,7 +202,7 @@ impl Client {
     /// Whether all that was hinted has been fetched, and memory has room for all of it. Then reads need not pass through the client.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         let has = |state: &mut Option<State>| state.as_ref().is_some_and(State::has_fetched_all);
         self.shared.is_own_process() && self.shared.with_state(has).unwrap_or(false)
     }
@@ -210,7 +210,7 @@ impl Client {
     /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         if !self.shared.is_own_process() {
             return Stats::default();
         }
@@ -220,7 +220,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let _inside = Inside::enter();
+        let _inside = ReentryGuard::enter();
         if self.shared.is_own_process() {
             claims::release(self.shared.id, None);
             self.shared.retire();

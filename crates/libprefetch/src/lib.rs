@@ -41,7 +41,7 @@ pub use stats::Stats;
 /// What an ABI edge around this API needs to behave as a guest.
 pub mod guest {
     pub use crate::aside::{is_aside, print_line, step_aside};
-    pub use crate::thread::{Inside, is_inside};
+    pub use crate::thread::{ReentryGuard, is_inside};
     use foreseek_storage::HostFd;
     use foreseek_units::ByteOffset;
     use std::os::fd::RawFd;

@@ -3,7 +3,7 @@
 
 use crate::aside::{lock_briefly, print_line};
 use crate::shared::Shared;
-use crate::thread::Inside;
+use crate::thread::ReentryGuard;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once};
 
@@ -33,7 +33,7 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 }
 
 extern "C" fn at_exit() {
-    let _inside = Inside::enter();
+    let _inside = ReentryGuard::enter();
     // Whatever goes wrong, the host is on its way out.
     let _ = std::panic::catch_unwind(write);
 }

@@ -2,7 +2,7 @@
 
 use crate::{CallbackRequest, Entry, Error, HintMode, Settings, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
-use foreseek_seam::{Access, ObjectId, Recorder, RequestId, StreamId, Who};
+use foreseek_seam::{Access, ObjectId, ProcessId, Recorder, RequestId, StreamId};
 use foreseek_storage::{Backing, HostFd, Identity, KernelPageCache, Notice, Options};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages, Position};
 use std::collections::HashMap;
@@ -228,8 +228,8 @@ fn stream_of(object: ObjectId) -> StreamId {
     StreamId(object.0)
 }
 
-fn who() -> Who {
-    Who(std::process::id())
+fn who() -> ProcessId {
+    ProcessId(std::process::id())
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ static NEXT_TOKEN: AtomicU64 = AtomicU64::new(1);
 /// makes itself, those of an application's callback, and those of a signal handler that interrupts
 /// it.
 #[derive(Debug)]
-pub struct Inside {
+pub struct ReentryGuard {
     before: bool,
 }
 
-impl Inside {
+impl ReentryGuard {
     /// From now on, until it is dropped.
     #[must_use]
     pub fn enter() -> Self {
@@ -27,7 +27,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for ReentryGuard {
     fn drop(&mut self) {
         INSIDE.set(self.before);
     }
@@ -54,9 +54,9 @@ mod tests {
     #[test]
     fn being_inside_nests_and_belongs_to_one_thread() {
         assert!(!is_inside());
-        let outer = Inside::enter();
+        let outer = ReentryGuard::enter();
         {
-            let _inner = Inside::enter();
+            let _inner = ReentryGuard::enter();
             assert!(is_inside());
         }
         assert!(is_inside());

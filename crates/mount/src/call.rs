@@ -1,6 +1,6 @@
 //! The call of a program of which a read is a part.
 
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_storage::{ThreadState, thread_state};
 use foreseek_units::ByteSpan;
 
@@ -9,7 +9,7 @@ const LOOKS: u32 = 8;
 
 /// The call in which a reader waits, of which a read of these bytes is a part or all; none where that cannot be told. It takes some
 /// microseconds.
-pub(crate) fn call_of(who: Who, range: ByteSpan) -> Option<ByteSpan> {
+pub(crate) fn call_of(who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
     if who.0 == 0 {
         return None;
     }

@@ -31,5 +31,5 @@ pub use options::{MountOptions, WalkOptions};
 pub use plain::Plain;
 pub use policy::Policy;
 pub use read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
-pub use reader::{GUESS, Memory, Reader, ReaderOptions, SystemMemory};
+pub use reader::{DEFAULT_PROFILE, Memory, Reader, ReaderOptions, SystemMemory};
 pub use status::{Kept, Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};

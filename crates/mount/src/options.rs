@@ -43,7 +43,7 @@ impl WalkOptions {
     /// read ahead of walks, so that the others stay what those are measured against. What is brought and not used yet takes half as much as
     /// what is prefetched of streams.
     #[must_use]
-    pub fn suiting(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
+    pub fn for_policy(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
         let knows = [Policy::ADAPTIVE, Policy::COMPETITIVE].contains(&policy);
         knows.then(|| Self { memory_bytes: (memory / 2).get(), profile: profile.map(str::to_owned) })
     }

@@ -154,7 +154,7 @@ pub(crate) fn fill(
 mod tests {
     use super::*;
     use crate::Version;
-    use foreseek_seam::{ObjectId, Who};
+    use foreseek_seam::{ObjectId, ProcessId};
     use foreseek_units::ByteOffset;
     use std::io::Write;
     use std::sync::mpsc::channel;
@@ -164,14 +164,18 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(b"0123456789").expect("written");
         let plain = Plain::default();
-        let opened =
-            OpenedFile { object: ObjectId(1), version: Version::default(), file: file.into(), who: Who(1) };
+        let opened = OpenedFile {
+            object: ObjectId(1),
+            version: Version::default(),
+            file: file.into(),
+            who: ProcessId(1),
+        };
         let stream = plain.opened(opened);
         let read = |start, length| {
             let (to, from) = channel();
             let range = ByteSpan::at(ByteOffset(start), Bytes(length));
             let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"));
-            plain.read(ReadRequest { stream, range, who: Who(1), call: None }, answer);
+            plain.read(ReadRequest { stream, range, who: ProcessId(1), call: None }, answer);
             from.recv().expect("an answer")
         };
         assert_eq!(read(2, 3), Ok(b"234".to_vec()));

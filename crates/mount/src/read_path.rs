@@ -13,7 +13,7 @@
 //!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
 
 use crate::{LearntState, ReadStatus};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{ByteSpan, Bytes};
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -65,7 +65,7 @@ pub struct OpenedFile {
     /// The backing file, open for reading (maybe for writing too), without `O_DIRECT`.
     pub file: Arc<File>,
     /// The thread that opened it.
-    pub who: Who,
+    pub who: ProcessId,
 }
 
 /// When and to what length a file was changed last: where two are equal, so are the contents, but
@@ -100,7 +100,7 @@ pub struct ReadRequest {
     /// Which bytes; not empty.
     pub range: ByteSpan,
     /// The thread that reads.
-    pub who: Who,
+    pub who: ProcessId,
     /// The call of which it is a part, where that is longer and known.
     pub call: Option<ByteSpan>,
 }

@@ -1,18 +1,18 @@
-//! What a mount says of itself.
+//! The status of a mount.
 
 use foreseek_readahead::learn::Explained;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Classes of streams that are told: a screen of them.
-pub(crate) const CLASSES_TOLD: usize = 20;
+/// Classes of streams that are reported: a screen of them.
+pub(crate) const CLASSES_REPORTED: usize = 20;
 
 /// A mount and its read path. Counts are since the mount began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountStatus {
     /// The directory that is shown.
     pub source: PathBuf,
-    /// Where.
+    /// Where it is mounted.
     pub mount_point: PathBuf,
     /// The server's process.
     pub pid: u32,
@@ -22,24 +22,25 @@ pub struct MountStatus {
     pub files_open: u64,
     /// Files that the kernel knows.
     pub files_known: u64,
-    /// Changes of files by others than users of the mount that were noticed.
-    pub foreign_changes: u64,
-    /// What is done for programs that walk trees; `None` where nothing is.
+    /// Changes of files in the source that were noticed and not made through the mount.
+    #[serde(alias = "foreign_changes")]
+    pub external_changes: u64,
+    /// Prefetching for programs that walk trees; `None` where it is off.
     #[serde(default)]
     pub walks: Option<WalkStatus>,
-    /// Files in memory that were handed to the kernel; `None` where that is not wanted.
+    /// FUSE passthrough of files that are in memory; `None` where it is off.
     #[serde(default)]
     pub passthrough: Option<PassthroughStatus>,
     /// Opens of files by programs that read in calls longer than a window, which the kernel asks for whole.
     #[serde(default)]
     pub long_windows: u64,
-    /// What answers reads.
+    /// The read path.
     pub reads: ReadStatus,
-    /// Where what is learnt is kept, if anywhere.
+    /// The file that keeps what is learnt, if there is one.
     pub kept: Option<Kept>,
 }
 
-/// What was done for programs that walk trees. Counts are since the mount began.
+/// Prefetching for programs that walk trees. Counts are since the mount began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkStatus {
     /// Bytes of inodes and directories that were read ahead.
@@ -52,39 +53,41 @@ pub struct WalkStatus {
     pub reads: u64,
 }
 
-/// Files that lie in the source's page cache, which the kernel reads there by itself.
+/// FUSE passthrough: the kernel itself reads files that lie in the source's page cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassthroughStatus {
     /// Opens of such files since the mount began.
     pub opens: u64,
-    /// Why there are none, where they are not possible.
-    pub why_not: Option<String>,
+    /// Why passthrough is unavailable, where it is.
+    #[serde(default, alias = "why_not")]
+    pub unavailable: Option<String>,
 }
 
-/// Where what is learnt outlives the mount, and how that goes.
+/// The file in which what is learnt outlives the mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The file.
     pub path: PathBuf,
-    /// Classes of streams that it held when the mount began.
-    pub begun_with_classes: u64,
-    /// When it was written last; `None` where this mount has not done so yet.
+    /// Classes of streams that were loaded from it when the mount began.
+    #[serde(alias = "begun_with_classes")]
+    pub loaded_classes: u64,
+    /// Seconds since this mount wrote it last; `None` before the first time.
     pub saved_seconds_ago: Option<f64>,
-    /// Why it cannot be written, where it cannot.
+    /// The error that keeps it from being written, if any.
     pub problem: Option<String>,
 }
 
 /// What a read path has done and learnt. Counts are since the mount began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadStatus {
-    /// The policy that decides what is prefetched; `plain` for none of ours.
+    /// The prefetching policy; `plain` prefetches nothing.
     pub policy: String,
-    /// How many times what knowing its length would cost a stream costs at most; `None` where the policy
-    /// keeps no bound that can be chosen.
+    /// The bound on the competitive ratio of each stream; `None` where the policy has no bound that can be
+    /// chosen.
     pub rho: Option<f64>,
     /// Streams that are open.
     pub streams_open: u64,
-    /// Streams that have read lately, as the depth cap counts them.
+    /// Streams that have read in the last seconds, as the cap on the prefetch size counts them.
     pub streams_active: u64,
     /// Reads that came.
     pub reads: u64,
@@ -92,10 +95,10 @@ pub struct ReadStatus {
     pub read_bytes: u64,
     /// Reads that failed.
     pub failed: u64,
-    /// How often something was found that cannot be, an error of this program: reads concerned were made past the
+    /// Internal errors: states of the prefetcher that contradict each other. The reads concerned bypassed the
     /// prefetcher.
-    #[serde(default)]
-    pub contradictions: u64,
+    #[serde(default, alias = "contradictions")]
+    pub internal_errors: u64,
     /// Calls of programs that were fetched whole, though the kernel asked for them in parts.
     #[serde(default)]
     pub calls: u64,
@@ -107,25 +110,24 @@ pub struct ReadStatus {
     pub fetched_bytes: u64,
     /// Of these, fetched ahead of need.
     pub prefetched_bytes: u64,
-    /// Of these, dropped before anyone asked for them.
+    /// Of these, evicted before use.
     pub wasted_bytes: u64,
-    /// Bytes that were to be fetched ahead for a single reader and were not, since it left before; not among those
-    /// above.
+    /// Bytes of deferred prefetches that were cancelled when their single stream ended; not among those above.
     #[serde(default, alias = "taken_back_bytes")]
     pub cancelled_bytes: u64,
-    /// Pages read again that had been delivered before.
+    /// Misses of pages that had been read before.
     pub lru_misses: u64,
-    /// Pages read that had been prefetched and dropped unused.
+    /// Misses of pages that had been prefetched and evicted before use.
     pub prefetch_misses: u64,
     /// The same, a second, over the last epoch.
     pub thrashing_pages_per_s: f64,
-    /// How much at a time pays on this device: the competitive depth, as far as memory lets it.
+    /// The competitive prefetch size of this device, as far as memory allows it.
     pub depth_bytes: u64,
-    /// How much may be read ahead of one stream: its share of the ceiling.
+    /// The cap on the prefetch size of one stream: its share of the ceiling.
     pub bound_bytes: u64,
-    /// How large the prefetch cache may be.
+    /// The ceiling: the cap on the prefetch cache.
     pub ceiling_bytes: u64,
-    /// How large it is.
+    /// The size of the prefetch cache.
     pub cached_bytes: u64,
     /// Memory set aside for data.
     pub memory_bytes: u64,
@@ -144,10 +146,10 @@ pub struct ReadStatus {
 /// What was learnt of a device from our own reads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learnt {
-    /// What moving to other data takes.
+    /// The positioning time.
     pub switch_ms: f64,
-    /// At what rate data come then, in 10^6 bytes a second.
+    /// The transfer rate, in 10^6 bytes a second.
     pub rate_mb_per_s: f64,
-    /// From how many reads of this mount; none where it is what one before has learnt.
+    /// The reads of this mount that it was learnt from; zero where an earlier mount learnt it.
     pub samples: u64,
 }

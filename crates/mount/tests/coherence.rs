@@ -53,7 +53,7 @@ fn a_write_is_seen_at_once_by_everyone() {
             assert_eq!(mapped.byte(at as usize), round as u8);
             assert_eq!(byte(&File::open(mount.source.join("a")).expect("opened"), at), round as u8, "below");
         }
-        assert_eq!(client::status(&mount.point).expect("status").foreign_changes, 0, "all were our own");
+        assert_eq!(client::status(&mount.point).expect("status").external_changes, 0, "all were our own");
     });
 }
 
@@ -76,7 +76,7 @@ fn our_own_changes_of_any_kind_are_not_taken_for_others() {
         std::thread::sleep(KEPT);
         assert_eq!(fs::metadata(&path).expect("there").mtime(), 5);
         drop(File::open(&path).expect("opened"));
-        assert_eq!(client::status(&mount.point).expect("status").foreign_changes, 0);
+        assert_eq!(client::status(&mount.point).expect("status").external_changes, 0);
     });
 }
 
@@ -97,7 +97,7 @@ fn a_change_by_others_is_seen_at_the_next_open() {
             assert!(read.iter().all(|byte| *byte == round), "round {round}");
         }
         let status = client::status(&mount.point).expect("status");
-        assert!(status.foreign_changes >= 4, "{}", status.foreign_changes);
+        assert!(status.external_changes >= 4, "{}", status.external_changes);
     });
 }
 

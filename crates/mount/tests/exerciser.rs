@@ -362,7 +362,7 @@ fn exercise(policy: Policy, passed: bool, operations: u64, seed: u64) {
         reads.hits
     );
     assert_eq!(reads.failed, 0);
-    let passes = status.passthrough.filter(|passthrough| passthrough.why_not.is_none());
+    let passes = status.passthrough.filter(|passthrough| passthrough.unavailable.is_none());
     assert_eq!(
         passes.as_ref().map(|passes| passes.opens > 0),
         passes.as_ref().map(|_| true),

@@ -68,7 +68,7 @@ fn two_kinds_of_files_are_two_classes() {
 #[test]
 fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
     let Some(mut mount) = mounted(Policy::ADAPTIVE) else { return };
-    assert_eq!(status(&mount).kept.expect("it is kept").begun_with_classes, 0);
+    assert_eq!(status(&mount).kept.expect("it is kept").loaded_classes, 0);
     read_two_kinds(&mount);
     let before = status(&mount).reads;
     let file = kept(&mount);
@@ -84,7 +84,7 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
     for (one, other) in sorted[0].iter().zip(&sorted[1]) {
         assert_eq!((&one.0, one.1), (&other.0, other.1));
     }
-    assert_eq!(after.kept.expect("it is kept").begun_with_classes, before.classes_known);
+    assert_eq!(after.kept.expect("it is kept").loaded_classes, before.classes_known);
     assert!(
         after.reads.warnings.iter().all(|warning| !warning.contains("adaptive")),
         "{:?}",
@@ -96,14 +96,14 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
     fs::write(&file, &whole[..whole.len() - 8]).expect("written");
     mount.start();
     let cold = status(&mount);
-    assert!(cold.reads.classes.is_empty() && cold.kept.expect("it is kept").begun_with_classes == 0);
+    assert!(cold.reads.classes.is_empty() && cold.kept.expect("it is kept").loaded_classes == 0);
     let said = cold.reads.warnings.iter().filter(|warning| warning.contains(file.to_str().expect("text")));
     assert_eq!(said.count(), 1, "{:?}", cold.reads.warnings);
     read_two_kinds(&mount);
     assert!(mount.signal(Signal::TERM));
     assert_ne!(fs::read_to_string(&file).expect("saved"), whole[..whole.len() - 8]);
     mount.start();
-    assert!(status(&mount).kept.expect("it is kept").begun_with_classes > 0);
+    assert!(status(&mount).kept.expect("it is kept").loaded_classes > 0);
 }
 
 #[test]

@@ -23,8 +23,8 @@ const LENGTH: usize = 1 << 20;
 fn passing() -> Option<TestMount> {
     let mount = mounted_with(Policy::ADAPTIVE, |options| options.passthrough = true)?;
     let passthrough = status(&mount).passthrough.expect("it is wanted");
-    if let Some(why_not) = passthrough.why_not {
-        println!("SKIPPED: {why_not}");
+    if let Some(unavailable) = passthrough.unavailable {
+        println!("SKIPPED: {unavailable}");
         return None;
     }
     Some(mount)

@@ -5,7 +5,7 @@ mod reading_common;
 
 use foreseek_mount::{Answer, Change, LearntState, ReadPath, ReadRequest, Reader, ReaderOptions, Version};
 use foreseek_readahead::ServingEngine;
-use foreseek_seam::{ObjectId, Who};
+use foreseek_seam::{ObjectId, ProcessId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use reading_common::{Faults, LIMIT, Lab, PAGE, Random, Scarce, contents};
 use rustix::io::Errno;
@@ -91,7 +91,7 @@ fn a_thousand_readers_at_once_are_all_answered_in_little_memory() {
                 answered.fetch_add(1, Relaxed);
             });
             let range = ByteSpan::at(ByteOffset(at), Bytes(65_536));
-            lab.reader.read(ReadRequest { stream: *stream, range, who: Who(1), call: None }, answer);
+            lab.reader.read(ReadRequest { stream: *stream, range, who: ProcessId(1), call: None }, answer);
         }
     }
     let limit = Instant::now() + LIMIT;

@@ -188,7 +188,7 @@ fn calls_that_the_kernel_cuts_are_seen_whole() {
             }
         });
         let status = client::status(&mount.point).expect("it answers").reads;
-        assert_eq!((status.failed, status.contradictions), (0, 0), "{status:?}");
+        assert_eq!((status.failed, status.internal_errors), (0, 0), "{status:?}");
         // A reader that is still on its processor is not seen; on any machine some are.
         let can_tell = Path::new("/proc/self/syscall").exists();
         assert!(status.calls > 0 || !can_tell, "{status:?}");

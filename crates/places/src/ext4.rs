@@ -166,7 +166,7 @@ impl Geometry {
             _ => 1024 / self.block + number + 1,
         };
         let within = usize::try_from((group % per_block) * self.descriptor).ok()?;
-        Some((self.place_of(block)?, within))
+        Some((self.address_of(block)?, within))
     }
 
     /// The block of descriptors of a set of groups, which lies in the first of them.
@@ -209,10 +209,10 @@ impl Geometry {
     #[must_use]
     pub fn inode_block(&self, inode: u64, table: u64) -> Option<ByteSpan> {
         let index = inode.checked_sub(1)? % self.inodes_per_group;
-        self.place_of(table.checked_add(index * self.inode_size / self.block)?)
+        self.address_of(table.checked_add(index * self.inode_size / self.block)?)
     }
 
-    fn place_of(&self, block: u64) -> Option<ByteSpan> {
+    fn address_of(&self, block: u64) -> Option<ByteSpan> {
         (block < self.blocks).then(|| ByteSpan::at(ByteOffset(block * self.block), Bytes(self.block)))
     }
 }

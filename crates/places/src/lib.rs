@@ -18,7 +18,7 @@ mod volume;
 
 pub use directory_blocks::blocks_of_directory;
 pub use entries::{Entries, Entry, entries_of};
-pub use map::{Cached, DiskRun, EXTENTS_A_FILE, Map, missing, placed};
+pub use map::{Cached, DiskRun, EXTENTS_PER_FILE, Map, missing, placed};
 pub use metadata::Metadata;
 pub use order::{DiskPosition, Stop, c_look};
-pub use volume::{By, Volume, Volumes};
+pub use volume::{OrderBy, Volume, Volumes};

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// How many extents of one file are placed: 128 KiB of memory. A file with more has extents of 4 KiB
 /// at most in its first 16 MiB, and the pass over it is long whatever is done.
-pub const EXTENTS_A_FILE: usize = 4096;
+pub const EXTENTS_PER_FILE: usize = 4096;
 
 /// Whether pages that are in memory already are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Map {
 impl Map {
     /// Asks an open file of this size; for its places only if `by_place`.
     #[must_use]
-    pub fn of(fd: HostFd, size: Bytes, by_place: bool, cached: Cached) -> Self {
+    pub fn of(fd: HostFd, size: Bytes, by_address: bool, cached: Cached) -> Self {
         let whole = PageSpan::at(PageIndex::ZERO, size.pages_ceil());
         let mut resident = Vec::new();
         let residency_known = match cached {
@@ -60,8 +60,8 @@ impl Map {
         };
         let missing = missing(whole, &resident);
         // For an order the first extent is enough.
-        let limit = if cached == Cached::Kept { 1 } else { EXTENTS_A_FILE };
-        let layout = if by_place && !missing.is_empty() {
+        let limit = if cached == Cached::Kept { 1 } else { EXTENTS_PER_FILE };
+        let layout = if by_address && !missing.is_empty() {
             Layout::exactly(fd, Sectors::ZERO, limit)
         } else {
             Ok(Layout::default())

@@ -65,15 +65,15 @@ impl Metadata {
     }
 
     /// Asks for the blocks that hold these inodes, in order.
-    pub fn bring_inodes(&mut self, index: u16, inodes: impl IntoIterator<Item = u64>) {
+    pub fn prefetch_inodes(&mut self, index: u16, inodes: impl IntoIterator<Item = u64>) {
         if let Some(Some(reader)) = self.readers.get_mut(&index) {
             let blocks = inodes.into_iter().filter_map(|inode| reader.block_of(inode)).collect();
-            self.bring(index, blocks);
+            self.prefetch(index, blocks);
         }
     }
 
     /// The block of the device that holds an inode, where the metadata of its volume can be read.
-    pub fn place_of(&mut self, index: u16, inode: u64) -> Option<ByteSpan> {
+    pub fn address_of(&mut self, index: u16, inode: u64) -> Option<ByteSpan> {
         self.readers.get_mut(&index)?.as_mut()?.block_of(inode)
     }
 
@@ -85,7 +85,7 @@ impl Metadata {
     }
 
     /// Asks for blocks of the device, in order; those that are in memory are left out.
-    pub fn bring(&mut self, index: u16, blocks: Vec<ByteSpan>) {
+    pub fn prefetch(&mut self, index: u16, blocks: Vec<ByteSpan>) {
         if let Some(Some(reader)) = self.readers.get_mut(&index) {
             let mut pieces = merged(blocks);
             pieces.retain(|piece| !reader.holds(*piece));

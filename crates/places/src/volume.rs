@@ -10,15 +10,15 @@ use std::os::fd::BorrowedFd;
 
 /// By what files are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Their places on the device.
-    Place,
+pub enum OrderBy {
+    /// Their addresses on the device.
+    Address,
     /// Their inode numbers.
     Inode,
     /// Nothing: they are in memory (tmpfs).
-    Memory,
+    InMemory,
     /// They are made up when they are read (`/proc`): left alone.
-    Nothing,
+    None,
 }
 
 /// One mounted file system, known by its device number.
@@ -29,49 +29,49 @@ pub struct Volume {
     /// Its kind.
     pub name: &'static str,
     /// By what its files are ordered.
-    pub by: By,
+    pub by: OrderBy,
     /// The device below it.
     pub backing: Backing,
 }
 
-const KNOWN: [(FsWord, &str, By); 37] = [
-    (0xEF53, "ext4", By::Place),
-    (0x5846_5342, "xfs", By::Place),
-    (0xF2F5_2010, "f2fs", By::Place),
-    (0x3153_464A, "jfs", By::Place),
-    (0x9123_683E, "btrfs", By::Inode),
-    (0xCA45_1A4E, "bcachefs", By::Inode),
-    (0x2FC1_2FC1, "ZFS", By::Inode),
-    (0x6969, "NFS", By::Inode),
-    (0xFF53_4D42, "CIFS", By::Inode),
-    (0xFE53_4D42, "SMB", By::Inode),
-    (0x794C_7630, "overlayfs", By::Inode),
-    (0x6573_5546, "FUSE", By::Inode),
-    (0x00C3_6400, "Ceph", By::Inode),
-    (0x0102_1997, "9p", By::Inode),
-    (0x7371_7368, "squashfs", By::Inode),
-    (0x4D44, "vfat", By::Inode),
-    (0x2011_BAB0, "exfat", By::Inode),
-    (0x0102_1994, "tmpfs", By::Memory),
-    (0x8584_58F6, "ramfs", By::Memory),
-    (0x9584_58F6, "hugetlbfs", By::Memory),
-    (0x9FA0, "proc", By::Nothing),
-    (0x6265_6572, "sysfs", By::Nothing),
-    (0x0027_E0EB, "cgroup", By::Nothing),
-    (0x6367_7270, "cgroup2", By::Nothing),
-    (0x6462_6720, "debugfs", By::Nothing),
-    (0x7472_6163, "tracefs", By::Nothing),
-    (0x7363_6673, "securityfs", By::Nothing),
-    (0xCAFE_4A11, "bpf", By::Nothing),
-    (0x6165_676C, "pstore", By::Nothing),
-    (0x6265_6570, "configfs", By::Nothing),
-    (0x1CD1, "devpts", By::Nothing),
-    (0x1980_0202, "mqueue", By::Nothing),
-    (0x4249_4E4D, "binfmt_misc", By::Nothing),
-    (0x0187, "autofs", By::Nothing),
-    (0x6573_5543, "fusectl", By::Nothing),
-    (0xDE5E_81E4, "efivarfs", By::Nothing),
-    (0x6E73_6673, "nsfs", By::Nothing),
+const KNOWN: [(FsWord, &str, OrderBy); 37] = [
+    (0xEF53, "ext4", OrderBy::Address),
+    (0x5846_5342, "xfs", OrderBy::Address),
+    (0xF2F5_2010, "f2fs", OrderBy::Address),
+    (0x3153_464A, "jfs", OrderBy::Address),
+    (0x9123_683E, "btrfs", OrderBy::Inode),
+    (0xCA45_1A4E, "bcachefs", OrderBy::Inode),
+    (0x2FC1_2FC1, "ZFS", OrderBy::Inode),
+    (0x6969, "NFS", OrderBy::Inode),
+    (0xFF53_4D42, "CIFS", OrderBy::Inode),
+    (0xFE53_4D42, "SMB", OrderBy::Inode),
+    (0x794C_7630, "overlayfs", OrderBy::Inode),
+    (0x6573_5546, "FUSE", OrderBy::Inode),
+    (0x00C3_6400, "Ceph", OrderBy::Inode),
+    (0x0102_1997, "9p", OrderBy::Inode),
+    (0x7371_7368, "squashfs", OrderBy::Inode),
+    (0x4D44, "vfat", OrderBy::Inode),
+    (0x2011_BAB0, "exfat", OrderBy::Inode),
+    (0x0102_1994, "tmpfs", OrderBy::InMemory),
+    (0x8584_58F6, "ramfs", OrderBy::InMemory),
+    (0x9584_58F6, "hugetlbfs", OrderBy::InMemory),
+    (0x9FA0, "proc", OrderBy::None),
+    (0x6265_6572, "sysfs", OrderBy::None),
+    (0x0027_E0EB, "cgroup", OrderBy::None),
+    (0x6367_7270, "cgroup2", OrderBy::None),
+    (0x6462_6720, "debugfs", OrderBy::None),
+    (0x7472_6163, "tracefs", OrderBy::None),
+    (0x7363_6673, "securityfs", OrderBy::None),
+    (0xCAFE_4A11, "bpf", OrderBy::None),
+    (0x6165_676C, "pstore", OrderBy::None),
+    (0x6265_6570, "configfs", OrderBy::None),
+    (0x1CD1, "devpts", OrderBy::None),
+    (0x1980_0202, "mqueue", OrderBy::None),
+    (0x4249_4E4D, "binfmt_misc", OrderBy::None),
+    (0x0187, "autofs", OrderBy::None),
+    (0x6573_5543, "fusectl", OrderBy::None),
+    (0xDE5E_81E4, "efivarfs", OrderBy::None),
+    (0x6E73_6673, "nsfs", OrderBy::None),
 ];
 
 impl Volume {
@@ -83,10 +83,10 @@ impl Volume {
         let known = KNOWN.iter().find(|(number, ..)| *number == magic);
         let (name, by) = match known {
             // Its files may lie on another device than it says, or on several.
-            Some((_, name, By::Place)) if backing.length.is_none() => (*name, By::Inode),
+            Some((_, name, OrderBy::Address)) if backing.length.is_none() => (*name, OrderBy::Inode),
             Some((_, name, by)) => (*name, *by),
-            None if backing.length.is_some() => ("a file system of an unknown kind", By::Place),
-            None => ("a file system of an unknown kind", By::Inode),
+            None if backing.length.is_some() => ("a file system of an unknown kind", OrderBy::Address),
+            None => ("a file system of an unknown kind", OrderBy::Inode),
         };
         Self { device, name, by, backing }
     }
@@ -137,8 +137,8 @@ impl Volumes {
         (0..=u16::MAX).zip(&self.list)
     }
 
-    /// A volume turned out to tell no places.
-    pub fn tells_no_places(&mut self, index: u16) {
-        self.list[usize::from(index)].by = By::Inode;
+    /// A volume turned out not to report addresses (FIEMAP).
+    pub fn set_unmapped(&mut self, index: u16) {
+        self.list[usize::from(index)].by = OrderBy::Inode;
     }
 }

@@ -21,7 +21,7 @@ const SMALL_READS: u64 = 12;
 const LARGE: Bytes = Bytes::kib(128);
 /// For how long the drive may read ahead: long enough to fill 256 KiB at 20 MB/s.
 const LEISURE: Nanos = Nanos::from_millis(25);
-/// A small read that takes more than this share of a turn was not answered from the buffer.
+/// A small read that takes more than this share of a revolution was not answered from the buffer.
 const BUFFERED: f64 = 0.2;
 /// Where no turn is known to compare with: a millisecond is more than any command's overhead.
 const BUFFERED_AT_MOST: Nanos = Nanos::from_millis(1);

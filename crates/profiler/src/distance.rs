@@ -1,7 +1,7 @@
 //! Does what lies far take longer to read than what lies near?
 //!
 //! Reads go near and far in turn from one region. If the far ones take longer, by the
-//! rank test of Mann and Whitney, something moves: then a turn that was not found is due to a host
+//! rank test of Mann and Whitney, something moves: then a revolution that was not found is due to a host
 //! or a device that is too busy, and no profile is made of it. A network and an SSD do not know far
 //! from near.
 
@@ -11,7 +11,7 @@ use crate::Error;
 use foreseek_units::{ByteSpan, Bytes, Nanos};
 
 /// Reads of each sort, at least and at most: an arm's 5 ms more are certain after ten in spite of
-/// half a turn of 4, on a busy host after some more.
+/// half a revolution of 4, on a busy host after some more.
 const READS: (usize, usize) = (10, 40);
 /// One part in so many of the plan's time may go into it.
 const SHARE: u64 = 20;

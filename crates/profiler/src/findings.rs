@@ -29,7 +29,7 @@ pub struct Findings {
     /// One revolution, where something turns.
     pub turn: Option<Nanos>,
     /// What going to a random place costs, by reading there: of a disk and an array the mean seek and
-    /// half a turn, of others the mean latency.
+    /// half a revolution, of others the mean latency.
     pub switch_time: Nanos,
     /// The rate at each location.
     pub rates: Vec<RateAt>,

@@ -84,7 +84,7 @@ mod tests {
     fn the_threshold_by_hand() {
         assert_eq!(threshold(&[]), Bytes::ZERO);
         assert_eq!(threshold(&points(&[(4, 100, 80), (8, 125, 120), (12, 160, 160)])), Bytes::kib(4));
-        // A gap far beyond that loses a turn again: that is no matter of infill.
+        // A gap far beyond that loses a revolution again: that is no matter of infill.
         assert_eq!(
             threshold(&points(&[(4, 300, 80), (8, 300, 120), (12, 160, 160), (16, 900, 200)])),
             Bytes::kib(8)

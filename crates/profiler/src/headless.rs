@@ -28,11 +28,11 @@ const DEPTHS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const DEEPEST: usize = DEPTHS[DEPTHS.len() - 1];
 /// Large requests, so that the latency of each is small against its transfer.
 const REQUEST: Bytes = Bytes::mib(4);
-/// Large requests at a time: with a latency of 100 ms this keeps 1.3 GB/s on their way.
+/// Large concurrent requests: with a latency of 100 ms this keeps 1.3 GB/s on their way.
 const REQUESTS_AT_A_TIME: usize = 32;
 /// A slice is at least so many times the depth: filling and emptying the queue take two of them.
 const FILLINGS: usize = 4;
-/// Large requests at a time on a link that few keep busy.
+/// Large concurrent requests on a link that few keep busy.
 const FEW_AT_A_TIME: usize = 4;
 /// As good as the best.
 const NEARLY: f64 = 0.9;
@@ -139,7 +139,7 @@ fn deep_enough(depths: &[DepthPoint]) -> usize {
     enough.map_or(DEEPEST, |point| (2 * point.depth).clamp(FEW_AT_A_TIME, DEEPEST))
 }
 
-/// How many large requests at a time keep the device busy: few where they wait for the link by far
+/// How many large concurrent requests keep the device busy: few where they wait for the link by far
 /// longer than an answer takes, and more would only make slices too long to show when credit runs out;
 /// otherwise many.
 fn busy_with(session: &mut Session<'_>, latency: Nanos) -> Result<usize, Error> {
@@ -208,7 +208,7 @@ fn steady(slices: &[Slice]) -> f64 {
     median(&later.iter().map(|slice| slice.amount / slice.time.as_secs_f64().max(1e-9)).collect::<Vec<_>>())
 }
 
-/// Samples the latency with so many requests at a time. Less than one means one with pauses, so that
+/// Samples the latency with so many concurrent requests. Less than one means one with pauses, so that
 /// a device which starts requests some time apart has none waiting for that.
 fn latencies(
     session: &mut Session<'_>,

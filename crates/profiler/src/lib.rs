@@ -66,7 +66,7 @@ use turns::Platter;
 /// The smallest device that is measured: with less there is no room for places that no cache holds.
 pub const CAPACITY_LEAST: Bytes = Bytes::mib(256);
 
-/// How often a turn is looked for where something seeks: busy hosts have better moments.
+/// How often a revolution is looked for where something seeks: busy hosts have better moments.
 const TURN_TRIALS: usize = 3;
 /// The share of reads at one pace on a quiet device and host: crossings of tracks take some per cent
 /// of them away.

@@ -38,7 +38,7 @@ pub struct Plan {
     pub(super) seeks_until: Nanos,
     /// When all should be over.
     pub(super) limit: Nanos,
-    /// How often it is looked for a turn and for what lies far taking longer, before it is said that
+    /// How often it is looked for a revolution and for what lies far taking longer, before it is said that
     /// nothing moves.
     pub(super) looks: usize,
 }
@@ -88,7 +88,7 @@ impl Plan {
     }
 
     /// The same for a device that the kernel holds for a disk that turns (`queue/rotational` is 1). It
-    /// holds network volumes for such, too, so that this decides nothing; but a turn that a busy host hid is then
+    /// holds network volumes for such, too, so that this decides nothing; but a revolution that a busy host hid is then
     /// likelier than that there is none, and it is looked for a second time.
     #[must_use]
     pub fn said_to_turn(self, rotational: bool) -> Self {

@@ -1,5 +1,5 @@
 //! The curves as an SVG document: what a distance costs and how fast each place is read, or, of a
-//! device without a head, what more requests at a time and larger ones bring.
+//! device without a head, what more concurrent requests and larger ones bring.
 
 use super::findings::{Findings, Verdict};
 use foreseek_chart::{Across, Lines, Mark, Point, Series, stacked};

@@ -2,10 +2,10 @@
 //!
 //! 64 distances, evenly apart on a logarithmic scale, up to the whole device. The answer to a read
 //! at a distance from the read before is overhead, seek, wait for the platter and transfer; the
-//! wait is anything up to a turn. So the reads of one distance are spread evenly over the *phases*
+//! wait is anything up to a revolution. So the reads of one distance are spread evenly over the *phases*
 //! of the platter: of two neighbourhoods that lie the distance apart, pages are read in turn, and in
 //! one of them each page lies a share of a track further down than in the other. The waits of those
-//! reads are then as many even parts of a turn, and their median is half a turn whatever the phase
+//! reads are then as many even parts of a revolution, and their median is half a revolution whatever the phase
 //! was. Each read is one sample: there forward, back backward. Within both neighbourhoods places
 //! descend, against the direction of read-ahead.
 //!
@@ -51,7 +51,7 @@ pub struct SeekPoint {
     pub backward: Nanos,
     /// How many samples in both directions.
     pub samples: usize,
-    /// Whether the waits of its reads are spread evenly over a turn.
+    /// Whether the waits of its reads are spread evenly over a revolution.
     pub even: bool,
 }
 

@@ -20,9 +20,9 @@ const SHARE_OF_TRACK: f64 = 1.0 / 6.0;
 const AGREEMENT: f64 = 0.3;
 /// By how much turns may differ from place to place: one platter has one, known to some per mille.
 const SAME_TURN: f64 = 0.02;
-/// Random reads that tell whether they spread over a turn.
+/// Random reads that tell whether they spread over a revolution.
 const RANDOM_READS: usize = 24;
-/// From their 10th to their 90th percentile: four fifths of a turn by the wait alone, seeks make it
+/// From their 10th to their 90th percentile: four fifths of a revolution by the wait alone, seeks make it
 /// more; below the half with one in a thousand.
 const SPREAD: f64 = 0.5;
 /// At which share of the places it must be seen.
@@ -102,7 +102,7 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
     }))
 }
 
-/// Whether random reads wait for anything up to a turn. Where descending reads take nearly the same
+/// Whether random reads wait for anything up to a revolution. Where descending reads take nearly the same
 /// each because the device is steady, and not because a platter turns, random ones do too.
 fn random_reads_spread(session: &mut Session<'_>, turn: Nanos) -> Result<bool, Error> {
     let mut responses = Vec::with_capacity(RANDOM_READS);

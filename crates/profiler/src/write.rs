@@ -52,7 +52,7 @@ pub(super) struct Disk<'a> {
     pub(super) turn: Nanos,
     pub(super) zones: &'a [Zone],
     pub(super) seeks: &'a [SeekPoint],
-    /// What an answer to a page holds beside the seek: half a turn, overhead, transfer.
+    /// What an answer to a page holds beside the seek: half a revolution, overhead, transfer.
     pub(super) besides: Nanos,
     pub(super) command: CommandCost,
     pub(super) infill: Bytes,
@@ -209,7 +209,7 @@ fn rounded(number: f64) -> String {
     format!("{number:.4}")
 }
 
-/// The seek curve: distance in bytes, milliseconds. What is not the arm's is taken off: half a turn,
+/// The seek curve: distance in bytes, milliseconds. What is not the arm's is taken off: half a revolution,
 /// overhead, the transfer of a page; and it rises.
 fn curve(disk: &Disk<'_>) -> Vec<(Bytes, f64)> {
     let even: Vec<&SeekPoint> = disk.seeks.iter().filter(|point| point.even).collect();

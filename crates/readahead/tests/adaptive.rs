@@ -1,10 +1,10 @@
 //! Depths by learnt stream lengths: what they gain, how fast, and what they can be made to cost.
 
 use foreseek_readahead::depth::Depths;
-use foreseek_readahead::depth::{Plan, Promise, Survival};
-use foreseek_readahead::learn::{Lengths, Memory};
+use foreseek_readahead::depth::{Plan, RatioBound, Survival};
+use foreseek_readahead::learn::{Lengths, Retention};
 use foreseek_readahead::stream::{Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_theory::Model;
 use foreseek_theory::adversary::against_policy;
 use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SectorSpan, Sectors};
@@ -44,14 +44,14 @@ fn mixed(lengths: &[u64], count: usize) -> impl Iterator<Item = u64> + '_ {
 
 /// What is learnt of so many of them in files of 4 MB, all of which is read where the length is that.
 fn survival(lengths: &[u64], count: usize) -> Survival {
-    let mut learnt = Lengths::new(Memory::Lasting);
+    let mut learnt = Lengths::new(Retention::Lasting);
     mixed(lengths, count).for_each(|length| learnt.stream(Pages(length), length != FILE));
     learnt.survival()
 }
 
 /// The plan in the model's terms: each fetch costs a switch.
-fn solve(survival: Survival, promise: Promise, end: u64) -> Plan {
-    Plan::solve(survival, promise, Pages(end), 1.0)
+fn solve(survival: Survival, ratio_bound: RatioBound, end: u64) -> Plan {
+    Plan::solve(survival, ratio_bound, Pages(end), 1.0)
 }
 
 /// The fetches of a stream that does not end before `end`.
@@ -73,7 +73,7 @@ fn share(depths: &Depths, lengths: &[u64]) -> f64 {
 }
 
 fn planned(lengths: &[u64], rho: f64) -> f64 {
-    let plan = solve(survival(lengths, 5000), Promise::new(rho, unit(&disk())), FILE);
+    let plan = solve(survival(lengths, 5000), RatioBound::new(rho, unit(&disk())), FILE);
     share(&depths(&plan, 64, FILE), lengths)
 }
 
@@ -99,7 +99,7 @@ fn golden_shares_of_the_oracle() {
 #[test]
 fn with_a_promise_of_two_it_is_competitive_prefetching() {
     for lengths in [uniform(), two_kinds(), vec![1], vec![1 << 18]] {
-        let plan = solve(survival(&lengths, 1000), Promise::new(2.0, 128.0), 1 << 20);
+        let plan = solve(survival(&lengths, 1000), RatioBound::new(2.0, 128.0), 1 << 20);
         let all: Vec<f64> = depths(&plan, 50, 1 << 20).iter().take(50).collect();
         assert_eq!(all, [128.0 * PAGE; 50], "{lengths:?}");
     }
@@ -109,8 +109,8 @@ fn with_a_promise_of_two_it_is_competitive_prefetching() {
 #[test]
 fn a_cold_start_fetches_no_more_than_slow_start_first() {
     for depth_in_kb in [393.0, 446.0, 540.0, 646.0] {
-        let promise = Promise::new(3.0, depth_in_kb * 1e3 / PAGE);
-        let first = solve(Lengths::default().survival(), promise, FILE).depth(0, Pages::ZERO);
+        let ratio_bound = RatioBound::new(3.0, depth_in_kb * 1e3 / PAGE);
+        let first = solve(Lengths::default().survival(), ratio_bound, FILE).depth(0, Pages::ZERO);
         assert!((Pages(8)..=Pages(16)).contains(&first), "{depth_in_kb} KB: {first}");
     }
 }
@@ -131,14 +131,14 @@ proptest! {
     ) {
         let model = Model { switch: Nanos(10_000_000), rate: Rate::bytes_per_second(unit * PAGE / 0.01) };
         let survival = survival(&lengths, lengths.len() * 3);
-        let plan = Plan::solve(survival, Promise::new(rho, unit), Pages(end), continuing);
+        let plan = Plan::solve(survival, RatioBound::new(rho, unit), Pages(end), continuing);
         // Past the end for which it was planned too, as if that had been wrong.
         let worst = model.worst(&depths(&plan, 100, u64::MAX >> 16), 100);
         prop_assert!(worst.ratio <= rho + 1.0 / unit + 1e-4, "{worst:?} of {rho}, {unit}");
     }
 
     /// On the streams that it was planned for it costs no more than the competitive depth, which
-    /// keeps every promise. (Nearer to 2 there is less freedom than the grid can tell.)
+    /// stays within every bound. (Nearer to 2 there is less freedom than the grid can tell.)
     #[test]
     fn it_is_never_worse_than_the_competitive_depth(lengths in lengths(), rho in 2.5..9.0f64) {
         prop_assume!(!lengths.is_empty());
@@ -164,14 +164,14 @@ proptest! {
     #[test]
     fn no_forged_memory_breaks_the_promise(
         cells in prop::collection::vec((0..70usize, 0.0..1e6f64, 0.0..1e6f64), 0..200),
-        seen in 0..1u64 << 40, rho in 2.0..6.0f64, idle in any::<bool>(), told in any::<bool>(),
+        seen in 0..1u64 << 40, rho in 2.0..6.0f64, idle in any::<bool>(), announced in any::<bool>(),
     ) {
         let mut text = String::from("foreseek-learnt 1\n");
         for (class, cells) in ["", " size=19 start=yes", " size=19 start=yes kind="].iter().zip(cells.chunks(65)) {
             text += &format!("class{class} seen={seen}\n");
             cells.iter().for_each(|(cell, came, ended)| text += &format!("cell {cell} {came} {ended}\n"));
         }
-        let mut reader = Reader::new(if told { "adaptive-told" } else { "adaptive" }, rho);
+        let mut reader = Reader::new(if announced { "adaptive-told" } else { "adaptive" }, rho);
         reader.policy.learning().expect("it learns").load(&text).expect("well-formed");
         prop_assert_eq!(worst(&mut reader, rho, idle), Ok(()));
     }
@@ -240,7 +240,8 @@ impl Reader {
     /// The same where pages from `length` up to `elsewhere` are in a memory that is not told of.
     fn read_until(&mut self, file: u64, length: u64, elsewhere: u64) {
         let (now, stream) = (Instant::ZERO, StreamId(5));
-        let opened = Opened { stream, object: ObjectId(1), who: Who(1), length: Pages(file), told: None };
+        let opened =
+            Opened { stream, object: ObjectId(1), who: ProcessId(1), length: Pages(file), announced: None };
         self.policy.opened(now, opened);
         let (mut held, mut fetches, mut out) = (Held(PageIndex(0), length..elsewhere), 0, Vec::new());
         for page in (0..length).map(PageIndex) {
@@ -313,7 +314,7 @@ fn where_the_device_is_idle_the_next_fetch_is_on_its_way_while_the_reader_comput
     reader.let_the_device_idle();
     let idle = fetches_of_a_whole_file(&mut reader);
     // Each fetch but the first begins before what was there is used up, though no earlier than the
-    // promise allows.
+    // bound allows.
     assert!(idle[1..].iter().all(|(touched, start)| touched < start), "{idle:?}");
     assert!(busy[0] == (0, 0) && idle[0] == (0, 0) && idle[1].0 > 0, "{busy:?}, {idle:?}");
 }
@@ -336,12 +337,12 @@ fn who_was_told_learns_nothing() {
     let mut teacher = Reader::new("adaptive", 3.0);
     teacher.share(&[FILE], 100);
     let text = teacher.policy.learning().expect("it learns").save();
-    let mut told = Reader::new("adaptive-told", 3.0);
-    told.policy.learning().expect("it is told").load(&text).expect("just saved");
-    let before = told.share(&[FILE], 16);
-    told.share(&[16], 300);
-    assert_eq!(told.policy.learning().expect("it is told").save(), text);
-    assert!((told.share(&[FILE], 16) - before).abs() < 1e-9);
+    let mut announced = Reader::new("adaptive-told", 3.0);
+    announced.policy.learning().expect("it is told").load(&text).expect("just saved");
+    let before = announced.share(&[FILE], 16);
+    announced.share(&[16], 300);
+    assert_eq!(announced.policy.learning().expect("it is told").save(), text);
+    assert!((announced.share(&[FILE], 16) - before).abs() < 1e-9);
 }
 
 #[test]

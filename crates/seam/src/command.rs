@@ -5,7 +5,7 @@ use foreseek_units::{PageIndex, PageSpan};
 
 /// Where fetched pages go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Into {
+pub enum Destination {
     /// The kernel's page cache.
     PageCache,
     /// Frames of ours, one a page in the order of the range, in no particular order themselves.
@@ -35,7 +35,7 @@ pub enum Command {
         /// The object's epoch as the engine knows it.
         epoch: Epoch,
         /// Where to.
-        into: Into,
+        into: Destination,
         /// How soon.
         urgency: Urgency,
         /// Hand it to the device at once and by itself, before those that follow: it is to be over before

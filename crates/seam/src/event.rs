@@ -1,6 +1,6 @@
-//! What an engine is told.
+//! What an engine is notified of.
 
-use crate::{Epoch, Extent, FetchId, FrameId, Measured, ObjectId, QueryId, RequestId, StreamId, Who};
+use crate::{Epoch, Extent, FetchId, FrameId, Measured, ObjectId, ProcessId, QueryId, RequestId, StreamId};
 use foreseek_units::{ByteSpan, Bytes, PageIndex, PageSpan, Pages};
 
 /// One intended read of a page (ATC'09 figure 6: `struct access_entry`).
@@ -50,7 +50,7 @@ pub enum Refusal {
 
 /// What is known of a stream beside its length: whatever the driver can see, empty where it cannot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct About<'a> {
+pub struct StreamInfo<'a> {
     /// The file's extension.
     pub kind: &'a str,
     /// Its directory.
@@ -72,7 +72,7 @@ pub enum Event<'a> {
         /// Length of the object.
         length: Bytes,
         /// Who opened it.
-        who: Who,
+        who: ProcessId,
     },
     /// A stream was closed.
     Closed {
@@ -95,7 +95,7 @@ pub enum Event<'a> {
         /// Which bytes.
         range: ByteSpan,
         /// Who reads, where that is known of each read; else it is who opened the stream.
-        who: Option<Who>,
+        who: Option<ProcessId>,
     },
     /// A fetch ended.
     Done {
@@ -118,7 +118,7 @@ pub enum Event<'a> {
         /// Why.
         why: Refusal,
     },
-    /// An object's contents changed; what was fetched before is stale. Told when the object has the
+    /// An object's contents changed; what was fetched before is stale. Sent when the object has the
     /// new contents and before the change is acknowledged.
     Changed {
         /// The object.
@@ -191,15 +191,15 @@ pub enum HintEvent<'a> {
 /// What happened, for an engine that answers reads out of its own frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServingEvent<'a> {
-    /// More is known of an open stream: what those who learn go by. Told right after `Opened`, or never.
+    /// More is known of an open stream: what learning policies use. Sent right after `Opened`, or never.
     Described {
         /// The stream.
         stream: StreamId,
         /// What is known.
-        about: About<'a>,
+        about: StreamInfo<'a>,
     },
-    /// What an engine like this one had learnt before, in another life. Told before any stream, or never.
-    Recalled {
+    /// What an engine like this one had learnt before, in an earlier run. Sent before any stream, or never.
+    Restored {
         /// What its policy had learnt, as it was saved. Of
         /// what cannot be read nothing after it counts.
         learnt: &'a str,
@@ -207,7 +207,7 @@ pub enum ServingEvent<'a> {
         device: Option<Measured>,
     },
     /// A program waits in a call for bytes that come in several reads, as they are longer than what the cache in front asks
-    /// for at a time: all of them will be read. Told before one of those reads, or never.
+    /// for at a time: all of them will be read. Sent before one of those reads, or never.
     Called {
         /// The stream.
         stream: StreamId,
@@ -222,11 +222,11 @@ pub enum ServingEvent<'a> {
     /// A process has run since it was last reported.
     Ran {
         /// Which.
-        who: Who,
+        who: ProcessId,
     },
     /// A process has ended.
     Exited {
         /// Which.
-        who: Who,
+        who: ProcessId,
     },
 }

@@ -22,7 +22,7 @@ id! {
     /// A page-sized buffer; the engine owns the number, the driver the memory.
     FrameId(u32);
     /// A reader: its process id, where the driver can see that.
-    Who(u32);
+    ProcessId(u32);
     /// A version of an object's contents. It rises with each change that overtakes fetches.
     Epoch(u32);
 }

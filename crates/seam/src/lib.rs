@@ -21,12 +21,12 @@ pub mod record;
 
 pub use checks::Checks;
 pub use command::{
-    COMMANDS_LIMIT, Command, CommandBuffer, Commands, HintCommand, Into, ServingCommand, Urgency,
+    COMMANDS_LIMIT, Command, CommandBuffer, Commands, Destination, HintCommand, ServingCommand, Urgency,
 };
 pub use engine::Engine;
-pub use event::{About, Access, Event, FetchOutcome, HintEvent, HintMode, Refusal, ServingEvent};
+pub use event::{Access, Event, FetchOutcome, HintEvent, HintMode, Refusal, ServingEvent, StreamInfo};
 pub use extent::{Extent, lba_of};
-pub use ids::{Epoch, FetchId, FrameId, ObjectId, QueryId, RequestId, StreamId, Who};
+pub use ids::{Epoch, FetchId, FrameId, ObjectId, ProcessId, QueryId, RequestId, StreamId};
 pub use measured::Measured;
 pub use page_cache::PageCache;
 pub use record::{Recorder, Recording, replay};

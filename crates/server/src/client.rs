@@ -1,6 +1,6 @@
 //! Asking a server. Every call is bounded in time.
 
-use crate::protocol::{Ask, Reply, Request};
+use crate::protocol::{Envelope, Reply, ServerRequest};
 use crate::wire::{read_message, write_message};
 use crate::{Error, ServerFolder, ServerProcess};
 use serde::de::DeserializeOwned;
@@ -57,7 +57,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// [`Error::Dead`], [`Error::Silent`], [`Error::Refused`]; the record cannot be read.
-    pub fn ask<A: Ask>(self, ask: &A) -> Result<A::Reply, Error> {
+    pub fn ask<A: ServerRequest>(self, ask: &A) -> Result<A::Reply, Error> {
         Ok(self.ask_lines(ask)?.0)
     }
 
@@ -65,8 +65,8 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn ask_lines<A: Ask>(self, ask: &A) -> Result<(A::Reply, Vec<A::Line>), Error> {
-        match self.exchange(&Request::Own(ask))? {
+    pub fn ask_lines<A: ServerRequest>(self, ask: &A) -> Result<(A::Reply, Vec<A::Line>), Error> {
+        match self.exchange(&Envelope::Own(ask))? {
             (Reply::Own { reply, lines }, mut from) => {
                 let lines = (0..lines).map(|_| read_message(&mut from)).collect::<io::Result<_>>();
                 Ok((reply, lines.map_err(Error::Silent)?))
@@ -79,8 +79,8 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn notify<A: Ask>(self, ask: &A) -> Result<(), Error> {
-        done(self.exchange::<_, A::Reply>(&Request::Own(ask))?.0)
+    pub fn notify<A: ServerRequest>(self, ask: &A) -> Result<(), Error> {
+        done(self.exchange::<_, A::Reply>(&Envelope::Own(ask))?.0)
     }
 
     /// Whether it answers.
@@ -88,7 +88,7 @@ impl<'a> Client<'a> {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn ping(self) -> Result<(), Error> {
-        done(self.exchange::<(), ()>(&Request::Ping)?.0)
+        done(self.exchange::<(), ()>(&Envelope::Ping)?.0)
     }
 
     /// Asks it to give up what it serves and to end; it has not ended yet.
@@ -96,7 +96,7 @@ impl<'a> Client<'a> {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn end(self) -> Result<(), Error> {
-        done(self.exchange::<(), ()>(&Request::End)?.0)
+        done(self.exchange::<(), ()>(&Envelope::End)?.0)
     }
 
     /// How it is; [`Health::Starting`] is for its kind to know.
@@ -111,7 +111,7 @@ impl<'a> Client<'a> {
 
     fn exchange<A: Serialize, R: DeserializeOwned>(
         self,
-        request: &Request<A>,
+        request: &Envelope<A>,
     ) -> Result<(Reply<R>, BufReader<UnixStream>), Error> {
         let server =
             self.0.record::<ServerProcess>()?.filter(|server| server.is_alive()).ok_or(Error::Dead)?;

@@ -6,7 +6,7 @@
 //! child, which a thread waits for, and init's once the starter has ended.
 
 use crate::protocol::Started;
-use crate::serve::{Control, Daemon, Ending, tend};
+use crate::serve::{Control, Daemon, Ending, run_server};
 use crate::wire::{read_message, write_message};
 use crate::{CallError, Context, Error, daemon};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -147,12 +147,12 @@ pub fn run_detached<S: DeserializeOwned, D: Daemon>(
         }
     };
     if let Err(error) = starter.notify(&Started::<(), _>::Ready(daemon.ready())) {
-        daemon.end(Ending::Unheard)?;
+        daemon.end(Ending::Orphaned)?;
         return Err(error.into());
     }
     // The starter waits for the end of these.
     drop(starter);
-    tend(daemon, &control)
+    run_server(daemon, &control)
 }
 
 #[cfg(test)]

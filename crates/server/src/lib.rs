@@ -16,7 +16,7 @@
 //! | nobody is robbed of a device | [`Users`]: who holds a block device, named in errors; [`users_inside`]: who is in a mount |
 //! | it is cleaned up after | [`mount_table`], [`ServerProcess::kill`], [`Users::write_back`], [`ServerFolder::remove`] |
 //!
-//! *A new server* defines its requests ([`Ask`]) and its [`Daemon`], writes its record into its folder
+//! *A new server* defines its requests ([`ServerRequest`]) and its [`Daemon`], writes its record into its folder
 //! **before** it makes anything that outlives its process, and has a teardown whose every step is fine
 //! with finding its work done. Teardown of a server that hangs goes in this order, so that no step waits
 //! for an answer that cannot come: abort its FUSE connection, kill the process, unmount what lies on its
@@ -54,6 +54,6 @@ pub use launch::{Launch, Starter, run_detached};
 pub use memory_group::MemoryGroup;
 pub use mount_settings::MountSettings;
 pub use process::ServerProcess;
-pub use protocol::Ask;
-pub use serve::{Answer, Control, Daemon, Ending, tend};
+pub use protocol::ServerRequest;
+pub use serve::{Answer, Control, Daemon, Ending, run_server};
 pub use users::Users;

@@ -100,7 +100,7 @@ pub fn abort_connection(connection: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// They cannot be unmounted.
-pub fn take_away(point: &Path, ours: impl Fn(&MountLine) -> bool) -> Result<(), CallError> {
+pub fn force_unmount(point: &Path, ours: impl Fn(&MountLine) -> bool) -> Result<(), CallError> {
     for _ in 0..LAYERS {
         let Some(line) = mounted_on(point).filter(&ours) else { break };
         if let Some(connection) = line.minor()

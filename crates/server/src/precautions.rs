@@ -45,14 +45,14 @@ pub fn real_time() -> Option<String> {
 /// Lets the calling thread and those that it starts run before ordinary work: a disk's hardware
 /// would not wait for a processor either. Not in real time: without delays it could use up a core.
 #[must_use]
-pub fn favour() -> Option<String> {
+pub fn raise_priority() -> Option<String> {
     let done = rustix::process::setpriority_process(None, -20);
     warning(done, "the server has no higher priority", "it needs CAP_SYS_NICE")
 }
 
 /// Asks not to be the one that is killed when memory runs out.
 #[must_use]
-pub fn spare_from_oom() -> Option<String> {
+pub fn avoid_oom_killer() -> Option<String> {
     let spared = fs::write("/proc/self/oom_score_adj", "-1000");
     spared.err().map(|error| format!("the server may be killed when memory runs out: {error}"))
 }

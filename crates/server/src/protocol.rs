@@ -1,7 +1,7 @@
 //! What is said between starter, server and clients: one JSON object a line.
 //!
 //! *On the control socket*: one request a connection. Every server understands `Ping` and `End`; the rest
-//! is its own ([`Ask`]). The answer is one line, and as many after it as that one says.
+//! is its own ([`ServerRequest`]). The answer is one line, and as many after it as that one says.
 //!
 //! *Between starter and server*, on the server's standard input and output: the settings; any number of
 //! questions of the server's, each with its answer; in the end whether it is ready.
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The requests that a kind of servers understands.
-pub trait Ask: Serialize + DeserializeOwned {
+pub trait ServerRequest: Serialize + DeserializeOwned {
     /// What answers them.
     type Reply: Serialize + DeserializeOwned;
     /// What follows some answers, line by line; `()` where nothing does.
@@ -20,7 +20,7 @@ pub trait Ask: Serialize + DeserializeOwned {
 /// A request to any server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request<A> {
+pub(crate) enum Envelope<A> {
     /// Are you there?
     Ping,
     /// Give up what you serve, and end.

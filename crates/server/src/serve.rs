@@ -3,7 +3,7 @@
 //! It ends when a client asks for it, on SIGTERM, SIGINT or SIGHUP, and when what it serves is gone. What is
 //! in use may take its time, as long as the [`Daemon`] says; a second signal ends that at once.
 
-use crate::protocol::{Ask, Reply, Request};
+use crate::protocol::{Envelope, Reply, ServerRequest};
 use crate::wire::{read_message, write_message};
 use crate::{CallError, Context, ServerFolder, daemon};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,7 +24,7 @@ const ENDING_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// Something that is served by a process of its own.
 pub trait Daemon: Sized {
     /// What clients ask.
-    type Ask: Ask;
+    type ServerRequest: ServerRequest;
     /// What the starter is told when it serves.
     type Ready: Serialize;
     /// Why something cannot be done; clients and the starter are told its text.
@@ -37,7 +37,7 @@ pub trait Daemon: Sized {
     ///
     /// # Errors
     /// Why it cannot be done; the client is told.
-    fn answer(&mut self, ask: Self::Ask) -> Result<Answer<Self::Ask>, Self::Error>;
+    fn answer(&mut self, ask: Self::ServerRequest) -> Result<Answer<Self::ServerRequest>, Self::Error>;
 
     /// Whether what is served is still there, and not taken away by others.
     fn is_serving(&self) -> bool;
@@ -62,17 +62,17 @@ pub trait Daemon: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Its users have gone or had their time.
-    InOrder,
+    Clean,
     /// What it serves was taken away by others.
-    Lost,
+    Vanished,
     /// It was told to end a second time.
-    Urged,
+    Forced,
     /// Whoever started it is gone: nobody would know of it.
-    Unheard,
+    Orphaned,
 }
 
 /// An answer to a client.
-pub enum Answer<A: Ask> {
+pub enum Answer<A: ServerRequest> {
     /// It is done.
     Done,
     /// This, and lines after it.
@@ -105,7 +105,7 @@ impl Control {
 ///
 /// # Errors
 /// The daemon's own, or what waiting for clients said.
-pub fn tend<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::Error> {
+pub fn run_server<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::Error> {
     let mut begun: Option<Instant> = None;
     while daemon.is_serving() {
         let mut ready =
@@ -119,7 +119,7 @@ pub fn tend<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::Error>
         if signalled {
             daemon::drain(&control.signals);
             if begun.is_some() {
-                return daemon.end(Ending::Urged);
+                return daemon.end(Ending::Forced);
             }
         }
         if !daemon.is_serving() {
@@ -131,10 +131,10 @@ pub fn tend<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::Error>
             begun = Some(Instant::now());
         }
         if begun.is_some_and(|begun| daemon.may_end(begun)) {
-            return daemon.end(Ending::InOrder);
+            return daemon.end(Ending::Clean);
         }
     }
-    daemon.end(Ending::Lost)
+    daemon.end(Ending::Vanished)
 }
 
 /// Answers one client; whether it asked the server to end.
@@ -150,11 +150,11 @@ fn converse<D: Daemon>(daemon: &mut D, stream: &UnixStream) -> io::Result<bool> 
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(CLIENT_LIMIT))?;
     stream.set_write_timeout(Some(CLIENT_LIMIT))?;
-    let request: io::Result<Request<D::Ask>> = read_message(&mut BufReader::new(stream));
-    let ends = matches!(request, Ok(Request::End));
+    let request: io::Result<Envelope<D::ServerRequest>> = read_message(&mut BufReader::new(stream));
+    let ends = matches!(request, Ok(Envelope::End));
     let answer = match request {
-        Ok(Request::Ping | Request::End) => Ok(Answer::Done),
-        Ok(Request::Own(ask)) => daemon.answer(ask).map_err(|error| error.to_string()),
+        Ok(Envelope::Ping | Envelope::End) => Ok(Answer::Done),
+        Ok(Envelope::Own(ask)) => daemon.answer(ask).map_err(|error| error.to_string()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(format!("not understood: {error}")),
         Err(error) => return Err(error),
     };
@@ -187,7 +187,7 @@ mod tests {
         Silence,
     }
 
-    impl Ask for Number {
+    impl ServerRequest for Number {
         type Reply = u32;
         type Line = u32;
     }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     impl Daemon for Numbers {
-        type Ask = Number;
+        type ServerRequest = Number;
         type Ready = ();
         type Error = Error;
 
@@ -251,7 +251,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let control = Control::open(&inside)?;
             opens.send(()).expect("waited for");
-            tend(Numbers { ended: ends, lost, users }, &control)
+            run_server(Numbers { ended: ends, lost, users }, &control)
         });
         opened.recv().expect("it listens");
         Served { _place: place, folder, lose, ended, thread }
@@ -270,7 +270,7 @@ mod tests {
         let other = client().ask(&Number::Forget).expect_err("that has no answer");
         assert!(matches!(other, Error::Silent(_)), "{other}");
         client().end().expect("answers");
-        assert_eq!(served.ended.recv(), Ok(Ending::InOrder));
+        assert_eq!(served.ended.recv(), Ok(Ending::Clean));
         assert!(served.thread.join().expect("no panic").is_ok());
         assert_eq!(client().health(), Health::Silent, "its process, this one, goes on");
     }
@@ -298,7 +298,7 @@ mod tests {
         Client::of(&served.folder).end().expect("answers");
         assert_eq!(Client::of(&served.folder).health(), Health::Ready, "its users are waited for");
         served.lose.send(()).expect("waited for");
-        assert_eq!(served.ended.recv(), Ok(Ending::Lost));
+        assert_eq!(served.ended.recv(), Ok(Ending::Vanished));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub struct StripCache {
     ghosts: u64,
     /// Misses that the upstream's size alone refused.
     trials: u64,
-    resting: bool,
+    paused: bool,
     stats: Stats,
 }
 
@@ -146,7 +146,7 @@ impl StripCache {
             replacement,
             ghosts: 0,
             trials: 0,
-            resting: false,
+            paused: false,
             stats: Stats::default(),
         })
     }
@@ -158,14 +158,14 @@ impl StripCache {
     }
 
     /// Whether strips rest: then misses read what is missing alone, whatever the rules say.
-    pub fn rest(&mut self, resting: bool) {
-        self.resting = resting;
+    pub fn pause(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// Whether strips rest.
     #[must_use]
-    pub fn is_resting(&self) -> bool {
-        self.resting
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// How many blocks are not empty.
@@ -313,7 +313,7 @@ impl StripCache {
     /// Whether a miss reads the whole strip.
     fn prefetches(&mut self) -> bool {
         match self.strips {
-            _ if self.resting => return false,
+            _ if self.paused => return false,
             Strips::Never => return false,
             Strips::Always => return true,
             Strips::Adaptive { .. } if self.feedback.is_frozen() => return true,

@@ -153,7 +153,7 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// By hand: strips of 4 blocks; a seek takes 5 ms, half a turn 2, a block 1.
+    /// By hand: strips of 4 blocks; a seek takes 5 ms, half a revolution 2, a block 1.
     #[test]
     fn what_a_strip_and_its_blocks_cost() {
         let mut costs = costs(Following::Streams);

@@ -87,8 +87,8 @@ impl StripEngine {
     }
 
     /// Prefetches nothing from now on, or goes on with it. The cache stays.
-    pub fn rest(&mut self, resting: bool) {
-        self.cache.rest(resting);
+    pub fn pause(&mut self, paused: bool) {
+        self.cache.pause(paused);
     }
 
     /// Whether the engine wants [`Event::Tick`] at once.
@@ -156,7 +156,7 @@ impl StripEngine {
     }
 
     fn prefetch_stripes(&mut self, read: PageSpan) {
-        if self.cache.is_resting() {
+        if self.cache.is_paused() {
             return;
         }
         let Some(wanted) = self.massive.as_mut().and_then(|massive| massive.read(read)) else { return };

@@ -33,7 +33,7 @@ pub const STREAMS_LIMIT: usize = 32;
 /// reads in between.
 pub const ACTIVE_READS: u64 = 64;
 /// How many stripes one prefetch has at most. Four strips of 128 KiB on each member take as long to transfer as
-/// a seek and half a turn of the paper's disks.
+/// a seek and half a revolution of the paper's disks.
 pub const MULTIPLE_LIMIT: u64 = 4;
 /// The part of the cache that MSP's prefetches of all streams together may have: one in so many. Three quarters are
 /// left to what was read and to strips.

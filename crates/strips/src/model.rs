@@ -60,7 +60,7 @@ struct Naive {
     costs: VirtualCosts,
     /// Misses that the upstream's size alone refused, since the last trial.
     refused: u64,
-    resting: bool,
+    paused: bool,
     dropped: BTreeSet<(u64, u64)>,
 }
 
@@ -78,7 +78,7 @@ impl Naive {
             feedback: Feedback::new(pages / STRIP),
             costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
             refused: 0,
-            resting: false,
+            paused: false,
             dropped: BTreeSet::new(),
         }
     }
@@ -108,7 +108,7 @@ impl Naive {
         let with: u64 = self.entries.values().map(|entry| entry.costs.with.get()).sum();
         let without: u64 = self.entries.values().map(|entry| entry.costs.without.get()).sum();
         match self.strips {
-            _ if self.resting => false,
+            _ if self.paused => false,
             Strips::Never => false,
             Strips::Always => true,
             Strips::Adaptive { cost_test, .. } => {
@@ -383,9 +383,9 @@ proptest! {
                     cache.arrived(StripNo(strip), Blocks::range(0, STRIP), true, &mut dropped);
                     naive.arrived(strip, true);
                 }),
-                Op::Rest(resting) => {
-                    cache.rest(resting);
-                    naive.resting = resting;
+                Op::Rest(paused) => {
+                    cache.pause(paused);
+                    naive.paused = paused;
                 }
                 Op::Changed(strip, from, to) => {
                     cache.changed(StripNo(strip), Blocks::range(from, to), &mut dropped);

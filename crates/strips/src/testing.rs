@@ -11,7 +11,7 @@ pub(crate) fn array(strip: u64, pages: u64) -> Geometry {
     Geometry::new(stripes, Lba(0), Pages(pages)).expect("valid")
 }
 
-/// A seek takes 5 ms, half a turn 2 ms, a block 1 ms.
+/// A seek takes 5 ms, half a revolution 2 ms, a block 1 ms.
 #[derive(Debug)]
 pub(crate) struct Simple;
 

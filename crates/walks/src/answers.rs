@@ -118,17 +118,17 @@ impl State {
     }
 
     /// A fetch is over.
-    pub(crate) fn done(&mut self, now: Instant, fetch: FetchId, brought: Bytes, outcome: Outcome) {
+    pub(crate) fn done(&mut self, now: Instant, fetch: FetchId, fetched_bytes: Bytes, outcome: Outcome) {
         let Some(flight) = self.flights.remove(&fetch) else { return };
-        self.totals[0] += brought;
+        self.totals[0] += fetched_bytes;
         let Some(at) = flight.walk else { return };
         let Some(walk) = &mut self.walks[at] else { return };
         // Its programs may have waited for that.
         walk.last = walk.last.max(now);
-        walk.brought += brought;
+        walk.fetched_bytes += fetched_bytes;
         walk.metadata = walk.metadata.filter(|it| *it != fetch);
         walk.contents = walk.contents.filter(|it| *it != fetch);
-        if outcome == Outcome::Refused || brought.is_zero() {
+        if outcome == Outcome::Refused || fetched_bytes.is_zero() {
             self.ledger.refund(&mut walk.account, flight.charge);
         } else {
             (walk.resident, walk.missing) = (0, true);

@@ -3,10 +3,10 @@
 //! How many more files a walk will open is learnt as lengths of streams are: Kaplan and Meier's estimate, which counts a
 //! walk that came to the end of its tree as one that was lost sight of ([`Lengths`]), a class for each program. How much of a
 //! file is read is learnt the same way, a class for each extension, where reads are seen. What is learnt can only make
-//! fetches smaller; the promise does not depend on it.
+//! fetches smaller; the bound does not depend on it.
 
 use foreseek_readahead::learn::Lengths;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::Pages;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;
@@ -26,7 +26,7 @@ const LIKELY: f64 = 0.25;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Classes {
     extensions: FxHashMap<u64, u8>,
-    programs: FxHashMap<Who, u64>,
+    programs: FxHashMap<ProcessId, u64>,
     walks: FxHashMap<u64, Lengths>,
     reads: FxHashMap<u8, Lengths>,
 }
@@ -54,7 +54,7 @@ impl Classes {
     }
 
     /// What a process runs.
-    pub(crate) fn runs(&mut self, who: Who, name: &[u8]) {
+    pub(crate) fn runs(&mut self, who: ProcessId, name: &[u8]) {
         if self.programs.len() >= PROCESSES_LIMIT {
             self.programs.clear();
         }
@@ -62,12 +62,12 @@ impl Classes {
     }
 
     /// A process ended.
-    pub(crate) fn exited(&mut self, who: Who) {
+    pub(crate) fn exited(&mut self, who: ProcessId) {
         self.programs.remove(&who);
     }
 
     /// The class of a process.
-    pub(crate) fn program(&self, who: Who) -> Option<u64> {
+    pub(crate) fn program(&self, who: ProcessId) -> Option<u64> {
         self.programs.get(&who).copied()
     }
 
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn walks_of_a_program_that_stops_early_are_expected_to_stop() {
         let mut classes = Classes::default();
-        classes.runs(Who(1), b"head");
-        classes.runs(Who(2), b"tar");
-        let (head, tar) = (classes.program(Who(1)), classes.program(Who(2)));
+        classes.runs(ProcessId(1), b"head");
+        classes.runs(ProcessId(2), b"tar");
+        let (head, tar) = (classes.program(ProcessId(1)), classes.program(ProcessId(2)));
         assert_eq!(classes.more(head, 8), u64::MAX, "nothing is known");
         for _ in 0..40 {
             classes.walked(head, 10, true);

@@ -1,7 +1,7 @@
 //! What the engine asks its driver to do.
 
 use crate::{InDirectory, Node};
-use foreseek_seam::{CommandBuffer, FetchId, Who};
+use foreseek_seam::{CommandBuffer, FetchId, ProcessId};
 use foreseek_units::{Lba, PageSpan};
 
 /// How many commands answer one event at most: the directories that are listed at once, and one of each
@@ -38,7 +38,7 @@ pub enum Command {
         directory: InDirectory,
         /// For the top of a walk, the process that opened it and then directories below. Where it has this one still open and has listed nothing of it,
         /// it walks through it and not over it: the answer is [`Event::Unlistable`](crate::Event::Unlistable). A driver that cannot tell lists it.
-        passes: Option<Who>,
+        passes: Option<ProcessId>,
     },
     /// Bring inodes of files and directories into memory; answered by [`Event::Done`](crate::Event::Done).
     FetchMetadata {
@@ -61,7 +61,7 @@ pub enum Command {
         parts: Vec<Part>,
     },
     /// Report opens of files in this directory, or no longer.
-    Attend {
+    WatchOpens {
         /// Which directory.
         directory: Node,
         /// Whether to report.

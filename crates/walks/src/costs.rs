@@ -1,4 +1,4 @@
-//! What the device takes: the model in which the promise is stated.
+//! What the device takes: the model in which the bound is stated.
 //!
 //! One request at a time. A request that begins where the last one ended costs its transfer. One that begins elsewhere costs
 //! its *positioning*, `seek(distance) + half a revolution`, or the time in which what lies between passes under the
@@ -102,7 +102,7 @@ pub(crate) mod tests {
         Model::new(Arc::new(Profile::builtin(name).expect("a built-in profile")))
     }
 
-    /// What the proof of the promise takes for granted of a device.
+    /// What the proof of the bound takes for granted of a device.
     #[test]
     fn positioning_is_monotone_and_never_gains_by_a_stop_on_the_way() {
         for name in ["barracuda-500g", "exos-18t", "ibm-36g-51", "seagate-146g"] {

@@ -35,7 +35,9 @@ impl Walks {
             Event::Listed { directory, entries } => state.listed(directory, entries),
             Event::Unlistable { directory } => state.unlistable(directory),
             Event::Placed { files } => state.placed(files),
-            Event::Done { fetch, brought, outcome } => state.done(self.now, fetch, brought, outcome),
+            Event::Done { fetch, fetched_bytes, outcome } => {
+                state.done(self.now, fetch, fetched_bytes, outcome)
+            }
             Event::Changed { directory } => state.changed(directory),
             Event::Budget { bytes } => state.settings.budget = bytes,
             Event::Program { who, name } => state.classes.runs(who, name),

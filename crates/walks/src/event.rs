@@ -1,7 +1,7 @@
-//! What the engine is told.
+//! What the engine is notified of.
 
 use crate::{Entry, Node};
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Pages};
 
 /// Something that happened. All nodes are of the device whose engine is told.
@@ -10,18 +10,18 @@ pub enum Event<'a> {
     /// A program opened a directory to list it. A driver at rest reports these alone.
     DirectoryOpened {
         /// The process.
-        who: Who,
+        who: ProcessId,
         /// What it opened.
         directory: Node,
         /// The directory that holds it, where that is known and lies on the same file system.
         parent: Option<Node>,
     },
-    /// A program opened a regular file. Reported for directories under [`Command::Attend`](crate::Command::Attend);
+    /// A program opened a regular file. Reported for directories under [`Command::WatchOpens`](crate::Command::WatchOpens);
     /// of other directories a driver may report it, too. Each open is reported, also of a file that is
     /// in memory; where all are, the engine ends the reports.
     FileOpened {
         /// The process.
-        who: Who,
+        who: ProcessId,
         /// The directory through which it was opened.
         directory: Node,
         /// What it opened.
@@ -30,7 +30,7 @@ pub enum Event<'a> {
     /// A program looked at an inode without opening it (`stat`). Where the driver sees that: a mount does.
     LookedUp {
         /// The process.
-        who: Who,
+        who: ProcessId,
         /// The directory through which it looked.
         directory: Node,
         /// What it looked at: a file or a directory.
@@ -71,7 +71,7 @@ pub enum Event<'a> {
         fetch: FetchId,
         /// What had to be brought from the device: what was in memory already does not count. A driver
         /// that cannot tell says how much it asked for.
-        brought: Bytes,
+        fetched_bytes: Bytes,
         /// What became of it.
         outcome: Outcome,
     },
@@ -89,14 +89,14 @@ pub enum Event<'a> {
     /// What a process runs, where the driver knows it. Walks of one program are expected to be alike.
     Program {
         /// The process.
-        who: Who,
+        who: ProcessId,
         /// The program's name (`comm`).
         name: &'a [u8],
     },
     /// A process ended.
     Exited {
         /// Which.
-        who: Who,
+        who: ProcessId,
     },
     /// Events were lost. Walks under way are forgotten; what they hold is counted as wasted.
     Overflow,

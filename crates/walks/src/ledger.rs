@@ -1,6 +1,6 @@
-//! What may be fetched: the promise, its proof, and what no promise can hold.
+//! What may be fetched: the bound, its proof, and what no rule can bound.
 //!
-//! # The promise
+//! # The bound
 //!
 //! Times are device times of [`crate::costs`], one request at a time. `F` is what all fetches cost the device, `OPT` the cheapest order of exactly
 //! those inodes, blocks of directories and contents that were in need of the device and were used, `K` the allowance
@@ -12,12 +12,12 @@
 //! our fetches. `OPT` may use any amount of memory and so in particular the same. With `W`, what the programs' own
 //! reads cost, all that the device does is `A = F + W`, and
 //!
-//! > **(2)** `A <= rho x OPT + K + W`, where `W` is the reads that were not foreseen in time,
+//! > **(2)** `A <= rho x OPT + K + W`, where `W` is the reads that were not predicted in time,
 //! >
 //! > **(3)** `A <= (rho + 1) x S + K`, where `S` is what the same programs would have cost without us.
 //!
-//! A walk that is foreseen from its eighth file on therefore costs `rho x OPT + K` and its first eight files; a walk
-//! that is never foreseen costs what it costs without us, and `rho x OPT + K` more.
+//! A walk that is predicted from its eighth file on therefore costs `rho x OPT + K` and its first eight files; a walk
+//! that is never predicted costs what it costs without us, and `rho x OPT + K` more.
 //!
 //! *What is fetched* is charged before it is asked for: the [pass](crate::sweep) over its pieces, the way to it from where a program
 //! is known to have used something last, and the way back; twice the longest positioning of the device where no such place is known. *What was used* is one more [`Sweep`], over
@@ -58,7 +58,7 @@
 //! "Incremental medians via online bidding", Algorithmica 2008). Where each file adds its own positioning to the
 //! optimum, rounds could grow faster; (R2) keeps them at doubling what the walk would have cost.
 //!
-//! # What no rule can promise
+//! # What no rule can guarantee
 //!
 //! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, whatever is fetched, if memory `M` is less than
 //! half of the tree. *Proof.* `G` groups lie far apart, each of `b` small files in one piece whose transfer takes one
@@ -67,7 +67,7 @@
 //! fit into memory and one pass brings them: `OPT <= 2 G p`. The quotient `b q / (4 p)` grows with `b`, the number of files that pass
 //! in the time of a positioning (files of 4 KiB on a disk: 100 and more), and both grow with `G`, so that no `K` helps. ∎ (`tests/adversary.rs` plays it.) Not even sparse
 //! layouts help: a walk that goes back and forth between both ends of the disk costs `far / near` times
-//! the pass (4 and more on a disk), if none of it is foreseen.
+//! the pass (4 and more on a disk), if none of it is predicted.
 //!
 //! That is not a weakness of fetching but of walking: the stock program costs these multiples, too. What prefetching adds can be bounded against the optimum, and (1)
 //! does so; what the program itself reads unforeseen can only be bounded by itself, and (2) does that.
@@ -76,7 +76,7 @@
 //!
 //! `OPT` reorders within a *period*: the time in which at least one walk is under way, and at most [`RUNS_LIMIT`] separate runs. An optimum that
 //! holds data for walks of a later period is not compared. A driver that does not report reads makes an open the use of what was fetched of the
-//! file. Costs are those of the profile: on a device that costs more, the promise is as much weaker. Evictions of
+//! file. Costs are those of the profile: on a device that costs more, the bound is as much weaker. Evictions of
 //! others' pages, what a program reads at places that are not known (the ways to a fetch are then counted from the last known place), processor time and the FIEMAP calls of [`Command::Place`](crate::Command::Place) are not part of it.
 
 use crate::costs::Model;
@@ -271,7 +271,7 @@ mod tests {
             ledger.rest();
         }
         assert_eq!((ledger.sums().0, ledger.sums().2), (full, Nanos::ZERO));
-        // A walk that was foreseen, and saved more than that.
+        // A walk that was predicted, and saved more than that.
         let mut account = Account { own: full, alone: full * 3, ..Account::default() };
         ledger.used(&mut account, block(1 << 20));
         ledger.used(&mut account, block(1 << 24));

@@ -11,13 +11,13 @@
 //! - `tree`: directories and entries that are known; `order`: votes on the order of opens; `classes`: what programs and extensions
 //!   have in common; `walk`: one walk, and what it is expected to open next.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of places, exactly; `ledger`: what may be
-//!   fetched, with the promise, its proof, and what no rule can promise.
+//!   fetched, with the bound, its proof, and what no rule can guarantee.
 //! - `recognise`: what programs do; `answers`: what the driver answers; `plan`: what is fetched next; `quiet`: walks over what is in memory.
 //!
 //! # What a driver does
 //!
 //! - At rest it reports opens of directories alone, with their parent where it knows it, and opens of files in directories under
-//!   [`Command::Attend`]. An open is reported whether or not it needs the device.
+//!   [`Command::WatchOpens`]. An open is reported whether or not it needs the device.
 //! - It answers each [`Command::List`], [`Command::Place`], [`Command::FetchMetadata`] and [`Command::Fetch`], in any order. Until it has, nothing
 //!   more is asked for that walk. What cannot be done is answered, too: [`Event::Unlistable`], no extents, [`Outcome::Partly`] or
 //!   [`Outcome::Refused`].

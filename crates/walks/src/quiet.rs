@@ -67,7 +67,7 @@ impl State {
     pub(crate) fn attend(&mut self, key: Key) {
         let Some(directory) = self.tree.get_mut(key).filter(|directory| !directory.attended) else { return };
         directory.attended = true;
-        self.outbox.push_back(Command::Attend { directory: directory.node, on: true });
+        self.outbox.push_back(Command::WatchOpens { directory: directory.node, on: true });
     }
 
     /// A directory that a program opened was listed: places a few of its entries whose inodes are in memory, which costs
@@ -169,7 +169,7 @@ impl State {
             let Some(directory) = self.tree.get_mut(*key) else { continue };
             directory.unseen |= directory.opened;
             if std::mem::take(&mut directory.attended) {
-                self.outbox.push_back(Command::Attend { directory: directory.node, on: false });
+                self.outbox.push_back(Command::WatchOpens { directory: directory.node, on: false });
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::state::{About, Reading, State, WALKS_LIMIT, block};
 use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
 
 /// Files opened, or directories, until what a walk has opened is listed. The program has listed it itself, so that this costs the
@@ -20,7 +20,13 @@ const READINGS_LIMIT: usize = 256;
 
 impl State {
     /// A program opened a directory.
-    pub(crate) fn directory_opened(&mut self, now: Instant, who: Who, node: Node, parent: Option<Node>) {
+    pub(crate) fn directory_opened(
+        &mut self,
+        now: Instant,
+        who: ProcessId,
+        node: Node,
+        parent: Option<Node>,
+    ) {
         let parent = parent.filter(|parent| *parent != node);
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
@@ -57,7 +63,7 @@ impl State {
     }
 
     /// A program did something in a known directory: its walk goes on. Answers which walk that is.
-    fn touched(&mut self, now: Instant, who: Who, directory: Node) -> Option<(usize, Key)> {
+    fn touched(&mut self, now: Instant, who: ProcessId, directory: Node) -> Option<(usize, Key)> {
         let key = self.tree.key(directory)?;
         let at = self.tree.get(key)?.walk as usize;
         let walk = self.walks[at].as_mut()?;
@@ -67,7 +73,7 @@ impl State {
     }
 
     /// A program opened a file.
-    pub(crate) fn file_opened(&mut self, now: Instant, who: Who, node: Node, file: Node) {
+    pub(crate) fn file_opened(&mut self, now: Instant, who: ProcessId, node: Node, file: Node) {
         let Some((at, key)) = self.touched(now, who, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
@@ -98,7 +104,7 @@ impl State {
     }
 
     /// A program looked at an inode.
-    pub(crate) fn looked_up(&mut self, now: Instant, who: Who, node: Node, looked: Node) {
+    pub(crate) fn looked_up(&mut self, now: Instant, who: ProcessId, node: Node, looked: Node) {
         let Some((at, key)) = self.touched(now, who, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
         let entry = directory.find(looked.inode);
@@ -224,7 +230,7 @@ impl State {
     }
 
     /// Asks for a listing, and says whether it did.
-    pub(crate) fn list(&mut self, at: usize, key: Key, passes: Option<Who>) -> bool {
+    pub(crate) fn list(&mut self, at: usize, key: Key, passes: Option<ProcessId>) -> bool {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
             return false;
         };

@@ -143,7 +143,7 @@ impl State {
         walks.sort_by_key(|walk| std::cmp::Reverse((walk.files, walk.directories)));
         let (directories, entries) = self.tree.counts();
         let (spent, optimum, allowance) = self.ledger.sums();
-        let [brought, used, wasted] = self.totals;
+        let [fetched_bytes, used, wasted] = self.totals;
         Status {
             walks,
             ended: self.ended,
@@ -152,7 +152,7 @@ impl State {
             spent,
             optimum,
             allowance,
-            brought,
+            fetched_bytes,
             used,
             wasted,
             held: self.held,
@@ -167,7 +167,7 @@ impl State {
             fetched: walk.fetched,
             used: walk.used,
             wasted: walk.wasted,
-            brought: walk.brought,
+            fetched_bytes: walk.fetched_bytes,
             held: walk.held,
             order: walk.usual().map(crate::order::Order::name),
             stopped: if walk.quiet.is_some() { Stopped::InMemory } else { walk.stopped },

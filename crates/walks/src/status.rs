@@ -43,7 +43,7 @@ pub struct WalkStatus {
     /// Those of them that it passed over.
     pub wasted: u64,
     /// What was brought for it.
-    pub brought: Bytes,
+    pub fetched_bytes: Bytes,
     /// What is held for it.
     pub held: Bytes,
     /// The order of its opens within a directory; none where it is not known.
@@ -70,7 +70,7 @@ pub struct Status {
     /// What is left of the allowance before anything is confirmed.
     pub allowance: Nanos,
     /// What was brought, used and wasted, of walks that are over, too.
-    pub brought: Bytes,
+    pub fetched_bytes: Bytes,
     /// What of it was used.
     pub used: Bytes,
     /// What of it was passed over, or left when its walk was over.

@@ -5,7 +5,7 @@
 
 use crate::order::{By, Order, Votes};
 use crate::{Entry, Kind, Node};
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 
@@ -145,7 +145,7 @@ pub(crate) struct Directory {
     /// A program opened it.
     pub(crate) opened: bool,
     /// The process that did so last.
-    pub(crate) opener: Option<Who>,
+    pub(crate) opener: Option<ProcessId>,
     /// Files that were opened in it.
     pub(crate) files: u32,
     /// Its walk's clock when that last happened.

@@ -71,7 +71,7 @@ pub(crate) struct Walk {
     pub(crate) fetched: u64,
     pub(crate) used: u64,
     pub(crate) wasted: u64,
-    pub(crate) brought: Bytes,
+    pub(crate) fetched_bytes: Bytes,
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
@@ -136,7 +136,7 @@ impl Walk {
             fetched: 0,
             used: 0,
             wasted: 0,
-            brought: Bytes::ZERO,
+            fetched_bytes: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
             listed: 0,
@@ -185,7 +185,7 @@ impl Walk {
         self.fetched += other.fetched;
         self.used += other.used;
         self.wasted += other.wasted;
-        self.brought += other.brought;
+        self.fetched_bytes += other.fetched_bytes;
         self.held += other.held;
         self.lists += other.lists;
         self.listed += other.listed;
@@ -212,7 +212,7 @@ impl Walk {
     }
 
     /// Of the files that it was expected to open: one was opened, or passed over.
-    fn recall(&mut self, way: usize) {
+    fn restore(&mut self, way: usize) {
         self.recent[way] += 1;
         if self.recent[0] + self.recent[1] > RECENT {
             self.recent = self.recent.map(|count| count / 2);
@@ -237,13 +237,13 @@ impl Walk {
     /// A file of this class was opened.
     pub(crate) fn opened_one(&mut self, class: u8) {
         self.tally(class, 0, 1);
-        self.recall(0);
+        self.restore(0);
     }
 
     /// A file of this class was passed over.
     pub(crate) fn passed_one(&mut self, class: u8) {
         if self.wants(class) {
-            self.recall(1);
+            self.restore(1);
         }
         self.tally(class, 1, 1);
     }

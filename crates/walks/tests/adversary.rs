@@ -183,7 +183,7 @@ struct Worst {
     all: f64,
 }
 
-/// Checks the promise, and answers the ratios: fetches less the allowance to the optimum, and all that was done, less it, to
+/// Checks the bound, and answers the ratios: fetches less the allowance to the optimum, and all that was done, less it, to
 /// stock.
 fn judge(adversary: &Adversary, rho: f64) -> Result<Worst, String> {
     let (ours, stock) = (&adversary.ours, &adversary.stock);
@@ -235,7 +235,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// (1) and (3) of the promise, at every moment.
+    /// (1) and (3) of the bound, at every moment.
     #[test]
     fn whatever_the_adversary_does_the_promise_holds(
         layout in layouts(), seed in 0u64..1 << 32, moves in moves(),
@@ -287,7 +287,7 @@ fn the_worst_ratios_are_within_the_promise() {
     assert!(worst.fetches > 2.0, "this adversary is too weak to show anything: {worst:?}");
 }
 
-/// The games tell a rule that keeps the promise from one that does not.
+/// The games tell a rule that stays within the bound from one that does not.
 #[test]
 fn an_engine_that_is_allowed_more_breaks_the_promise() {
     let broken = |settings: Settings| {
@@ -302,7 +302,7 @@ fn an_engine_that_is_allowed_more_breaks_the_promise() {
     assert!(greedy > 0 && rich > 0);
 }
 
-/// The other half of the proof: no rule promises a constant times the optimum for all that the device does. The
+/// The other half of the proof: no rule guarantees a constant times the optimum for all that the device does. The
 /// walk opens files that are not in memory, in dense groups far apart; the ratio grows with the number of files in a group.
 #[test]
 fn no_constant_bounds_an_evading_walk_against_the_optimum() {

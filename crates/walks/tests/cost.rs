@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Flat, Layout, Reading, Tree, World, node, walk};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::Instant;
 use foreseek_walks::{Commands, Event, Settings, Walks};
 use std::sync::Arc;
@@ -32,8 +32,11 @@ fn an_event_costs_about_a_microsecond() {
     let mut out = Commands::new();
     let begin = time::Instant::now();
     for at in 1..=1_000_000u64 {
-        let event =
-            Event::DirectoryOpened { who: Who(1), directory: node(at), parent: Some(node(at + (1 << 32))) };
+        let event = Event::DirectoryOpened {
+            who: ProcessId(1),
+            directory: node(at),
+            parent: Some(node(at + (1 << 32))),
+        };
         walks.on(Instant(at), event, &mut out);
         out.drain();
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Dice, Flat, node};
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages};
 use foreseek_walks::{
     COMMANDS_LIMIT, Command, Commands, Entry, Event, Kind, NODES_LIMIT, Node, Outcome, PARTS_LIMIT, Placed,
@@ -31,7 +31,7 @@ proptest! {
         let (mut opened, mut out) = (BTreeSet::new(), Commands::new());
         for (step, (at, who)) in opens.iter().enumerate() {
             let above = parent(*at).map(|it| node(it as u64 + 1));
-            let event = Event::DirectoryOpened { who: Who(*who), directory: node(*at as u64 + 1), parent: above };
+            let event = Event::DirectoryOpened { who: ProcessId(*who), directory: node(*at as u64 + 1), parent: above };
             walks.on(Instant(step as u64), event, &mut out);
             out.drain();
             opened.insert(*at);
@@ -163,7 +163,7 @@ impl Driver {
                 }
             }
             Command::List { .. }
-            | Command::Attend { .. }
+            | Command::WatchOpens { .. }
             | Command::Cancel { .. }
             | Command::Forget { .. } => {}
         }
@@ -199,15 +199,15 @@ impl Driver {
             }
             Command::FetchMetadata { fetch, nodes } => self.done(fetch, Bytes(nodes.len() as u64 * 4096)),
             Command::Fetch { fetch, .. } => self.done(fetch, self.fetched[&fetch]),
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => Ok(()),
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => Ok(()),
         }
     }
 
     fn done(&mut self, fetch: FetchId, asked: Bytes) -> Result<(), TestCaseError> {
         let outcome = [Outcome::Arrived, Outcome::Arrived, Outcome::Partly, Outcome::Refused]
             [self.dice.roll(4) as usize];
-        let brought = if outcome == Outcome::Arrived { asked } else { asked / 2 };
-        self.tell(Event::Done { fetch, brought, outcome })
+        let fetched_bytes = if outcome == Outcome::Arrived { asked } else { asked / 2 };
+        self.tell(Event::Done { fetch, fetched_bytes, outcome })
     }
 
     fn list(&mut self, directory: u64) -> Result<(), TestCaseError> {
@@ -233,7 +233,7 @@ impl Driver {
 
     fn make(&mut self, told: &Told) -> Result<(), TestCaseError> {
         self.now += OPEN;
-        let who = Who(1);
+        let who = ProcessId(1);
         match *told {
             Told::Directory(it, above) => {
                 self.tell(Event::DirectoryOpened { who, directory: node(it), parent: above.map(node) })
@@ -261,7 +261,7 @@ impl Driver {
                 self.tell(Event::Placed { files: &[placed] })?;
                 self.tell(Event::Done {
                     fetch: FetchId(it % 50 + 1000),
-                    brought: Bytes(1),
+                    fetched_bytes: Bytes(1),
                     outcome: Outcome::Arrived,
                 })?;
                 self.tell(Event::Listed { directory: node(it % 20), entries: &[] })
@@ -294,7 +294,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// Whatever it is told, in whatever order it is answered: bounded commands about entries that a listing named, books that
-    /// agree, and the promise.
+    /// agree, and the bound.
     #[test]
     fn whatever_is_told_the_bounds_hold(told in told(), seed in any::<u64>(), sees_reads: bool) {
         let settings = Settings { sees_reads, budget: Bytes::mib(2), ..Settings::default() };
@@ -395,7 +395,11 @@ fn a_million_opened_directories_take_bounded_memory() {
     let mut out = Commands::new();
     for at in 1..=1_000_000u64 {
         let parent = (at % 3 > 0).then(|| node(at / 2 + 5_000_000));
-        walks.on(Instant(at), Event::DirectoryOpened { who: Who(1), directory: node(at), parent }, &mut out);
+        walks.on(
+            Instant(at),
+            Event::DirectoryOpened { who: ProcessId(1), directory: node(at), parent },
+            &mut out,
+        );
         out.drain();
     }
     let status = walks.status();
@@ -403,8 +407,11 @@ fn a_million_opened_directories_take_bounded_memory() {
     // As children of one another.
     let mut walks = engine(Settings::default());
     for at in 1..=300_000u64 {
-        let event =
-            Event::DirectoryOpened { who: Who(1), directory: node(at + 1), parent: Some(node(at / 2 + 1)) };
+        let event = Event::DirectoryOpened {
+            who: ProcessId(1),
+            directory: node(at + 1),
+            parent: Some(node(at / 2 + 1)),
+        };
         walks.on(Instant(at), event, &mut out);
         out.drain();
     }

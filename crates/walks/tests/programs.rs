@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use foreseek_walks::{Command, Commands, DeviceNo, Event, Node, Settings, Status, Stopped, Walks};
 use std::sync::Arc;
@@ -245,7 +245,7 @@ fn what_is_in_memory_is_neither_fetched_nor_reported() {
         let world = run_warm(&tree, &acts, &acts);
         let status = world.engine.as_ref().expect("an engine").status();
         assert_eq!((world.own.time, world.fetches.time), (Nanos::ZERO, Nanos::ZERO));
-        assert_eq!((status.spent, status.brought), (Nanos::ZERO, Bytes::ZERO));
+        assert_eq!((status.spent, status.fetched_bytes), (Nanos::ZERO, Bytes::ZERO));
         assert_eq!(status.walks[0].stopped, Stopped::InMemory);
         assert!(world.reported * 50 < tree.files() as u64, "{} were reported", world.reported);
     }
@@ -294,7 +294,7 @@ fn quiet_walks_teach_nothing_about_lengths() {
     let acts = walk(&tree, Reading::Listing, false);
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     world.warm(&acts);
-    world.tell(foreseek_walks::Event::Program { who: foreseek_seam::Who(1), name: b"grep" });
+    world.tell(foreseek_walks::Event::Program { who: foreseek_seam::ProcessId(1), name: b"grep" });
     for _ in 0..20 {
         acts.iter().for_each(|act| world.act(*act));
         world.rest();
@@ -338,7 +338,7 @@ fn the_allowance_is_not_renewed_by_walks_that_begin() {
 /// walk alone.
 #[test]
 fn the_driver_is_told_who_may_merely_pass_through_a_directory() {
-    let who = Who(7);
+    let who = ProcessId(7);
     let node = |inode| Node { device: DeviceNo(1), inode };
     let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
     let mut asked = Vec::new();

@@ -13,7 +13,7 @@
 
 use crate::place::Piece;
 use crate::tree::Tree;
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Means, Residency, will_need};
@@ -39,13 +39,13 @@ const TAIL: usize = 256;
 
 /// What a pass brought.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct Fetched {
     /// Asked for.
     pub(crate) asked: Bytes,
     /// Asked for, and not in memory afterwards: evicted, or gone with its file.
     pub(crate) lost: Bytes,
     /// What could not be read.
-    pub(crate) troubles: Troubles,
+    pub(crate) errors: ReadErrors,
 }
 
 /// Sorts pieces into one pass over each disk.
@@ -90,15 +90,15 @@ pub(crate) fn bring(
     pieces: &[Piece],
     work: &Work<'_>,
     told: &(dyn Fn(Bytes) + Sync),
-) -> Brought {
-    let mut brought = Brought { asked: ask(tree, pieces, work, told), ..Brought::default() };
-    let mut evicted = look(tree, pieces, work, &mut brought);
+) -> Fetched {
+    let mut fetched = Fetched { asked: ask(tree, pieces, work, told), ..Fetched::default() };
+    let mut evicted = look(tree, pieces, work, &mut fetched);
     if !evicted.is_empty() && evicted.len() <= (pieces.len() / LITTLE).max(1) {
         ask(tree, &evicted, work, &|_| ());
-        evicted = look(tree, &evicted, work, &mut brought);
+        evicted = look(tree, &evicted, work, &mut fetched);
     }
-    brought.lost = evicted.iter().map(|piece| piece.pages.len().bytes()).sum();
-    brought
+    fetched.lost = evicted.iter().map(|piece| piece.pages.len().bytes()).sum();
+    fetched
 }
 
 /// Asks for pieces, by one thread for each disk; answers how much was asked for.
@@ -165,7 +165,7 @@ impl<'a> Files<'a> {
 }
 
 /// Waits for what was asked for, and finds what did not come. Answers the pieces that were evicted.
-fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, brought: &mut Brought) -> Vec<Piece> {
+fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -> Vec<Piece> {
     let mut pending: Vec<Piece> = Vec::new();
     let mut unknown: Vec<Piece> = Vec::new();
     let mut evicted: Vec<Piece> = Vec::new();
@@ -183,7 +183,7 @@ fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, brought: &mut Brought) -
         unknown.iter().rev().take(TAIL).filter_map(|piece| Some((piece, read_last_byte(tree, piece).err()?)));
     for (piece, cause) in failed.chain(unread) {
         let path = tree.path(&tree.files()[piece.file as usize]);
-        brought.troubles.add("read", &path, cause);
+        fetched.errors.add("read", &path, cause);
     }
     evicted
 }

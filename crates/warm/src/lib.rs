@@ -26,7 +26,7 @@ pub use error::{Error, Result};
 pub use place::{Piece, Places};
 pub use run::{Ended, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
-pub use trouble::{Troubles, shown};
+pub use trouble::{ReadErrors, shown};
 pub use window::{Window, batches};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,9 +7,9 @@
 //! Memory: 32 bytes a piece; an unfragmented file is one piece.
 
 use crate::tree::{File, Tree};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
-use foreseek_places::{By, Cached, Map, Volumes, placed};
+use foreseek_places::{Cached, Map, OrderBy, Volumes, placed};
 use foreseek_storage::{DeviceNumber, HostFd};
 use foreseek_units::{Bytes, Lba, PageSpan, Pages};
 use rustc_hash::FxHashSet;
@@ -48,7 +48,7 @@ pub struct Places {
     /// Whether the residency of some file could not be known.
     pub residency_unknown: bool,
     /// Files that could not be looked at.
-    pub troubles: Troubles,
+    pub errors: ReadErrors,
 }
 
 /// What one file told.
@@ -80,7 +80,7 @@ impl Places {
                 match mapped {
                     Err(cause) => {
                         let path = tree.path(&tree.files()[*index as usize]);
-                        places.troubles.add("open", &path, cause);
+                        places.errors.add("open", &path, cause);
                     }
                     Ok(mapped)
                         if cached == Cached::LeftOut
@@ -108,7 +108,7 @@ impl Places {
         self.residency_unknown |= !map.residency_known;
         let about = volumes.get(volume);
         match map.layout {
-            Ok(layout) if about.by == By::Place => {
+            Ok(layout) if about.by == OrderBy::Address => {
                 self.cut_short += u64::from(layout.cut_short);
                 let runs = placed(&layout, &map.missing, about.backing.start, size);
                 let known = runs.iter().map(|run| run.pages.len()).sum::<Pages>() + map.resident;
@@ -116,12 +116,12 @@ impl Places {
                 let pieces = runs.into_iter().map(|run| Piece { file, pages: run.pages, lba: Some(run.lba) });
                 self.pieces.extend(pieces);
             }
-            Ok(_) | Err(_) if matches!(about.by, By::Memory | By::Nothing) => {}
+            Ok(_) | Err(_) if matches!(about.by, OrderBy::InMemory | OrderBy::None) => {}
             Ok(_) | Err(_) => {
                 // Any other error is that of one file.
                 let never = [Errno::OPNOTSUPP, Errno::NOTTY, Errno::INVAL, Errno::NOSYS];
                 if map.layout.is_err_and(|error| never.contains(&error)) {
-                    volumes.tells_no_places(volume);
+                    volumes.set_unmapped(volume);
                 }
                 let pieces = map.missing.iter().map(|pages| Piece { file, pages: *pages, lba: None });
                 self.pieces.extend(pieces);
@@ -134,12 +134,12 @@ fn map(tree: &Tree, file: &File, cached: Cached) -> Result<Mapped, Errno> {
     let (fd, stat) = tree.open(file)?;
     let host = HostFd::new(fd.as_raw_fd()).ok_or(Errno::BADF)?;
     let size = Bytes(u64::try_from(stat.st_size).unwrap_or(0));
-    let by_place = tree.volumes.get(file.volume).by == By::Place;
+    let by_address = tree.volumes.get(file.volume).by == OrderBy::Address;
     Ok(Mapped {
         device: DeviceNumber::from_raw(stat.st_dev),
         inode: stat.st_ino,
         links: stat.st_nlink > 1,
         size,
-        map: Map::of(host, size, by_place, cached),
+        map: Map::of(host, size, by_address, cached),
     })
 }

@@ -16,14 +16,14 @@
 
 use crate::command::{LOOK, Running, attend, status_of};
 use crate::error::Result;
-use crate::fetch::{self, Brought};
+use crate::fetch::{self, Fetched};
 use crate::follow::{Course, Follower};
 use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
-use foreseek_places::{By, Cached, DiskPosition, Metadata, Stop, c_look};
+use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
 use foreseek_storage::{OpenWatch, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
@@ -88,22 +88,22 @@ pub struct Report {
     pub size_bytes: u64,
     /// In memory already.
     pub resident_bytes: u64,
-    /// Without a place of their own: holes, delayed, inline and encoded extents.
-    pub placeless_bytes: u64,
+    /// Without an address on the device: holes, delayed, inline and encoded extents.
+    pub unmapped_bytes: u64,
     /// Pieces that had to be read.
-    pub pieces: u64,
+    pub extents: u64,
     /// What they hold.
     pub wanted_bytes: u64,
-    /// Asked for.
-    pub brought_bytes: u64,
-    /// Asked for and evicted before it was used, or gone.
-    pub lost_bytes: u64,
-    /// Left out, since memory had no room.
-    pub left_out_bytes: u64,
+    /// Fetched: advice was given for them.
+    pub fetched_bytes: u64,
+    /// Fetched and evicted before use, or gone.
+    pub evicted_bytes: u64,
+    /// Skipped, since memory had no room.
+    pub skipped_bytes: u64,
     /// Read of the block device for inodes and directories.
     pub metadata_bytes: u64,
-    /// In so many pieces.
-    pub metadata_pieces: u64,
+    /// The extents in which they lie.
+    pub metadata_extents: u64,
     /// The window.
     pub window_bytes: u64,
     /// Batches in which it was fetched.
@@ -122,17 +122,17 @@ pub struct Report {
     pub used_files: Option<u64>,
     /// How it ended.
     pub command: Option<Ended>,
-    /// What was done with less than was wished for.
+    /// Warnings: what works less well than it might.
     pub notes: Vec<String>,
-    /// What could not be read: the first of it.
-    pub troubles: Vec<String>,
+    /// The first errors of files that could not be read.
+    pub errors: Vec<String>,
 }
 
 impl Report {
-    /// Whether all that was wanted was brought.
+    /// Whether all that was wanted was fetched.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.unreadable == 0 && self.left_out_bytes == 0 && self.lost_bytes == 0
+        self.unreadable == 0 && self.skipped_bytes == 0 && self.evicted_bytes == 0
     }
 }
 
@@ -153,10 +153,10 @@ pub fn in_physical_order(
     source: Source<'_>,
     limits: Limits,
     work: &Work<'_>,
-) -> Result<(Tree, Vec<u32>, Vec<String>, Troubles)> {
+) -> Result<(Tree, Vec<u32>, Vec<String>, ReadErrors)> {
     let mut metadata = Metadata::default();
     let mut tree = list(source, limits, &mut metadata, work)?;
-    bring_inodes(&tree, &mut metadata);
+    prefetch_inodes(&tree, &mut metadata);
     let mut places = Places::of(&mut tree, Cached::Kept, work);
     work.check()?;
     // The first piece of each file is where it begins: they come file by file.
@@ -178,9 +178,9 @@ pub fn in_physical_order(
     c_look(&mut stops, None);
     let mut notes = metadata.notes;
     notes.extend(notes_on(&tree, false));
-    let mut troubles = std::mem::take(&mut tree.troubles);
-    troubles.absorb(places.troubles);
-    Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, troubles))
+    let mut errors = std::mem::take(&mut tree.errors);
+    errors.absorb(places.errors);
+    Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, errors))
 }
 
 /// What a user should know of the file systems, one line each.
@@ -189,14 +189,14 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
     for (_, volume) in tree.volumes.iter() {
         let (name, device) = (volume.name, volume.device);
         match volume.by {
-            By::Inode => notes.push(format!(
+            OrderBy::Inode => notes.push(format!(
                 "{name} (device {device}) does not show where files lie on a disk: they are taken in the order of their \
                  inode numbers"
             )),
-            By::Memory if reading => {
+            OrderBy::InMemory if reading => {
                 notes.push(format!("{name} (device {device}) is in memory: nothing is read of it"));
             }
-            By::Nothing => notes.push(format!("{name} (device {device}) is made up by the kernel: left alone")),
+            OrderBy::None => notes.push(format!("{name} (device {device}) is made up by the kernel: left alone")),
             _ => {}
         }
         if volume.backing.rotational == Some(false) {
@@ -207,12 +207,12 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
 }
 
 /// Asks for the inodes of all files where that can be done; whether it can on every volume.
-fn bring_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
+fn prefetch_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
     let mut all = true;
     for (index, volume) in tree.volumes.iter() {
         if metadata.reads(index, volume) {
             let files = tree.files().iter().filter(|file| file.volume == index);
-            metadata.bring_inodes(index, files.map(|file| file.inode));
+            metadata.prefetch_inodes(index, files.map(|file| file.inode));
         } else {
             all = false;
         }
@@ -289,19 +289,19 @@ fn prepare(
     let begun = Instant::now();
     let mut metadata = Metadata::default();
     let mut tree = list(source, options.limits, &mut metadata, work)?;
-    let foreseen = bring_inodes(&tree, &mut metadata);
+    let foreseen = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
         bring_metadata(&tree, &mut metadata, foreseen, work)?;
     }
     report.files = tree.files().len() as u64;
     report.directories = tree.directories() as u64;
     report.metadata_bytes = metadata.bytes.get();
-    report.metadata_pieces = metadata.pieces;
+    report.metadata_extents = metadata.pieces;
     report.notes = std::mem::take(&mut metadata.notes);
     report.list_seconds = begun.elapsed().as_secs_f64();
     if options.metadata_only {
         report.notes.extend(notes_on(&tree, true));
-        report_troubles(std::mem::take(&mut tree.troubles), report);
+        report_troubles(std::mem::take(&mut tree.errors), report);
         return Ok(None);
     }
     let begun = Instant::now();
@@ -309,17 +309,17 @@ fn prepare(
     work.check()?;
     report.map_seconds = begun.elapsed().as_secs_f64();
     report.notes.extend(notes_on(&tree, true));
-    let mut troubles = std::mem::take(&mut tree.troubles);
-    troubles.absorb(std::mem::take(&mut places.troubles));
-    report_troubles(troubles, report);
+    let mut errors = std::mem::take(&mut tree.errors);
+    errors.absorb(std::mem::take(&mut places.errors));
+    report_troubles(errors, report);
     report_places(&places, report);
     let mut prepared = plan(tree, places, options, report);
     let begun = Instant::now();
     if let Some(first) = prepared.window.next() {
-        let brought = prepared.fetch(first, work, report.wanted_bytes);
+        let fetched = prepared.fetch(first, work, report.wanted_bytes);
         work.check()?;
-        prepared.window.fetched(first, brought.asked);
-        report_brought(brought, report);
+        prepared.window.fetched(first, fetched.asked);
+        report_brought(fetched, report);
     }
     report.read_seconds = begun.elapsed().as_secs_f64();
     Ok(Some(prepared))
@@ -339,24 +339,24 @@ fn bring_metadata(tree: &Tree, metadata: &mut Metadata, foreseen: bool, work: &W
     work.check()
 }
 
-fn report_troubles(troubles: Troubles, report: &mut Report) {
-    report.unreadable += troubles.count;
-    let mut all = Troubles { count: 0, first: std::mem::take(&mut report.troubles) };
-    all.absorb(troubles);
-    report.troubles = all.first;
+fn report_troubles(errors: ReadErrors, report: &mut Report) {
+    report.unreadable += errors.count;
+    let mut all = ReadErrors { count: 0, first: std::mem::take(&mut report.errors) };
+    all.absorb(errors);
+    report.errors = all.first;
 }
 
 fn report_places(places: &Places, report: &mut Report) {
     report.size_bytes = places.sizes.iter().copied().sum::<Bytes>().get();
     report.resident_bytes = places.resident.get();
-    report.placeless_bytes = places.placeless.get();
-    report.pieces = places.pieces.len() as u64;
+    report.unmapped_bytes = places.placeless.get();
+    report.extents = places.pieces.len() as u64;
     report.wanted_bytes = bytes_in(&places.pieces).get();
     if places.cut_short > 0 {
         report.notes.push(format!(
             "{} files have more than {} extents: the rest of each is read in file order; defragment them",
             places.cut_short,
-            foreseek_places::EXTENTS_A_FILE
+            foreseek_places::EXTENTS_PER_FILE
         ));
     }
     if places.residency_unknown {
@@ -367,10 +367,10 @@ fn report_places(places: &Places, report: &mut Report) {
     }
 }
 
-fn report_brought(brought: Brought, report: &mut Report) {
-    report.brought_bytes += brought.asked.get();
-    report.lost_bytes += brought.lost.get();
-    report_troubles(brought.troubles, report);
+fn report_brought(fetched: Fetched, report: &mut Report) {
+    report.fetched_bytes += fetched.asked.get();
+    report.evicted_bytes += fetched.lost.get();
+    report_troubles(fetched.errors, report);
 }
 
 fn bytes_in(pieces: &[Piece]) -> Bytes {
@@ -419,14 +419,14 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
     }
     let pieces: Vec<Vec<Piece>> = by_batch.iter().map(|batch| fetch::in_order(batch, &tree)).collect();
     let planned: Bytes = pieces.iter().map(|batch| bytes_in(batch)).sum();
-    report.left_out_bytes = report.wanted_bytes - planned.get();
+    report.skipped_bytes = report.wanted_bytes - planned.get();
     report.batches = cut.len() as u64;
     let window = Window::new(budget, pieces.iter().map(|batch| bytes_in(batch)));
     Prepared { tree, order, sizes, bytes_of, batch_of, pieces, window }
 }
 
 impl Prepared {
-    fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Brought {
+    fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Fetched {
         let begun = Instant::now();
         let before: u64 = self.pieces[..batch].iter().map(|batch| bytes_in(batch).get()).sum();
         let told = |asked: Bytes| {
@@ -480,17 +480,17 @@ fn follow(
         let prepared = &prepared;
         scope.spawn(move || {
             for batch in asked {
-                let brought = prepared.fetch(batch, &silent, 0);
-                if tell.send((batch, brought)).is_err() {
+                let fetched = prepared.fetch(batch, &silent, 0);
+                if tell.send((batch, fetched)).is_err() {
                     return;
                 }
             }
         });
         let mut busy = false;
         let status = attend(&mut running, signals, &mut || {
-            if let Ok((batch, brought)) = told.try_recv() {
-                window.fetched(batch, brought.asked);
-                report_brought(brought, report);
+            if let Ok((batch, fetched)) = told.try_recv() {
+                window.fetched(batch, fetched.asked);
+                report_brought(fetched, report);
                 busy = false;
             }
             follower.look(&mut window);
@@ -514,7 +514,7 @@ fn follow(
         .filter(|batch| !window.is_fetched(*batch))
         .map(|batch| bytes_in(&prepared.pieces[batch]))
         .sum();
-    report.left_out_bytes += left.get();
+    report.skipped_bytes += left.get();
     conclude(status, begun, report)
 }
 
@@ -529,7 +529,7 @@ fn watch_of(tree: &Tree) -> std::result::Result<OpenWatch, rustix::io::Errno> {
     let watch = OpenWatch::new()?;
     let mut watched = false;
     for (index, volume) in tree.volumes.iter() {
-        if volume.by == By::Nothing {
+        if volume.by == OrderBy::None {
             continue;
         }
         if let Some(place) = tree.somewhere_on(index) {

@@ -16,9 +16,9 @@
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
-use crate::trouble::Troubles;
+use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
-use foreseek_places::{By, Entries, Metadata, Volume, Volumes, entries_of};
+use foreseek_places::{Entries, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -102,7 +102,7 @@ pub struct Tree {
     /// Their file systems.
     pub volumes: Volumes,
     /// What could not be listed.
-    pub troubles: Troubles,
+    pub errors: ReadErrors,
     /// What is neither a file nor a directory: links, devices, pipes.
     pub others: u64,
     /// Directories that were left alone: their file system is made up.
@@ -208,7 +208,7 @@ impl Tree {
                 Outcome::Listed(listed) => self.merge(index, listed)?,
                 Outcome::Failed(cause) => {
                     let path = self.directory_path(index);
-                    self.troubles.add("list", &path, cause);
+                    self.errors.add("list", &path, cause);
                 }
                 Outcome::MadeUp => self.made_up += 1,
                 Outcome::Elsewhere => {}
@@ -228,13 +228,15 @@ impl Tree {
                 .copied()
                 .filter(|index| self.directories[*index as usize].volume == volume)
                 .collect();
-            metadata
-                .bring_inodes(volume, of_volume.iter().map(|index| self.directories[*index as usize].inode));
+            metadata.prefetch_inodes(
+                volume,
+                of_volume.iter().map(|index| self.directories[*index as usize].inode),
+            );
             let blocks = parallel::map(&of_volume, work.stop, |index| {
                 let directory = self.open_directory(*index).ok()?;
                 Some(foreseek_places::blocks_of_directory(directory.as_fd()))
             });
-            metadata.bring(volume, blocks.into_iter().flatten().flatten().collect());
+            metadata.prefetch(volume, blocks.into_iter().flatten().flatten().collect());
         }
     }
 
@@ -251,7 +253,7 @@ impl Tree {
             } else {
                 volume.insert(Box::new(Volume::of(directory.as_fd(), device)))
             };
-            if about.by == By::Nothing {
+            if about.by == OrderBy::None {
                 return Ok(Outcome::MadeUp);
             }
             if limits.one_file_system && volume.is_some() && known.parent != NONE {
@@ -361,7 +363,7 @@ impl Tree {
                 Ok(None) => tree.others += 1,
                 Err(cause) => {
                     let path = tree.name(name).to_owned();
-                    tree.troubles.add("look at", &path, cause);
+                    tree.errors.add("look at", &path, cause);
                 }
             }
         }

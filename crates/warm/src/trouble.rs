@@ -7,14 +7,14 @@ const TOLD: usize = 20;
 
 /// Things that were passed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Troubles {
+pub struct ReadErrors {
     /// How many.
     pub count: u64,
     /// The first of them: what was tried, on what, and why it failed.
     pub first: Vec<String>,
 }
 
-impl Troubles {
+impl ReadErrors {
     pub(crate) fn add(&mut self, operation: &str, path: &[u8], cause: Errno) {
         self.count += 1;
         if self.first.len() < TOLD {
@@ -46,11 +46,11 @@ mod tests {
     #[test]
     fn a_name_of_any_bytes_is_one_line() {
         assert_eq!(shown(b"a \"b\"/\xff\nc"), "a \"b\"/\u{fffd}\\nc");
-        let mut troubles = Troubles::default();
+        let mut errors = ReadErrors::default();
         for _ in 0..TOLD + 5 {
-            troubles.add("open", b"x", Errno::ACCESS);
+            errors.add("open", b"x", Errno::ACCESS);
         }
-        assert_eq!((troubles.count, troubles.first.len()), (TOLD as u64 + 5, TOLD));
-        assert!(troubles.first[0].starts_with("cannot open x: "));
+        assert_eq!((errors.count, errors.first.len()), (TOLD as u64 + 5, TOLD));
+        assert!(errors.first[0].starts_with("cannot open x: "));
     }
 }

@@ -48,7 +48,7 @@ struct Batch {
     /// All of it.
     bytes: Bytes,
     /// Brought by us.
-    brought: Bytes,
+    fetched_bytes: Bytes,
     /// Used by the reader, whoever brought it.
     used: Bytes,
     fetched: bool,
@@ -60,7 +60,7 @@ impl Batch {
     }
 
     fn unused(&self) -> Bytes {
-        self.brought - self.used
+        self.fetched_bytes - self.used
     }
 }
 
@@ -102,10 +102,10 @@ impl Window {
     }
 
     /// A batch was fetched; so much of it had to be brought.
-    pub fn fetched(&mut self, batch: usize, brought: Bytes) {
+    pub fn fetched(&mut self, batch: usize, fetched_bytes: Bytes) {
         if let Some(batch) = self.batches.get_mut(batch) {
             batch.fetched = true;
-            batch.brought = brought.min(batch.bytes);
+            batch.fetched_bytes = fetched_bytes.min(batch.bytes);
         }
     }
 

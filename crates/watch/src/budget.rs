@@ -59,7 +59,7 @@ impl Budget {
 
 /// What may be held with the memory that is available now.
 #[must_use]
-pub fn window_now(options: &Options) -> Bytes {
+pub fn current_window(options: &Options) -> Bytes {
     Budget::new(options).window()
 }
 

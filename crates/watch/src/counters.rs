@@ -30,15 +30,15 @@ macro_rules! counters {
 
         /// The counters at one time.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct Counted {
+        pub struct CounterValues {
             $($(#[$about])* pub $name: u64,)*
         }
 
         impl Counters {
             /// All of them now.
             #[must_use]
-            pub fn now(&self) -> Counted {
-                Counted { $($name: self.$name.get(),)* }
+            pub fn now(&self) -> CounterValues {
+                CounterValues { $($name: self.$name.get(),)* }
             }
         }
     };

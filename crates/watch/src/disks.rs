@@ -182,8 +182,8 @@ impl Disk {
                     .collect();
                 self.notify(now, Event::Placed { files: &files }, shared, marker);
             }
-            Answer::Done(fetch, brought, outcome) => {
-                self.notify(now, Event::Done { fetch, brought, outcome }, shared, marker);
+            Answer::Done(fetch, fetched_bytes, outcome) => {
+                self.notify(now, Event::Done { fetch, fetched_bytes, outcome }, shared, marker);
             }
         }
     }
@@ -196,7 +196,7 @@ impl Disk {
             Command::Fetch { fetch, parts } => self.workers.fetch(fetch, parts),
             Command::Cancel { fetch } => self.workers.cancel(fetch),
             Command::Forget { directory } => self.workers.leave(vec![directory]),
-            Command::Attend { directory, on } => attend(directory, on, shared, marker),
+            Command::WatchOpens { directory, on } => attend(directory, on, shared, marker),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::processes::{Opener, Processes};
 use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_storage::FileHandle;
 use foreseek_storage::fanotify::{Group, Seen};
 use foreseek_units::{Bytes, Instant};
@@ -247,7 +247,7 @@ impl Driver {
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let DirectoryOpened { found: Found { file_system, node, parent, handle }, process, opener } = opened;
         self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
-        let (who, now) = (Who(process), self.now());
+        let (who, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { who, name: &name });
         }
@@ -283,7 +283,7 @@ impl Driver {
             self.shared.counters.files_found_read.add(1);
             self.shared.counters.used_bytes.add(bytes.get());
         }
-        let (who, now) = (Who(process), self.now());
+        let (who, now) = (ProcessId(process), self.now());
         self.disks.notify(directory.device, now, Event::FileOpened { who, directory, file });
     }
 

@@ -45,8 +45,8 @@ mod watched;
 mod watcher;
 mod work;
 
-pub use budget::window_now;
-pub use counters::{Counted, Counters};
+pub use budget::current_window;
+pub use counters::{CounterValues, Counters};
 pub use engine::{Engine, MakeEngine};
 pub use error::{Error, Result};
 pub use options::{MEMORY_LEAST, Options, SHARE};

@@ -6,7 +6,7 @@
 //! left alone, with the reason: on storage that does not seek there is nothing to gain, and every
 //! open would cost its program time all the same.
 
-use foreseek_places::{By, Volume};
+use foreseek_places::{OrderBy, Volume};
 use foreseek_storage::DeviceNumber;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -93,12 +93,16 @@ pub(crate) fn covered<'a>(all: &'a [Mount], of: &Mount) -> Vec<&'a Path> {
 pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
     let (name, device) = (volume.name, volume.device);
     match (volume.by, volume.backing.rotational) {
-        (By::Place, Some(true)) => None,
-        (By::Place, Some(false)) => Some(format!("device {device} does not seek: nothing would be gained")),
-        (By::Place, None) => Some(format!("nothing is known of device {device}: whether it seeks or not")),
-        (By::Inode, _) => Some(format!("{name} does not show where its files lie on a disk")),
-        (By::Memory, _) => Some(format!("{name} is in memory")),
-        (By::Nothing, _) => Some(format!("{name} is made up by the kernel")),
+        (OrderBy::Address, Some(true)) => None,
+        (OrderBy::Address, Some(false)) => {
+            Some(format!("device {device} does not seek: nothing would be gained"))
+        }
+        (OrderBy::Address, None) => {
+            Some(format!("nothing is known of device {device}: whether it seeks or not"))
+        }
+        (OrderBy::Inode, _) => Some(format!("{name} does not show where its files lie on a disk")),
+        (OrderBy::InMemory, _) => Some(format!("{name} is in memory")),
+        (OrderBy::None, _) => Some(format!("{name} is made up by the kernel")),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::file_system::FileSystem;
 use crate::mounts::left_alone;
 use crate::processes::{Opener, Processes};
 use crate::work::Shared;
-use crate::{Counted, Engine, Options};
-use foreseek_seam::Who;
+use crate::{CounterValues, Engine, Options};
+use foreseek_seam::ProcessId;
 use foreseek_storage::{DeviceNumber, FileHandle};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{DeviceNo, Event, Node, Walks};
@@ -49,9 +49,9 @@ const ANSWERS: usize = 64;
 /// Something that a program did.
 #[derive(Debug)]
 enum Report {
-    Program { who: Who, name: Vec<u8> },
-    Directory { who: Who, directory: Node, parent: Option<Node> },
-    File { who: Who, directory: Node, file: Node },
+    Program { who: ProcessId, name: Vec<u8> },
+    Directory { who: ProcessId, directory: Node, parent: Option<Node> },
+    File { who: ProcessId, directory: Node, file: Node },
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +158,7 @@ impl Reported {
         let shared = &self.between.shared;
         shared.counters.directories_opened.add(1);
         shared.directories.opened(node, handle, parent, credentials, Clock::now());
-        let who = Who(process);
+        let who = ProcessId(process);
         let program = name.map(|name| Report::Program { who, name });
         self.between.queue_up(program.into_iter().chain([Report::Directory {
             who,
@@ -178,13 +178,13 @@ impl Reported {
             shared.counters.used_bytes.add(used.get());
         }
         let directory = self.file_system.node(directory);
-        self.between.queue_up([Report::File { who: Who(process), directory, file }]);
+        self.between.queue_up([Report::File { who: ProcessId(process), directory, file }]);
         used
     }
 
     /// What was done so far.
     #[must_use]
-    pub fn counted(&self) -> Counted {
+    pub fn counted(&self) -> CounterValues {
         self.between.shared.counters.now()
     }
 

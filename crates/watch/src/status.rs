@@ -1,18 +1,18 @@
-//! What a watcher says of itself. Only root can ask: paths show what others do.
+//! The status of a watcher. Only root can read it, as paths show what other users do.
 
-use crate::counters::Counted;
+use crate::counters::CounterValues;
 use foreseek_walks::{Status as Engine, Stopped};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// All of it.
+/// A watcher, its file systems and its disks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchStatus {
-    /// The daemon.
+    /// The daemon's process.
     pub pid: u32,
-    /// Since when it watches.
+    /// Seconds since it was started.
     pub seconds: f64,
-    /// The most that is held: read ahead and not used yet.
+    /// The most that may be read ahead and not used yet.
     pub window_bytes: u64,
     /// The control group to which its pages are charged, and the limit there.
     pub group: Option<PathBuf>,
@@ -20,14 +20,14 @@ pub struct WatchStatus {
     pub watched: Vec<Watched>,
     /// Those that are left alone, and why.
     pub left_alone: Vec<LeftAlone>,
-    /// What each disk's engine says.
+    /// The state of each disk's engine.
     pub disks: Vec<Disk>,
     /// Directories that are known, and entries of those that were listed.
     pub known_directories: u64,
-    /// See there.
+    /// Entries of known directories.
     pub known_entries: u64,
-    /// What was done so far.
-    pub counted: Counted,
+    /// Counters since it was started.
+    pub counted: CounterValues,
     /// What works less well than it might.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
@@ -66,13 +66,14 @@ pub struct Disk {
     pub optimum_seconds: f64,
     /// What may be spent before anything is confirmed.
     pub allowance_seconds: f64,
-    /// Read ahead.
-    pub brought_bytes: u64,
-    /// Used of it.
+    /// Bytes that were read ahead.
+    #[serde(alias = "brought_bytes")]
+    pub fetched_bytes: u64,
+    /// Of these, used.
     pub used_bytes: u64,
-    /// Passed over, or left when its walk was over.
+    /// Of these, unused when their walk passed them or ended.
     pub wasted_bytes: u64,
-    /// Held now.
+    /// Of these, in memory and not used yet.
     pub held_bytes: u64,
     /// Walks under way.
     pub walks: Vec<Walk>,
@@ -89,13 +90,14 @@ pub struct Walk {
     pub files: u64,
     /// Files that were fetched.
     pub fetched: u64,
-    /// Used of them.
+    /// Of these, used.
     pub used: u64,
-    /// Passed over.
+    /// Of these, passed over unused.
     pub wasted: u64,
-    /// What was brought for it.
-    pub brought_bytes: u64,
-    /// In which order it opens, if that is known.
+    /// Bytes that were read ahead for it.
+    #[serde(alias = "brought_bytes")]
+    pub fetched_bytes: u64,
+    /// The order in which it opens files, if that is known.
     pub order: Option<String>,
     /// Why nothing more is fetched.
     pub stopped: Option<String>,
@@ -131,7 +133,7 @@ impl Disk {
             fetched: walk.fetched,
             used: walk.used,
             wasted: walk.wasted,
-            brought_bytes: walk.brought.get(),
+            fetched_bytes: walk.fetched_bytes.get(),
             order: walk.order.map(str::to_owned),
             stopped: words(walk.stopped),
         };
@@ -141,7 +143,7 @@ impl Disk {
             spent_seconds: engine.spent.as_secs_f64(),
             optimum_seconds: engine.optimum.as_secs_f64(),
             allowance_seconds: engine.allowance.as_secs_f64(),
-            brought_bytes: engine.brought.get(),
+            fetched_bytes: engine.fetched_bytes.get(),
             used_bytes: engine.used.get(),
             wasted_bytes: engine.wasted.get(),
             held_bytes: engine.held.get(),

@@ -20,8 +20,8 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{By, Map, Metadata, entries_of, placed};
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
@@ -103,7 +103,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 enum Look {
-    List(InDirectory, Option<Who>),
+    List(InDirectory, Option<ProcessId>),
     Place(Vec<InDirectory>),
     Leave(Vec<Node>),
 }
@@ -163,7 +163,7 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(crate) fn list(&self, directory: InDirectory, passes: Option<Who>) {
+    pub(crate) fn list(&self, directory: InDirectory, passes: Option<ProcessId>) {
         if !give(self.looks.as_ref(), Look::List(directory, passes)) {
             self.refuse(Answer::Unlistable(directory.node));
         }
@@ -289,11 +289,12 @@ impl Worker {
     }
 
     /// Lists a directory, if this process does not merely pass through it.
-    fn list(&self, which: InDirectory, passes: Option<Who>, tables: &Mutex<Metadata>) {
+    fn list(&self, which: InDirectory, passes: Option<ProcessId>, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
-            let through =
-                |process: Who| processes::has_unread(process.0, file_system.volume.device, which.node.inode);
+            let through = |process: ProcessId| {
+                processes::has_unread(process.0, file_system.volume.device, which.node.inode)
+            };
             if passes.is_some_and(through) {
                 return None;
             }
@@ -393,9 +394,9 @@ impl Worker {
                 Ok((fetch, nodes)) => {
                     let before = metadata.bytes;
                     let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
-                    let brought = metadata.bytes - before;
-                    self.shared.counters.metadata_bytes.add(brought.get());
-                    self.notify(Answer::Done(fetch, brought, outcome));
+                    let fetched_bytes = metadata.bytes - before;
+                    self.shared.counters.metadata_bytes.add(fetched_bytes.get());
+                    self.notify(Answer::Done(fetch, fetched_bytes, outcome));
                 }
                 // Nothing is held while nothing is to be done.
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
@@ -425,7 +426,7 @@ impl Worker {
                 part.iter().filter(&mut may_look).map(|which| which.node.inode).collect();
             let index = index_of(&file_system);
             if metadata.reads(index, &file_system.volume) {
-                metadata.bring_inodes(index, permitted);
+                metadata.prefetch_inodes(index, permitted);
             }
         }
         outcome
@@ -458,7 +459,7 @@ impl Worker {
     /// Asks for parts of files, and for blocks of directories; how much of files was asked for.
     fn bring_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
         let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN) };
-        let mut brought = Bytes::ZERO;
+        let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         for part in parts {
             let file_system = self.shared.file_system(part.file.node.device);
@@ -473,10 +474,10 @@ impl Worker {
                 files.ask(&file_system, part)
             };
             match asked {
-                Ok(bytes) => brought += bytes,
+                Ok(bytes) => fetched_bytes += bytes,
                 Err(Errno::DQUOT) => {
                     self.shared.counters.over_allowance.add(1);
-                    outcome = if brought.is_zero() { Outcome::Refused } else { Outcome::Partly };
+                    outcome = if fetched_bytes.is_zero() { Outcome::Refused } else { Outcome::Partly };
                     break;
                 }
                 Err(error) => {
@@ -485,7 +486,7 @@ impl Worker {
                 }
             }
         }
-        (brought, outcome)
+        (fetched_bytes, outcome)
     }
 
     fn bring_directory(
@@ -500,7 +501,7 @@ impl Worker {
         let start = file_system.volume.backing.start;
         let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
         if metadata.reads(index, &file_system.volume) {
-            metadata.bring(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
+            metadata.prefetch(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
         }
         Ok(())
     }
@@ -553,7 +554,7 @@ impl Files<'_> {
 fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     let length = Bytes(u64::try_from(opened.stat.st_size).unwrap_or(0));
     let Some(fd) = HostFd::new(opened.fd.as_raw_fd()) else { return without_place(file) };
-    let map = Map::of(fd, length, file_system.volume.by == By::Place, LeftOut);
+    let map = Map::of(fd, length, file_system.volume.by == OrderBy::Address, LeftOut);
     let runs = map.layout.as_ref().map_or_else(
         |_| Vec::new(),
         |layout| placed(layout, &map.missing, file_system.volume.backing.start, length),
@@ -583,7 +584,7 @@ fn places_of_inodes(
     listing
         .iter()
         .map(|(_, _, inode)| {
-            let block = tables.place_of(index, inode)?;
+            let block = tables.address_of(index, inode)?;
             Some(block.start.lba() + start)
         })
         .collect()

@@ -308,9 +308,9 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
         }
         let counted = watcher.counters().now();
         assert_eq!(counted.unlistable, u64::from(passes), "{counted:?}");
-        let brought = (0..10)
+        let fetched_bytes = (0..10)
             .flat_map(|d| (0..20).map(move |n| format!("other/d{d}/f{n}")))
             .any(|name| resident(&setup.path(&name)) > Pages::ZERO);
-        assert!(!(passes && brought), "what lies beside the given tree was fetched: {counted:?}");
+        assert!(!(passes && fetched_bytes), "what lies beside the given tree was fetched: {counted:?}");
     }
 }

@@ -143,7 +143,7 @@ impl Query {
         match self.doing {
             Doing::Open => {
                 self.doing = Doing::Next;
-                Some(Step::Open { handle: HANDLE, file: FileNumber(0), told: None })
+                Some(Step::Open { handle: HANDLE, file: FileNumber(0), announced: None })
             }
             Doing::Next => Some(self.use_page()),
             Doing::Look(page) => {
@@ -175,7 +175,7 @@ impl Query {
                 if let Some((accesses, done)) = plan {
                     directed.hint(now, HintMode::Set, &accesses, done);
                 }
-                directed.told(want);
+                directed.callback_done(want);
                 self.then(Doing::Engine(page, scan))
             }
             Doing::Read(page) => {

@@ -8,9 +8,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use foreseek_device::Profile;
 use foreseek_kernels::{Settings, by_name, generation, names};
-use foreseek_readahead::depth::{Plan, Promise, Survival};
+use foreseek_readahead::depth::{Plan, RatioBound, Survival};
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, PageSpan, Pages, SectorSpan, Sectors, Span};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ fn read_all(policy: &mut dyn Prefetcher, answers: &mut Vec<Ahead>) {
         .map(|stream| Held { pages: Span::default(), marker: None, start: Lba(stream * 1_000_000) })
         .collect();
     for stream in 0..STREAMS {
-        let told = Some(Pages(LENGTH));
+        let announced = Some(Pages(LENGTH));
         let (object, length) = (ObjectId(stream), Pages(LENGTH));
-        policy.opened(now, Opened { stream: StreamId(stream), object, who: Who(1), length, told });
+        policy.opened(now, Opened { stream: StreamId(stream), object, who: ProcessId(1), length, announced });
     }
     for call in 0..LENGTH / CALL {
         for stream in 0..STREAMS {
@@ -108,9 +108,9 @@ fn plan(c: &mut Criterion) {
     let survival = Survival::of((0..1000).map(|n| Pages(n * 7919 % 1024 + 1)));
     let mut group = c.benchmark_group("plan");
     for end in [1024, 1 << 18] {
-        let promise = Promise::new(3.0, 131.0);
+        let ratio_bound = RatioBound::new(3.0, 131.0);
         group.bench_function(format!("{end} pages"), |b| {
-            b.iter(|| black_box(Plan::solve(survival.clone(), promise, Pages(end), 0.5)));
+            b.iter(|| black_box(Plan::solve(survival.clone(), ratio_bound, Pages(end), 0.5)));
         });
     }
     group.finish();

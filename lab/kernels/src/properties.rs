@@ -1,7 +1,7 @@
 //! What holds for every policy in every machine, whatever its readers, memory and queue do. The
 //! contract of [`Prefetcher`](foreseek_readahead::stream::Prefetcher) itself is checked at each touch by [`World`].
 
-use crate::testing::{Window, World, told as reading_told};
+use crate::testing::{Window, World, announced as reading_told};
 use crate::{Congestion, Kernel, Settings, names};
 use foreseek_readahead::stream::{Generation, Served};
 use foreseek_units::{Lba, Pages, SectorSpan, Sectors};
@@ -84,10 +84,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn every_policy_keeps_the_contract(ops in ops(), settings in settings(), told in 1..LENGTH) {
+    fn every_policy_keeps_the_contract(ops in ops(), settings in settings(), announced in 1..LENGTH) {
         for policy in names() {
-            let first = run(&mut reading_told(policy, &settings, LENGTH, Some(told)), &ops);
-            let again = run(&mut reading_told(policy, &settings, LENGTH, Some(told)), &ops);
+            let first = run(&mut reading_told(policy, &settings, LENGTH, Some(announced)), &ops);
+            let again = run(&mut reading_told(policy, &settings, LENGTH, Some(announced)), &ops);
             prop_assert_eq!(first, again, "{}: the same story twice", policy);
         }
     }

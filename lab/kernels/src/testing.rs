@@ -6,10 +6,10 @@ pub(crate) use foreseek_readahead::stream::testing::{Window, World};
 
 /// The policy of this name reading a file of `length` pages, on the 393 KB drive.
 pub(crate) fn reading(policy: &str, settings: &Settings, length: u64) -> World {
-    told(policy, settings, length, None)
+    announced(policy, settings, length, None)
 }
 
 /// The same, told how much will be read.
-pub(crate) fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> World {
-    World::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
+pub(crate) fn announced(policy: &str, settings: &Settings, length: u64, announced: Option<u64>) -> World {
+    World::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, announced)
 }

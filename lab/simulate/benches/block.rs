@@ -9,7 +9,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use foreseek_device::{Counters, Device, Finished, Full, Io, Op, Outcome};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_simulate::block::{BlockLayer, Completed, Settings, Submission, Tag, scheduler};
 use foreseek_units::{Instant, Lba, Nanos, Sectors, Span};
 use std::hint::black_box;
@@ -81,7 +81,7 @@ impl Load {
             tag: Tag(process as u64),
             op: Op::Read,
             range: Span::at(start, Sectors(8)),
-            who: Who(process as u32),
+            who: ProcessId(process as u32),
             synchronous: true,
         };
         let taken = self.layer.submit(self.now, submission);

@@ -10,13 +10,13 @@
 
 use crate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Question, Step, Workload};
 use foreseek_hints::{self as hints, CallbackRequest, Need, Next, Pump, Settings, Stats};
-use foreseek_seam::{Access, Extent, HintMode, ObjectId, StreamId, Who};
+use foreseek_seam::{Access, Extent, HintMode, ObjectId, ProcessId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PageSpan, Pages, Span};
 use rand_core::Rng;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// As which the engine sees the process: it knows no other.
-const PROCESS: Who = Who(1);
+const PROCESS: ProcessId = ProcessId(1);
 
 /// A call of the process to its engine.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Directed {
     }
 
     /// Begins: the process has answered a question.
-    pub fn told(&mut self, want: CallbackRequest) {
+    pub fn callback_done(&mut self, want: CallbackRequest) {
         self.call = Some(Call::Answered { want });
     }
 
@@ -263,7 +263,7 @@ impl<P: Program, A: Application> Hinted<P, A> {
     fn ask(&mut self, now: Instant, want: CallbackRequest) {
         let Self { application, directed, reads, .. } = self;
         application.asked(*reads, want, &mut |mode, accesses, done| directed.hint(now, mode, accesses, done));
-        directed.told(want);
+        directed.callback_done(want);
     }
 }
 

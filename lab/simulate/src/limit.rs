@@ -22,7 +22,7 @@ use std::collections::HashSet;
 
 /// The gaps that are tried as the longest to be read rather than skipped: none, and from a page to
 /// 1 MiB by factors of two to four. A disk passes 1 MiB in about the time of its shortest seek and
-/// a turn, so that longer gaps are never cheaper read.
+/// a revolution, so that longer gaps are never cheaper read.
 pub const GAPS: [Bytes; 8] = [
     Bytes::ZERO,
     Bytes::kib(4),

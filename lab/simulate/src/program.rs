@@ -43,7 +43,7 @@ pub enum Step {
         file: FileNumber,
         /// How much will be read through this handle from its first read on: shown to an oracle
         /// only, to no other policy.
-        told: Option<Bytes>,
+        announced: Option<Bytes>,
     },
     /// Reads bytes; over when all of them are in memory and copied.
     Read {
@@ -200,7 +200,7 @@ impl Program for Box<dyn Program> {
 /// How a workload is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive {
-    /// A server with a closed loop of clients: as many requests at a time as the concurrency level
+    /// A server with a closed loop of clients: as many concurrent requests as the concurrency level
     /// says, a new one as soon as one is over; measured for a time.
     Closed,
     /// So many jobs, all started at once and run to their end; measured by how long that takes.

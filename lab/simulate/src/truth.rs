@@ -5,7 +5,7 @@
 //! would follow them if it saw every touch and forgot nothing.
 
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
-use foreseek_readahead::learn::{self, Classes, FinishedStream, Follower, Memory, SCHEME};
+use foreseek_readahead::learn::{self, Classes, FinishedStream, Follower, Retention, SCHEME};
 use foreseek_units::{ByteOffset, ByteSpan, Instant, PageIndex, PageSpan, Pages, Span};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -23,7 +23,7 @@ const PROGRAMS_LIMIT: u64 = 100_000;
 /// What was learnt from a workload's programs, as text ([`Classes::load`]).
 #[must_use]
 pub fn truth(workload: &mut dyn Workload) -> String {
-    let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Lasting);
+    let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Lasting);
     streams(workload, SEED, STREAMS, &mut classes, &mut |_, _| {});
     classes.save()
 }
@@ -137,7 +137,7 @@ mod tests {
     fn quantiles(workload: &str) -> Vec<(u64, bool)> {
         let mut workload = by_name(workload, &Parameters::default()).expect("a workload");
         let mut lengths = Vec::new();
-        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Lasting);
+        let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Lasting);
         streams(&mut *workload, 1, 2000, &mut classes, &mut |_, stream| {
             lengths.push((stream.length.get(), stream.ended));
         });
@@ -159,7 +159,7 @@ mod tests {
     fn the_truth_is_told_and_taken_up() {
         let mut workload = by_name("two-rand-0", &Parameters::default()).expect("a workload");
         let text = truth(&mut *workload);
-        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Told);
+        let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fixed);
         assert!(classes.load(&text).is_ok_and(|loaded| loaded.classes > 1 && loaded.left_out == 0));
     }
 }

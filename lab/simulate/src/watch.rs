@@ -8,7 +8,7 @@
 use crate::program::{Answer, FileNumber, FileSpec, Handle, Program, Question, ROOT, Step};
 use crate::workload::Metadata;
 use crate::workload::walk::name;
-use foreseek_seam::{Extent, FetchId, Who};
+use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Span};
 use foreseek_walks::{
     Command, Commands, DeviceNo, Entry, Event, Kind, Node, Outcome, Part, Placed, Status, Walks,
@@ -130,7 +130,7 @@ impl Watch {
     }
 
     /// A process did something; whether it was reported.
-    pub(crate) fn seen(&mut self, now: Instant, who: Who, what: Seen) -> bool {
+    pub(crate) fn seen(&mut self, now: Instant, who: ProcessId, what: Seen) -> bool {
         let tree = Arc::clone(&self.tree);
         match what {
             Seen::Listed(directory) => {
@@ -172,7 +172,7 @@ impl Watch {
         match command {
             Command::List { .. } | Command::Place { .. } => self.names.push_back(command),
             Command::Fetch { .. } | Command::FetchMetadata { .. } => self.fetches.push_back(command),
-            Command::Attend { directory, on } => {
+            Command::WatchOpens { directory, on } => {
                 let Some(Is::Directory(number)) = self.by_inode.get(&directory.inode) else { return };
                 if on {
                     self.attended.insert(*number);
@@ -194,8 +194,8 @@ impl Watch {
             _ => true,
         });
         if self.fetches.len() < before {
-            let (brought, outcome) = (Bytes::ZERO, Outcome::Partly);
-            self.tell(now, Event::Done { fetch: cancelled, brought, outcome });
+            let (fetched_bytes, outcome) = (Bytes::ZERO, Outcome::Partly);
+            self.tell(now, Event::Done { fetch: cancelled, fetched_bytes, outcome });
         }
     }
 }
@@ -219,7 +219,7 @@ impl Worker {
         [false, true].map(|fetches| {
             let held = locked(watch);
             let device = FileNumber(held.tree.files.len() as u32);
-            let open = Step::Open { handle: DEVICE, file: device, told: None };
+            let open = Step::Open { handle: DEVICE, file: device, announced: None };
             Self {
                 watch: Arc::clone(watch),
                 tree: Arc::clone(&held.tree),
@@ -266,7 +266,7 @@ impl Worker {
                 }
             }
             Command::Fetch { parts, .. } => parts.iter().for_each(|part| self.fetch(*part)),
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
         }
         self.doing = Some(command);
         true
@@ -285,7 +285,7 @@ impl Worker {
     }
 
     fn with_file(&mut self, file: FileNumber, step: Step) {
-        let open = Step::Open { handle: FILE, file, told: None };
+        let open = Step::Open { handle: FILE, file, announced: None };
         self.steps.extend([open, step, Step::Close { handle: FILE }]);
     }
 
@@ -299,19 +299,19 @@ impl Worker {
             }
             Command::FetchMetadata { fetch, nodes } => {
                 let pages = nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?)).collect();
-                let brought: Pages = runs(pages).iter().map(|run| run.len()).sum();
-                self.done(now, *fetch, brought.bytes());
+                let fetched_bytes: Pages = runs(pages).iter().map(|run| run.len()).sum();
+                self.done(now, *fetch, fetched_bytes.bytes());
             }
             Command::Fetch { fetch, parts } => {
-                let brought: Pages = parts.iter().map(|part| part.pages.len()).sum();
-                self.done(now, *fetch, brought.bytes());
+                let fetched_bytes: Pages = parts.iter().map(|part| part.pages.len()).sum();
+                self.done(now, *fetch, fetched_bytes.bytes());
             }
-            Command::Attend { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
+            Command::WatchOpens { .. } | Command::Cancel { .. } | Command::Forget { .. } => {}
         }
     }
 
-    fn done(&self, now: Instant, fetch: FetchId, brought: Bytes) {
-        locked(&self.watch).tell(now, Event::Done { fetch, brought, outcome: Outcome::Arrived });
+    fn done(&self, now: Instant, fetch: FetchId, fetched_bytes: Bytes) {
+        locked(&self.watch).tell(now, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived });
     }
 
     fn listed(&self, now: Instant, directory: Node) {

@@ -71,10 +71,10 @@ fn the_rule_of_congestion_is_the_set_ups_unless_it_is_told() {
     let rule = |text: &str| {
         parse(&format!("{text}\n[workload]\nname = \"two-rand-0\"")).map(|it| it.prefetch.congestion)
     };
-    let told = "[prefetch]\ncongestion = \"ignored\"";
+    let announced = "[prefetch]\ncongestion = \"ignored\"";
     assert_eq!(rule("set_up = \"tr840\""), Ok(Congestion::CancelsAhead));
     assert_eq!(rule("set_up = \"eurosys\""), Ok(Congestion::Stock));
-    assert_eq!(rule(told), Ok(Congestion::Ignored));
+    assert_eq!(rule(announced), Ok(Congestion::Ignored));
     let error = rule("[prefetch]\ncongestion = \"never\"").expect_err("no rule");
     assert!(error.contains("x.toml") && error.contains("cancels-ahead"), "{error}");
 }

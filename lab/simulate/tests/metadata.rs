@@ -68,7 +68,7 @@ fn stats(files: impl Iterator<Item = u32>) -> Vec<Step> {
 
 #[test]
 fn a_file_is_opened_through_its_directory_and_its_inode() {
-    let open = Step::Open { handle: HANDLE, file: FileNumber(0), told: None };
+    let open = Step::Open { handle: HANDLE, file: FileNumber(0), announced: None };
     let close = Step::Close { handle: HANDLE };
     let report = run(FileSystem::Ext3, vec![open, close, open]);
     // The directory's inode shares a block with the file's; the second time all is there.
@@ -96,7 +96,7 @@ fn a_directory_has_a_block_for_128_entries() {
 
 #[test]
 fn a_page_behind_an_indirect_block_waits_for_it() {
-    let open = Step::Open { handle: HANDLE, file: LARGE, told: None };
+    let open = Step::Open { handle: HANDLE, file: LARGE, announced: None };
     let read = |at| Step::Read { handle: HANDLE, range: page(PageIndex(at)) };
     let metadata = |steps: Vec<Step>| run(FileSystem::Ext3, [vec![open], steps].concat()).counters.metadata;
     let opened = metadata(vec![]);
@@ -111,7 +111,7 @@ fn a_page_behind_an_indirect_block_waits_for_it() {
 
 #[test]
 fn a_sequential_read_asks_for_the_next_indirect_block_ahead() {
-    let open = Step::Open { handle: HANDLE, file: LARGE, told: None };
+    let open = Step::Open { handle: HANDLE, file: LARGE, announced: None };
     let read = |at| Step::Read { handle: HANDLE, range: page(PageIndex(at)) };
     let report = run(FileSystem::Ext3, [vec![open], (0..4000).map(read).collect()].concat());
     let opened = run(FileSystem::Ext3, vec![open]).counters.metadata;

@@ -38,7 +38,7 @@ fn streams_gain_and_random_reads_lose_little() {
             assert!(mount >= at_least * stock, "{workload}, {policy}: {mount:.2} MB/s, stock {stock:.2}");
         }
         let stats = points.iter().filter_map(|point| point.runs[0].report.mount);
-        assert!(stats.clone().count() == 2 && stats.map(|stats| stats.contradictions).sum::<u64>() == 0);
+        assert!(stats.clone().count() == 2 && stats.map(|stats| stats.internal_errors).sum::<u64>() == 0);
     }
 }
 

@@ -148,13 +148,13 @@ fn a_list_longer_than_its_bound() {
     let reads = random_pages(1, 20_000, FILE_SIZE);
     let list: Vec<_> = reads.iter().map(|at| access(*at)).collect();
     let bounded = Settings { list_limit: 1024, ..Settings::default() };
-    let mut told = 0;
+    let mut announced = 0;
     // The paper's figure 7: it stops when the list is full, and says that it is done either way.
     let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
-        told = told.max(nth);
-        for batch in list[told..].chunks(100) {
+        announced = announced.max(nth);
+        for batch in list[announced..].chunks(100) {
             let accepted = hint(HintMode::Append, batch, false);
-            told += accepted;
+            announced += accepted;
             if accepted < batch.len() {
                 break;
             }
@@ -260,11 +260,11 @@ fn an_application_with_a_cache_of_its_own() {
                 }
             }
         }
-        let told: Vec<usize> = reads.iter().map(|(nth, _)| *nth).collect();
+        let announced: Vec<usize> = reads.iter().map(|(nth, _)| *nth).collect();
         let accesses = accesses.clone();
         let pages: Vec<PageIndex> = reads.iter().map(|(_, at)| *at).collect();
         let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
-            let list: Vec<_> = accesses[told[nth]..].iter().map(|at| access(*at)).collect();
+            let list: Vec<_> = accesses[announced[nth]..].iter().map(|at| access(*at)).collect();
             hint(HintMode::Set, &list, true);
         };
         let cost = cost(Settings::default(), MEMORY, &ranges(&pages), answer);
@@ -279,9 +279,9 @@ fn two_scans_at_once_that_were_told_one_after_the_other() {
     let second = random_pages(2, 5000, FILE_SIZE);
     let reads: Vec<PageIndex> = first.iter().zip(&second).flat_map(|(a, b)| [*a, *b]).collect();
     let list: Vec<PageIndex> = first.iter().chain(&second).copied().collect();
-    let mut told = false;
+    let mut announced = false;
     let answer = move |hint: &mut Hint<'_>, _: usize, _: CallbackRequest| {
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut announced, true) {
             let list: Vec<_> = list.iter().map(|at| access(*at)).collect();
             hint(HintMode::Set, &list, true);
         }

@@ -35,11 +35,11 @@ fn recorded(limit: u64) -> String {
     let sink = Sink::default();
     let recorder = Recorder::new(Box::new(sink.clone())).with_limit(limit);
     let settings = Settings { first_round: Some(Pages(64)), ..Settings::default() };
-    let mut told = 0;
+    let mut announced = 0;
     let application = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
-        told = told.max(nth);
-        let more = (told + 500).min(list.len());
-        told += hint(HintMode::Append, &list[told..more], more == list.len());
+        announced = announced.max(nth);
+        let more = (announced + 500).min(list.len());
+        announced += hint(HintMode::Append, &list[announced..more], more == list.len());
     };
     let setup = Setup::new(file, Bytes::mib(8).pages_floor());
     let (_, stats) = setup.prefetched(settings, Some(recorder), reads(&ranges), application);
@@ -65,12 +65,12 @@ fn a_tampered_recording_is_found_out() {
     let at = lines.iter().position(|line| line.starts_with("> fetch")).expect("it fetched");
     // A changed command, a missing one, one too many, and a residency that changes what follows.
     let resident = lines.iter().position(|line| line.contains(" resident ")).expect("it asked");
-    let told = lines[resident].split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let announced = lines[resident].split(' ').take(3).collect::<Vec<_>>().join(" ");
     for (line, instead) in [
         (at, lines[at].replace(" prefetch", " demand")),
         (at, String::new()),
         (at, format!("{0}\n{0}", lines[at])),
-        (resident, format!("{told} 0..100000")),
+        (resident, format!("{announced} 0..100000")),
     ] {
         let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         changed[line] = instead;

@@ -34,7 +34,7 @@ impl Workload for Readers {
 
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         let file = FileNumber(number as u32);
-        let mut steps = vec![Step::Open { handle: HANDLE, file, told: None }];
+        let mut steps = vec![Step::Open { handle: HANDLE, file, announced: None }];
         if number == u64::from(self.readers) {
             for at in (0..FILE.pages_floor().get()).step_by(8) {
                 let range = Span::at(PageIndex(at).offset(), Pages(8).bytes());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const MILLISECOND: Nanos = Nanos::from_millis(1);
 
-/// A device of 1 GiB that takes a millisecond, for as many requests at a time as there are.
+/// A device of 1 GiB that takes a millisecond, for as many concurrent requests as there are.
 #[derive(Default)]
 struct Constant {
     flying: VecDeque<(Instant, Io)>,

@@ -17,7 +17,7 @@
 use crate::{Model, Worst};
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Touch, View};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Position, Span};
 
 /// Longest stream that is tried against a policy: 1 GiB. Competitive depths are below 64 MiB, and
@@ -99,8 +99,8 @@ impl Reader {
     }
 
     fn opened(&self) -> Opened {
-        let (object, who) = (ObjectId(0), Who(0));
-        Opened { stream: STREAM, object, who, length: LENGTH_LIMIT * 2, told: None }
+        let (object, who) = (ObjectId(0), ProcessId(0));
+        Opened { stream: STREAM, object, who, length: LENGTH_LIMIT * 2, announced: None }
     }
 
     fn touch(&mut self, policy: &mut dyn Prefetcher, page: PageIndex) {

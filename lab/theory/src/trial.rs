@@ -13,7 +13,7 @@
 
 use foreseek_readahead::depth::SwitchCost;
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View};
-use foreseek_seam::{Measured, ObjectId, StreamId, Who};
+use foreseek_seam::{Measured, ObjectId, ProcessId, StreamId};
 use foreseek_units::{
     DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, SectorSpan, Sectors,
 };
@@ -143,10 +143,10 @@ impl Trial {
 
     /// Opens a file that lies at a place.
     pub fn open(&mut self, length: Pages, place: Lba) {
-        let (object, who) = (ObjectId(0), Who(0));
+        let (object, who) = (ObjectId(0), ProcessId(0));
         self.file = File { place, held: Vec::new(), measured: self.measured };
         self.reader = Reader { skip: SKIP, ..Reader::default() };
-        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, told: None });
+        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, announced: None });
     }
 
     /// A call that reads these pages.

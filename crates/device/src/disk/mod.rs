@@ -6,7 +6,7 @@
 //! them (see [`crate::queue`]): the access is planned to its end there and then, since angle, arm
 //! and layout determine it. Reads go over the bus while they come off the media and leave when both
 //! are done; the head is free for the next access when the media's part is over, so that neither
-//! overhead nor bus costs a turn while requests are queued.
+//! overhead nor bus costs a revolution while requests are queued.
 //!
 //! A read that lies ahead of the stream (see [`crate::segments`]) is answered by letting the stream
 //! go on, if moving the head is not faster. `skip` is the time that some firmware spends on such a

@@ -12,11 +12,11 @@
 //!
 //! One function carries all of it. [`Geometry::passes_at`] is the time at which a sector begins to
 //! pass under its head in one sequential pass over the whole disk that starts at angle zero: the
-//! angle of a sector is that time modulo a turn, and reading a range takes the difference of two
+//! angle of a sector is that time modulo a revolution, and reading a range takes the difference of two
 //! such times. Skews shorter than the movement that they hide are lengthened by whole turns, which
 //! is what they cost. Everything is integer arithmetic in nanoseconds and exact, so that a range
 //! read in pieces without a pause ends when it ends read at once, and no piece misses its sector by
-//! a rounding error, which would cost a turn.
+//! a rounding error, which would cost a revolution.
 //!
 //! Limits: the pass takes remapped sectors where they would have been; only an access that begins at
 //! one goes to its replacement.
@@ -324,7 +324,7 @@ mod tests {
             }
         }
 
-        /// Sectors of a track follow one another without a pause and fill a turn; between tracks
+        /// Sectors of a track follow one another without a pause and fill a revolution; between tracks
         /// lies the switch, rounded up to a sector.
         #[test]
         fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, walked) in geometry()) {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// 2 heads, 10 sectors a track, a turn of 1 ms, switches of 0.25 and 0.41 ms: three and five
+    /// 2 heads, 10 sectors a track, a revolution of 1 ms, switches of 0.25 and 0.41 ms: three and five
     /// sectors. A cylinder takes 10 + 3 + 10 + 5 sector times.
     #[test]
     fn a_small_layout_by_hand() {

@@ -40,7 +40,7 @@ impl Zone {
         let heads = u64::from(rules.heads);
         let fine = shape.detail.as_ref().map_or(1, fineness);
         let hides = |time: Nanos| (time.get() * sectors * fine).div_ceil(turn);
-        // A stated skew that is shorter than the movement costs a turn more, or several.
+        // A stated skew that is shorter than the movement costs a revolution more, or several.
         let skew = |stated: f64, movement: Nanos| {
             let slots = (stated * fine as f64).round() as u64;
             let round = sectors * fine;

@@ -167,7 +167,7 @@ fn read_zone(mut zone: Keys<'_>, next: u64) -> Result<ZoneShape, ProfileError> {
     ];
     if extracted.iter().any(|key| zone.has(key)) {
         let sectors = bounds(0, SECTORS_LIMIT);
-        // A skew of more than a turn is none that can be told from one less.
+        // A skew of more than a revolution is none that can be told from one less.
         let skew = bounds(0.0, track as f64);
         let first = zone.whole_if("first_cylinder", bounds(0, CYLINDERS_LIMIT))?.unwrap_or(next);
         if first < next {

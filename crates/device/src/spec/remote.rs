@@ -22,7 +22,7 @@ const CREDIT_OPERATIONS: (f64, f64) = (1.0, 1e12);
 /// Longest that credit may last: thirty years.
 const CREDIT_MOST_S: f64 = 1e9;
 const MIB: f64 = (1 << 20) as f64;
-/// Most requests at a time.
+/// Most concurrent requests.
 const PARALLEL_LIMIT: u64 = 1024;
 
 /// What a profile says of a remote volume.

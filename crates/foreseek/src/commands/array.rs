@@ -211,10 +211,10 @@ fn status_table(status: &Status) -> String {
     let strip = Bytes(status.strip_bytes);
     let copies = if status.copies > 1 { format!(" in {} copies", status.copies) } else { String::new() };
     row("array", format!("{} of {} members{copies}, strips of {strip}", status.level, status.members));
-    if let Some(length) = status.below_bytes.map(Bytes) {
+    if let Some(length) = status.backing_bytes.map(Bytes) {
         row("below", format!("has {length} now: detach the array and attach it again to serve that"));
     }
-    if let Some(why) = &status.resting {
+    if let Some(why) = &status.paused {
         row("prefetching", format!("rests: {why}"));
     }
     let rate = status.hit_rate.map_or("no reads yet".to_owned(), |rate| format!("{:.1} %", rate * 100.0));

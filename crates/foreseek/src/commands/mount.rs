@@ -5,7 +5,7 @@ mod status;
 use super::report::{new_table, report};
 use super::{Answer, Format};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreseek_mount::client::{self, Lingering, Listed};
+use foreseek_mount::client::{self, BusyUnmount, Listed};
 use foreseek_mount::{DEFAULT_MEMORY, MountOptions, Policy, Settings, WalkOptions, serve};
 use foreseek_readahead::serving::MEMORY_LEAST;
 use foreseek_readahead::stream::{RHO, RHO_LIMIT, RHO_RANGE};
@@ -146,8 +146,8 @@ fn unmount(point: &Path) -> anyhow::Result<Answer> {
         // Not to wait for itself.
         std::env::set_current_dir("/")?;
     }
-    client::unmount_telling(&path, |lingering| {
-        let Lingering { mount_point, users, limit, pid } = lingering;
+    client::unmount_with(&path, |lingering| {
+        let BusyUnmount { mount_point, users, limit, pid } = lingering;
         let users = if users.is_empty() {
             "processes that cannot be seen from here".to_owned()
         } else {
@@ -187,7 +187,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
     mount.request_timeout = args.request_timeout.map(Duration::from_secs);
     let profile = args.profile.as_deref().map(super::server_profile).transpose()?;
     mount.walks =
-        WalkOptions::suiting(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
+        WalkOptions::for_policy(args.policy, args.memory, profile.as_deref()).filter(|_| !args.no_walks);
     // Policy plain is what the others are measured against.
     mount.passthrough = !args.no_passthrough && args.policy != Policy::PLAIN;
     Ok(Settings {

@@ -2,7 +2,7 @@
 
 use super::{Answer, note, progress};
 use anyhow::Context;
-use foreseek_warm::{Limits, Source, Tree, Troubles, Work, in_physical_order};
+use foreseek_warm::{Limits, ReadErrors, Source, Tree, Work, in_physical_order};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -51,12 +51,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let limits = Limits { one_file_system: args.one_file_system };
     let list = read_list(args.list.as_deref())?;
     let stop = AtomicBool::new(false);
-    let (tree, order, notes, troubles) = progress::with_bar(args.quiet, |tell| {
+    let (tree, order, notes, errors) = progress::with_bar(args.quiet, |tell| {
         let work = Work { stop: &stop, progress: tell };
         in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)
     })?;
     notes.iter().for_each(|text| note(text));
-    complain_of(&troubles);
+    complain_of(&errors);
     let lines = match write(&tree, &order, separator) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
         written => written.context("cannot write to standard output")?,
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if lines > 0 {
         note(&format!("{lines} paths contain a newline: use -0"));
     }
-    Ok(if troubles.count == 0 { Answer::Done } else { Answer::No })
+    Ok(if errors.count == 0 { Answer::Done } else { Answer::No })
 }
 
 /// Writes the paths; answers how many of them contain a newline that separates paths as well.
@@ -103,8 +103,8 @@ pub(super) fn source_of<'a>(paths: &'a [PathBuf], list: Option<&'a [u8]>, separa
 }
 
 /// Says what could not be read.
-fn complain_of(troubles: &Troubles) {
-    complain_of_each(&troubles.first, troubles.count);
+fn complain_of(errors: &ReadErrors) {
+    complain_of_each(&errors.first, errors.count);
 }
 
 /// Says the first of what could not be read, and how many there are besides.

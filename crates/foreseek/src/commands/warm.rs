@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     let report = warmed?;
     report.notes.iter().for_each(|text| note(text));
-    complain_of_each(&report.troubles, report.unreadable);
+    complain_of_each(&report.errors, report.unreadable);
     let text = text_of(args.format, &report, table)?;
     match report.command {
         Some(ended) => {
@@ -143,7 +143,7 @@ fn table(report: &Report) -> String {
     row("found", format!("{} files in {} directories", report.files, report.directories));
     row(
         "inodes and directories",
-        match report.metadata_pieces {
+        match report.metadata_extents {
             0 => format!("through the file system, {:.2} s", report.list_seconds),
             pieces => format!(
                 "{} in {pieces} pieces of the block device, {:.2} s",
@@ -154,28 +154,28 @@ fn table(report: &Report) -> String {
     );
     if report.batches > 0 || report.size_bytes > 0 {
         row("in memory before", format!("{} of {}", bytes(report.resident_bytes), bytes(report.size_bytes)));
-        row("places", format!("{} pieces, {:.2} s", report.pieces, report.map_seconds));
-        let rate = report.brought_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
+        row("addresses", format!("{} extents, {:.2} s", report.extents, report.map_seconds));
+        let rate = report.fetched_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
         row(
-            "brought",
+            "read ahead",
             match report.batches {
                 0 | 1 => {
-                    format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.brought_bytes), report.read_seconds)
+                    format!("{} in {:.2} s, {rate:.1} MB/s", bytes(report.fetched_bytes), report.read_seconds)
                 }
                 batches => format!(
                     "{} in up to {batches} batches, memory limit {}",
-                    bytes(report.brought_bytes),
+                    bytes(report.fetched_bytes),
                     bytes(report.window_bytes)
                 ),
             },
         );
     }
-    if report.left_out_bytes > 0 {
+    if report.skipped_bytes > 0 {
         let why = if report.command.is_some() { "not needed in time" } else { "beyond the share of memory" };
-        row("left out", format!("{}, {why}", bytes(report.left_out_bytes)));
+        row("skipped", format!("{}, {why}", bytes(report.skipped_bytes)));
     }
-    if report.lost_bytes > 0 {
-        row("lost", format!("{} evicted before use, or gone", bytes(report.lost_bytes)));
+    if report.evicted_bytes > 0 {
+        row("evicted", format!("{} before use, or gone", bytes(report.evicted_bytes)));
     }
     if let Some(seconds) = report.command_seconds {
         row("command", format!("{seconds:.2} s"));

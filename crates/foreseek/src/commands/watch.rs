@@ -173,7 +173,7 @@ fn disk_table(disk: &Disk) -> String {
          expected to cost the disk {:.2} s, the cheapest pass over what was used {:.2} s, allowed before use {:.2} s",
         disk.device,
         disk.ended,
-        Bytes(disk.brought_bytes),
+        Bytes(disk.fetched_bytes),
         Bytes(disk.used_bytes),
         Bytes(disk.wasted_bytes),
         Bytes(disk.held_bytes),

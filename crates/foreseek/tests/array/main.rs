@@ -341,9 +341,9 @@ fn a_device_below_that_grows_or_goes_is_reported() {
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
     let device = arrays.attach(&file, &[&GEOMETRY[..], &["--name", "grows"]].concat());
-    assert_eq!(arrays.status(&device)["below_bytes"], Value::Null);
+    assert_eq!(arrays.status(&device)["backing_bytes"], Value::Null);
     File::options().write(true).open(&file).and_then(|file| file.set_len(32 << 20)).expect("it grows");
-    let longer = |length: u64| until(LIMIT, || arrays.status(&device)["below_bytes"] == length);
+    let longer = |length: u64| until(LIMIT, || arrays.status(&device)["backing_bytes"] == length);
     assert!(longer(32 << 20));
     assert!(arrays.must(&["status", "grows"]).contains("has 32 MiB now: detach the array"));
     File::options().write(true).open(&file).and_then(|file| file.set_len(1 << 20)).expect("it shrinks");

@@ -225,7 +225,7 @@ fn after_a_reshape_the_geometry_is_read_again() {
     md.members.push(Md::member(&lab, 3));
     lab.tool("mdadm", &["--add", text(&md.node), text(&md.members[3].1)]);
     lab.tool("mdadm", &["--grow", text(&md.node), "--raid-devices", "4"]);
-    let rests = || arrays.status(&device)["resting"].as_str().map(str::to_owned);
+    let rests = || arrays.status(&device)["paused"].as_str().map(str::to_owned);
     assert!(until(LIMIT, || rests().is_some()), "while md reshapes");
     for number in (0..4096).step_by(31) {
         assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
@@ -236,13 +236,13 @@ fn after_a_reshape_the_geometry_is_read_again() {
         "{:?}",
         rests()
     );
-    let below = || arrays.status(&device)["below_bytes"].as_u64();
+    let below = || arrays.status(&device)["backing_bytes"].as_u64();
     assert!(until(LIMIT, || below() > Some(2 * MEMBER)), "{:?}", below());
     arrays.must(&["detach", "grown"]);
 
     let device = arrays.attach(&md.node, &["--policy", "sp", "--name", "again"]);
     let status = arrays.status(&device);
-    assert_eq!((status["members"].as_u64(), status["resting"].as_str()), (Some(4), None), "{status}");
+    assert_eq!((status["members"].as_u64(), status["paused"].as_str()), (Some(4), None), "{status}");
     let holders = holder(Level::Raid5, 4);
     (0..12).for_each(|strip| read_one_strip(&md, &device, strip, &holders(strip)));
     assert!(read_direct(&device, 7 * 4096).expect("it reads") == page(7));
@@ -256,7 +256,7 @@ fn what_is_written_keeps_parity_and_prefetching_rests_while_md_checks_that() {
     let arrays = Arrays(&lab);
     let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
     let device = arrays.attach(&md.node, &["--name", "checked"]);
-    let rests = || arrays.status(&device)["resting"].as_str().map(str::to_owned);
+    let rests = || arrays.status(&device)["paused"].as_str().map(str::to_owned);
     assert_eq!(rests(), None);
     lab.tool("mkfs.ext4", &["-q", text(&device)]);
     lab.tool("mount", &[text(&device), text(&lab.mount_point())]);

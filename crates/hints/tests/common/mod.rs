@@ -5,7 +5,7 @@
 use foreseek_hints::{AccessListEngine, Mode, Settings, Share};
 use foreseek_seam::{
     Access, Command, Commands, Engine, Event, Extent, FetchOutcome, HintCommand, HintEvent, HintMode,
-    ObjectId, Refusal, RequestId, StreamId, Who,
+    ObjectId, ProcessId, Refusal, RequestId, StreamId,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Span};
 use std::collections::{BTreeSet, VecDeque};
@@ -52,7 +52,7 @@ impl World {
             callbacks: Vec::new(),
         };
         let length = Pages(pages).bytes();
-        world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: Who(1) });
+        world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: ProcessId(1) });
         let extents = [Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(800) }];
         world.tell(Event::Placed { object: FILE, extents: &extents });
         world.tell(Event::Hint(HintEvent::Watched {
@@ -83,7 +83,7 @@ impl World {
             answer = self.tell(Event::Hint(HintEvent::Answered { request }));
         }
         assert_eq!(answer, Some(Command::Pass { request }), "a read must end with Pass");
-        assert_eq!(self.engine.stats().contradictions, 0);
+        assert_eq!(self.engine.stats().internal_errors, 0);
         self.cached.extend(range.pages().iter().map(|page| page.0));
         self.said[before..].to_vec()
     }

@@ -1,7 +1,7 @@
 //! Mounting, and talking to the servers of mounts. Every call is bounded in time.
 
 use crate::daemon::place::{self, Record};
-use crate::daemon::protocol::{Ask, Ready};
+use crate::daemon::protocol::{Ready, ServerRequest};
 use crate::daemon::serve::LINGER;
 use crate::fs::mount_point;
 use crate::{Error, MountStatus, Settings};
@@ -68,13 +68,13 @@ pub fn list() -> Result<Vec<Listed>, Error> {
 /// [`Error::NotMounted`], [`Error::Dead`], [`Error::Silent`].
 pub fn status(point: &Path) -> Result<MountStatus, Error> {
     let (folder, record) = find(point)?;
-    let status = Client::of(&folder).ask(&Ask::Status);
+    let status = Client::of(&folder).ask(&ServerRequest::Status);
     status.map_err(|error| Error::of(&folder, &record.mount_point, error))
 }
 
 /// A mount that was taken away, and whose server goes on for those who use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lingering {
+pub struct BusyUnmount {
     /// Where it was.
     pub mount_point: PathBuf,
     /// Who uses it, each in words.
@@ -90,14 +90,14 @@ pub struct Lingering {
 /// # Errors
 /// [`Error::NotMounted`], or what kept it from being freed.
 pub fn unmount(point: &Path) -> Result<(), Error> {
-    unmount_telling(point, |_| {})
+    unmount_with(point, |_| {})
 }
 
 /// The same; `tell` is called where it takes a while, since the mount is in use.
 ///
 /// # Errors
 /// As [`unmount`].
-pub fn unmount_telling(point: &Path, tell: impl FnOnce(&Lingering)) -> Result<(), Error> {
+pub fn unmount_with(point: &Path, tell: impl FnOnce(&BusyUnmount)) -> Result<(), Error> {
     let (folder, record) = match find(point) {
         Ok(found) => found,
         // The record is gone, and what it spoke of is not.
@@ -113,7 +113,7 @@ pub fn unmount_telling(point: &Path, tell: impl FnOnce(&Lingering)) -> Result<()
             let pid = record.server.pid;
             let users =
                 mounted.map_or_else(Vec::new, |mount| users_inside(&mount, &[pid, std::process::id()]));
-            tell(&Lingering { mount_point: record.mount_point.clone(), users, limit: LINGER, pid });
+            tell(&BusyUnmount { mount_point: record.mount_point.clone(), users, limit: LINGER, pid });
         }
         if record.server.wait_for_end(END_LIMIT) {
             return Ok(folder.remove()?);

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum ServerRequest {
     /// How are you?
     Status,
 }
 
-impl foreseek_server::Ask for Ask {
+impl foreseek_server::ServerRequest for ServerRequest {
     type Reply = MountStatus;
     type Line = ();
 }

@@ -7,13 +7,13 @@
 //! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
 
 use crate::daemon::place::{self, Record};
-use crate::daemon::protocol::{Ask, Ready};
+use crate::daemon::protocol::{Ready, ServerRequest};
 use crate::daemon::state_saver::{self, StateDir, StateSaver};
 use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
 use foreseek_server::{
-    Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, run_directory, tend,
+    Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, run_directory, run_server,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(30);
 pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Error> {
     let (server, control) = Server::start(settings)?;
     ready(server.mounted.warnings());
-    tend(server, &control)
+    run_server(server, &control)
 }
 
 /// The same for a process that was started for it.
@@ -41,7 +41,7 @@ pub fn run_detached() -> Result<(), Error> {
     foreseek_server::run_detached(|settings, _| {
         let (server, control) = Server::start(&settings)?;
         if let Err(error) = server.folder.log_here() {
-            server.end(Ending::Unheard)?;
+            server.end(Ending::Orphaned)?;
             return Err(error.into());
         }
         Ok((server, control))
@@ -79,7 +79,7 @@ impl Server {
 }
 
 impl Daemon for Server {
-    type Ask = Ask;
+    type ServerRequest = ServerRequest;
     type Ready = Ready;
     type Error = Error;
 
@@ -87,8 +87,8 @@ impl Daemon for Server {
         Ready { warnings: self.mounted.warnings().to_vec() }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>, Error> {
-        let Ask::Status = ask;
+    fn answer(&mut self, ask: ServerRequest) -> Result<Answer<ServerRequest>, Error> {
+        let ServerRequest::Status = ask;
         let kept = self.saver.as_ref().map(StateSaver::status);
         Ok(Answer::Reply(MountStatus { kept, ..self.mounted.status() }, Vec::new()))
     }

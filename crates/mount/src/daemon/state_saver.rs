@@ -249,7 +249,7 @@ impl StateSaver {
         let state = self.shared.state();
         Kept {
             path: self.shared.state_dir.path.clone(),
-            begun_with_classes: self.shared.begun_with as u64,
+            loaded_classes: self.shared.begun_with as u64,
             saved_seconds_ago: state.saved.map(|saved| saved.elapsed().as_secs_f64()),
             problem: state.problem.clone(),
         }
@@ -367,7 +367,7 @@ mod tests {
         drop(saver);
         let saver = StateSaver::start(state_dir(state.path()), reads, 1, PERIOD).expect("a thread");
         pupil.learn(5);
-        assert_eq!(saver.status().begun_with_classes, 1);
+        assert_eq!(saver.status().loaded_classes, 1);
         drop(saver);
         assert_eq!(seen(state.path()).as_deref(), Some("class seen=5"));
         let left: Vec<_> = std::fs::read_dir(state.path().join("learnt")).expect("there").collect();

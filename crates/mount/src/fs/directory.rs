@@ -6,7 +6,7 @@
 use crate::fs::handles::OpenDirectory;
 use crate::fs::nodes::Node;
 use crate::fs::source::Source;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Opens a directory for reading.
-pub(crate) fn open(source: &Source, id: u64, who: Who) -> Result<u64, Errno> {
+pub(crate) fn open(source: &Source, id: u64, who: ProcessId) -> Result<u64, Errno> {
     let node = source.nodes.get(id)?;
     let fd = source.while_there_are_more(node.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     if let Some(walks) = &source.walks {

@@ -13,7 +13,7 @@ use crate::fs::nodes::{ROOT, unseen};
 use crate::fs::passthrough::{Means, STACK_DEPTH, STACKED};
 use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
 use crate::read_path::Answer;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
@@ -316,7 +316,7 @@ impl Filesystem for FileSystem {
     ) {
         let _turn = self.crew.turn();
         let range = ByteSpan::at(ByteOffset(offset), Bytes(size.into()));
-        self.source.read(handle.0, range, Who(request.pid()), Answer::from(reply));
+        self.source.read(handle.0, range, ProcessId(request.pid()), Answer::from(reply));
     }
 
     fn write(
@@ -373,7 +373,7 @@ impl Filesystem for FileSystem {
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let _turn = self.crew.turn();
-        match directory::open(&self.source, node.0, Who(request.pid())) {
+        match directory::open(&self.source, node.0, ProcessId(request.pid())) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(errno) => reply.error(fuse(errno)),
         }

@@ -2,7 +2,7 @@
 
 use crate::{Error, MountOptions};
 use foreseek_server::Context;
-use foreseek_server::mount_table::{MountLine, mounted_on, take_away};
+use foreseek_server::mount_table::{MountLine, force_unmount, mounted_on};
 use std::path::{Path, PathBuf, absolute};
 
 /// The type of file system in the mount table.
@@ -57,7 +57,7 @@ fn is_mount_of_ours(line: &MountLine) -> bool {
 /// Takes away what is mounted there by us, though it be in use and its server silent: requests that
 /// wait for an answer fail.
 pub(crate) fn free(point: &Path) -> Result<(), Error> {
-    Ok(take_away(point, is_mount_of_ours)?)
+    Ok(force_unmount(point, is_mount_of_ours)?)
 }
 
 #[cfg(test)]

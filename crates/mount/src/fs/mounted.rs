@@ -87,7 +87,7 @@ impl Mounted {
             reads,
             kernel: KernelCache::default(),
             slow_operations: SlowOperations::start().context("start", "threads")?,
-            foreign_changes: AtomicU64::new(0),
+            external_changes: AtomicU64::new(0),
             look_ahead: LookAhead::default(),
             walks,
             from_memory: FromMemory::default(),
@@ -180,7 +180,7 @@ impl Mounted {
             seconds: self.begun.elapsed().as_secs_f64(),
             files_open: self.source.files.len() as u64,
             files_known: self.source.nodes.len() as u64,
-            foreign_changes: self.source.foreign_changes.load(Relaxed),
+            external_changes: self.source.external_changes.load(Relaxed),
             walks: self.source.walks.as_ref().map(|walks| self.walk_status(walks)),
             passthrough: self.options.passthrough.then(|| self.passthrough_status()),
             long_windows: self.source.windows.opens(),
@@ -191,7 +191,7 @@ impl Mounted {
 
     fn passthrough_status(&self) -> PassthroughStatus {
         let Source { passthrough, .. } = &*self.source;
-        PassthroughStatus { opens: passthrough.opens(), why_not: passthrough.why_not() }
+        PassthroughStatus { opens: passthrough.opens(), unavailable: passthrough.unavailable() }
     }
 
     fn walk_status(&self, walks: &Reported) -> WalkStatus {

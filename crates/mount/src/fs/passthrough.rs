@@ -101,7 +101,7 @@ impl IoMode {
 pub(crate) struct Passthrough {
     is_on: AtomicBool,
     /// Why it is not, unless that was asked for.
-    why_not: Mutex<Option<String>>,
+    unavailable: Mutex<Option<String>>,
     opens: AtomicU64,
 }
 
@@ -114,15 +114,15 @@ impl Passthrough {
     pub(crate) fn turn_off(&self, why: String) {
         self.is_on.store(false, Relaxed);
         tracing::info!("files in memory are not handed to the kernel: {why}");
-        *self.why_not.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        *self.unavailable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
 
-    pub(crate) fn why_not(&self) -> Option<String> {
-        self.why_not.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn unavailable(&self) -> Option<String> {
+        self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Opens that were handed over.

@@ -23,7 +23,7 @@ use crate::fs::windows::Windows;
 use crate::plain::answer_from;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_readahead::serving::is_whole_window;
-use foreseek_seam::{StreamId, Who};
+use foreseek_seam::{ProcessId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use foreseek_watch::reported::{DESCRIPTORS, Reported};
 use fuser::{BackingId, Errno as FuseErrno};
@@ -78,7 +78,7 @@ pub(crate) struct Source {
     pub(crate) reads: Arc<dyn ReadPath>,
     pub(crate) kernel: KernelCache,
     pub(crate) slow_operations: SlowOperations,
-    pub(crate) foreign_changes: AtomicU64,
+    pub(crate) external_changes: AtomicU64,
     /// What reads ahead of programs that walk the source's trees, where that is worth it.
     pub(crate) walks: Option<Reported>,
     pub(crate) from_memory: FromMemory,
@@ -359,7 +359,7 @@ impl Source {
 
     /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
     fn all_changed(&self, node: &Node, version: Version) {
-        self.foreign_changes.fetch_add(1, Relaxed);
+        self.external_changes.fetch_add(1, Relaxed);
         self.reads.changed(Change { object: node.object(), range: None, version });
     }
 
@@ -514,7 +514,9 @@ impl Source {
         let means = node.io.open(reads_only, pass);
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => Reads::None,
-            Means::Cached { .. } => Reads::Path(self.open_reads(node, &file, version, Who(by.pid), brought)),
+            Means::Cached { .. } => {
+                Reads::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
+            }
             Means::Passed(_) | Means::Direct(_) => Reads::Below,
         };
         let cached = matches!(means, Means::Cached { .. });
@@ -539,7 +541,7 @@ impl Source {
         node: &Node,
         file: &Arc<File>,
         version: Version,
-        who: Who,
+        who: ProcessId,
         brought: Bytes,
     ) -> OpenReads {
         let small = self.walks.is_some() && version.length <= SMALL;
@@ -551,12 +553,12 @@ impl Source {
         OpenReads { stream, in_memory, brought }
     }
 
-    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, who: Who) -> StreamId {
+    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, who: ProcessId) -> StreamId {
         self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), who })
     }
 
     /// Reads of an open file.
-    pub(crate) fn read(&self, handle: u64, range: ByteSpan, who: Who, answer: Answer) {
+    pub(crate) fn read(&self, handle: u64, range: ByteSpan, who: ProcessId, answer: Answer) {
         let opened = match self.files.get(handle) {
             Ok(opened) => opened,
             Err(errno) => return answer.fail(errno),
@@ -594,7 +596,7 @@ impl Source {
     }
 
     /// The stream of an open file's reads.
-    fn stream(&self, opened: &OpenFile, reads: &OpenReads, who: Who) -> Result<StreamId, Errno> {
+    fn stream(&self, opened: &OpenFile, reads: &OpenReads, who: ProcessId) -> Result<StreamId, Errno> {
         if let Some(stream) = reads.stream.get() {
             return Ok(*stream);
         }

@@ -6,7 +6,7 @@
 
 use crate::call::call_of;
 use foreseek_readahead::serving::{LongCallers, SHORT};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_storage::process_of;
 use foreseek_units::{ByteSpan, Bytes};
 use std::fs::File;
@@ -38,7 +38,7 @@ impl Windows {
     }
 
     /// The call in which a reader waits, of which a read of these bytes is a part, if it is longer.
-    pub(crate) fn look(&self, who: Who, range: ByteSpan) -> Option<ByteSpan> {
+    pub(crate) fn look(&self, who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
         let call = call_of(who, range)?;
         let is_new = call.len() > SHORT || !self.lock().callers.is_empty();
         if is_new && let Some(process) = process_of(who.0) {

@@ -9,7 +9,7 @@
 //! the new one's files the old one's name; a process of another pid namespace has none.
 
 use super::remembered::Remembered;
-use foreseek_seam::{About, Who};
+use foreseek_seam::{ProcessId, StreamInfo};
 use foreseek_storage::process_of;
 use rustix::fd::AsRawFd;
 use std::ffi::OsStr;
@@ -33,7 +33,7 @@ pub(super) struct Described {
 
 impl Described {
     /// What is known of a file that this thread has opened.
-    pub(super) fn of(file: &File, who: Who, programs: &Programs) -> Self {
+    pub(super) fn of(file: &File, who: ProcessId, programs: &Programs) -> Self {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
         let name = link.to_string_lossy();
         let path = Path::new(name.strip_suffix(DELETED).unwrap_or(&name));
@@ -45,8 +45,8 @@ impl Described {
         }
     }
 
-    pub(super) fn about(&self) -> About<'_> {
-        About { kind: &self.kind, directory: &self.directory, program: &self.program }
+    pub(super) fn about(&self) -> StreamInfo<'_> {
+        StreamInfo { kind: &self.kind, directory: &self.directory, program: &self.program }
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let file = File::create(&before).expect("made");
         let programs = Programs::default();
         let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        let of = || Described::of(&file, Who(thread), &programs);
+        let of = || Described::of(&file, ProcessId(thread), &programs);
         assert_eq!((of().kind.as_str(), Path::new(&of().directory)), ("txt", place.path()));
         std::fs::rename(&before, &after).expect("renamed");
         assert_eq!(of().kind, "dat");
@@ -110,6 +110,6 @@ mod tests {
         // Of this test's thread the process's name is told.
         let own = std::fs::read_to_string("/proc/self/comm").expect("it runs");
         assert_eq!(of().program.as_ref(), own.trim_end());
-        assert_eq!(Described::of(&file, Who(0), &programs).about().program, "");
+        assert_eq!(Described::of(&file, ProcessId(0), &programs).about().program, "");
     }
 }

@@ -36,11 +36,11 @@ mod token;
 mod work;
 
 pub use budget::{Memory, SystemMemory};
-pub use options::{GUESS, ReaderOptions};
+pub use options::{DEFAULT_PROFILE, ReaderOptions};
 
 use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
-use crate::status::{CLASSES_TOLD, Learnt, ReadStatus};
+use crate::status::{CLASSES_REPORTED, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
 use core::Core;
@@ -120,7 +120,7 @@ impl Reader {
         shared.lock().warnings = warnings;
         if let Some(LearntState { streams, device }) = &options.learnt {
             let device = device.filter(|_| options.profile.is_none());
-            shared.with(|core, now| core.driver.recall(now, streams, device));
+            shared.with(|core, now| core.driver.restore(now, streams, device));
         }
         let timers = Timers::start(&shared, memory)?;
         Ok(Self { shared, timers: Mutex::new(Some(timers)) })
@@ -177,8 +177,9 @@ impl ReadPath for Reader {
             (driver.engine().settings().policy.clone(), driver.engine().settings().stream.rho);
         let learning = driver.engine_mut().learning();
         let rho = learning.is_some().then_some(rho);
-        let (classes, known) =
-            learning.map(|learning| (learning.explain(CLASSES_TOLD), learning.classes())).unwrap_or_default();
+        let (classes, known) = learning
+            .map(|learning| (learning.explain(CLASSES_REPORTED), learning.classes()))
+            .unwrap_or_default();
         let bytes = |pages: Pages| pages.bytes().get();
         ReadStatus {
             policy,
@@ -188,7 +189,7 @@ impl ReadPath for Reader {
             reads: stats.reads,
             read_bytes: counts.read.get(),
             failed: counts.failed,
-            contradictions: stats.contradictions,
+            internal_errors: stats.internal_errors,
             calls: stats.calls,
             hits: counts.hits,
             joined: counts.joined,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The built-in profile that stands for a device of which nothing is known: a disk of 7200 turns a minute,
 /// which most are. What is learnt from the first reads outweighs it.
-pub const GUESS: &str = "barracuda-500g";
+pub const DEFAULT_PROFILE: &str = "barracuda-500g";
 
 /// What is kept about each page in memory, beside the page: the engine's tables and lists.
 const ABOUT_A_PAGE: u64 = 128;
@@ -27,7 +27,7 @@ pub struct ReaderOptions {
     pub rho: f64,
     /// Memory for prefetched data and what is kept about them.
     pub memory: Bytes,
-    /// The device that the source lies on; without one a [`GUESS`] is made.
+    /// The device that the source lies on; without one a [`DEFAULT_PROFILE`] is made.
     pub profile: Option<Profile>,
     /// What was learnt by a reader before, to begin with. Of the device only where there is no profile.
     pub learnt: Option<LearntState>,
@@ -64,8 +64,10 @@ impl ReaderOptions {
     /// What the engine takes for the device's costs at first.
     #[must_use]
     pub fn costs(&self) -> Arc<dyn DeviceCosts> {
-        let guess =
-            || Profile::builtin(GUESS).unwrap_or_else(|| unreachable!("a test reads each built-in profile"));
+        let guess = || {
+            Profile::builtin(DEFAULT_PROFILE)
+                .unwrap_or_else(|| unreachable!("a test reads each built-in profile"))
+        };
         Arc::new(self.profile.clone().unwrap_or_else(guess))
     }
 

@@ -8,7 +8,7 @@ use super::outside::Outside;
 use super::pass::Pass;
 use super::token::Token;
 use super::work::{Below, Reply, Work};
-use foreseek_readahead::driver::{Doubt, WaitingRead};
+use foreseek_readahead::driver::{Revalidation, WaitingRead};
 use foreseek_seam::{FetchId, Refusal, RequestId};
 use foreseek_storage::reads::{self, Ended, Reads, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
@@ -128,11 +128,11 @@ impl Shared {
                 }
                 // Fetches go to frames, passed reads to buffers: who waits for this one hears of it all the same.
                 (Some(fetch), Target::Buffer(_)) => {
-                    shared.lock().driver.counts.contradictions += 1;
+                    shared.lock().driver.counts.internal_errors += 1;
                     fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
                 }
                 (None, Target::Frames(_)) => {
-                    shared.lock().driver.counts.contradictions += 1;
+                    shared.lock().driver.counts.internal_errors += 1;
                     shared.pass_ended(Token::pass(token), offset, Err(Errno::IO));
                 }
             }
@@ -153,11 +153,11 @@ impl Shared {
     }
 
     /// A file ended before it should have: who reads it gets what it is now, and not zeros to its old end.
-    fn look_and_settle(&self, fetched: Fetched, doubt: &Doubt<Below>) {
+    fn look_and_settle(&self, fetched: Fetched, doubt: &Revalidation<Below>) {
         let version = self.outside.version(&doubt.file);
         self.with(|core, now| {
             if let Some(version) = version {
-                core.driver.settle(now, doubt, version);
+                core.driver.revalidate(now, doubt, version);
             }
             core.driver.done(now, fetched.fetch, fetched.got, fetched.error);
         });

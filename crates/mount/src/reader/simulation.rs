@@ -30,7 +30,7 @@ use super::work::Below;
 use crate::read_path::{Answer, OpenedFile, ReadRequest, Version};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
 use foreseek_readahead::{ServingDriver, ServingEngine};
-use foreseek_seam::{Event, ObjectId, ServingEvent, StreamId, Who};
+use foreseek_seam::{Event, ObjectId, ProcessId, ServingEvent, StreamId};
 use foreseek_storage::reads::{self, Ended, ReadFile, Reads, Target};
 use foreseek_storage::{Arena, Frames};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PAGE_SIZE, Pages};
@@ -256,7 +256,7 @@ impl Simulation {
             object: ObjectId(file as u64),
             version: model.version(),
             file: Arc::new(File::open("/dev/null").expect("Linux has it")),
-            who: Who(stream as u32),
+            who: ProcessId(stream as u32),
         };
         let found = Found { file: Arc::clone(&model.file), layout: None };
         let name = self.shared.with(|core, now| core.opened(now, &opened, found, None));
@@ -298,7 +298,7 @@ impl Simulation {
             let start = if self.random.one_in(4) { self.random.below(LENGTH_MOST) } else { start };
             ByteSpan::at(ByteOffset(start), Bytes(self.random.below(600) * PAGE_SIZE))
         });
-        let read = ReadRequest { stream: name, range, who: Who(stream as u32), call };
+        let read = ReadRequest { stream: name, range, who: ProcessId(stream as u32), call };
         self.shared.with(|core, now| core.read(now, read, answer));
     }
 
@@ -422,8 +422,8 @@ impl Simulation {
             }
             89..91 => self.device.refusing.store(1 + self.random.below(3), Relaxed),
             91..94 => self.reopen(stream),
-            94..97 => self.tell(ServingEvent::Ran { who: Who(stream as u32) }),
-            97..98 => self.tell(ServingEvent::Exited { who: Who(stream as u32) }),
+            94..97 => self.tell(ServingEvent::Ran { who: ProcessId(stream as u32) }),
+            97..98 => self.tell(ServingEvent::Exited { who: ProcessId(stream as u32) }),
             98 => self.mend_or_break(),
             _ => self.shared.with(|core, now| core.count_thrashing(now)),
         }
@@ -467,7 +467,7 @@ impl Simulation {
         }
         let core = self.shared.lock();
         let stats = core.driver.stats();
-        assert_eq!(stats.contradictions, 0);
+        assert_eq!(stats.internal_errors, 0);
         assert_eq!(core.driver.unanswered(), self.waiting.len(), "a read is lost");
         let backed = self.shared.frames.backed();
         assert!(

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Memory};
 use super::shared::Shared;
-use foreseek_seam::{Event, ServingEvent, Who};
+use foreseek_seam::{Event, ProcessId, ServingEvent};
 use foreseek_storage::Activity;
 use foreseek_units::{Nanos, Pages};
 use std::sync::{Arc, PoisonError, Weak};
@@ -76,7 +76,7 @@ fn tick(shared: &Shared) {
 fn look_at_readers(shared: &Shared) {
     let mut seen = Vec::new();
     let mut processes = shared.processes.lock().unwrap_or_else(PoisonError::into_inner);
-    processes.sample(LOOKED_AT, |thread, activity| seen.push((Who(thread), activity)));
+    processes.sample(LOOKED_AT, |thread, activity| seen.push((ProcessId(thread), activity)));
     drop(processes);
     shared.with(|core, now| {
         core.count_thrashing(now);

@@ -118,7 +118,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     });
     let mut options = MountOptions::new(&source, &point);
     options.request_timeout = Some(REQUEST_TIMEOUT);
-    options.walks = WalkOptions::suiting(policy, MEMORY, None);
+    options.walks = WalkOptions::for_policy(policy, MEMORY, None);
     change(&mut options);
     let settings = Settings {
         mount: options,

@@ -4,7 +4,7 @@
 use foreseek_mount::{
     Answer, Change, Memory, OpenedFile, ReadPath, ReadRequest, Reader, ReaderOptions, Version,
 };
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_storage::reads::{self, Ended, Reads, Sink};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use rustix::io::Errno;
@@ -85,7 +85,7 @@ impl Lab {
     pub(crate) fn open(&self, file: &LabFile) -> StreamId {
         let _whole = self.changing.lock().expect("no panic");
         let (version, who) =
-            (Self::version(file), Who(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+            (Self::version(file), ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32));
         self.reader.opened(OpenedFile { object: file.object, version, file: Arc::clone(&file.file), who })
     }
 
@@ -93,7 +93,7 @@ impl Lab {
         let (to, from) = channel();
         let answer = Answer::call(move |answer| drop(to.send(answer.map(<[u8]>::to_vec))));
         let range = ByteSpan::at(ByteOffset(at), Bytes(length));
-        let who = Who(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let who = ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32);
         self.reader.read(ReadRequest { stream, range, who, call: None }, answer);
         from.recv_timeout(LIMIT).expect("an answer in time")
     }

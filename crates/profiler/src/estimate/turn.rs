@@ -1,9 +1,9 @@
 //! One revolution, and how much a track holds, from reads that descend through a track.
 //!
 //! A page is read, then the page that lies a *step* before it, and so on. The platter carries each
-//! of them past the head once a turn; a page that lies before the last one comes round a little
+//! of them past the head once a revolution; a page that lies before the last one comes round a little
 //! earlier than after a whole turn. So the time from one completion to the next is
-//! `turn - step x turn / track`: a falling straight line in the step. Its height at zero is a turn,
+//! `turn - step x turn / track`: a falling straight line in the step. Its height at zero is a revolution,
 //! its slope tells what a track holds. No seek, overhead or cache is part of it, as long as the next
 //! request reaches the drive before its page comes round.
 //!
@@ -165,7 +165,7 @@ mod tests {
 
     /// Latencies that do not know where they read: of a thousand places on devices of all scatters few
     /// pass for a disk. The measurement asks at several places, which must agree, and then whether
-    /// random reads spread over a turn.
+    /// random reads spread over a revolution.
     #[test]
     fn a_network_has_none() {
         let mut state = 1u64;

@@ -1,10 +1,10 @@
-//! The account of a stream: what its fetches have cost, and how deep the next one may be so that the promise is kept.
+//! The account of a stream: what its fetches have cost, and how deep the next one may be so that the bound holds.
 //!
-//! All amounts are seconds of the device, so that the promise holds where the rate differs from place to place and
+//! All amounts are seconds of the device, so that the bound holds where the rate differs from place to place and
 //! where the switch cost changes while a stream is read. Let `E` be the switches that were paid, `X` the
 //! transfer of what was fetched, `C` the costliest switch of the stream so far, the next one included, and `Y` the
 //! transfer of what the stream is sure to use. Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a
-//! fetch of `t` whose switch costs `c` keeps the promise
+//! fetch of `t` whose switch costs `c` stays within the bound
 //!
 //! - now, if `E + c + X + t <= rho (C + Y)`, as the stream may end right there ([`Account::most`]);
 //! - for ever, if `X + t >= a (E + c) + (a^2 - 1) C` ([`Account::least`]): from that line on the next fetch
@@ -27,7 +27,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Of a stream that nothing was fetched for; `rho` is raised to 2 where it is less, as nobody can promise less
+    /// Of a stream that nothing was fetched for; `rho` is raised to 2 where it is less, as no rule has a smaller competitive ratio
     /// (EuroSys'07 section 4.2).
     #[must_use]
     pub fn new(rho: f64) -> Self {
@@ -50,7 +50,7 @@ impl Account {
         self.costliest.max(switch)
     }
 
-    /// The least transfer of the next fetch, so that one after it can keep the promise.
+    /// The least transfer of the next fetch, so that one after it can stay within the bound.
     #[must_use]
     pub fn least(&self, switch: f64) -> f64 {
         let a = 1.0 / (self.rho - 1.0);
@@ -59,13 +59,13 @@ impl Account {
     }
 
     /// The largest transfer of the next fetch for a stream that is sure to use so much; below zero where no
-    /// fetch keeps the promise.
+    /// fetch stays within the bound.
     #[must_use]
     pub fn most(&self, switch: f64, used: f64) -> f64 {
         self.rho * (self.costliest(switch) + used) - self.spent - switch - self.transfer
     }
 
-    /// How much a stream must be sure to use before a fetch of this transfer keeps the promise.
+    /// How much a stream must be sure to use before a fetch of this transfer stays within the bound.
     #[must_use]
     pub fn used(&self, switch: f64, transfer: f64) -> f64 {
         (self.spent + switch + self.transfer + transfer) / self.rho - self.costliest(switch)

@@ -90,7 +90,7 @@ mod tests {
             page: PageIndex(0),
             place: place.map(Lba),
             consumed: Pages::ZERO,
-            told: None,
+            announced: None,
             measured: None,
         }
     }

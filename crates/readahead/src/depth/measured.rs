@@ -56,7 +56,7 @@ pub struct Visit {
 const BINS: usize = 15;
 /// A longer visit is cut here, and goes on as one without a switch.
 const VISIT_LIMIT: Bytes = Bytes::mib(64);
-/// Over how many visits of its own length a bin averages: the deviation of a seek and half a turn, some
+/// Over how many visits of its own length a bin averages: the deviation of a seek and half a revolution, some
 /// 40 % of their mean, leaves 5 % of the mean of two such bins, and a change is followed within a second or
 /// two of a busy disk.
 const BIN_MEMORY: f64 = 32.0;

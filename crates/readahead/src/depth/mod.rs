@@ -8,6 +8,7 @@
 //! bound that holds for any.
 
 mod account;
+mod announced;
 mod competitive;
 mod depths;
 mod fixed;
@@ -19,22 +20,21 @@ mod ramp;
 mod rule;
 mod survival;
 mod switch_cost;
-mod told;
 mod unloaded;
 mod zero;
 
 pub use account::Account;
+pub use announced::Announced;
 pub use competitive::{Competitive, DEPTH_LIMIT, PageMeasure};
 pub use depths::Depths;
 pub use fixed::Fixed;
 pub use grid::LENGTH_LIMIT;
 pub use idle::Idle;
 pub use measured::{CostLearner, Visit};
-pub use plan::{Plan, Promise};
+pub use plan::{Plan, RatioBound};
 pub use ramp::{Ramp, SLOW_START};
 pub use rule::{Depth, DepthQuery, Served};
 pub use survival::Survival;
 pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
-pub use told::Told;
 pub use unloaded::UnloadedCosts;
 pub use zero::Zero;

@@ -7,7 +7,7 @@
 //! `V(k, x) = min over d of 1 + d + P(S > x + d | S > x) V(k + 1, x + d)`
 //!
 //! where `k` counts the fetches made. It is solved backwards over the grid of [`Survival`]. The depths
-//! among which it chooses are those that keep a promise, whatever the distribution says: wherever the
+//! among which it chooses are those that stay within the bound, whatever the distribution says: wherever the
 //! stream ends, the cost is at most `rho` times that of knowing its length. A fetch of `d` at `(k, x)`
 //! keeps it
 //!
@@ -16,10 +16,10 @@
 //!   that is allowed leads to the line again, below it the room that is left runs out.
 //!
 //! That is [`Account`] with switches that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
-//! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the promise holds up to the
+//! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the bound holds up to the
 //! transfer of one page.
 //!
-//! Limits: one switch cost and one rate; who fetches where they differ takes the plan's [`Plan::wish`] and
+//! Limits: one switch cost and one rate; a caller whose fetches differ in them takes the plan's [`Plan::wish`] and
 //! holds it to the stream's own account.
 
 use super::account::Account;
@@ -30,16 +30,16 @@ use foreseek_units::Pages;
 /// Slack for rounding, in units of the switch cost: a millionth of it.
 const ROUNDING: f64 = 1e-6;
 
-/// The promise: which depths keep the cost within `rho` times the optimum.
+/// The bound: which depths keep the cost within `rho` times the optimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Promise {
-    /// The multiple; at least 2, as nobody can promise less (EuroSys'07 section 4.2).
+pub struct RatioBound {
+    /// The multiple; at least 2, as no rule has a smaller competitive ratio (EuroSys'07 section 4.2).
     rho: f64,
     /// `CR` in pages.
     unit: f64,
 }
 
-impl Promise {
+impl RatioBound {
     /// `rho` is raised to 2 where it is less; `unit` is the competitive depth in pages.
     #[must_use]
     pub fn new(rho: f64, unit: f64) -> Self {
@@ -59,7 +59,7 @@ impl Promise {
         (account.least(1.0), account.most(1.0, x))
     }
 
-    /// The depth nearest to a wish that keeps the promise, in whole pages, at least one.
+    /// The depth nearest to a wish that stays within the bound, in whole pages, at least one.
     fn nearest(&self, wish: Pages, fetches: usize, fetched: Pages) -> Pages {
         let (least, most) = self.range(fetches, fetched.get() as f64 / self.unit);
         if least > most + ROUNDING {
@@ -74,7 +74,7 @@ impl Promise {
 /// What to fetch at each point of the grid, after so many fetches.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    promise: Promise,
+    ratio_bound: RatioBound,
     points: Vec<u64>,
     survival: Survival,
     /// The point to read to, by fetches made and point reached.
@@ -87,12 +87,12 @@ impl Plan {
     /// Solves for streams with these lengths in a file of `end` pages, where a fetch that continues a
     /// stream costs `continuing` of a switch beside its transfer.
     #[must_use]
-    pub fn solve(survival: Survival, promise: Promise, end: Pages, continuing: f64) -> Self {
+    pub fn solve(survival: Survival, ratio_bound: RatioBound, end: Pages, continuing: f64) -> Self {
         let points = points(end.max(Pages(1)));
         let left = survival.at(&points);
         let count = points.len();
         let last = count - 1;
-        let xs: Vec<f64> = points.iter().map(|point| *point as f64 / promise.unit).collect();
+        let xs: Vec<f64> = points.iter().map(|point| *point as f64 / ratio_bound.unit).collect();
         let mut to = vec![last as u8; count * count];
         // What it costs from each point on, after one fetch more than the row that is being solved.
         let mut after = vec![0.0; count];
@@ -101,7 +101,7 @@ impl Plan {
             let switch = if fetches == 0 { 1.0 } else { continuing };
             // Each fetch moves on by a point at least.
             for at in fetches..last {
-                let (least, most) = promise.range(fetches, xs[at]);
+                let (least, most) = ratio_bound.range(fetches, xs[at]);
                 let cost = |to: usize| switch + xs[to] - xs[at] + left[to] / left[at] * after[to];
                 let kept = |to: &usize| {
                     let depth = xs[*to] - xs[at];
@@ -109,7 +109,7 @@ impl Plan {
                 };
                 let best =
                     (at + 1..count).filter(kept).min_by(|one, other| cost(*one).total_cmp(&cost(*other)));
-                // Between two points: the fetch is cut to what keeps the promise when it is made.
+                // Between two points: the fetch is cut to what stays within the bound when it is made.
                 let best =
                     best.unwrap_or_else(|| xs.partition_point(|x| x - xs[at] < least).clamp(at + 1, last));
                 to[fetches * count + at] = best as u8;
@@ -118,23 +118,23 @@ impl Plan {
             std::mem::swap(&mut after, &mut now);
             after[last] = 0.0;
         }
-        Self { promise, expected: after[0], points, survival, to }
+        Self { ratio_bound, expected: after[0], points, survival, to }
     }
 
     /// How deep to fetch after `fetches` fetches that brought `consumed` pages, all of which were used.
     #[must_use]
     pub fn depth(&self, fetches: usize, consumed: Pages) -> Pages {
-        self.promise.nearest(self.wish(fetches, consumed), fetches, consumed)
+        self.ratio_bound.nearest(self.wish(fetches, consumed), fetches, consumed)
     }
 
-    /// The same before it is held to the promise: for who keeps an account of the stream's own costs.
+    /// The same before it is held to the bound: for a caller that keeps an account of the stream's own costs.
     #[must_use]
     pub fn wish(&self, fetches: usize, consumed: Pages) -> Pages {
         let count = self.points.len();
         let at = point_below(consumed.get()).min(count - 1);
         if at == count - 1 {
             // Nothing is known of a stream that is longer than any could be.
-            return Pages(self.promise.unit.ceil() as u64);
+            return Pages(self.ratio_bound.unit.ceil() as u64);
         }
         let to = self.to.get(fetches * count + at).map_or(count - 1, |to| usize::from(*to));
         // Off the grid the step is kept that the point below takes, not where it leads.
@@ -150,7 +150,7 @@ impl Plan {
             at += self.depth(fetches, at).min(end - at);
             fetches += 1;
         }
-        fetches as f64 + at.get() as f64 / self.promise.unit
+        fetches as f64 + at.get() as f64 / self.ratio_bound.unit
     }
 
     /// The first `count` depths of a stream that goes on to the end of a file of `end` pages.

@@ -13,7 +13,7 @@ pub struct DepthQuery {
     /// How far the stream's first page lies before it.
     pub consumed: Pages,
     /// How much an oracle was told that the stream will read from this page on.
-    pub told: Option<Pages>,
+    pub announced: Option<Pages>,
     /// What the device was measured to cost lately, if it was.
     pub measured: Option<Measured>,
 }

@@ -4,7 +4,7 @@
 //! the turn. Competitive prefetching by that *marginal* cost is within twice the optimum of the same
 //! queue, and by the cost of an *unloaded* switch, which is more, within twice the optimum of a device of one's own:
 //! `k C + k D / R <= 2 (C + S / R)` for `D = C R` needs only that no switch costs more than `C`. Both
-//! are promises; depths go by the unloaded cost, for it is the better one on streams longer than a depth, which
+//! are guarantees; depths go by the unloaded cost, for it is the better one on streams longer than a depth, which
 //! are those that are worth reading ahead. By the marginal cost half of the disk's time goes into switches
 //! however long streams are, and the more readers there are the shorter they are read. (Virtual time, a drive of TR-840
 //! under mq-deadline, 4 to 256 readers: docs/lab/bench-mount.md.)

@@ -16,5 +16,5 @@ pub struct Counts {
     /// Reads answered with an error.
     pub failed: u64,
     /// How often the engine or the backing said what cannot be.
-    pub contradictions: u64,
+    pub internal_errors: u64,
 }

@@ -16,9 +16,9 @@
 //! # What a backing cannot do
 //!
 //! A fetch that it does not take is refused. A reply that it cannot make out of the frames that the engine named is an
-//! error of the engine: it is counted ([`Counts::contradictions`]) and the read is passed, as after a
+//! error of the engine: it is counted ([`Counts::internal_errors`]) and the read is passed, as after a
 //! contradiction that the engine finds itself. A fetch that ends before its file does puts the file's version in
-//! [doubt](Doubt): another process may have truncated it. The backing looks at the file and
+//! [doubt](Revalidation): another process may have truncated it. The backing looks at the file and
 //! [settles](ServingDriver::settle) the doubt before it tells the driver how the fetch ended, so that no reader gets
 //! bytes from beyond the new end.
 //!
@@ -34,4 +34,4 @@ mod serving;
 
 pub use backing::{Backing, Fetch, Reply, Version, WaitingRead};
 pub use counts::Counts;
-pub use serving::{Doubt, Opening, ServingDriver};
+pub use serving::{Opening, Revalidation, ServingDriver};

@@ -6,8 +6,8 @@ use super::files::Files;
 use crate::serving::{ServingEngine, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
-    About, Command, Commands, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, Into, Measured,
-    ObjectId, Refusal, RequestId, ServingCommand, ServingEvent, StreamId, Urgency, Who,
+    Command, Commands, Destination, Engine, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, Measured,
+    ObjectId, ProcessId, Refusal, RequestId, ServingCommand, ServingEvent, StreamId, StreamInfo, Urgency,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PAGE_SIZE, Pages, Span};
 use rustc_hash::FxHashMap;
@@ -45,7 +45,7 @@ pub struct ServingDriver<B: Backing> {
     next_request: u64,
     stopped: bool,
     /// Whether it began with costs of the device that were learnt before.
-    recalled_device: bool,
+    restored_device: bool,
     /// What happened beside what the engine counts.
     pub counts: Counts,
 }
@@ -60,16 +60,16 @@ pub struct Opening<'a, B: Backing> {
     /// The file; where it is open already, that one is used on.
     pub file: B::File,
     /// Who opens it.
-    pub who: Who,
+    pub who: ProcessId,
     /// What else is known of it.
-    pub about: Option<About<'a>>,
+    pub about: Option<StreamInfo<'a>>,
     /// Where it lies on the device, if that was looked up.
     pub placed: Option<&'a [Extent]>,
 }
 
 /// A file that may not be what it is known to be.
 #[derive(Debug)]
-pub struct Doubt<B: Backing> {
+pub struct Revalidation<B: Backing> {
     object: ObjectId,
     version: B::Version,
     /// The file to look at.
@@ -96,7 +96,7 @@ impl<B: Backing> ServingDriver<B> {
             names: BinaryHeap::new(),
             next_request: 0,
             stopped: false,
-            recalled_device: false,
+            restored_device: false,
             counts: Counts::default(),
         }
     }
@@ -121,10 +121,10 @@ impl<B: Backing> ServingDriver<B> {
         &mut self.engine
     }
 
-    /// What the engine has done, with the contradictions that were found here.
+    /// What the engine has done, with the internal errors that were found here.
     pub fn stats(&self) -> Stats {
         let stats = self.engine.stats();
-        Stats { contradictions: stats.contradictions + self.counts.contradictions, ..stats }
+        Stats { internal_errors: stats.internal_errors + self.counts.internal_errors, ..stats }
     }
 
     /// When the engine wants to be ticked.
@@ -138,15 +138,15 @@ impl<B: Backing> ServingDriver<B> {
     }
 
     /// Takes up what was learnt before; told before anything else.
-    pub fn recall(&mut self, now: Instant, learnt: &str, device: Option<Measured>) {
-        self.recalled_device = device.is_some();
-        self.tell(now, Event::Serving(ServingEvent::Recalled { learnt, device }));
+    pub fn restore(&mut self, now: Instant, learnt: &str, device: Option<Measured>) {
+        self.restored_device = device.is_some();
+        self.tell(now, Event::Serving(ServingEvent::Restored { learnt, device }));
     }
 
     /// What the device costs, where that was learnt, now or before.
     pub fn device(&self) -> Option<Measured> {
         let stats = self.engine.stats();
-        let learnt = stats.learnt_from > 0 || self.recalled_device;
+        let learnt = stats.learnt_from > 0 || self.restored_device;
         learnt.then_some(Measured { switch: stats.unloaded, rate: stats.rate })
     }
 
@@ -208,7 +208,7 @@ impl<B: Backing> ServingDriver<B> {
         now: Instant,
         stream: StreamId,
         range: ByteSpan,
-        who: Who,
+        who: ProcessId,
         answer: B::Answer,
     ) -> Result<(), B::Answer> {
         let Some(object) = self.streams.get(&stream).copied().filter(|_| !self.stopped) else {
@@ -243,16 +243,16 @@ impl<B: Backing> ServingDriver<B> {
 
     /// Whether a fetch that ended at `end`, without an error, ended before the known end of its file: then another
     /// process may have truncated it.
-    pub fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Doubt<B>> {
+    pub fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Revalidation<B>> {
         let (object, _) = *self.fetches.get(&fetch)?;
         let version = self.files.version(object)?;
         let early = end < ByteOffset::ZERO + version.length();
-        early.then_some(Doubt { object, version, file: self.files.file(object)? })
+        early.then_some(Revalidation { object, version, file: self.files.file(object)? })
     }
 
     /// The version of a file that was in doubt is this one; ignored if the file has changed meanwhile.
-    pub fn settle(&mut self, now: Instant, doubt: &Doubt<B>, version: B::Version) {
-        let Doubt { object, version: before, .. } = *doubt;
+    pub fn revalidate(&mut self, now: Instant, doubt: &Revalidation<B>, version: B::Version) {
+        let Revalidation { object, version: before, .. } = *doubt;
         if version != before && self.files.version(object) == Some(before) {
             self.changed(now, object, None, version);
         }
@@ -319,7 +319,15 @@ impl<B: Backing> ServingDriver<B> {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Fetch { fetch, object, range, epoch, into: Into::Frames(frames), urgency, apart } => {
+            Command::Fetch {
+                fetch,
+                object,
+                range,
+                epoch,
+                into: Destination::Frames(frames),
+                urgency,
+                apart,
+            } => {
                 self.demanded |= urgency == Urgency::Demand;
                 let taken = match self.files.file(object) {
                     Some(file) => {
@@ -356,7 +364,7 @@ impl<B: Backing> ServingDriver<B> {
             Ok(()) => self.counts.read += length,
             // An error of the engine must not become one of the reader.
             Err(Reply { answer, frames, .. }) => {
-                self.counts.contradictions += 1;
+                self.counts.internal_errors += 1;
                 self.unread.extend(frames);
                 self.requests.insert(request, WaitingRead { object, range, answer });
                 self.pass(request);

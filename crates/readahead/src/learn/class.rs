@@ -5,7 +5,7 @@
 //! [`Scheme`] lists sets of features from the coarsest to the finest; a stream belongs to one class of
 //! each, and a fine class that has seen little leans on the coarser one.
 
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn of(about: &About<'_>) -> Self {
+    pub(super) fn of(about: &StreamInfo<'_>) -> Self {
         let cut = |name: &str| {
             let least = name.len().saturating_sub(NAME_LIMIT);
             let from = (least..=name.len()).find(|at| name.is_char_boundary(*at)).unwrap_or(least);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_class_says_what_its_streams_have_in_common() {
-        let known = Known::of(&About { kind: "c", directory: "/src", program: "cc1" });
+        let known = Known::of(&StreamInfo { kind: "c", directory: "/src", program: "cc1" });
         let of = |level: usize| Common::of(SCHEME.0[level], Pages(1500), true, &known);
         assert_eq!(of(0).to_string(), "all");
         assert_eq!(of(1).to_string(), "files of 4 MiB to 8 MiB, from the start");
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn of_a_long_name_the_end_counts_and_characters_stay_whole() {
         let long = "ä".repeat(100);
-        let known = Known::of(&About { directory: &long, ..About::default() });
+        let known = Known::of(&StreamInfo { directory: &long, ..StreamInfo::default() });
         assert_eq!(known.directory.len(), NAME_LIMIT);
         let odd = format!("{long}x");
-        assert_eq!(Known::of(&About { kind: &odd, ..About::default() }).kind.len(), NAME_LIMIT - 1);
+        assert_eq!(Known::of(&StreamInfo { kind: &odd, ..StreamInfo::default() }).kind.len(), NAME_LIMIT - 1);
     }
 }

@@ -1,10 +1,10 @@
 //! The table of classes: bounded, found by hashing, the least used given up first.
 
 use super::class::{Common, Known, LEVELS_LIMIT, Scheme};
-use super::lengths::{self, Lengths, Memory};
+use super::lengths::{self, Lengths, Retention};
 use crate::depth::Survival;
 use crate::depth::grid::cell;
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use rustc_hash::FxHashMap;
 
@@ -48,7 +48,7 @@ pub(super) struct Class<K> {
 #[derive(Clone, Debug)]
 pub struct Classes<K> {
     scheme: Scheme,
-    memory: Memory,
+    retention: Retention,
     all: Vec<Class<K>>,
     by_key: FxHashMap<u64, u32>,
     /// Where the search for a class to give up goes on. The first, which holds all, is never given up.
@@ -58,8 +58,8 @@ pub struct Classes<K> {
 impl<K: Default> Classes<K> {
     /// None yet but the one that holds all.
     #[must_use]
-    pub fn new(scheme: Scheme, memory: Memory) -> Self {
-        let mut classes = Self { scheme, memory, all: Vec::new(), by_key: FxHashMap::default(), hand: 1 };
+    pub fn new(scheme: Scheme, retention: Retention) -> Self {
+        let mut classes = Self { scheme, retention, all: Vec::new(), by_key: FxHashMap::default(), hand: 1 };
         classes.class(Common::default());
         classes
     }
@@ -68,8 +68,8 @@ impl<K: Default> Classes<K> {
         self.scheme
     }
 
-    pub(super) fn memory(&self) -> Memory {
-        self.memory
+    pub(super) fn retention(&self) -> Retention {
+        self.retention
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Class<K>> {
@@ -77,7 +77,7 @@ impl<K: Default> Classes<K> {
     }
 
     /// The classes of a stream of a file of this length that begins at its first page or not.
-    pub fn chain(&mut self, length: Pages, start: bool, about: &About<'_>) -> Chain {
+    pub fn chain(&mut self, length: Pages, start: bool, about: &StreamInfo<'_>) -> Chain {
         self.chain_of(length, start, &Known::of(about))
     }
 
@@ -109,7 +109,7 @@ impl<K: Default> Classes<K> {
         }
         let at = if self.all.len() < CLASSES_LIMIT { self.all.len() } else { self.least_used() };
         let generation = self.all.get(at).map_or(0, |old| old.generation.wrapping_add(1));
-        let lengths = Lengths::new(self.memory);
+        let lengths = Lengths::new(self.retention);
         let class =
             Class { common, lengths, longest: Pages::ZERO, kept: K::default(), key, generation, used: true };
         match self.all.get_mut(at) {
@@ -144,7 +144,7 @@ impl<K: Default> Classes<K> {
 
     /// Teaches each class of a stream.
     pub(super) fn teach(&mut self, chain: &Chain, lesson: impl Fn(&mut Lengths)) {
-        if self.memory == Memory::Told {
+        if self.retention == Retention::Fixed {
             return;
         }
         for at in self.of(chain) {

@@ -2,7 +2,7 @@
 
 use super::class::Common;
 use super::classes::{Class, Classes};
-use crate::depth::{self, Depths, Plan, Promise, Survival};
+use crate::depth::{self, Depths, Plan, RatioBound, Survival};
 use foreseek_units::Pages;
 
 /// Fetches of a stream that are told: by then depths hardly change any more.
@@ -31,11 +31,17 @@ pub struct Explained {
 }
 
 impl<K: Default> Classes<K> {
-    /// The classes of which most was read, at most `limit`, with what the plan of a promise would do. `end` is
+    /// The classes of which most was read, at most `limit`, with what the plan of a bound would do. `end` is
     /// how long files are taken to be of a class that was loaded and not met since and says nothing of it,
     /// `continuing` what a fetch that continues a stream costs.
     #[must_use]
-    pub fn explain(&self, promise: Promise, end: Pages, continuing: f64, limit: usize) -> Vec<Explained> {
+    pub fn explain(
+        &self,
+        ratio_bound: RatioBound,
+        end: Pages,
+        continuing: f64,
+        limit: usize,
+    ) -> Vec<Explained> {
         let length = |class: &Class<K>| match class.longest {
             Pages::ZERO => class.common.longest().unwrap_or(end),
             longest => longest,
@@ -54,11 +60,11 @@ impl<K: Default> Classes<K> {
         all.truncate(limit);
         let explained = all.into_iter().map(|(_, class, survival, end)| {
             let (median, most) = (survival.quantile(0.5), survival.quantile(0.9));
-            let plan = Plan::solve(survival, promise, end, continuing);
+            let plan = Plan::solve(survival, ratio_bound, end, continuing);
             let depths = plan.sequence(TOLD, end);
-            let slow = Depths::slow_start(SLOW_START, promise.unit());
+            let slow = Depths::slow_start(SLOW_START, ratio_bound.unit());
             let gain =
-                expected(slow.iter(), plan.survival(), promise, end, continuing) / plan.expected_cost();
+                expected(slow.iter(), plan.survival(), ratio_bound, end, continuing) / plan.expected_cost();
             Explained {
                 class: class.common.to_string(),
                 streams: class.lengths.seen(),
@@ -77,7 +83,7 @@ impl<K: Default> Classes<K> {
 fn expected(
     depths: impl Iterator<Item = f64>,
     survival: &Survival,
-    promise: Promise,
+    ratio_bound: RatioBound,
     end: Pages,
     continuing: f64,
 ) -> f64 {
@@ -91,7 +97,7 @@ fn expected(
             break;
         }
         let switch = if made == 0 { 1.0 } else { continuing };
-        cost += reached * (switch + depth.min(left) / promise.unit());
+        cost += reached * (switch + depth.min(left) / ratio_bound.unit());
         at += depth;
     }
     cost

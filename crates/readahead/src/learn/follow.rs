@@ -10,7 +10,7 @@
 use super::class::Known;
 use super::classes::{Chain, Classes};
 use crate::depth::grid::{CELLS, point};
-use foreseek_seam::About;
+use foreseek_seam::StreamInfo;
 use foreseek_units::{PageIndex, Pages};
 
 /// The most pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through
@@ -91,7 +91,7 @@ impl Follower {
     }
 
     /// More is known of the file or its reader.
-    pub fn describe(&mut self, about: &About<'_>) {
+    pub fn describe(&mut self, about: &StreamInfo<'_>) {
         self.known = Some(Box::new(Known::of(about)));
         self.chains = [None; 2];
     }
@@ -193,12 +193,12 @@ impl FollowedStream {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Memory, SCHEME};
+    use super::super::{Retention, SCHEME};
     use super::*;
 
     /// How many streams are seen in a file that is read in windows of 32 pages, told of in this order.
     fn streams(follower: Follower, windows: &[u64]) -> usize {
-        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+        let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
         let mut follower = follower;
         let pages = windows.iter().flat_map(|window| window * 32..(window + 1) * 32);
         let steps = pages.map(|page| follower.touch(&mut classes, PageIndex(page), |_| false));
@@ -217,7 +217,7 @@ mod tests {
         for (most, expected) in [(6, 2), (7, 1), (100, 1)] {
             let mut follower = Follower::new(Pages(4096));
             follower.skips(Pages(most));
-            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
             let mut began = 0;
             for page in [0, 0, 8, 8].map(PageIndex) {
                 let step = follower.touch(&mut classes, page, |_| false);

@@ -30,7 +30,7 @@ const MEMORY: f64 = 512.0;
 /// The same of the table that shows a change: a dozen streams or two tell that something is different,
 /// not what.
 const SHORT_MEMORY: f64 = 24.0;
-/// How much better the short table must have foreseen, as a logarithm: a thousand times. By Ville's
+/// How much better the short table must have predicted, as a logarithm: a thousand times. By Ville's
 /// inequality that happens by chance about once in a thousand streams, and then costs what a hundred
 /// streams teach.
 const CHANGE: f64 = 6.9;
@@ -51,14 +51,14 @@ pub(super) fn prior(cell: usize) -> f64 {
 
 /// Whether what was seen ages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Memory {
+pub enum Retention {
     /// It does.
     #[default]
     Fading,
-    /// It does not: for who gathers the truth beforehand.
+    /// It does not: to gather the true distribution beforehand.
     Lasting,
-    /// Nothing more is learnt: for who was told the truth.
-    Told,
+    /// Nothing more is learnt: for a policy that is given the true distribution.
+    Fixed,
 }
 
 /// A life table.
@@ -108,8 +108,8 @@ impl Table {
         (ended + PRIOR_WEIGHT * prior) / (exposed + PRIOR_WEIGHT)
     }
 
-    fn fade(&mut self, memory: f64) {
-        self.scale /= 1.0 - 1.0 / memory;
+    fn fade(&mut self, retention: f64) {
+        self.scale /= 1.0 - 1.0 / retention;
         if self.scale > SCALE_LIMIT {
             let scale = std::mem::replace(&mut self.scale, 1.0);
             for weight in self.exposed.iter_mut().chain(self.ended.iter_mut()) {
@@ -122,10 +122,10 @@ impl Table {
 /// The lengths of a class's streams.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lengths {
-    memory: Memory,
+    retention: Retention,
     long: Table,
     short: Table,
-    /// By how much the short table has foreseen better of late.
+    /// By how much the short table has predicted better of late.
     change: f64,
     seen: u64,
     changes: u64,
@@ -134,12 +134,12 @@ pub struct Lengths {
 impl Lengths {
     /// Of nothing yet.
     #[must_use]
-    pub fn new(memory: Memory) -> Self {
-        Self { memory, ..Self::default() }
+    pub fn new(retention: Retention) -> Self {
+        Self { retention, ..Self::default() }
     }
 
-    pub(super) fn restored(memory: Memory, seen: u64, long: Table) -> Self {
-        Self { memory, short: long.clone(), long, seen, ..Self::default() }
+    pub(super) fn restored(retention: Retention, seen: u64, long: Table) -> Self {
+        Self { retention, short: long.clone(), long, seen, ..Self::default() }
     }
 
     pub(super) fn table(&self) -> &Table {
@@ -166,14 +166,14 @@ impl Lengths {
     /// One stream more is over, in whatever way.
     pub(super) fn over(&mut self) {
         self.seen += 1;
-        if self.memory == Memory::Fading {
+        if self.retention == Retention::Fading {
             self.long.fade(MEMORY);
             self.short.fade(SHORT_MEMORY);
         }
     }
 
     fn decided(&mut self, cell: usize, share: f64, ended: bool) {
-        if self.memory == Memory::Fading {
+        if self.retention == Retention::Fading {
             let long = self.long.hazard(cell, prior(cell));
             let short = self.short.hazard(cell, prior(cell));
             let better = if ended { short / long } else { ((1.0 - short) / (1.0 - long)).powf(share) };
@@ -254,8 +254,11 @@ mod tests {
     #[test]
     fn streams_that_were_lost_sight_of_do_not_make_streams_look_shorter() {
         let streams = censored(20_000);
-        let (mut lengths, mut naive, mut dropped) =
-            (Lengths::new(Memory::Lasting), Lengths::new(Memory::Lasting), Lengths::new(Memory::Lasting));
+        let (mut lengths, mut naive, mut dropped) = (
+            Lengths::new(Retention::Lasting),
+            Lengths::new(Retention::Lasting),
+            Lengths::new(Retention::Lasting),
+        );
         for (length, lost) in &streams {
             let ended = length <= lost;
             lengths.stream(*length.min(lost), ended);

@@ -5,7 +5,7 @@
 //! Each class keeps [`Lengths`], a life table that forgets. Asked for a stream's [survival
 //! function](Classes::survival), the classes answer by the finest one that knows enough, smoothed by
 //! the coarser ones that hold it. What is then done with it is not decided here:
-//! [`crate::depth::Plan`] makes depths of it within a promise that no learnt number can break, and
+//! [`crate::depth::Plan`] makes depths of it within a bound that no learnt number can break, and
 //! the policy `adaptive` of [`crate::stream`] brings them together. `docs/internals/adaptive-depth.md` describes all of it.
 //!
 //! Memory is bounded by [`CLASSES_LIMIT`]; a touch costs a comparison, the start of a stream one look-up
@@ -22,7 +22,7 @@ pub use class::{Common, Feature, LEVELS_LIMIT, SCHEME, Scheme};
 pub use classes::{CLASSES_LIMIT, Chain, Classes};
 pub use explain::Explained;
 pub use follow::{FinishedStream, Follower, Step};
-pub use lengths::{Lengths, Memory};
+pub use lengths::{Lengths, Retention};
 pub use saved::{FORMAT, LoadError, Loaded, TEXT_LIMIT, check};
 
 /// What a policy that learns can be asked for beside its answers.

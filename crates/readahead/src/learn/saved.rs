@@ -9,12 +9,12 @@
 //! A cell's numbers are the weights of the streams that came to it and of those that ended in it;
 //! `longest` is the length of the longest file, in pages. Names are percent-encoded; a feature that a
 //! class does not go by is left out. A text may come from
-//! anywhere: whatever it says, memory stays bounded, nothing panics, and the promise of the policy that
+//! anywhere: whatever it says, memory stays bounded, nothing panics, and the bound of the policy that
 //! uses it holds. Classes of a scheme that is not in use are counted and left out.
 
 use super::class::{Common, NAME_LIMIT, SCHEME};
 use super::classes::{CLASSES_LIMIT, Classes};
-use super::lengths::{Lengths, Memory, Table};
+use super::lengths::{Lengths, Retention, Table};
 use crate::depth::grid::CELLS;
 use foreseek_seam::percent;
 use foreseek_units::{PAGE_SIZE, Pages};
@@ -56,7 +56,7 @@ pub struct LoadError {
 /// # Errors
 /// As [`Classes::load`].
 pub fn check(text: &str) -> Result<Loaded, LoadError> {
-    Classes::<()>::new(SCHEME, Memory::Fading).load(text)
+    Classes::<()>::new(SCHEME, Retention::Fading).load(text)
 }
 
 impl<K: Default> Classes<K> {
@@ -135,7 +135,7 @@ impl<K: Default> Classes<K> {
             return;
         }
         loaded.classes += 1;
-        let lengths = Lengths::restored(self.memory(), seen, Table::of(cells));
+        let lengths = Lengths::restored(self.retention(), seen, Table::of(cells));
         self.restore(common, longest, lengths);
     }
 }
@@ -219,16 +219,16 @@ fn decoded(text: &str) -> Result<Box<str>, String> {
 mod tests {
     use super::super::Follower;
     use super::*;
-    use foreseek_seam::About;
+    use foreseek_seam::StreamInfo;
     use foreseek_units::PageIndex;
     use proptest::prelude::*;
 
     fn taught(names: &[String], streams: u64) -> Classes<()> {
-        let mut classes = Classes::new(SCHEME, Memory::Fading);
+        let mut classes = Classes::new(SCHEME, Retention::Fading);
         for n in 0..streams {
             let name = &names[n as usize % names.len()];
             let mut follower = Follower::new(Pages(300 + n % 5 * 1000));
-            follower.describe(&About { kind: name, directory: "/a b", program: "p%" });
+            follower.describe(&StreamInfo { kind: name, directory: "/a b", program: "p%" });
             for page in (n % 3..n % 3 + 1 + n * 37 % 200).map(PageIndex) {
                 follower.touch(&mut classes, page, |_| false);
             }
@@ -243,7 +243,7 @@ mod tests {
         #[test]
         fn what_is_saved_is_loaded_again(names in prop::collection::vec(".{0,12}", 1..6), streams in 1..60u64) {
             let text = taught(&names, streams).save();
-            let mut other: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let mut other: Classes<()> = Classes::new(SCHEME, Retention::Fading);
             let loaded = other.load(&text).expect("what was saved");
             prop_assert_eq!(loaded.left_out, 0);
             prop_assert_eq!(other.save(), text);
@@ -259,7 +259,7 @@ mod tests {
                 ], 0..30),
         ) {
             let text = format!("{MAGIC} {FORMAT}\n{}", lines.join("\n"));
-            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
             let _ = classes.load(&text);
             let survival = classes.survival_of(classes.iter().next().expect("the one that holds all"));
             prop_assert!((0..2000).all(|x| (0.0..=1.0).contains(&survival.beyond(Pages(x)))));
@@ -278,7 +278,7 @@ mod tests {
             ("foreseek-learnt 1\nclass kind=%zz", 2, "'%zz' is no name"),
             ("foreseek-learnt 1\nclass seen=5\nwhat", 3, "neither a class nor a cell"),
         ] {
-            let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+            let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
             let error = classes.load(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");
             assert!(error.to_string().contains(reason), "{error}");
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn classes_of_another_scheme_are_left_out() {
         let text = "foreseek-learnt 1\nclass directory=/a seen=3\nclass seen=7\n";
-        let mut classes: Classes<()> = Classes::new(SCHEME, Memory::Fading);
+        let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
         assert_eq!(classes.load(text), Ok(Loaded { classes: 1, left_out: 1 }));
     }
 }

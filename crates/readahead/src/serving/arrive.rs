@@ -7,7 +7,7 @@ use crate::depth::Visit;
 use crate::stream::Served;
 use foreseek_cache::{Mark, Process};
 use foreseek_seam::objects::{PageKey, Slot};
-use foreseek_seam::{FetchId, FetchOutcome, FrameId, ObjectId, Refusal, StreamId, Urgency, Who};
+use foreseek_seam::{FetchId, FetchOutcome, FrameId, ObjectId, ProcessId, Refusal, StreamId, Urgency};
 use foreseek_units::{Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 
 /// Sectors that no device has, to which pages of unknown place are mapped, object by object.
@@ -197,6 +197,6 @@ struct SingleFetch {
     stream: StreamId,
     slot: Slot,
     object: ObjectId,
-    who: Who,
+    who: ProcessId,
     range: PageSpan,
 }

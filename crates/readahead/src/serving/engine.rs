@@ -9,13 +9,14 @@ use foreseek_cache::{Process, STREAMS_LIMIT};
 use foreseek_seam::Measured;
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{
-    Command, Commands, Engine, Epoch, Event, Extent, Into, ObjectId, ServingCommand, ServingEvent, StreamId,
+    Command, Commands, Destination, Engine, Epoch, Event, Extent, ObjectId, ServingCommand, ServingEvent,
+    StreamId,
 };
 use foreseek_units::{ByteOffset, Bytes, Instant, PageIndex, PageSpan, Pages, Span};
 
 impl ServingEngine {
     /// Takes up what was learnt in another life.
-    fn recall(&mut self, learnt: &str, device: Option<Measured>) {
+    fn restore(&mut self, learnt: &str, device: Option<Measured>) {
         if let Some(learning) = self.prefetcher.learning() {
             // Who tells it has looked at it before ([`crate::learn::check`]); whatever it says does no harm.
             let _ = learning.load(learnt);
@@ -125,7 +126,7 @@ impl ServingEngine {
             }
             // As it is now: what changed while the fetch waited will be fetched as it has become.
             let epoch = self.objects.find(object).map_or(Epoch(0), |slot| self.objects.get(slot).epoch);
-            let into = Into::Frames(asked.frames.clone());
+            let into = Destination::Frames(asked.frames.clone());
             out.push(Command::Fetch { fetch, object, range, epoch, into, urgency, apart });
         }
     }
@@ -139,14 +140,17 @@ impl Engine for ServingEngine {
         self.ceiling.tick(self.now, read);
         match event {
             Event::Opened { stream, object, length, who, .. } => {
-                self.opened(Opened { stream, object, who, length: length.pages_ceil(), told: None }, length);
+                self.opened(
+                    Opened { stream, object, who, length: length.pages_ceil(), announced: None },
+                    length,
+                );
             }
             Event::Serving(ServingEvent::Described { stream, about }) => {
                 if self.streams.contains_key(&stream) {
                     self.prefetcher.described(stream, &about);
                 }
             }
-            Event::Serving(ServingEvent::Recalled { learnt, device }) => self.recall(learnt, device),
+            Event::Serving(ServingEvent::Restored { learnt, device }) => self.restore(learnt, device),
             Event::Serving(ServingEvent::Called { stream, range }) => self.called(stream, range),
             Event::Closed { stream } => self.closed(stream),
             Event::Placed { object, extents } => self.placed(object, extents),

@@ -7,7 +7,7 @@ use super::pages::{Flying, Held};
 use super::state::{RESERVE, ServingEngine};
 use foreseek_cache::Status;
 use foreseek_seam::objects::{PageKey, Slot};
-use foreseek_seam::{FetchId, FrameId, StreamId, Urgency, Who};
+use foreseek_seam::{FetchId, FrameId, ProcessId, StreamId, Urgency};
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 
 /// The read for which something is fetched.
@@ -15,7 +15,7 @@ use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 pub(super) struct Wanted<'a> {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     /// Its pages, and which of them were found.
     pub(super) pages: PageSpan,
     pub(super) looks: &'a [Look],

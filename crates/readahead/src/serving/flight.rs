@@ -19,7 +19,7 @@
 use super::pace::{LEAST, Pace, Way};
 use super::reads::Ticket;
 use foreseek_seam::objects::Slot;
-use foreseek_seam::{FetchId, FrameId, ObjectId, StreamId, Urgency, Who};
+use foreseek_seam::{FetchId, FrameId, ObjectId, ProcessId, StreamId, Urgency};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub(super) struct Fetch {
     /// The reads that wait for it.
     pub(super) waiters: Vec<Ticket>,
     /// For whom.
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     /// How many of its pages are ahead of what was read when it was asked for.
     pub(super) ahead: Pages,
     /// When it was asked for.

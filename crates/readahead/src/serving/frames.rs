@@ -43,8 +43,8 @@ impl Frames {
     }
 
     /// How often a frame was let go that nobody held, or that was not lent.
-    pub(super) fn contradictions(&self) -> u64 {
-        self.checks.contradictions()
+    pub(super) fn internal_errors(&self) -> u64 {
+        self.checks.internal_errors()
     }
 
     /// How many could be taken now.

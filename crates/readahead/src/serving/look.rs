@@ -2,7 +2,7 @@
 
 use crate::stream::Found;
 use foreseek_seam::objects::Slot;
-use foreseek_seam::{FrameId, RequestId, StreamId, Who};
+use foreseek_seam::{FrameId, ProcessId, RequestId, StreamId};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan};
 
 /// A read that was told.
@@ -12,7 +12,7 @@ pub(super) struct PendingRead {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) range: ByteSpan,
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
 }
 
 /// How a page of a read was found.

@@ -35,13 +35,13 @@
 //!
 //! What must hold is [checked](foreseek_seam::Checks) always. A read of which a page should be on its way and is not, whose
 //! frames are not all filled, or that would be answered with less than its object has, is passed: an error of ours or of
-//! the driver's costs time and is counted ([`Stats::contradictions`]), and nobody takes it for the end of a file.
+//! the driver's costs time and is counted ([`Stats::internal_errors`]), and nobody takes it for the end of a file.
 //!
 //! # What a driver does
 //!
 //! There is one ([`crate::driver`]). These are the rules that it keeps.
 //!
-//! - It may begin with [`Recalled`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`], the
+//! - It may begin with [`Restored`]. It tells [`Opened`] (and [`Described`], [`Placed`]), [`Closed`], and each [`Read`], the
 //!   [`Called`] of which it is a part before it, if that is [asked for](ServingEngine::asks_for_call) and known. Every read is answered by one
 //!   of [`Serve`], [`Fail`] and [`Pass`], at once or at a later event. A passed read is the driver's to
 //!   make; it is one that is longer than [`READ_LIMIT`], of a stream that is not open, or one of which something
@@ -58,7 +58,7 @@
 //! - It tells [`Ran`] and [`Exited`] of readers, as often as it knows; and [`Tick`] at the deadline.
 //!
 //! [`Opened`]: foreseek_seam::Event::Opened
-//! [`Recalled`]: foreseek_seam::ServingEvent::Recalled
+//! [`Restored`]: foreseek_seam::ServingEvent::Restored
 //! [`Described`]: foreseek_seam::ServingEvent::Described
 //! [`Placed`]: foreseek_seam::Event::Placed
 //! [`Called`]: foreseek_seam::ServingEvent::Called

@@ -1,6 +1,6 @@
 //! How much of a single reader's fetches is handed out at a time.
 //!
-//! Little, so that little is read in vain when the reader stops: a dispatched request cannot be cancelled.
+//! Little, so that little is read unused when the reader stops: a dispatched request cannot be cancelled.
 //! Enough that the device never waits for the next piece: two pieces, or what it reads in [`SLACK`] where that
 //! is more.
 //!

@@ -5,7 +5,7 @@
 //! object or a shortage of memory, takes them away from under it.
 
 use foreseek_seam::objects::Slot;
-use foreseek_seam::{FetchId, FrameId, ObjectId, RequestId, StreamId, Who};
+use foreseek_seam::{FetchId, FrameId, ObjectId, ProcessId, RequestId, StreamId};
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Waiting {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) object: ObjectId,
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     pub(super) pages: PageSpan,
     /// One a page, each held.
     pub(super) frames: Vec<FrameId>,

@@ -11,7 +11,7 @@ use super::state::ServingEngine;
 use crate::stream::{Found, Touch};
 use foreseek_cache::{Process, Status, depth_cap};
 use foreseek_seam::objects::{PageKey, Slot};
-use foreseek_seam::{Command, Commands, FrameId, RequestId, ServingCommand, StreamId, Who};
+use foreseek_seam::{Command, Commands, FrameId, ProcessId, RequestId, ServingCommand, StreamId};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
 
 /// How far from the last range that the prefetcher wanted for a stream the next one may lie and go on with it: what
@@ -31,7 +31,7 @@ impl ServingEngine {
         request: RequestId,
         stream: StreamId,
         range: ByteSpan,
-        who: Option<Who>,
+        who: Option<ProcessId>,
         out: &mut Commands,
     ) {
         self.stats.reads += 1;
@@ -339,7 +339,7 @@ mod tests {
         let costs = Arc::new(Profile::builtin("ibm-36g-37").expect("a built-in profile"));
         let mut engine = ServingEngine::new(Settings::default(), &(costs as _)).expect("a policy");
         let mut out = Commands::new();
-        let (stream, object, who) = (StreamId(1), ObjectId(7), Who(1));
+        let (stream, object, who) = (StreamId(1), ObjectId(7), ProcessId(1));
         let length = Bytes::mib(1);
         engine.on(Instant(1), Event::Opened { stream, object, length, who }, &mut out);
         let slot = engine.objects.find(object).expect("it is open");
@@ -361,7 +361,7 @@ mod tests {
         engine.conclude(ticket, &mut out);
         assert_eq!(out.as_slice(), [Command::Pass { request: RequestId(3) }]);
         let stats = engine.stats();
-        assert_eq!((stats.contradictions, stats.passed, stats.waiting), (1, 1, 0));
+        assert_eq!((stats.internal_errors, stats.passed, stats.waiting), (1, 1, 0));
         assert_eq!(engine.frames.free(), free + Pages(1));
     }
 
@@ -371,6 +371,6 @@ mod tests {
         let frame = frames.take().expect("one of four");
         frames.let_go(frame);
         frames.let_go(frame);
-        assert_eq!((frames.free(), frames.contradictions()), (Pages(4), 1));
+        assert_eq!((frames.free(), frames.internal_errors()), (Pages(4), 1));
     }
 }

@@ -16,7 +16,7 @@ use foreseek_cache::{
     ActiveStreams, Activity, Ceiling, CeilingSettings, Direction, EvictionHistory, StreamCount, depth_cap,
 };
 use foreseek_seam::objects::{Objects, PageKey, Slot};
-use foreseek_seam::{Checks, Measured, StreamId, Who};
+use foreseek_seam::{Checks, Measured, ProcessId, StreamId};
 use foreseek_units::{Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ const ACTIVE: Nanos = Nanos::from_secs(4);
 /// What is kept of a stream.
 #[derive(Debug)]
 pub(super) struct ServedStream {
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     /// The length of its object that the prefetcher knows.
     pub(super) length: Pages,
     /// Where the range ends that the prefetcher wanted last.
@@ -126,7 +126,7 @@ impl ServingEngine {
         let (costs, unloaded) = (self.learner.marginal(), self.learner.unloaded());
         let active = self.active.clone().count(self.now, self.streams.len());
         Stats {
-            contradictions: self.checks.contradictions() + self.frames.contradictions(),
+            internal_errors: self.checks.internal_errors() + self.frames.internal_errors(),
             streams: self.streams.len() as u64,
             active_streams: active as u64,
             waiting: (self.reads.len() + self.starved.len()) as u64,

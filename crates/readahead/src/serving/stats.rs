@@ -52,7 +52,7 @@ pub struct Stats {
     pub starved: u64,
     /// How often something was told or found that cannot be: errors of this engine or of its driver. Reads that it
     /// concerned were passed.
-    pub contradictions: u64,
+    pub internal_errors: u64,
 
     /// Streams that are open.
     pub streams: u64,

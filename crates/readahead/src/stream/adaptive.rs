@@ -1,4 +1,4 @@
-//! Learnt depth: fetches as deep as the lengths of past streams make worth while, within a promise.
+//! Learnt depth: fetches as deep as the lengths of past streams make worth while, within a bound.
 //!
 //! Streams are followed and their lengths learnt by classes ([`crate::learn`]); a fetch is as deep as the
 //! [`Plan`] says that costs least for those lengths. No stream costs more than `rho` times what knowing
@@ -7,10 +7,10 @@
 //! stream's own [`Account`], by the switch cost of the moment and the rates of its pages ([`Transfers`]).
 //!
 //! A fetch is made when a page is missing, as the papers' analysis has it, or *early*, while its reader is
-//! still busy with what it has: when the promise allows that (the reader wants enough already, even if
+//! still busy with what it has: when the bound allows that (the reader wants enough already, even if
 //! it stops there), and when it is no likelier that the fetch is for nothing than that the device would
 //! have been idle meanwhile ([`Idle`]). So a device with nothing else to do works while its reader
-//! computes, and a busy one reads next to nothing in vain. Where no depth keeps the promise early, the fetch waits
+//! computes, and a busy one reads next to nothing unused. Where no depth stays within the bound early, the fetch waits
 //! until what was fetched is used up.
 //!
 //! Memory bounds it where its caller sets a bound ([`View::bound`](super::View::bound)). What was evicted before its use, or what others have
@@ -19,14 +19,14 @@
 //!
 //! A page fault that begins a stream reads around it, as the kernels do and as long as it
 //! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window). What is read
-//! in front of the page counts as paid for nothing, and is as much as the promise can bear.
+//! in front of the page counts as paid for nothing, and is as much as the bound can bear.
 //!
 //! `adaptive-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
 //! learning is measured against.
 //!
 //! Limits: pages in memory count as transferred where a fetch reads over them. Pages that were evicted before their use
 //! are not charged, nor pages that a reader has passed over and comes back for. After either, or where memory cuts a
-//! fetch below the least that keeps the promise, there may be no depth that keeps it: then the competitive one is
+//! fetch below the least that stays within the bound, there may be no depth that keeps it: then the competitive one is
 //! taken. A fetch counts as one switch, even if the queue sends it as several requests. Read-ahead is not
 //! cancelled by congestion where a reader waits for it: it is one request with the pages that are needed.
 
@@ -35,9 +35,9 @@ use super::mapped;
 use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
-use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, Promise, Served, SwitchCost};
-use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Memory, SCHEME, Step};
-use foreseek_seam::{About, Measured};
+use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, RatioBound, Served, SwitchCost};
+use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Retention, SCHEME, Step};
+use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ const UNIT_TOLERANCE: f64 = 0.1;
 /// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
 /// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
 /// it is next to none. A half lost nothing to speak of against the better of the two in any load
-/// that was tried (docs/internals/adaptive-depth.md). The promise reckons with one.
+/// that was tried (docs/internals/adaptive-depth.md). The bound reckons with one.
 const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
 /// next to nothing more, keeps all others waiting and takes their memory.
@@ -59,15 +59,15 @@ const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    with(Memory::Fading, parts)
+    with(Retention::Fading, parts)
 }
 
 /// Makes the one that learns nothing.
-pub(super) fn told(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    with(Memory::Told, parts)
+pub(super) fn announced(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+    with(Retention::Fixed, parts)
 }
 
-fn with(memory: Memory, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
+fn with(memory: Retention, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let settings = parts.settings;
     let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
@@ -148,7 +148,7 @@ impl Machine for Adaptive {
         }
     }
 
-    fn describe(&self, run: &mut ReaderState, about: &About<'_>) {
+    fn describe(&self, run: &mut ReaderState, about: &StreamInfo<'_>) {
         run.follower.describe(about);
     }
 
@@ -220,7 +220,7 @@ impl Machine for Adaptive {
 
 impl Adaptive {
     /// Fetches from where the last fetch ended on, for a stream that is sure to touch all pages before one. Of
-    /// what should be read `around` so much is read as the promise can bear.
+    /// what should be read `around` so much is read as the bound can bear.
     fn fetch(
         &mut self,
         run: &mut ReaderState,
@@ -283,7 +283,7 @@ impl Adaptive {
 
     /// How much to fetch next, at a place, for a stream of which so much was fetched.
     fn wish(&mut self, run: &ReaderState, fetched: Pages, place: Option<Lba>) -> Pages {
-        let deepest = Pages((self.promise(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        let deepest = Pages((self.ratio_bound(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
         self.plan(run, place).wish(run.fetches, fetched).min(deepest)
     }
 
@@ -306,29 +306,29 @@ impl Adaptive {
         Transfers::new(answer.view, self.switch.costs(), self.measured, answer.end())
     }
 
-    /// The promise at the rate of a place.
-    fn promise(&self, place: Option<Lba>) -> Promise {
-        Promise::new(self.rho, unit(self.costs(place)))
+    /// The bound at the rate of a place.
+    fn ratio_bound(&self, place: Option<Lba>) -> RatioBound {
+        RatioBound::new(self.rho, unit(self.costs(place)))
     }
 
     /// The plan for streams like this one at a place, made anew where it has grown old or was made for another
     /// zone: who plans for less than passes during a switch there has no freedom left after some fetches.
     fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
-        let (promise, length) = (self.promise(place), run.follower.length());
+        let (ratio_bound, length) = (self.ratio_bound(place), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);
         let (kept, seen) = self.classes.kept(&chain);
-        let old = kept.take().filter(|old| old.serves(seen, promise.unit(), length));
+        let old = kept.take().filter(|old| old.serves(seen, ratio_bound.unit(), length));
         let planned = old.unwrap_or_else(|| {
-            let plan = Plan::solve(self.classes.survival(&chain), promise, end, CONTINUING);
-            Planned { plan, seen, unit: promise.unit(), end }
+            let plan = Plan::solve(self.classes.survival(&chain), ratio_bound, end, CONTINUING);
+            Planned { plan, seen, unit: ratio_bound.unit(), end }
         });
         &self.classes.kept(&chain).0.insert(planned).plan
     }
 }
 
-/// The depths of a fetch that keep the promise.
+/// The depths of a fetch that stay within the bound.
 struct Depths {
     /// The fewest pages after which it can be kept for ever.
     fewest: Pages,
@@ -380,7 +380,7 @@ impl Learning for Adaptive {
     }
 
     fn explain(&self, limit: usize) -> Vec<Explained> {
-        self.classes.explain(self.promise(None), EXPLAINED, CONTINUING, limit)
+        self.classes.explain(self.ratio_bound(None), EXPLAINED, CONTINUING, limit)
     }
 
     fn classes(&self) -> usize {

@@ -16,7 +16,7 @@
 //! into the last window, the next one is fetched, as the kernels of the papers do. It is asked for while
 //! the head is still near: in virtual time, on a drive with a queue under mq-deadline, 4 to 16 readers of
 //! whole files got 30 to 50 % more than from windows that were asked for when the last one was used up, and
-//! of parts of files 14 to 31 %, although more is fetched in vain: up to two depths a stream. The call that
+//! of parts of files 14 to 31 %, although more is fetched unused: up to two depths a stream. The call that
 //! begins a run is followed by no second window, as nothing is known of a sequence yet.
 //!
 //! Limits: calls of the cache in front are taken for what its reader wants, although its read-ahead asks

@@ -10,7 +10,7 @@ use super::slab::Slab;
 use super::view::View;
 use crate::depth::{Depth, DepthQuery, Served};
 use crate::learn::Learning;
-use foreseek_seam::{About, StreamId};
+use foreseek_seam::{StreamId, StreamInfo};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Decides what is read ahead of one stream.
@@ -22,7 +22,7 @@ pub trait Machine: Send {
     fn open(&self, opened: &Opened) -> Self::Stream;
 
     /// More is known of its file or its reader.
-    fn describe(&self, _stream: &mut Self::Stream, _about: &About<'_>) {}
+    fn describe(&self, _stream: &mut Self::Stream, _about: &StreamInfo<'_>) {}
 
     /// Its file has become so long.
     fn resize(&self, _stream: &mut Self::Stream, _length: Pages) {}
@@ -46,7 +46,7 @@ pub trait Machine: Send {
 #[derive(Debug)]
 struct Open<S> {
     end: PageIndex,
-    told: Option<Pages>,
+    announced: Option<Pages>,
     /// The first page that was touched.
     first: Option<PageIndex>,
     own: S,
@@ -71,10 +71,10 @@ impl<M: Machine> Prefetcher for Streams<M> {
         let end = PageIndex::ZERO + opened.length;
         self.closed(now, opened.stream);
         let own = self.machine.open(&opened);
-        self.open.insert(opened.stream, Open { end, told: opened.told, first: None, own });
+        self.open.insert(opened.stream, Open { end, announced: opened.announced, first: None, own });
     }
 
-    fn described(&mut self, stream: StreamId, about: &About<'_>) {
+    fn described(&mut self, stream: StreamId, about: &StreamInfo<'_>) {
         if let Some(open) = self.open.get_mut(stream) {
             self.machine.describe(&mut open.own, about);
         }
@@ -91,13 +91,14 @@ impl<M: Machine> Prefetcher for Streams<M> {
         let Some(stream) = self.open.get_mut(touch.stream) else {
             // A stream that was never opened: nothing is known of its object but the page.
             let end = touch.page.next();
-            return Answer { touch, view, out, end, first: touch.page, told: None, demanded: false }.finish();
+            return Answer { touch, view, out, end, first: touch.page, announced: None, demanded: false }
+                .finish();
         };
         // An object may have grown since it was opened.
         stream.end = stream.end.max(touch.page.next());
         let first = *stream.first.get_or_insert(touch.page);
-        let (end, told) = (stream.end, stream.told);
-        let mut answer = Answer { touch, view, out, end, first, told, demanded: false };
+        let (end, announced) = (stream.end, stream.announced);
+        let mut answer = Answer { touch, view, out, end, first, announced, demanded: false };
         self.machine.touch(&mut stream.own, &mut answer);
         answer.finish();
     }
@@ -127,7 +128,7 @@ pub struct Answer<'a> {
     out: &'a mut Vec<Ahead>,
     end: PageIndex,
     first: PageIndex,
-    told: Option<Pages>,
+    announced: Option<Pages>,
     demanded: bool,
 }
 
@@ -153,7 +154,7 @@ impl Answer<'_> {
             page,
             place: self.view.place(page),
             consumed: page - self.first,
-            told: self.told.map(|told| (self.first + told) - page),
+            announced: self.announced.map(|announced| (self.first + announced) - page),
             measured: self.view.measured(),
         };
         let most = depth.most(&asked);

@@ -7,11 +7,11 @@
 use super::generation::Generation;
 use super::parts::Parts;
 use super::prefetcher::Prefetcher;
-use crate::depth::{Ramp, Told};
+use crate::depth::{Announced, Ramp};
 
 /// Makes it.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
-    Generation::DEMAND.with(Box::new(Told), Ramp::Full, parts.settings.window)
+    Generation::DEMAND.with(Box::new(Announced), Ramp::Full, parts.settings.window)
 }
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests {
 
     #[test]
     fn golden_what_it_was_told_is_read_at_once() {
-        let mut world = World::told("oracle", &Settings::default(), 1000, Some(300));
+        let mut world = World::announced("oracle", &Settings::default(), 1000, Some(300));
         assert_eq!(world.call(100, 16), [(100, 300)]);
         assert_eq!(world.pages(116..400), []);
         assert_eq!(world.call(400, 2), [(400, 2)], "past what it was told, nothing is read ahead");
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn memory_cuts_it_into_pieces() {
-        let mut world = World::told("oracle", &Settings::default(), 1000, Some(300));
+        let mut world = World::announced("oracle", &Settings::default(), 1000, Some(300));
         world.memory.bound = Some(Pages(128));
         assert_eq!(world.pages(0..300), [(0, 128), (128, 128), (256, 44)]);
     }

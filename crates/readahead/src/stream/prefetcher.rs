@@ -8,7 +8,7 @@
 use super::view::View;
 use crate::depth::Served;
 use crate::learn::Learning;
-use foreseek_seam::{About, ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId, StreamInfo};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages};
 
 /// A stream that begins: somebody has opened an object. Names are best given densely, the smallest
@@ -20,11 +20,11 @@ pub struct Opened {
     /// What it reads.
     pub object: ObjectId,
     /// Who reads.
-    pub who: Who,
+    pub who: ProcessId,
     /// Length of the object.
     pub length: Pages,
     /// How much the stream will read from its first page on: for an oracle only.
-    pub told: Option<Pages>,
+    pub announced: Option<Pages>,
 }
 
 /// How a touched page was found.
@@ -75,9 +75,9 @@ pub struct Ahead {
 pub trait Prefetcher: Send {
     /// A stream begins.
     fn opened(&mut self, now: Instant, opened: Opened);
-    /// More is known of an open stream than how long its file is: what those who learn go by. Told right
+    /// More is known of an open stream than how long its file is: what learning policies use. Told right
     /// after [`Prefetcher::opened`], or never.
-    fn described(&mut self, _stream: StreamId, _about: &About<'_>) {}
+    fn described(&mut self, _stream: StreamId, _about: &StreamInfo<'_>) {}
     /// A stream has ended; its name may be given again.
     fn closed(&mut self, now: Instant, stream: StreamId);
     /// A page is touched; what is to be read is appended to `out`, in the order of submission.

@@ -29,7 +29,7 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("competitive", "positioning time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
     ("adaptive", "sized by past stream lengths; at most --rho times the optimum", Everywhere, super::adaptive::build),
-    (TOLD, "the same with the lengths known, learning nothing", Simulated, super::adaptive::told),
+    (TOLD, "the same with the lengths known, learning nothing", Simulated, super::adaptive::announced),
     ("oracle", "clairvoyant: knows how much each stream will read", Simulated, super::oracle::build),
 ];
 

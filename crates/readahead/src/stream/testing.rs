@@ -3,7 +3,7 @@
 
 use super::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
 use foreseek_device::Profile;
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, Pages};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,19 +64,19 @@ pub fn costs(device: &str) -> Arc<dyn DeviceCosts> {
 impl World {
     /// The policy of this name reading a file of `length` pages, on the 393 KB drive.
     pub fn new(policy: &str, settings: &Settings, length: u64) -> Self {
-        Self::told(policy, settings, length, None)
+        Self::announced(policy, settings, length, None)
     }
 
     /// The same, told how much will be read.
-    pub fn told(policy: &str, settings: &Settings, length: u64, told: Option<u64>) -> Self {
-        Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, told)
+    pub fn announced(policy: &str, settings: &Settings, length: u64, announced: Option<u64>) -> Self {
+        Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, announced)
     }
 
     /// A policy that is made already.
-    pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, told: Option<u64>) -> Self {
-        let (object, who) = (ObjectId(1), Who(1));
-        let told = told.map(Pages);
-        let opened = Opened { stream: STREAM, object, who, length: Pages(length), told };
+    pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, announced: Option<u64>) -> Self {
+        let (object, who) = (ObjectId(1), ProcessId(1));
+        let announced = announced.map(Pages);
+        let opened = Opened { stream: STREAM, object, who, length: Pages(length), announced };
         prefetcher.opened(Instant::ZERO, opened);
         let (lost, markers) = (BTreeSet::new(), BTreeSet::new());
         Self { prefetcher, memory: Memory::default(), lost, markers, length }

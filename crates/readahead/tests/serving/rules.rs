@@ -2,7 +2,7 @@
 
 use crate::world::{Answer, World, bytes, settings, spans};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
-use foreseek_seam::{Event, Refusal, ServingEvent, Urgency, Who};
+use foreseek_seam::{Event, ProcessId, Refusal, ServingEvent, Urgency};
 use foreseek_units::{Nanos, Pages};
 
 /// One file of 4000 pages, open as stream 0.
@@ -364,7 +364,7 @@ fn the_pages_of_the_dead_make_room() {
         world.unpin_all();
     }
     let held = world.stats().cached;
-    world.tell(Event::Serving(ServingEvent::Exited { who: Who(3) }));
+    world.tell(Event::Serving(ServingEvent::Exited { who: ProcessId(3) }));
     // Eight pages are lacking: the third stream's, which may go at once. The others are found.
     for at in 0..5 {
         world.read(0, bytes(300 * at + 7), bytes(200));
@@ -425,7 +425,7 @@ fn a_fetch_that_ends_before_its_object_does_has_its_reads_passed_and_not_cut() {
     assert_eq!(world.answers.get(&cut), Some(&Answer::Passed));
     world.finish();
     assert_eq!(world.answers.get(&whole), Some(&Answer::Served(8)));
-    assert_eq!((world.stats().contradictions, world.stats().passed), (1, 1));
+    assert_eq!((world.stats().internal_errors, world.stats().passed), (1, 1));
     // What came before that is in order, and what did not is fetched anew.
     let again = world.read(1, 0, bytes(8));
     world.finish();
@@ -441,5 +441,5 @@ fn the_end_of_a_fetch_that_never_was_changes_nothing() {
     world.invent(12345);
     world.finish();
     assert_eq!(world.answers.get(&read), Some(&Answer::Served(8)));
-    assert_eq!((world.stats().contradictions, world.stats().passed), (1, 0));
+    assert_eq!((world.stats().internal_errors, world.stats().passed), (1, 0));
 }

@@ -4,7 +4,7 @@
 use crate::world::{World, bytes, settings};
 use foreseek_readahead::ServingEngine;
 use foreseek_readahead::serving::Settings;
-use foreseek_seam::{Event, Recorder, Recording, Refusal, ServingEvent, Who, replay};
+use foreseek_seam::{Event, ProcessId, Recorder, Recording, Refusal, ServingEvent, replay};
 use foreseek_units::Pages;
 use proptest::prelude::*;
 use std::io::Write;
@@ -142,8 +142,8 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
             world.open(stream, object);
             at[stream as usize] = 0;
         }
-        Op::Ran(who) => world.tell(Event::Serving(ServingEvent::Ran { who: Who(who as u32) })),
-        Op::Exited(who) => world.tell(Event::Serving(ServingEvent::Exited { who: Who(who as u32) })),
+        Op::Ran(who) => world.tell(Event::Serving(ServingEvent::Ran { who: ProcessId(who as u32) })),
+        Op::Exited(who) => world.tell(Event::Serving(ServingEvent::Exited { who: ProcessId(who as u32) })),
         Op::Wait(nanos) => world.pass_time(nanos),
     }
 }

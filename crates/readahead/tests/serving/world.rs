@@ -10,7 +10,7 @@ use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, 
 use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
-    Epoch, Event, FetchId, FetchOutcome, FrameId, ObjectId, Refusal, RequestId, StreamId, Urgency, Who,
+    Epoch, Event, FetchId, FetchOutcome, FrameId, ObjectId, ProcessId, Refusal, RequestId, StreamId, Urgency,
 };
 use foreseek_units::{
     ByteOffset, ByteSpan, Bytes, DeviceCosts, Instant, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Rate,
@@ -169,7 +169,7 @@ impl World {
             self.close(stream);
         }
         let version = self.made(object);
-        let (who, about, placed) = (Who(stream as u32), None, None);
+        let (who, about, placed) = (ProcessId(stream as u32), None, None);
         let opening = Opening { object: ObjectId(object), version, file: (), who, about, placed };
         let name = self.driver.open(self.now, opening);
         self.streams.insert(stream, (object, name));
@@ -200,7 +200,7 @@ impl World {
         let stamps = range.pages().iter().map(|page| known.map_or(0, |known| known.stamp(page.0))).collect();
         let least = known.map_or(0, |known| known.length);
         self.open.insert(request, Open { object, range, stamps, least });
-        if self.driver.read(self.now, name, range, Who(stream as u32), request).is_err() {
+        if self.driver.read(self.now, name, range, ProcessId(stream as u32), request).is_err() {
             assert!(!self.streams.contains_key(&stream));
             self.open.remove(&request);
             self.answers.insert(request, Answer::Passed);
@@ -410,7 +410,7 @@ impl World {
         assert!(used as u64 <= stats.backed.get() && stats.backed <= self.settings.memory);
         assert!(stats.budget >= MEMORY_LEAST);
         assert!(stats.deferred <= stats.queued);
-        assert_eq!(stats.contradictions, self.lies);
+        assert_eq!(stats.internal_errors, self.lies);
     }
 
     /// Everything comes to its end: every read has been answered, and all memory is free or cached.

@@ -4,8 +4,8 @@
 use super::fields::{Fields, Reason, number, range};
 use super::{FORMAT, MAGIC};
 use crate::{
-    About, Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintEvent, HintMode, Measured,
-    ObjectId, QueryId, Refusal, RequestId, ServingEvent, StreamId, Who,
+    Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintEvent, HintMode, Measured, ObjectId,
+    ProcessId, QueryId, Refusal, RequestId, ServingEvent, StreamId, StreamInfo,
 };
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span};
 
@@ -40,7 +40,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             stream: StreamId(fields.number("stream")?),
             object: ObjectId(fields.number("object")?),
             length: Bytes(fields.number("length")?),
-            who: Who(fields.number("who")?),
+            who: ProcessId(fields.number("who")?),
         },
         "described" => {
             let stream = StreamId(fields.number("stream")?);
@@ -48,12 +48,12 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
                 *name = fields.text(key)?;
             }
             let [kind, directory, program] = &parts.names;
-            Event::Serving(ServingEvent::Described { stream, about: About { kind, directory, program } })
+            Event::Serving(ServingEvent::Described { stream, about: StreamInfo { kind, directory, program } })
         }
         "recalled" => {
             parts.names[0] = fields.text("learnt")?;
             let device = if !fields.is_over() { Some(measured(&mut fields)?) } else { None };
-            Event::Serving(ServingEvent::Recalled { learnt: &parts.names[0], device })
+            Event::Serving(ServingEvent::Restored { learnt: &parts.names[0], device })
         }
         "called" => Event::Serving(ServingEvent::Called {
             stream: StreamId(fields.number("stream")?),
@@ -77,7 +77,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             request: RequestId(fields.number("request")?),
             stream: StreamId(fields.number("stream")?),
             range: fields.bytes()?,
-            who: fields.next().map(number).transpose()?.map(Who),
+            who: fields.next().map(number).transpose()?.map(ProcessId),
         },
         "hint" => {
             let mode = mode(fields.word("mode")?)?;
@@ -125,8 +125,8 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             Event::Serving(ServingEvent::Unpinned { frames: &parts.frames })
         }
         "budget" => Event::Budget { pages: Pages(fields.number("pages")?) },
-        "ran" => Event::Serving(ServingEvent::Ran { who: Who(fields.number("who")?) }),
-        "exited" => Event::Serving(ServingEvent::Exited { who: Who(fields.number("who")?) }),
+        "ran" => Event::Serving(ServingEvent::Ran { who: ProcessId(fields.number("who")?) }),
+        "exited" => Event::Serving(ServingEvent::Exited { who: ProcessId(fields.number("who")?) }),
         "tick" => Event::Tick,
         other => return Err(format!("'{other}' is no event")),
     };

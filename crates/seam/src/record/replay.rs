@@ -167,9 +167,9 @@ fn compare(
 mod tests {
     use super::*;
     use crate::{
-        About, Access, Command, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintCommand, HintEvent,
-        HintMode, Into, Measured, ObjectId, QueryId, Refusal, RequestId, ServingCommand, ServingEvent,
-        StreamId, Urgency, Who,
+        Access, Command, Destination, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintCommand,
+        HintEvent, HintMode, Measured, ObjectId, ProcessId, QueryId, Refusal, RequestId, ServingCommand,
+        ServingEvent, StreamId, StreamInfo, Urgency,
     };
     use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Nanos, PageIndex, Pages, Rate, Span};
 
@@ -216,16 +216,16 @@ mod tests {
         let device = Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(51.2e6 / 3.0) };
         let runs = [Span::new(PageIndex(1), PageIndex(2)), Span::new(PageIndex(4), PageIndex(9))];
         let events = [
-            Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), who: Who(4) },
+            Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), who: ProcessId(4) },
             Event::Serving(ServingEvent::Described {
                 stream: StreamId(1),
-                about: About { kind: "mp4", directory: "/a b/%c", program: "" },
+                about: StreamInfo { kind: "mp4", directory: "/a b/%c", program: "" },
             }),
-            Event::Serving(ServingEvent::Recalled {
+            Event::Serving(ServingEvent::Restored {
                 learnt: "foreseek-learnt 1\nclass seen=3\n",
                 device: None,
             }),
-            Event::Serving(ServingEvent::Recalled { learnt: "", device: Some(device) }),
+            Event::Serving(ServingEvent::Restored { learnt: "", device: Some(device) }),
             Event::Serving(ServingEvent::Called { stream: StreamId(1), range: bytes }),
             Event::Closed { stream: StreamId(1) },
             Event::Placed { object: ObjectId(2), extents: &extents },
@@ -233,7 +233,7 @@ mod tests {
             Event::Hint(HintEvent::Watched { object: ObjectId(2), range: bytes }),
             Event::Hint(HintEvent::Unwatched { object: ObjectId(2), range: bytes }),
             Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, who: None },
-            Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, who: Some(Who(4)) },
+            Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, who: Some(ProcessId(4)) },
             Event::Resized { object: ObjectId(2), length: Bytes(5) },
             Event::Hint(HintEvent::Hinted { mode: HintMode::SetFromMark, accesses: &accesses, done: false }),
             Event::Hint(HintEvent::Hinted { mode: HintMode::Append, accesses: &[], done: true }),
@@ -252,8 +252,8 @@ mod tests {
             Event::Hint(HintEvent::Resident { query: QueryId(5), runs: Some(&runs) }),
             Event::Serving(ServingEvent::Unpinned { frames: &[FrameId(1), FrameId(2)] }),
             Event::Budget { pages: Pages(1000) },
-            Event::Serving(ServingEvent::Ran { who: Who(4) }),
-            Event::Serving(ServingEvent::Exited { who: Who(4) }),
+            Event::Serving(ServingEvent::Ran { who: ProcessId(4) }),
+            Event::Serving(ServingEvent::Exited { who: ProcessId(4) }),
             Event::Tick,
         ];
         let mut parts = Parts::default();
@@ -272,7 +272,7 @@ mod tests {
                 object: ObjectId(2),
                 range: Span::new(PageIndex(3), PageIndex(4)),
                 epoch: Epoch(5),
-                into: Into::Frames(vec![FrameId(6), FrameId(4)]),
+                into: Destination::Frames(vec![FrameId(6), FrameId(4)]),
                 urgency: Urgency::Demand,
                 apart: true,
             },
@@ -281,7 +281,7 @@ mod tests {
                 object: ObjectId(2),
                 range: Span::new(PageIndex(3), PageIndex(4)),
                 epoch: Epoch(5),
-                into: Into::PageCache,
+                into: Destination::PageCache,
                 urgency: Urgency::Prefetch,
                 apart: false,
             },

@@ -1,8 +1,8 @@
 //! Lines of a recording. Writing to a string cannot fail, so the results of `write!` are dropped.
 
 use crate::{
-    About, Command, Event, FetchOutcome, FrameId, HintCommand, HintEvent, HintMode, Into, Refusal,
-    ServingCommand, ServingEvent, Urgency, percent,
+    Command, Destination, Event, FetchOutcome, FrameId, HintCommand, HintEvent, HintMode, Refusal,
+    ServingCommand, ServingEvent, StreamInfo, Urgency, percent,
 };
 use foreseek_units::{Instant, Position, Span};
 use std::fmt::Write;
@@ -14,11 +14,14 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         Event::Opened { stream, object, length, who } => {
             write!(line, "opened {} {} {} {}", stream.0, object.0, length.0, who.0)
         }
-        Event::Serving(ServingEvent::Described { stream, about: About { kind, directory, program } }) => {
+        Event::Serving(ServingEvent::Described {
+            stream,
+            about: StreamInfo { kind, directory, program },
+        }) => {
             let [kind, directory, program] = [kind, directory, program].map(|name| percent::encoded(name));
             write!(line, "described {} kind={kind} directory={directory} program={program}", stream.0)
         }
-        Event::Serving(ServingEvent::Recalled { learnt, device }) => {
+        Event::Serving(ServingEvent::Restored { learnt, device }) => {
             let learnt = percent::encoded(learnt);
             let _ = write!(line, "recalled learnt={learnt}");
             device.iter().try_for_each(|device| {
@@ -97,8 +100,10 @@ pub(super) fn command(line: &mut String, command: &Command) {
     let _ = match command {
         Command::Fetch { fetch, object, range, epoch, into, urgency, apart } => {
             let into = match into {
-                Into::PageCache => "cache".to_owned(),
-                Into::Frames(frames) => format!("frames:{}", list(frames).trim_start().replace(' ', ",")),
+                Destination::PageCache => "cache".to_owned(),
+                Destination::Frames(frames) => {
+                    format!("frames:{}", list(frames).trim_start().replace(' ', ","))
+                }
             };
             let urgency = match urgency {
                 Urgency::Demand => "demand",

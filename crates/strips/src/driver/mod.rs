@@ -41,7 +41,7 @@ use std::collections::VecDeque;
 
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Read these pages, which lie on one member, into these frames; tell how it ended by [`StripDriver::fetched`].
     Fetch {
         /// Names it.
@@ -131,49 +131,49 @@ impl StripDriver {
     }
 
     /// Prefetches nothing from now on, or goes on with it.
-    pub fn rest(&mut self, resting: bool) {
-        self.engine.rest(resting);
+    pub fn pause(&mut self, paused: bool) {
+        self.engine.pause(paused);
     }
 
     /// A read arrives.
-    pub fn read(&mut self, request: RequestId, range: ByteSpan, acts: &mut Vec<Act>) {
+    pub fn read(&mut self, request: RequestId, range: ByteSpan, actions: &mut Vec<Action>) {
         self.reads.insert(request, range);
         if self.order.read(request, range) {
-            self.tell(Event::Read { request, pages: range.pages() }, acts);
+            self.tell(Event::Read { request, pages: range.pages() }, actions);
         }
     }
 
     /// A write or discard arrives.
-    pub fn change(&mut self, request: RequestId, range: ByteSpan, acts: &mut Vec<Act>) {
+    pub fn change(&mut self, request: RequestId, range: ByteSpan, actions: &mut Vec<Action>) {
         if self.order.change(request, range) {
-            acts.push(Act::Change { request });
+            actions.push(Action::Change { request });
         }
     }
 
     /// A change has ended below, well or not. It is answered after this.
-    pub fn changed(&mut self, request: RequestId, acts: &mut Vec<Act>) {
+    pub fn changed(&mut self, request: RequestId, actions: &mut Vec<Action>) {
         let Some((range, free)) = self.order.end(request) else { return };
-        self.tell(Event::Changed { pages: range.pages() }, acts);
+        self.tell(Event::Changed { pages: range.pages() }, actions);
         for request in free {
             if self.order.range(request).is_some() {
-                acts.push(Act::Change { request });
+                actions.push(Action::Change { request });
             } else if let Some(range) = self.reads.get(&request) {
-                self.tell(Event::Read { request, pages: range.pages() }, acts);
+                self.tell(Event::Read { request, pages: range.pages() }, actions);
             }
         }
     }
 
     /// A fetch has ended.
-    pub fn fetched(&mut self, fetch: FetchId, outcome: Outcome, acts: &mut Vec<Act>) {
+    pub fn fetched(&mut self, fetch: FetchId, outcome: Outcome, actions: &mut Vec<Action>) {
         let Some(Fetch { strip, blocks, spare }) = self.fetches.remove(&fetch) else { return };
         self.free.extend(&spare);
         if !spare.is_empty() {
-            acts.push(Act::Empty { frames: spare });
+            actions.push(Action::Empty { frames: spare });
         }
         if outcome == Outcome::Failed {
-            self.empty(strip, blocks, acts);
+            self.empty(strip, blocks, actions);
         }
-        self.tell(Event::Done { fetch, outcome }, acts);
+        self.tell(Event::Done { fetch, outcome }, actions);
     }
 
     /// A range cut at strips: each part lies on one member.
@@ -189,14 +189,14 @@ impl StripDriver {
         })
     }
 
-    fn tell(&mut self, event: Event, acts: &mut Vec<Act>) {
+    fn tell(&mut self, event: Event, actions: &mut Vec<Action>) {
         let mut commands = std::mem::take(&mut self.commands);
         let mut refused = VecDeque::new();
         let mut next = Some(event);
         while let Some(event) = next {
             self.engine.on(event, &mut commands);
             for command in commands.drain() {
-                refused.extend(self.carry_out(command, acts));
+                refused.extend(self.carry_out(command, actions));
             }
             let fail = |fetch| Event::Done { fetch, outcome: Outcome::Failed };
             next = if self.engine.has_more() { Some(Event::Tick) } else { refused.pop_front().map(fail) };
@@ -205,7 +205,7 @@ impl StripDriver {
     }
 
     /// Carries a command out; a fetch for which there are no frames comes back.
-    fn carry_out(&mut self, command: Command, acts: &mut Vec<Act>) -> Option<FetchId> {
+    fn carry_out(&mut self, command: Command, actions: &mut Vec<Action>) -> Option<FetchId> {
         match command {
             Command::Fetch { fetch, strip, blocks, pages, urgency } => {
                 if (self.free.len() as u64) < pages.len().get() {
@@ -221,38 +221,38 @@ impl StripDriver {
                     }
                 }
                 self.fetches.insert(fetch, Fetch { strip, blocks, spare });
-                acts.push(Act::Fetch { fetch, pages, frames, urgency });
+                actions.push(Action::Fetch { fetch, pages, frames, urgency });
             }
-            Command::Serve { request } => self.serve(request, acts),
+            Command::Serve { request } => self.serve(request, actions),
             Command::Pass { request } => {
                 if let Some(range) = self.reads.remove(&request) {
-                    acts.push(Act::Pass { request, range });
+                    actions.push(Action::Pass { request, range });
                 }
             }
-            Command::Drop { strip, blocks } => self.empty(strip, blocks, acts),
+            Command::Drop { strip, blocks } => self.empty(strip, blocks, actions),
         }
         None
     }
 
-    fn serve(&mut self, request: RequestId, acts: &mut Vec<Act>) {
+    fn serve(&mut self, request: RequestId, actions: &mut Vec<Action>) {
         let Some(range) = self.reads.remove(&request) else { return };
         let frames: Option<Vec<FrameId>> =
             range.pages().iter().map(|page| self.places.get(&page).copied()).collect();
         // The engine serves only what is there: the other case would cost time and no byte.
-        acts.push(match frames {
-            Some(frames) => Act::Serve { request, range, frames },
-            None => Act::Pass { request, range },
+        actions.push(match frames {
+            Some(frames) => Action::Serve { request, range, frames },
+            None => Action::Pass { request, range },
         });
     }
 
     /// Frees the frames of these blocks.
-    fn empty(&mut self, strip: StripNo, blocks: Blocks, acts: &mut Vec<Act>) {
+    fn empty(&mut self, strip: StripNo, blocks: Blocks, actions: &mut Vec<Action>) {
         let pages = blocks.runs().flat_map(|(start, end)| start..end);
         let frames: Vec<FrameId> =
             pages.filter_map(|block| self.places.remove(&self.geometry.page_of(strip, block))).collect();
         self.free.extend(&frames);
         if !frames.is_empty() {
-            acts.push(Act::Empty { frames });
+            actions.push(Action::Empty { frames });
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What is done below takes effect at one moment and ends at a later one; in between anything may happen. A read must be
 //! answered with what the device held at each of its sectors at some time between the read's arrival and its answer.
 
-use super::{Act, StripDriver, skip};
+use super::{Action, StripDriver, skip};
 use crate::testing::Simple;
 use crate::{Following, Geometry, Lru, Outcome, Settings, StripEngine, registry};
 use foreseek_seam::{FetchId, FrameId, RequestId};
@@ -130,18 +130,18 @@ impl<'a> World<'a> {
         let range = span(start, length);
         self.arrived.insert(request, self.step);
         self.ranges.insert(request, range);
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         match what {
-            Request::Read(..) => self.driver.read(request, range, &mut acts),
-            Request::Change(..) => self.driver.change(request, range, &mut acts),
+            Request::Read(..) => self.driver.read(request, range, &mut actions),
+            Request::Change(..) => self.driver.change(request, range, &mut actions),
         }
-        self.carry_out(acts);
+        self.carry_out(actions);
     }
 
-    fn carry_out(&mut self, acts: Vec<Act>) {
-        for act in acts {
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        for act in actions {
             match act {
-                Act::Fetch { fetch, pages, frames, .. } => {
+                Action::Fetch { fetch, pages, frames, .. } => {
                     assert_eq!(pages.len().get() as usize, frames.len());
                     for frame in &frames {
                         assert!(self.filling.insert(*frame), "filled twice");
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
                     assert_eq!(self.driver.parts(pages.bytes()).count(), 1, "a fetch is of one member");
                     self.start(What::Fetch(fetch, frames), pages.bytes());
                 }
-                Act::Serve { request, range, frames } => {
+                Action::Serve { request, range, frames } => {
                     let pages = frames.iter().map(|frame| {
                         assert!(!self.filling.contains(frame), "it is being filled");
                         self.frames[frame.0 as usize].clone().expect("it is full")
@@ -160,14 +160,14 @@ impl<'a> World<'a> {
                     self.served += 1;
                     self.answer(request, &bytes[skip..skip + sectors(range).len()]);
                 }
-                Act::Pass { request, range } => {
+                Action::Pass { request, range } => {
                     let parts: Vec<ByteSpan> = self.driver.parts(range).collect();
                     assert_eq!(parts.iter().map(|part| part.len().get()).sum::<u64>(), range.len().get());
                     let pass = Pass { range, left: parts.len(), got: BTreeMap::new(), failed: false };
                     self.passes.insert(request, pass);
                     parts.into_iter().for_each(|part| self.start(What::Part(request), part));
                 }
-                Act::Change { request } => {
+                Action::Change { request } => {
                     let range = self.ranges[&request];
                     // Overlapping changes are never below together, and go there in the order told.
                     for (other, its) in self.ranges.range(..request) {
@@ -176,7 +176,7 @@ impl<'a> World<'a> {
                     }
                     self.start(What::Change(request), range);
                 }
-                Act::Empty { frames } => {
+                Action::Empty { frames } => {
                     for frame in frames {
                         assert!(!self.filling.contains(&frame), "it is being filled");
                         self.frames[frame.0 as usize] = None;
@@ -209,7 +209,7 @@ impl<'a> World<'a> {
             return;
         };
         let Below { what, range, .. } = self.below.remove(at);
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         match what {
             What::Fetch(fetch, frames) => {
                 for frame in &frames {
@@ -219,16 +219,16 @@ impl<'a> World<'a> {
                     self.frames[frame.0 as usize] = Some(page.to_vec());
                 }
                 let outcome = if result.is_ok() { Outcome::Arrived } else { Outcome::Failed };
-                self.driver.fetched(fetch, outcome, &mut acts);
+                self.driver.fetched(fetch, outcome, &mut actions);
             }
             What::Part(request) => self.part(request, range, result),
             What::Change(request) => {
-                self.driver.changed(request, &mut acts);
+                self.driver.changed(request, &mut actions);
                 self.answered.insert(request);
                 self.failed.extend(result.is_err().then_some(request));
             }
         }
-        self.carry_out(acts);
+        self.carry_out(actions);
     }
 
     fn part(&mut self, request: RequestId, range: ByteSpan, result: Result<Vec<u32>, ()>) {

@@ -1,10 +1,10 @@
 //! Trees on a disk, programs that walk them, and a driver, all in virtual time.
 //!
-//! The disk serves one request at a time: positioning or passing over, then transfer, as the promise counts. Its times are
+//! The disk serves one request at a time: positioning or passing over, then transfer, as the bound counts. Its times are
 //! reckoned here anew and not taken from the engine. What was read stays in memory.
 #![allow(dead_code)]
 
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
@@ -392,10 +392,10 @@ impl World {
     }
 
     /// A program uses blocks.
-    fn use_blocks(&mut self, lba: u64, blocks: u64, brought: u64) {
+    fn use_blocks(&mut self, lba: u64, blocks: u64, fetched_bytes: u64) {
         let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
         self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
-        self.request(lba, blocks.max(brought), false);
+        self.request(lba, blocks.max(fetched_bytes), false);
     }
 
     fn use_inode(&mut self, inode: u64) {
@@ -419,13 +419,13 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_blocks(lba, 1, 1);
-                self.tell(Event::DirectoryOpened { who: Who(1), directory: node(inode), parent });
+                self.tell(Event::DirectoryOpened { who: ProcessId(1), directory: node(inode), parent });
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
                 let inode = self.tree.directories[at].files[nth].inode;
                 self.use_inode(inode);
-                self.tell(Event::LookedUp { who: Who(1), directory, node: node(inode) });
+                self.tell(Event::LookedUp { who: ProcessId(1), directory, node: node(inode) });
             }
             Act::File(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -436,7 +436,7 @@ impl World {
                     return;
                 }
                 self.reported += 1;
-                self.tell(Event::FileOpened { who: Who(1), directory, file: node(file.inode) });
+                self.tell(Event::FileOpened { who: ProcessId(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.tell(Event::Read { file: node(file.inode), end });
                 }
@@ -526,8 +526,8 @@ impl World {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;
                 nodes.iter().for_each(|it| self.request(inode_at(it.node.inode), 1, true));
-                let brought = Bytes((self.fetches.requests - before) * PAGE_SIZE);
-                self.hear(engine, Event::Done { fetch, brought, outcome: Outcome::Arrived }, out);
+                let fetched_bytes = Bytes((self.fetches.requests - before) * PAGE_SIZE);
+                self.hear(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
             Command::Place { files } => {
                 assert!(files.is_sorted());
@@ -535,17 +535,18 @@ impl World {
             }
             Command::Fetch { fetch, parts } => {
                 assert!(parts.is_sorted_by_key(|part| part.lba));
-                let mut brought = Pages::ZERO;
+                let mut fetched_bytes = Pages::ZERO;
                 self.batches.push(parts.len());
                 for part in &parts {
-                    brought += part.pages.len();
+                    fetched_bytes += part.pages.len();
                     self.request(part.lba.get(), part.pages.len().get(), true);
                 }
-                let done = Event::Done { fetch, brought: brought.bytes(), outcome: Outcome::Arrived };
+                let done =
+                    Event::Done { fetch, fetched_bytes: fetched_bytes.bytes(), outcome: Outcome::Arrived };
                 self.hear(engine, done, out);
             }
-            Command::Attend { directory, on: true } => drop(self.attended.insert(directory.inode)),
-            Command::Attend { directory, on: false } | Command::Forget { directory } => {
+            Command::WatchOpens { directory, on: true } => drop(self.attended.insert(directory.inode)),
+            Command::WatchOpens { directory, on: false } | Command::Forget { directory } => {
                 self.attended.remove(&directory.inode);
             }
             Command::Cancel { .. } => {}

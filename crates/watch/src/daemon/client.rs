@@ -1,6 +1,6 @@
 //! Starting, asking and ending the watcher. Every call is bounded in time.
 
-use super::place::{Ask, Ready, Record, clean, folder};
+use super::place::{Ready, Record, ServerRequest, clean, folder};
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus};
 use foreseek_server::{CallError, Client, Launch};
@@ -31,7 +31,7 @@ pub fn start(options: &Options, server: (&Path, &[&str])) -> Result<WatchStatus>
 /// [`Error::NotRunning`], [`Error::Dead`], [`Error::Server`].
 pub fn status() -> Result<WatchStatus> {
     record()?;
-    Ok(*Client::of(&folder()).ask(&Ask::Status)?)
+    Ok(*Client::of(&folder()).ask(&ServerRequest::Status)?)
 }
 
 /// Ends it and removes every trace of it, also of one that is dead or does not answer.

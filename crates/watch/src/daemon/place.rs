@@ -26,12 +26,12 @@ pub(super) struct Record {
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Ask {
+pub(super) enum ServerRequest {
     /// How are you?
     Status,
 }
 
-impl foreseek_server::Ask for Ask {
+impl foreseek_server::ServerRequest for ServerRequest {
     type Reply = Box<WatchStatus>;
     type Line = ();
 }

@@ -1,9 +1,9 @@
 //! The watcher's process: how it starts, what it listens to, how it ends.
 
-use super::place::{Ask, GROUP, Ready, Record, clean, folder};
+use super::place::{GROUP, Ready, Record, ServerRequest, clean, folder};
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus, Watcher};
-use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, ServerProcess, tend};
+use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, ServerProcess, run_server};
 use std::time::Instant;
 
 /// What is charged to the daemon's control group besides the window: its own memory, and the kernel's for open files.
@@ -16,7 +16,7 @@ const BESIDES_BYTES: u64 = 256 << 20;
 pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
     let (server, control) = Server::start(options)?;
     ready(&server.status());
-    tend(server, &control)
+    run_server(server, &control)
 }
 
 /// The same for a process that was started for it.
@@ -27,7 +27,7 @@ pub fn run_detached() -> Result<()> {
     foreseek_server::run_detached(|options, _| {
         let (server, control) = Server::start(&options)?;
         if let Err(error) = folder().log_here() {
-            server.end(Ending::Unheard)?;
+            server.end(Ending::Orphaned)?;
             return Err(error.into());
         }
         Ok((server, control))
@@ -71,7 +71,7 @@ impl Server {
 }
 
 impl Daemon for Server {
-    type Ask = Ask;
+    type ServerRequest = ServerRequest;
     type Ready = Ready;
     type Error = Error;
 
@@ -79,8 +79,8 @@ impl Daemon for Server {
         Ready { status: self.status() }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer<Ask>> {
-        let Ask::Status = ask;
+    fn answer(&mut self, ask: ServerRequest) -> Result<Answer<ServerRequest>> {
+        let ServerRequest::Status = ask;
         Ok(Answer::Reply(Box::new(self.status()), Vec::new()))
     }
 
@@ -101,7 +101,7 @@ impl Daemon for Server {
         let left = self.group.map_or(Ok(()), MemoryGroup::leave);
         folder().remove()?;
         left?;
-        if why == Ending::Lost {
+        if why == Ending::Vanished {
             return Err(Error::Server("the watching thread ended by an error of its own".to_owned()));
         }
         Ok(())
@@ -115,7 +115,7 @@ fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
             "the pages that are read ahead are charged to no control group of their own ({why}): only --share and --memory limit them"
         )
     };
-    let window = crate::window_now(options).get();
+    let window = crate::current_window(options).get();
     match MemoryGroup::enter(GROUP, window.saturating_mul(2).saturating_add(BESIDES_BYTES)) {
         Ok(Some(group)) => (Some(group), Vec::new()),
         Ok(None) => (None, vec![without("no control group can limit memory here".to_owned())]),

@@ -236,7 +236,7 @@ impl Engine for Eager {
             Event::DirectoryOpened { directory, .. } => {
                 self.heard = BTreeSet::from([directory]);
                 vec![
-                    Wanted::Attend { directory, on: true },
+                    Wanted::WatchOpens { directory, on: true },
                     Wanted::List { directory: InDirectory { node: directory, directory }, passes: None },
                 ]
             }
@@ -255,7 +255,7 @@ impl Engine for Eager {
                 nodes.extend(&directories);
                 nodes.sort();
                 let mut commands = vec![
-                    Wanted::Attend { directory, on: true },
+                    Wanted::WatchOpens { directory, on: true },
                     Wanted::FetchMetadata { fetch: self.next(), nodes },
                 ];
                 commands.extend(

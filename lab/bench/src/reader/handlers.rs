@@ -1,6 +1,6 @@
 //! A server's request handlers: the simulator's programs with real system calls.
 //!
-//! A closed loop as in the simulator: as many requests at a time as the concurrency says, the next
+//! A closed loop as in the simulator: as many concurrent requests as the concurrency says, the next
 //! in number as soon as one is over. Each request has a thread of its own, as each of the papers'
 //! had a process: what a policy knows of a handler ends with it.
 

@@ -46,7 +46,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// A workload of the simulator, with so many requests at a time.
+    /// A workload of the simulator, with so many concurrent requests.
     Workload {
         /// Its name.
         name: String,

@@ -39,7 +39,7 @@ impl Pass {
             let device = DeviceNumber::from_raw(found.dev());
             let index = volumes.index_of(top.as_fd(), device);
             if metadata.reads(index, volumes.get(index)) {
-                spans.extend(metadata.place_of(index, found.ino()));
+                spans.extend(metadata.address_of(index, found.ino()));
             }
             if found.is_dir() {
                 spans.extend(blocks_of_directory(open(path)?.as_fd()));

@@ -83,7 +83,7 @@ fn positions_of_a_published_description() {
         assert_eq!((found.0, found.1), (cylinder, head), "sector {lba}");
         assert!((found.2 - angle).abs() < 1e-6, "sector {lba}: {} instead of {angle}", found.2);
     }
-    // The skew of a quarter of a turn hides the half millisecond from track to track.
+    // The skew of a quarter of a revolution hides the half millisecond from track to track.
     let rate = geometry.rate_at(Lba(0)).as_mb_per_second();
     let media = 581_888.0 / 512.0 * 512.0 / (1.243 * 6e-3 * 1e6);
     assert!((rate / media - 1.0).abs() < 0.02, "{rate} of {media}");

@@ -5,10 +5,10 @@ use super::{AdaptiveOptions, Aim, AimPoint, Table};
 use crate::charts::of_policies;
 use crate::outcome::Drawn;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
-use foreseek_readahead::depth::{Plan, Promise};
-use foreseek_readahead::learn::{Feature, Lengths, Memory, SCHEME, Scheme};
+use foreseek_readahead::depth::{Plan, RatioBound};
+use foreseek_readahead::learn::{Feature, Lengths, Retention, SCHEME, Scheme};
 use foreseek_readahead::stream::{Found, Opened, RHO, Settings, Touch, View, by_name};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_simulate::experiment::Summary;
 use foreseek_theory::search::{FoundWorst, worst};
 use foreseek_theory::{Model, adversary::against_policy};
@@ -297,10 +297,10 @@ fn sequences(workloads: &[(&'static str, Vec<StudiedStream>)]) -> String {
     // The two workloads of random portions are one here.
     let shown = workloads.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, workload)| workload).take(5);
     let series = shown.map(|(name, reads)| {
-        let mut lengths = Lengths::new(Memory::Lasting);
+        let mut lengths = Lengths::new(Retention::Lasting);
         reads.iter().for_each(|read| lengths.stream(read.length, read.ended));
         let end = reads.iter().map(|read| read.left).max().unwrap_or(Pages(1));
-        let plan = Plan::solve(lengths.survival(), Promise::new(RHO, device.unit), end, 1.0);
+        let plan = Plan::solve(lengths.survival(), RatioBound::new(RHO, device.unit), end, 1.0);
         let depth = |(n, depth): (usize, &Pages)| {
             let y = depth.get() as f64;
             Point { x: n as f64 + 1.0, y, low: y, high: y }
@@ -334,9 +334,9 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
         for (name, reads) in workloads {
             let settings = Settings { rho, ..Settings::default() };
             let Ok(mut policy) = by_name("adaptive", &settings, &costs) else { continue };
-            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), Who(1), Vec::new());
+            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), ProcessId(1), Vec::new());
             for read in reads.iter().take(STREAMS) {
-                policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, told: None });
+                policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, announced: None });
                 for page in (0..read.length.get().min(LEARNT)).map(PageIndex) {
                     let touch = Touch {
                         stream,

@@ -38,7 +38,7 @@ pub struct AdaptiveOptions {
     pub only: Option<String>,
     /// A look: one seed and a fifth of the time.
     pub quick: bool,
-    /// The whole matrix: every closed loop on all devices with 1 to 512 requests at a time.
+    /// The whole matrix: every closed loop on all devices with 1 to 512 concurrent requests.
     pub full: bool,
     /// Threads.
     pub workers: usize,

@@ -5,9 +5,9 @@
 //! worth and nothing of queues and caches.
 
 use foreseek_readahead::depth::Depths;
-use foreseek_readahead::depth::{Plan, Promise};
-use foreseek_readahead::learn::{Classes, Memory, Scheme};
-use foreseek_seam::About;
+use foreseek_readahead::depth::{Plan, RatioBound};
+use foreseek_readahead::learn::{Classes, Retention, Scheme};
+use foreseek_seam::StreamInfo;
 use foreseek_simulate::program::Workload;
 use foreseek_simulate::truth;
 use foreseek_units::{PageIndex, Pages};
@@ -37,7 +37,7 @@ pub(super) fn streams(
     most: u64,
 ) -> Vec<StudiedStream> {
     let mut reads = Vec::new();
-    let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Memory::Told);
+    let mut nothing: Classes<()> = Classes::new(Scheme(&[&[]]), Retention::Fixed);
     truth::streams(workload, seed, most, &mut nothing, &mut |file, stream| {
         let pages = file.length.pages_ceil().max(stream.length);
         reads.push(StudiedStream {
@@ -104,20 +104,20 @@ impl Device {
 /// A policy that learns as it reads.
 pub(super) struct Learner {
     classes: Classes<Option<(Plan, u64)>>,
-    bound: Promise,
+    bound: RatioBound,
     learns: bool,
 }
 
 impl Learner {
     pub(super) fn new(scheme: Scheme, rho: f64, device: Device) -> Self {
-        let classes = Classes::new(scheme, Memory::Fading);
-        Self { classes, bound: Promise::new(rho, device.unit), learns: true }
+        let classes = Classes::new(scheme, Retention::Fading);
+        Self { classes, bound: RatioBound::new(rho, device.unit), learns: true }
     }
 
     /// One that knows the distribution of all streams and learns nothing.
     pub(super) fn known(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
         let mut known = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
-        known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Memory::Lasting);
+        known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Retention::Lasting);
         reads.iter().for_each(|read| known.learn(read));
         known.learns = false;
         known
@@ -125,7 +125,7 @@ impl Learner {
 
     /// Reads a stream and learns from it: what it cost.
     pub(super) fn read(&mut self, read: &StudiedStream) -> f64 {
-        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let about = StreamInfo { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         let longest = self.classes.longest(&chain);
         let (kept, seen) = self.classes.kept(&chain);
@@ -144,7 +144,7 @@ impl Learner {
     }
 
     fn learn(&mut self, read: &StudiedStream) {
-        let about = About { directory: &read.directory, program: &read.program, kind: "" };
+        let about = StreamInfo { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);
         self.classes.stream(&chain, read.length, read.ended);
     }

@@ -7,7 +7,7 @@ use foreseek_hints::{self as hints, Need, Next, Pump, Share};
 use foreseek_kernels::{self as kernels, Settings};
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::stream::{Ahead, Found, Opened, Touch, View};
-use foreseek_seam::{Access, HintMode, ObjectId, StreamId, Who};
+use foreseek_seam::{Access, HintMode, ObjectId, ProcessId, StreamId};
 use foreseek_simulate::block::{Request, RequestId, scheduler};
 use foreseek_theory::{Model, adversary, seek_law};
 use foreseek_units::{
@@ -133,8 +133,8 @@ fn slow_start() -> Option<Measured> {
     let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin("ibm-36g-37")?);
     let mut policy = kernels::by_name("competitive", &Settings::eurosys(), &costs).ok()?;
     let length = Bytes::gib(1).pages_floor();
-    let (stream, object, who) = (StreamId(0), ObjectId(0), Who(0));
-    policy.opened(Instant::ZERO, Opened { stream, object, who, length, told: None });
+    let (stream, object, who) = (StreamId(0), ObjectId(0), ProcessId(0));
+    policy.opened(Instant::ZERO, Opened { stream, object, who, length, announced: None });
     let mut held = Span::new(PageIndex::ZERO, PageIndex::ZERO);
     let (mut sizes, mut out): (Vec<String>, Vec<Ahead>) = (Vec::new(), Vec::new());
     let mut markers = Vec::new();
@@ -200,7 +200,7 @@ fn nearest(n: u32, random: &mut Pcg64Mcg) -> Option<f64> {
         id: RequestId(id),
         op: Op::Read,
         range: SectorSpan::at(Lba(at), Sectors(1)),
-        who: Who(1),
+        who: ProcessId(1),
         synchronous: true,
         at: Instant::ZERO,
     };
@@ -254,7 +254,7 @@ fn round(k: u64, n: u64, random: &mut Pcg64Mcg) -> Vec<u64> {
     let settings =
         hints::Settings { share: Share::Percent(100), eviction_order: false, ..hints::Settings::paper() };
     let mut pump = Pump::new(settings);
-    pump.open(now, (stream, object, Who(1)), length, &[]);
+    pump.open(now, (stream, object, ProcessId(1)), length, &[]);
     pump.watch(now, object, Span::at(ByteOffset::ZERO, length));
     let mut fetched = Vec::new();
     // No pages but those of the round: the floor of the buffer is more than the least K.

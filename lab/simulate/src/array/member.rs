@@ -5,7 +5,7 @@
 
 use crate::block::{BlockLayer, Completed, Scheduler, Settings, Submission, Tag};
 use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Submitter};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Sectors};
 
 /// A disk with its elevator.
@@ -31,7 +31,7 @@ impl Device for Member {
 
     fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
         self.layer.advance(now, &mut self.completed);
-        let (tag, who) = (Tag(io.id.0), Who(whom.0));
+        let (tag, who) = (Tag(io.id.0), ProcessId(whom.0));
         let synchronous = io.op == Op::Read;
         let submission = Submission { tag, op: io.op, range: io.range, who, synchronous };
         self.layer.submit(now, submission).map_err(|_| Full)?;

@@ -25,7 +25,7 @@ use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome, Submitter};
 use foreseek_readahead::stream::Served;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -171,13 +171,13 @@ impl BlockLayer {
     /// Whether the scheduler keeps the device idle for this process: its submission is taken even
     /// where there is no room, and overtakes those of processes that sleep for a request.
     #[must_use]
-    pub fn awaits(&self, who: Who) -> bool {
+    pub fn awaits(&self, who: ProcessId) -> bool {
         self.scheduler.awaits(who)
     }
 
     /// Whether a submission of this process has been taken in part, and its other pieces wait for requests.
     #[must_use]
-    pub fn owes(&self, who: Who) -> bool {
+    pub fn owes(&self, who: ProcessId) -> bool {
         self.rest[side(Op::Read)].iter().any(|rest| rest.template.who == who)
     }
 
@@ -219,7 +219,7 @@ impl BlockLayer {
     }
 
     /// A process has ended; nobody need wait for its next request.
-    pub fn exited(&mut self, now: Instant, who: Who) {
+    pub fn exited(&mut self, now: Instant, who: ProcessId) {
         self.scheduler.exited(now, who);
         self.dispatch(now);
     }

@@ -1,7 +1,7 @@
 //! A request on its way to the device.
 
 use foreseek_device::{Op, Outcome};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, SectorSpan};
 
 /// The submitter's name for what it submitted; a merged request completes several.
@@ -18,7 +18,7 @@ pub struct Submission {
     /// Where; of any length.
     pub range: SectorSpan,
     /// The process for which it is done.
-    pub who: Who,
+    pub who: ProcessId,
     /// Whether somebody waits or will wait for it: reads (read-ahead too), and writes that are
     /// waited for.
     pub synchronous: bool,
@@ -57,7 +57,7 @@ pub struct Request {
     /// Where.
     pub range: SectorSpan,
     /// The process for which it is done; a scheduler that is blind to processes sees one for all.
-    pub who: Who,
+    pub who: ProcessId,
     /// Whether somebody waits for it (reads, and writes that are waited for).
     pub synchronous: bool,
     /// When it came to the scheduler.

@@ -13,7 +13,7 @@
 
 use super::{Request, RequestId, Scheduler};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors, Span};
 use rand_core::Rng;
 
@@ -80,7 +80,8 @@ impl Stage {
         let range: SectorSpan = Span::at(Lba(random.next_u64() % room), LENGTH);
         let id = RequestId(self.made);
         self.made = self.made.wrapping_add(1);
-        let request = Request { id, op: Op::Read, range, who: Who(0), synchronous: true, at: Instant::ZERO };
+        let request =
+            Request { id, op: Op::Read, range, who: ProcessId(0), synchronous: true, at: Instant::ZERO };
         self.scheduler.add(Instant::ZERO, request);
     }
 

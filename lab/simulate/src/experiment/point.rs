@@ -21,7 +21,7 @@ pub struct Point {
     pub device: String,
     /// With this policy.
     pub policy: Policy,
-    /// So many requests at a time.
+    /// So many concurrent requests.
     pub concurrency: u32,
     /// In the order of the experiment's seeds.
     pub runs: Vec<Run>,

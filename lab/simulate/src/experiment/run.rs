@@ -70,9 +70,9 @@ impl Made {
     fn of(experiment: &Experiment) -> Result<Self, ExperimentError> {
         let placed =
             experiment.devices.iter().map(|device| lay_out(experiment, device)).collect::<Result<_, _>>()?;
-        let told = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
+        let announced = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
         let truth =
-            told.then(|| Ok::<_, ExperimentError>(truth(&mut *experiment.workload()?))).transpose()?;
+            announced.then(|| Ok::<_, ExperimentError>(truth(&mut *experiment.workload()?))).transpose()?;
         Ok(Self { placed, truth })
     }
 }
@@ -468,20 +468,21 @@ impl Experiment {
         let (Some(stripes), Some(member)) = (profile.stripes(), profile.member()) else {
             return Err(wrong(format!("{} is no array", profile.name())));
         };
-        let told = |error: strips::StripsError| wrong(error.to_string());
-        let rules = strips::registry::by_name(name).map_err(told)?;
+        let announced = |error: strips::StripsError| wrong(error.to_string());
+        let rules = strips::registry::by_name(name).map_err(announced)?;
         if rules.host_window.is_some() {
             return Err(wrong(
                 "name the host's window before the '/', as in linux-2.6.18@128K/asp".to_owned(),
             ));
         }
-        let geometry = Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(told)?;
+        let geometry =
+            Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(announced)?;
         let as_members = || if profile.looks_ahead() { Following::Streams } else { Following::MissesTurn };
         let following = self.array.following.unwrap_or_else(as_members);
         let cache = self.array.size.pages_floor() - self.array.written().unwrap_or_default();
         let settings = strips::Settings { cache, following };
         let engine = StripEngine::new(geometry, settings, rules.rules, Arc::new(member), Box::new(Lru));
-        engine.map(|engine| Some((engine, geometry))).map_err(told)
+        engine.map(|engine| Some((engine, geometry))).map_err(announced)
     }
 
     fn members_scheduler(&self) -> Result<(), ExperimentError> {

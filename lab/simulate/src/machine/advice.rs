@@ -18,7 +18,7 @@ use super::reclaim::Why;
 use super::{Machine, MachineError};
 use crate::program::{Answer, Question};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 
 impl Machine {
@@ -63,7 +63,7 @@ impl Machine {
             self.metrics.counters.dropped += left.end - start;
             return Ok(self.reply(process, Answer::Advised(start - first)));
         }
-        let who = self.processes.get(process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
         self.metrics.submitted(run.len());
         self.submit(Op::Read, file, run, who, true);
         self.block.unplug(self.now);

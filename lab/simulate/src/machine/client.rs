@@ -4,7 +4,7 @@ use super::events::Event;
 use super::process::{Doing, Process};
 use super::{Machine, MachineError};
 use crate::program::{self, Drive};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos};
 
 /// The clients, or the batch.
@@ -42,7 +42,7 @@ impl Machine {
         self.client.made += 1;
         let (program, random) = program::begin(&mut *self.workload, self.client.seed, number);
         // Process 0 writes back.
-        let who = Who(self.client.made as u32);
+        let who = ProcessId(self.client.made as u32);
         let mut process = Process::new((who, number), program, random, self.now);
         process.doing = Doing::Compute(self.settings.costs.create);
         let memory = process.memory;

@@ -7,7 +7,7 @@ use super::process::{Doing, Wait};
 use super::processors::Turn;
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{PageSpan, Span};
 
 impl Machine {
@@ -26,7 +26,7 @@ impl Machine {
         let next = if rest.is_empty() { Doing::Next } else { Doing::Direct { stream, left: rest, op } };
         self.set_doing(process, next);
         self.wait(process, Wait::Direct);
-        let who = self.processes.get(process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
         if op == Op::Read {
             self.metrics.submitted(run.len());
             self.metrics.counters.direct += run.len();

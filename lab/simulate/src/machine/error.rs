@@ -30,7 +30,7 @@ pub enum MachineError {
         /// The most that is possible.
         most: Bytes,
     },
-    /// More requests at a time than a machine should hold.
+    /// More concurrent requests than a machine should hold.
     #[error("concurrency {concurrency}: give 1 to {most}")]
     Concurrency {
         /// What was asked for.

@@ -22,7 +22,7 @@ use super::{Machine, MachineError};
 use crate::block::{Completed, Submission, Tag};
 use foreseek_device::{Op, Outcome};
 use foreseek_readahead::stream::{Ahead, Served};
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Span};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,7 +50,7 @@ pub(super) struct IoInFlight {
     /// Processes that wait for room in the queue.
     pub(super) short_of_queue: VecDeque<u32>,
     /// Readers that sleep until all that they read ahead has a request, in the order in which they came.
-    asleep: VecDeque<(u32, Who)>,
+    asleep: VecDeque<(u32, ProcessId)>,
     completed: Vec<Completed>,
     served: Vec<Served>,
 }
@@ -122,7 +122,7 @@ impl Machine {
         marker: bool,
     ) -> FrameNo {
         let opening = self.streams.get(touched.stream as usize).map_or(0, |stream| stream.opening);
-        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
         let frame = self.frames.insert(Frame {
             file,
             page: page.get() as u32,
@@ -154,7 +154,7 @@ impl Machine {
         if pages.is_empty() {
             return;
         }
-        let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
         if self.mount.is_some() && !self.is_device(file) {
             return self.ask_mount(touched, file, pages, who);
         }
@@ -163,7 +163,14 @@ impl Machine {
     }
 
     /// Hands pages that lie together to the block layer.
-    pub(super) fn submit(&mut self, op: Op, file: FileNo, pages: PageSpan, who: Who, synchronous: bool) {
+    pub(super) fn submit(
+        &mut self,
+        op: Op,
+        file: FileNo,
+        pages: PageSpan,
+        who: ProcessId,
+        synchronous: bool,
+    ) {
         let at = self.hand_over(op, file, pages, who, synchronous);
         if let Some(at) = at.filter(|_| op == Op::Read) {
             let lba = self.flight.pending[at].lba;
@@ -178,7 +185,7 @@ impl Machine {
         op: Op,
         file: FileNo,
         pages: PageSpan,
-        who: Who,
+        who: ProcessId,
         synchronous: bool,
     ) -> Option<usize> {
         let (lba, _) = self.files[file.0 as usize].place(pages.start)?;
@@ -319,7 +326,7 @@ impl Machine {
     }
 
     /// Whether something that this process submitted has no request yet.
-    fn lacks_request(&self, who: Who) -> bool {
+    fn lacks_request(&self, who: ProcessId) -> bool {
         self.block.owes(who) || self.flight.unsent[0].iter().any(|one| one.who == who)
     }
 

@@ -36,7 +36,7 @@ pub(super) enum Swapping {
     /// When it is written it goes.
     Out,
     /// It was touched meanwhile and stays.
-    Recalled,
+    Restored,
 }
 
 impl Frame {

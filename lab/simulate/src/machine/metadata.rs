@@ -19,7 +19,7 @@ use crate::program::{FileNumber, ROOT};
 use crate::workload::Metadata;
 use foreseek_device::Op;
 use foreseek_readahead::stream::Ahead;
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages};
 
 /// Metadata, and the device as a file.
@@ -65,7 +65,7 @@ impl Machine {
                 self.seen_listed(process, ROOT);
             }
             match of {
-                LookUp::Open { handle, file, told } => self.open(process, handle, file, told)?,
+                LookUp::Open { handle, file, announced } => self.open(process, handle, file, announced)?,
                 LookUp::Unlink(file) => self.unlink(process, file)?,
                 LookUp::Stat(_) | LookUp::List(_) => {}
             }
@@ -121,7 +121,7 @@ impl Machine {
             if !self.files[device.0 as usize].cached(block) && self.room() {
                 let touched = Touched { stream, page: block, ..touched };
                 self.insert(touched, device, block, Why::Ahead, false);
-                let who = self.processes.get(touched.process as usize).map_or(Who(0), |one| one.who);
+                let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
                 self.submit(Op::Read, device, PageSpan::at(block, Pages(1)), who, true);
             }
         }

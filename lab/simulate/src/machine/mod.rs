@@ -60,7 +60,7 @@ use std::collections::VecDeque;
 /// Most processors: as many as today's largest machines have; idle ones are looked for in turn.
 pub const PROCESSORS_LIMIT: u32 = 1024;
 
-/// Most requests at a time: 16 times the most that the benchmark shows, and more than process ids of
+/// Most concurrent requests: 16 times the most that the benchmark shows, and more than process ids of
 /// the papers' kernels (32,768).
 pub const CONCURRENCY_LIMIT: u32 = 1 << 16;
 

@@ -19,7 +19,7 @@ use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, 
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
-    Event, FetchId, FrameId, ObjectId, Refusal, RequestId, ServingEvent, StreamId, Urgency, Who,
+    Event, FetchId, FrameId, ObjectId, ProcessId, Refusal, RequestId, ServingEvent, StreamId, Urgency,
 };
 use foreseek_units::{Bytes, Nanos, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
@@ -33,7 +33,7 @@ const REQUEST: Pages = Bytes::mib(1).pages_floor();
 const CROSSING: Nanos = Nanos::from_micros(60);
 
 /// The process as which the block layer sees the server: no other bears this number.
-const SERVER: Who = Who(u32::MAX);
+const SERVER: ProcessId = ProcessId(u32::MAX);
 
 /// Fetches that the server has under way: what its ring holds.
 const AT_A_TIME: usize = 256;
@@ -152,13 +152,13 @@ impl Machine {
         self.serve_mount();
     }
 
-    pub(super) fn mount_ran(&mut self, who: Who) {
+    pub(super) fn mount_ran(&mut self, who: ProcessId) {
         if let Some(mount) = &mut self.mount {
             mount.driver.tell(self.now, Event::Serving(ServingEvent::Ran { who }));
         }
     }
 
-    pub(super) fn mount_exited(&mut self, who: Who) {
+    pub(super) fn mount_exited(&mut self, who: ProcessId) {
         if let Some(mount) = &mut self.mount {
             mount.driver.tell(self.now, Event::Serving(ServingEvent::Exited { who }));
         }
@@ -174,7 +174,7 @@ impl Machine {
     }
 
     /// The kernel asks the server for pages that it has put into its cache.
-    pub(super) fn ask_mount(&mut self, touched: Touched, file: FileNo, pages: PageSpan, who: Who) {
+    pub(super) fn ask_mount(&mut self, touched: Touched, file: FileNo, pages: PageSpan, who: ProcessId) {
         let mut start = pages.start;
         while start < pages.end {
             let part = Span::new(start, pages.end.min(start + REQUEST));

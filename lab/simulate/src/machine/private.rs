@@ -22,7 +22,7 @@ use super::reading::Touched;
 use super::reclaim::{Inserted, Why};
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_seam::{Extent, ObjectId, StreamId, Who};
+use foreseek_seam::{Extent, ObjectId, ProcessId, StreamId};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, Sectors, Span};
 
 /// Pages that are read back together: 1 << `page_cluster`.
@@ -30,7 +30,7 @@ const GROUP: u64 = 8;
 /// Pages that are touched before the machine looks whether something else happens.
 const AT_ONCE: u32 = 16;
 /// The process that swaps out.
-const KSWAPD: Who = Who(0);
+const KSWAPD: ProcessId = ProcessId(0);
 /// No open file.
 const NO_STREAM: u32 = u32::MAX;
 
@@ -217,7 +217,7 @@ impl Machine {
     fn touched_private(&mut self, frame: FrameNo) {
         let held = self.frames.get_mut(frame);
         if held.swap != Swapping::No {
-            held.swap = Swapping::Recalled;
+            held.swap = Swapping::Restored;
             self.bill += self.settings.costs.fault;
         } else if held.mapped {
             self.reclaim.touched(frame);
@@ -266,7 +266,7 @@ impl Machine {
         if run.is_empty() {
             return;
         }
-        let who = self.processes.get(process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
         self.submit(Op::Read, file, run, who, true);
     }
 
@@ -324,7 +324,7 @@ impl Machine {
                     self.swapped(file, page, frame);
                     self.closed_page(file, page);
                 }
-                Swapping::Recalled => {
+                Swapping::Restored => {
                     let inserted = Inserted {
                         frame,
                         object: ObjectId(u64::from(file.0)),

@@ -5,7 +5,7 @@ use super::names::{FileNo, FrameNo};
 use super::private::Own;
 use crate::program::{FileNumber, Handle, Program, Question};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages};
 use rand_pcg::Pcg64Mcg;
 
@@ -21,7 +21,7 @@ pub(super) struct OpenStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookUp {
     /// To open a file.
-    Open { handle: Handle, file: FileNumber, told: Option<Bytes> },
+    Open { handle: Handle, file: FileNumber, announced: Option<Bytes> },
     /// To ask for a file's attributes.
     Stat(FileNumber),
     /// To remove a file.
@@ -82,7 +82,7 @@ pub(super) enum Wait {
 
 /// A process.
 pub(super) struct Process {
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     /// The number of its request or job.
     pub(super) number: u64,
     pub(super) program: Box<dyn Program>,
@@ -113,7 +113,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(
-        (who, number): (Who, u64),
+        (who, number): (ProcessId, u64),
         program: Box<dyn Program>,
         random: Pcg64Mcg,
         now: Instant,

@@ -221,7 +221,7 @@ impl Settings {
     ///
     /// The slice is `MIN_TIMESLICE` of the 2.6 scheduler: it gives processes that often sleep,
     /// as readers do, the finest turns. The client's delay is a round trip through TCP over the
-    /// papers' Gigabit Myrinet and a turn of the load generator, remembered as about 0.1 ms.
+    /// papers' Gigabit Myrinet and a revolution of the load generator, remembered as about 0.1 ms.
     #[must_use]
     pub fn xeons(memory: Bytes) -> Self {
         Self {

@@ -61,13 +61,13 @@ impl Machine {
         let Some(one) = self.processes.get_mut(process as usize) else { return Ok(Turn::Ended) };
         let costs = self.settings.costs;
         match step {
-            Step::Open { handle, file, told } => {
+            Step::Open { handle, file, announced } => {
                 self.bill += costs.system_call;
                 if self.tables.is_some() {
-                    let of = LookUp::Open { handle, file, told };
+                    let of = LookUp::Open { handle, file, announced };
                     self.set_doing(process, Doing::LookUp { of, at: 0 });
                 } else {
-                    self.open(process, handle, file, told)?;
+                    self.open(process, handle, file, announced)?;
                 }
             }
             Step::Read { handle, range } => {
@@ -178,7 +178,7 @@ impl Machine {
         process: u32,
         handle: Handle,
         file: FileNumber,
-        told: Option<Bytes>,
+        announced: Option<Bytes>,
     ) -> Result<(), MachineError> {
         let length = self.files.get(file.0 as usize).map(super::files::File::pages);
         let Some(one) = self.processes.get_mut(process as usize) else { return Ok(()) };
@@ -196,7 +196,7 @@ impl Machine {
             object: ObjectId(u64::from(file.0)),
             who: one.who,
             length,
-            told: told.map(Bytes::pages_ceil),
+            announced: announced.map(Bytes::pages_ceil),
         };
         self.seen_opened(process, file);
         self.prefetcher.opened(self.now, opened);

@@ -29,7 +29,7 @@ impl Program for Anything {
         if !self.opened {
             self.opened = true;
             let file = FileNumber(random.next_u32() % FILES);
-            return Step::Open { handle, file, told: None };
+            return Step::Open { handle, file, announced: None };
         }
         if self.left == 0 {
             return Step::Exit;
@@ -273,7 +273,7 @@ impl Program for Reader {
         let handle = Handle(0);
         self.at += 1;
         match self.at - 1 {
-            0 => Step::Open { handle, file: FileNumber(0), told: None },
+            0 => Step::Open { handle, file: FileNumber(0), announced: None },
             page if page <= LENGTH => Step::Read {
                 handle,
                 range: ByteSpan::at(ByteOffset((page - 1) * PAGE_SIZE), Bytes(PAGE_SIZE)),

@@ -9,7 +9,7 @@ use super::process::{Process, Wait};
 use super::processors::Turn;
 use crate::program::{FileNumber, Program};
 use crate::watch::{Seen, Watch, Worker, locked};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::Nanos;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -37,7 +37,7 @@ impl Machine {
         let mut workers = Vec::new();
         for (number, worker) in (0..).zip(Worker::all(&watch)) {
             let program: Box<dyn Program> = Box::new(worker);
-            let who = Who(WORKERS + number);
+            let who = ProcessId(WORKERS + number);
             let random = Pcg64Mcg::seed_from_u64(u64::from(number));
             let process = Process::new((who, u64::from(who.0)), program, random, self.now);
             workers.push(self.processes.insert(process) as u32);
@@ -77,7 +77,7 @@ impl Machine {
         if watching.workers.contains(&process) {
             return;
         }
-        let who = self.processes.get(process as usize).map_or(Who(0), |one| one.who);
+        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
         if locked(&watching.watch).seen(self.now, who, what) {
             self.bill += EVENT;
         }

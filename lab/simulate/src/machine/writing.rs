@@ -17,7 +17,7 @@ use super::reclaim::Why;
 use super::{Machine, MachineError};
 use crate::program::FileNumber;
 use foreseek_device::Op;
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ const WRITING_LIMIT: Pages = Pages(1024);
 const GROWTH: Pages = Pages(8);
 
 /// The process that writes back.
-const PDFLUSH: Who = Who(0);
+const PDFLUSH: ProcessId = ProcessId(0);
 
 /// Dirty pages.
 #[derive(Debug, Default)]

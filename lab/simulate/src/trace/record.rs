@@ -1,7 +1,7 @@
 //! One request of a trace.
 
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{ByteSpan, Instant, Nanos};
 
 /// Devices or files that are told apart: the largest published collections have some dozens in a
@@ -39,7 +39,7 @@ pub struct Record {
     /// Which bytes; empty for a flush.
     pub range: ByteSpan,
     /// The process that made it, where the trace tells.
-    pub who: Option<Who>,
+    pub who: Option<ProcessId>,
     /// How long it took, where the trace tells.
     pub response: Option<Nanos>,
 }

@@ -482,8 +482,11 @@ mod tests {
         for seed in 0..20 {
             let started = done(Task::start, seed);
             assert_eq!(started.opens.len(), 21);
-            mapped +=
-                started.opens.iter().map(|(_, told)| told.expect("told").pages_ceil().get()).sum::<u64>();
+            mapped += started
+                .opens
+                .iter()
+                .map(|(_, announced)| announced.expect("announced").pages_ceil().get())
+                .sum::<u64>();
             touched += started.touches.len();
         }
         // Some 5000 runs: the share is known to half a percent.

@@ -192,11 +192,11 @@ mod tests {
         let trail = trail(&mut build, 0, &mut Pcg64Mcg::seed_from_u64(1));
         assert_eq!(trail.finished, 1);
         let mut opens = BTreeMap::new();
-        for (file, told) in &trail.opens {
+        for (file, announced) in &trail.opens {
             let (reads, writes) = opens.entry(file.0).or_insert((0, 0));
-            match told {
-                Some(told) => {
-                    assert_eq!(*told, lengths[file.0 as usize]);
+            match announced {
+                Some(announced) => {
+                    assert_eq!(*announced, lengths[file.0 as usize]);
                     *reads += 1;
                 }
                 None => *writes += 1,

@@ -156,7 +156,7 @@ impl Program for Reads {
         match self.doing {
             Doing::Open => {
                 self.doing = Doing::Begin;
-                Step::Open { handle, file: self.file, told: None }
+                Step::Open { handle, file: self.file, announced: None }
             }
             Doing::Begin => {
                 self.doing = Doing::Read;

@@ -182,9 +182,12 @@ mod tests {
     fn a_clip_is_sent_whole_in_chunks() {
         let mut server = MediaServer::new(Bytes::mib(64), MEMORY);
         let trail = trail(&mut server, 0, &mut Pcg64Mcg::seed_from_u64(2));
-        let (file, told) = trail.opens[0];
-        assert_eq!(told, Some(server.clips[file.0 as usize]));
-        assert_eq!(trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>(), told.expect("told"));
+        let (file, announced) = trail.opens[0];
+        assert_eq!(announced, Some(server.clips[file.0 as usize]));
+        assert_eq!(
+            trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>(),
+            announced.expect("announced")
+        );
         assert!(trail.reads.iter().all(|(_, range)| range.len() <= CHUNK));
     }
 }

@@ -50,8 +50,8 @@ impl<S: Source> Program for Script<S> {
 pub(super) struct Steps(VecDeque<Step>);
 
 impl Steps {
-    pub(super) fn open(&mut self, handle: Handle, file: FileNumber, told: Option<Bytes>) {
-        self.0.push_back(Step::Open { handle, file, told });
+    pub(super) fn open(&mut self, handle: Handle, file: FileNumber, announced: Option<Bytes>) {
+        self.0.push_back(Step::Open { handle, file, announced });
     }
 
     pub(super) fn read(&mut self, handle: Handle, start: ByteOffset, length: Bytes) {

@@ -36,10 +36,10 @@ pub(super) fn trail(workload: &mut dyn Workload, number: u64, random: &mut dyn R
     };
     for _ in 0..STEPS_LIMIT {
         match program.next(Instant::ZERO, random) {
-            Step::Open { handle, file, told } => {
+            Step::Open { handle, file, announced } => {
                 assert!(open.iter().all(|(of, _)| *of != handle), "{handle:?} is open already");
                 open.push((handle, file));
-                trail.opens.push((file, told));
+                trail.opens.push((file, announced));
             }
             Step::Read { handle, range } => {
                 assert!(!range.is_empty() && range.end.get() <= end_of(&open, handle).get());

@@ -272,7 +272,7 @@ struct Blur {
 impl Program for Blur {
     fn next(&mut self, _now: Instant, _random: &mut dyn Rng) -> Step {
         if !std::mem::replace(&mut self.opened, true) {
-            return Step::Open { handle: SWAP, file: self.file, told: None };
+            return Step::Open { handle: SWAP, file: self.file, announced: None };
         }
         loop {
             if let Some(step) = self.steps.pop_front() {

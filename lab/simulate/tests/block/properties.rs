@@ -3,7 +3,7 @@
 use crate::rig::{MS, Rig, sectors};
 use crate::stage::Stage;
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_simulate::block::{Request, RequestId, Settings, scheduler};
 use foreseek_units::{Instant, Nanos};
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ impl Model {
                 let (id, synchronous) = (RequestId(self.next), !write || waited_for);
                 self.next += 1;
                 let range = sectors(start, length);
-                let request = Request { id, op, range, who: Who(who), synchronous, at: now };
+                let request = Request { id, op, range, who: ProcessId(who), synchronous, at: now };
                 self.waiting.insert(id, request);
                 stage.scheduler.add(now, request);
             }
@@ -73,7 +73,7 @@ impl Model {
             }
             Event::Grow { which, by, before } => self.grow(stage, now, which, by, before),
             Event::Absorb { which } => self.absorb(stage, now, which),
-            Event::Exit { who } => stage.scheduler.exited(now, Who(who)),
+            Event::Exit { who } => stage.scheduler.exited(now, ProcessId(who)),
             Event::Complete { .. } => {}
         }
         Ok(())

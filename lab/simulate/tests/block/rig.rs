@@ -1,7 +1,7 @@
 //! A device whose times are written out, and a block layer over it that keeps a diary.
 
 use foreseek_device::{Counters, Device, Finished, Full, Io, Op, Outcome};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_simulate::block::{BlockLayer, Completed, Scheduler, Settings, Submission, Tag};
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
 use std::collections::VecDeque;
@@ -96,7 +96,7 @@ impl Rig {
         let tag = self.next;
         self.next += 1;
         let synchronous = op == Op::Read;
-        let submission = Submission { tag: Tag(tag), op, range, who: Who(who), synchronous };
+        let submission = Submission { tag: Tag(tag), op, range, who: ProcessId(who), synchronous };
         self.layer.submit(now, submission).ok().map(|()| tag)
     }
 

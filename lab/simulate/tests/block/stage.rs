@@ -2,7 +2,7 @@
 
 use crate::rig::{at, sectors};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_simulate::block::{Request, RequestId, Scheduler, scheduler};
 use foreseek_units::Instant;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ impl Stage {
         let id = RequestId(self.next);
         self.next += 1;
         let (range, synchronous) = (sectors(start, 8), op == Op::Read);
-        self.scheduler.add(now, Request { id, op, range, who: Who(who), synchronous, at: now });
+        self.scheduler.add(now, Request { id, op, range, who: ProcessId(who), synchronous, at: now });
         id
     }
 
@@ -81,6 +81,6 @@ impl Stage {
     }
 
     pub(crate) fn exited(&mut self, ms: u64, who: u32) {
-        self.scheduler.exited(at(ms), Who(who));
+        self.scheduler.exited(at(ms), ProcessId(who));
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn new(steps: Vec<Step>) -> Self {
         let mut steps = VecDeque::from(steps);
-        steps.push_front(Step::Open { handle: HANDLE, file: FileNumber(0), told: None });
+        steps.push_front(Step::Open { handle: HANDLE, file: FileNumber(0), announced: None });
         Self { steps, answers: Answers::default(), answer: None }
     }
 

@@ -86,7 +86,7 @@ fn server_rows(status: &MountStatus) -> Vec<Row> {
         ("mount", format!("{} shows {}", status.mount_point.display(), status.source.display())),
         ("server", format!("process {}, for {:.0} s", status.pid, status.seconds)),
         ("files", format!("{} open, {} known to the kernel", status.files_open, status.files_known)),
-        ("changed by others", format!("{} times", status.foreign_changes)),
+        ("changed by others", format!("{} times", status.external_changes)),
         ("policy", format!("{}{}", reads.policy, bound.unwrap_or_default())),
         ("streams", format!("{} open, {} active of late", reads.streams_open, reads.streams_active)),
     ]
@@ -114,7 +114,7 @@ fn calls_row(status: &MountStatus) -> Row {
 }
 
 fn passthrough_row(passthrough: &PassthroughStatus) -> Row {
-    let said = match &passthrough.why_not {
+    let said = match &passthrough.unavailable {
         Some(why) => format!("off: {why}"),
         None => format!("{} opens of files in memory, which the kernel reads by itself", passthrough.opens),
     };
@@ -139,11 +139,10 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         "{:.1} pages a second fetched again that were evicted before use ({} in all)",
         reads.thrashing_pages_per_s, reads.prefetch_misses
     );
-    let checks = match reads.contradictions {
-        0 => "nothing contradicted itself".to_owned(),
+    let checks = match reads.internal_errors {
+        0 => "no internal errors".to_owned(),
         times => format!(
-            "{times} times something contradicted itself; the reads concerned went past the prefetcher and are right: \
-             please report it"
+            "{times} internal errors; the reads concerned bypassed the prefetcher and are right: please report this"
         ),
     };
     let (count, bytes, failed) = (reads.reads, Bytes(reads.read_bytes), reads.failed);
@@ -179,7 +178,7 @@ fn learnt_rows(status: &MountStatus) -> Vec<Row> {
     let mut rows = vec![("learnt of the device", device(status.reads.learnt))];
     let problem = status.kept.as_ref().and_then(|kept| kept.problem.as_ref());
     if let Some(kept) = &status.kept {
-        let began = match kept.begun_with_classes {
+        let began = match kept.loaded_classes {
             0 => "began with nothing learnt".to_owned(),
             classes => format!("began with {classes} classes learnt before"),
         };

@@ -2,7 +2,7 @@
 
 use crate::block::metrics::Anticipations;
 use crate::block::request::{Request, RequestId};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, SectorSpan};
 
 /// An I/O scheduler: a queue that may hold requests back although the device is idle.
@@ -27,7 +27,7 @@ pub trait Scheduler: Send {
     /// of are, with all of their pieces.
     fn completed(&mut self, now: Instant, request: &Request, whole: bool);
     /// A process has ended.
-    fn exited(&mut self, _now: Instant, _who: Who) {}
+    fn exited(&mut self, _now: Instant, _who: ProcessId) {}
     /// When `dispatch` may give what it refuses now (the end of an anticipation, of an idle slice).
     fn deadline(&self) -> Option<Instant> {
         None
@@ -36,7 +36,7 @@ pub trait Scheduler: Send {
     fn waiting(&self) -> usize;
     /// Whether it holds the device for this process's next request: such a request is let in even
     /// where the pool is empty.
-    fn awaits(&self, _who: Who) -> bool {
+    fn awaits(&self, _who: ProcessId) -> bool {
         false
     }
     /// How its anticipations have ended so far, if it makes any.

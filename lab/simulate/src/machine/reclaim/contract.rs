@@ -2,7 +2,7 @@
 
 use super::zone::Pass;
 use crate::machine::names::FrameNo;
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Instant, PageIndex, Pages};
 
 /// Why a page was put into the cache.
@@ -33,7 +33,7 @@ pub struct Inserted {
     /// Why.
     pub why: Why,
     /// For which process.
-    pub who: Who,
+    pub who: ProcessId,
     /// For which of its open files.
     pub stream: StreamId,
 }
@@ -79,9 +79,9 @@ pub trait Reclaim: Send {
     /// same opening of the file and was evicted before its use.
     fn missed(&mut self, _now: Instant, _object: ObjectId, _page: PageIndex, _unused: bool) {}
     /// A process gets a processor.
-    fn ran(&mut self, _now: Instant, _who: Who) {}
+    fn ran(&mut self, _now: Instant, _who: ProcessId) {}
     /// A process has ended.
-    fn exited(&mut self, _now: Instant, _who: Who) {}
+    fn exited(&mut self, _now: Instant, _who: ProcessId) {}
     /// An open file is closed.
     fn closed(&mut self, _now: Instant, _stream: StreamId) {}
     /// How much memory there is for cached pages now.

@@ -28,7 +28,7 @@ use foreseek_cache::{
     Activity, Ceiling, CeilingSettings, EvictionHistory, Mark, PrefetchCache, Process, Status, StreamCount,
     depth_cap,
 };
-use foreseek_seam::{ObjectId, StreamId, Who};
+use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Instant, Nanos, PageIndex, Pages};
 
 /// How long after a prefetch its process has to have run to have had the opportunity to use it: at
@@ -175,11 +175,11 @@ impl Reclaim for Cpem {
         }
     }
 
-    fn ran(&mut self, now: Instant, who: Who) {
+    fn ran(&mut self, now: Instant, who: ProcessId) {
         self.activity.ran(Process(who.0), now);
     }
 
-    fn exited(&mut self, _now: Instant, who: Who) {
+    fn exited(&mut self, _now: Instant, who: ProcessId) {
         self.activity.exited(Process(who.0));
     }
 
@@ -238,7 +238,7 @@ mod tests {
             object: OBJECT,
             page: PageIndex(u64::from(page)),
             why,
-            who: Who(page / 100),
+            who: ProcessId(page / 100),
             stream: StreamId(u64::from(page / 100)),
         }
     }
@@ -268,14 +268,14 @@ mod tests {
     #[test]
     fn above_the_ceiling_the_oldest_prefetched_pages_are_pages_as_others() {
         let mut cpem = cpem();
-        cpem.ran(Instant(0), Who(0));
-        cpem.ran(Instant(0), Who(1));
+        cpem.ran(Instant(0), ProcessId(0));
+        cpem.ran(Instant(0), ProcessId(1));
         (0..150).for_each(|page| insert(&mut cpem, 1, page, Why::Ahead));
         // All processes live: each page gets its second chance, then the oldest 50 go.
         assert_eq!(victims(&mut cpem, 3), [0, 1, 2]);
         assert_eq!((cpem.prefetched.len(), cpem.lists.frames()), (Pages(100), 47));
         // Those of a process that has ended go at once.
-        cpem.exited(Instant(2), Who(1));
+        cpem.exited(Instant(2), ProcessId(1));
         (200..230).for_each(|page| insert(&mut cpem, 3, page, Why::Ahead));
         assert_eq!(victims(&mut cpem, 48).last(), Some(&50));
     }

@@ -10,7 +10,7 @@ use super::super::field::{field, number, shown, time};
 use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, nothing, sectors};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos};
 
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl LineParser for Blkparse {
             op,
             place: TraceTarget::Device(device),
             range,
-            who: Some(Who(pid)),
+            who: Some(ProcessId(pid)),
             response: None,
         }))
     }

@@ -9,7 +9,7 @@
 use super::super::record::{Record, TraceTarget, When};
 use super::parser::{Binary, nothing, span};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, SECTOR_SIZE};
 
 /// `BLK_IO_TRACE_MAGIC | BLK_IO_TRACE_VERSION`.
@@ -85,8 +85,14 @@ impl Binary for Blktrace {
             }
         };
         let at = When::At(Instant(at));
-        let record =
-            Record { at, op, place: TraceTarget::Device(device), range, who: Some(Who(pid)), response: None };
+        let record = Record {
+            at,
+            op,
+            place: TraceTarget::Device(device),
+            range,
+            who: Some(ProcessId(pid)),
+            response: None,
+        };
         Ok((Some(record), payload))
     }
 }

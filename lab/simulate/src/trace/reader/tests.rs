@@ -3,7 +3,7 @@
 use super::*;
 use crate::trace::{TraceTarget, When};
 use foreseek_device::Op;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos};
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ fn blkparse_text() {
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Blkparse);
     let place = TraceTarget::Device(8 << 20 | 16);
-    let by = |who, record| Record { who: Some(Who(who)), ..record };
+    let by = |who, record| Record { who: Some(ProcessId(who)), ..record };
     assert_eq!(records.len(), 4);
     assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, place, 1_444_645_666 * 512, 131_072)));
     assert_eq!(records[1], by(16_766, record(at(100_000_000), Op::Write, place, 3_428_327_186 * 512, 4096)));
@@ -106,7 +106,7 @@ fn blktrace_records() {
         let (format, records) = read(&trace).expect("valid");
         assert_eq!(format, Format::Blktrace);
         let place = TraceTarget::Device(8 << 20 | 16);
-        let by = |record| Record { who: Some(Who(77)), ..record };
+        let by = |record| Record { who: Some(ProcessId(77)), ..record };
         assert_eq!(
             records,
             [

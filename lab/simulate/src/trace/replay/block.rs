@@ -5,7 +5,7 @@ use super::chains::Window;
 use crate::block::{self, BlockLayer, Completed, Submission, Tag};
 use crate::trace::{Record, Summary, TraceError, When};
 use foreseek_device::{Counters, Op, Outcome as IoOutcome};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos, SectorSpan};
 use hdrhistogram::Histogram;
 use slab::Slab;
@@ -142,7 +142,7 @@ struct Made {
     at: Instant,
     op: Op,
     range: SectorSpan,
-    who: Who,
+    who: ProcessId,
 }
 
 /// Where the next request comes from.
@@ -167,7 +167,7 @@ struct Replay<'a, T> {
 
 impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
     fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), TraceError> {
-        let mut told = 0;
+        let mut announced = 0;
         loop {
             let arrival = self.arrival()?;
             let Some(next) = [arrival, self.block.next()].into_iter().flatten().min() else {
@@ -182,8 +182,8 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             }
             self.submit()?;
             let over = self.responses.histogram.len();
-            if over >= told + PROGRESS {
-                told = over;
+            if over >= announced + PROGRESS {
+                announced = over;
                 progress(over);
             }
         }
@@ -218,7 +218,8 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
                 None => return Ok(None),
             },
             Source::Closed { window, due } => {
-                let Some(chained) = due.pop().and_then(|Reverse((_, who))| window.take(Who(who))) else {
+                let Some(chained) = due.pop().and_then(|Reverse((_, who))| window.take(ProcessId(who)))
+                else {
                     return Ok(None);
                 };
                 (chained.record, chained.who)

@@ -5,7 +5,7 @@ use super::chains::{Chained, Chains};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
 use crate::trace::{Record, Summary, TraceError, TraceTarget};
 use foreseek_device::Op;
-use foreseek_seam::{Extent, Who};
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex};
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -40,7 +40,7 @@ impl Accesses {
             return Err(too_long(REQUESTS_LIMIT));
         }
         let mut chains = Chains::new();
-        let mut numbers: BTreeMap<Who, usize> = BTreeMap::new();
+        let mut numbers: BTreeMap<ProcessId, usize> = BTreeMap::new();
         let mut by_process: Vec<VecDeque<Chained>> = Vec::new();
         for record in trace {
             let chained = chains.add(record?);
@@ -111,7 +111,7 @@ impl Replayed {
         let handle = Handle(file);
         if !self.open.contains(&file) {
             self.open.push(file);
-            self.steps.push_back(Step::Open { handle, file: FileNumber(file), told: None });
+            self.steps.push_back(Step::Open { handle, file: FileNumber(file), announced: None });
         }
         let range = record.range;
         let access = match record.op {

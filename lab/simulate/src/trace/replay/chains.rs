@@ -10,7 +10,7 @@
 //! trace than others' can go on; one that lies beyond [`WINDOW_LIMIT`] comes late.
 
 use crate::trace::{Record, TraceError, When};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub struct Chained {
     /// The request.
     pub record: Record,
     /// Whose chain it is of.
-    pub who: Who,
+    pub who: ProcessId,
     /// How long after the end of the request before it of its chain (or after the start) it is made.
     pub think: Nanos,
 }
@@ -34,7 +34,7 @@ pub struct Chained {
 pub struct Chains {
     origin: Option<Instant>,
     /// When each chain's last request was over in the trace.
-    over: FxHashMap<Who, Instant>,
+    over: FxHashMap<ProcessId, Instant>,
 }
 
 impl Chains {
@@ -74,7 +74,7 @@ struct Chain {
 pub(super) struct Window<T> {
     trace: T,
     chains: Chains,
-    known: FxHashMap<Who, Chain>,
+    known: FxHashMap<ProcessId, Chain>,
     waiting: usize,
     ended: bool,
 }
@@ -87,7 +87,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
 
     /// Reads ahead as far as it may; chains that had nothing to do and now have are told to `ready`
     /// with the time at which their request is due.
-    pub(super) fn fill(&mut self, ready: &mut dyn FnMut(Instant, Who)) -> Result<(), TraceError> {
+    pub(super) fn fill(&mut self, ready: &mut dyn FnMut(Instant, ProcessId)) -> Result<(), TraceError> {
         while !self.ended && self.waiting < WINDOW_LIMIT {
             let Some(record) = self.trace.next().transpose()? else {
                 self.ended = true;
@@ -106,14 +106,14 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
     }
 
     /// The request of a chain that is due.
-    pub(super) fn take(&mut self, who: Who) -> Option<Chained> {
+    pub(super) fn take(&mut self, who: ProcessId) -> Option<Chained> {
         let next = self.known.get_mut(&who)?.waiting.pop_front()?;
         self.waiting -= 1;
         Some(next)
     }
 
     /// The request of a chain is over; answers when its next one is due, where it is known.
-    pub(super) fn over(&mut self, who: Who, at: Instant) -> Option<Instant> {
+    pub(super) fn over(&mut self, who: ProcessId, at: Instant) -> Option<Instant> {
         let chain = self.known.get_mut(&who)?;
         chain.over = at;
         let next = chain.waiting.front().map(|next| after(at, next.think));

@@ -97,6 +97,6 @@ fn a_seed_fixes_the_steps() {
     let mut program = workload.program(0, &mut random);
     let head: Vec<Step> = (0..2).map(|_| program.next(Instant::ZERO, &mut random)).collect();
     let handle = Handle(0);
-    let open = Step::Open { handle, file: FileNumber(5140), told: Some(Bytes(633_466)) };
+    let open = Step::Open { handle, file: FileNumber(5140), announced: Some(Bytes(633_466)) };
     assert_eq!(head, [open, Step::Read { handle, range: ByteSpan::at(ByteOffset(0), BLOCK) }]);
 }

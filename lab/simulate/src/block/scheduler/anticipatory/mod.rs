@@ -34,7 +34,7 @@ use super::habits::ONE;
 use super::queue::{Entry, Queue, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{AnticipationTimer, Anticipations, Request, RequestId};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 
@@ -70,10 +70,10 @@ pub struct Anticipatory {
     in_device: usize,
     state: State,
     /// Whose read was dispatched last, if the last request was a read.
-    last_reader: Option<Who>,
+    last_reader: Option<ProcessId>,
     /// The tick at which that read was over.
     over: Option<u64>,
-    processes: FxHashMap<Who, Process>,
+    processes: FxHashMap<ProcessId, Process>,
     newcomers: Newcomers,
     outcomes: Anticipations,
 }
@@ -98,8 +98,8 @@ impl Anticipatory {
         }
     }
 
-    fn name(&self, who: Who) -> Who {
-        if self.settings.blind { Who(0) } else { who }
+    fn name(&self, who: ProcessId) -> ProcessId {
+        if self.settings.blind { ProcessId(0) } else { who }
     }
 
     fn anticipating(&self) -> bool {
@@ -189,7 +189,7 @@ impl Anticipatory {
     }
 
     /// Another process reads near the one that is waited for: the two may work together.
-    fn helped(&mut self, now: Instant, who: Who, request: &Request) {
+    fn helped(&mut self, now: Instant, who: ProcessId, request: &Request) {
         let Some(process) = self.processes.get_mut(&who) else { return };
         match self.settings.rules {
             Rules::Linux2_6_3 => process.last_end = Some(ticks(now)),
@@ -314,7 +314,7 @@ impl Anticipatory {
     }
 
     /// Drops what is known of a process that has ended, when nothing of it is left.
-    fn forget(&mut self, who: Option<Who>) {
+    fn forget(&mut self, who: Option<ProcessId>) {
         let Some(who) = who.filter(|who| self.last_reader != Some(*who)) else { return };
         let gone = |process: &Process| !process.running && process.queued + process.in_device == 0;
         if self.processes.get(&who).is_some_and(gone) {
@@ -413,7 +413,7 @@ impl Scheduler for Anticipatory {
         self.forget(Some(who));
     }
 
-    fn exited(&mut self, now: Instant, who: Who) {
+    fn exited(&mut self, now: Instant, who: ProcessId) {
         self.expire(now);
         if self.settings.blind {
             return;
@@ -439,7 +439,7 @@ impl Scheduler for Anticipatory {
         self.queues[SYNC].len() + self.queues[ASYNC].len()
     }
 
-    fn awaits(&self, who: Who) -> bool {
+    fn awaits(&self, who: ProcessId) -> bool {
         self.anticipating() && self.last_reader == Some(self.name(who))
     }
 

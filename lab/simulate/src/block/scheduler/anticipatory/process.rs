@@ -102,12 +102,19 @@ mod tests {
     use super::*;
     use crate::block::RequestId;
     use foreseek_device::Op;
-    use foreseek_seam::Who;
+    use foreseek_seam::ProcessId;
     use foreseek_units::{Instant, Span};
 
     fn request(start: u64) -> Request {
         let range = Span::at(Lba(start), Sectors(8));
-        Request { id: RequestId(0), op: Op::Read, range, who: Who(1), synchronous: true, at: Instant::ZERO }
+        Request {
+            id: RequestId(0),
+            op: Op::Read,
+            range,
+            who: ProcessId(1),
+            synchronous: true,
+            at: Instant::ZERO,
+        }
     }
 
     /// A process that makes its second request so many ticks after the end of its first.

@@ -77,19 +77,19 @@ impl Fair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_seam::Who;
+    use foreseek_seam::ProcessId;
 
     #[test]
     fn among_those_whose_start_has_come_the_earliest_finish_is_next() {
         let mut fair = Fair::default();
         for (who, budget) in [(1, 1000), (2, 100), (3, 500)] {
             let stamps = fair.wake(0, Sectors(budget));
-            fair.insert(Some(Who(who)), stamps);
+            fair.insert(Some(ProcessId(who)), stamps);
         }
         let late = fair.wake(10 * SECTOR, Sectors(1));
-        fair.insert(Some(Who(4)), late);
+        fair.insert(Some(ProcessId(4)), late);
         let order: Vec<_> = std::iter::from_fn(|| fair.take()).map(|(key, _)| key).collect();
-        assert_eq!(order, [2, 3, 1, 4].map(|who| Some(Who(who))));
+        assert_eq!(order, [2, 3, 1, 4].map(|who| Some(ProcessId(who))));
     }
 
     /// Queues with very different budgets get the same service in the long run.
@@ -99,7 +99,7 @@ mod tests {
         let budgets = [8u64, 100, 3000];
         for (who, budget) in budgets.iter().enumerate() {
             let stamps = fair.wake(0, Sectors(*budget));
-            fair.insert(Some(Who(who as u32)), stamps);
+            fair.insert(Some(ProcessId(who as u32)), stamps);
         }
         let mut served = [0; 3];
         while served.iter().sum::<u64>() < 3_000_000 {

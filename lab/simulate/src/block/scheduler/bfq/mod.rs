@@ -28,7 +28,7 @@ use super::contract::Scheduler;
 use super::queue::{TICK, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 
@@ -292,7 +292,7 @@ impl Scheduler for Bfq {
         self.forget(key);
     }
 
-    fn exited(&mut self, now: Instant, who: Who) {
+    fn exited(&mut self, now: Instant, who: ProcessId) {
         self.time_out(now);
         let key = Some(who);
         if let Some(own) = self.queues.get_mut(&key) {
@@ -313,7 +313,7 @@ impl Scheduler for Bfq {
         self.of.len()
     }
 
-    fn awaits(&self, who: Who) -> bool {
+    fn awaits(&self, who: ProcessId) -> bool {
         self.idle_for(Some(who))
     }
 

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::block::RequestId;
     use foreseek_device::Op;
-    use foreseek_seam::Who;
+    use foreseek_seam::ProcessId;
     use foreseek_units::Span;
 
     /// The largest budget after so many requests of 256 sectors, one each two milliseconds.
@@ -129,8 +129,14 @@ mod tests {
         for n in 0..requests {
             let now = Instant(n * 2_000_000);
             let range = Span::at(Lba(n * (256 + apart)), Sectors(256));
-            let request =
-                Request { id: RequestId(0), op: Op::Read, range, who: Who(0), synchronous: true, at: now };
+            let request = Request {
+                id: RequestId(0),
+                op: Op::Read,
+                range,
+                who: ProcessId(0),
+                synchronous: true,
+                at: now,
+            };
             rate.last_end = now;
             rate.gave();
             rate.dispatched(now, &request, 0);

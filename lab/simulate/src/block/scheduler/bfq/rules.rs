@@ -1,7 +1,7 @@
 //! Whose queue a request belongs to, what it costs, and how long the disk is a queue's.
 
 use crate::block::Request;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::Sectors;
 
 /// Ticks of a service at most.
@@ -12,7 +12,7 @@ pub(super) const IDLE: u64 = 8;
 pub(super) const ASYNC_CHARGE: u64 = 3;
 
 /// Whose queue: a process's, or that of all asynchronous requests.
-pub(super) type Key = Option<Who>;
+pub(super) type Key = Option<ProcessId>;
 
 pub(super) fn key(request: &Request) -> Key {
     request.synchronous.then_some(request.who)

@@ -2,7 +2,7 @@
 //! process after the other.
 //!
 //! Each process has a queue for its synchronous requests; all asynchronous ones share another. A
-//! queue is active for a slice: four requests at a time go to the device's list, in the order of an
+//! queue is active for a slice: four concurrent requests go to the device's list, in the order of an
 //! elevator, the oldest first where it has waited too long (once a slice). When an active queue has
 //! nothing left, the disk is kept idle a little, in case the process asks for more: not for the
 //! asynchronous queue, nor for a process that has ended or thinks longer than that, and only 2 ms for
@@ -20,7 +20,7 @@ use super::contract::Scheduler;
 use super::queue::{at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{Anticipations, Request, RequestId};
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -291,7 +291,7 @@ impl Scheduler for Cfq {
         self.forget(key);
     }
 
-    fn exited(&mut self, now: Instant, who: Who) {
+    fn exited(&mut self, now: Instant, who: ProcessId) {
         self.time_out(now);
         let key = Some(who);
         if let Some(own) = self.queues.get_mut(&key) {
@@ -311,7 +311,7 @@ impl Scheduler for Cfq {
         self.of.len() + self.ready.len()
     }
 
-    fn awaits(&self, who: Who) -> bool {
+    fn awaits(&self, who: ProcessId) -> bool {
         self.idle_for(Some(who))
     }
 

@@ -3,11 +3,11 @@
 use super::super::habits::Mean;
 use super::super::queue::Queue;
 use crate::block::Request;
-use foreseek_seam::Who;
+use foreseek_seam::ProcessId;
 use foreseek_units::Lba;
 
 /// Whose queue: a process's, or that of all asynchronous requests.
-pub(super) type Key = Option<Who>;
+pub(super) type Key = Option<ProcessId>;
 
 /// The disk is kept idle for so many ticks.
 pub(super) const IDLE: u64 = 8;

@@ -17,18 +17,18 @@ use std::time::Duration;
 const BETWEEN: Duration = Duration::from_secs(2);
 
 /// Looks until it is dropped.
-pub(crate) struct RestWatch {
+pub(crate) struct PauseWatch {
     _end: Sender<()>,
 }
 
-impl RestWatch {
+impl PauseWatch {
     /// Of what is served over `below`; `shape` is what that said of its strips, where it was asked.
     pub(crate) fn start(served: Weak<Served>, below: Arc<Below>, shape: Option<Found>) -> io::Result<Self> {
         let (end, ended) = channel();
-        thread::Builder::new().name("array-rest".to_owned()).spawn(move || {
+        thread::Builder::new().name("array-pause".to_owned()).spawn(move || {
             while let Some(served) = served.upgrade() {
                 let now = || shape.map(|shape| (shape, below.shape(Some(shape.level))));
-                served.rest(reason(below.array(), now));
+                served.pause(reason(below.array(), now));
                 served.below_now(below.length_now().ok());
                 drop(served);
                 if ended.recv_timeout(BETWEEN) != Err(RecvTimeoutError::Timeout) {

@@ -6,10 +6,10 @@ use foreseek_units::Pages;
 /// What the stream was told to read from here on (EuroSys'07 section 6.2: through an extended
 /// `open`); nothing ahead where it was not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told;
+pub struct Announced;
 
-impl Depth for Told {
+impl Depth for Announced {
     fn most(&mut self, asked: &DepthQuery) -> Pages {
-        asked.told.unwrap_or(Pages::ZERO)
+        asked.announced.unwrap_or(Pages::ZERO)
     }
 }
