@@ -44,18 +44,9 @@ fn tables_of_results_are_those_of_the_raw_rows() {
 }
 
 /// Tables of numbers that no raw rows make: the page, how the table begins, and why.
-const BY_HAND: [(&str, &str, &str); 12] = [
+const BY_HAND: [(&str, &str, &str); 7] = [
     ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
-    (
-        "docs/lab/adaptive.md",
-        "| over | |",
-        "of a measurement whose rows are those of bench-mount.md, by cells",
-    ),
     ("docs/lab/bench-jobs.md", "| requests, seeks, MiB", "of single runs, in a table of words in calls"),
-    ("docs/lab/bench-mount.md", "| | by the unloaded", "of code that was left out"),
-    ("docs/lab/bench-mount.md", "| device | One-Whole-0", "of code that was left out"),
-    ("docs/lab/prefetch-memory.md", "| index search | Linux", "of a set-up whose rows were not kept"),
-    ("docs/lab/prefetch-memory.md", "| Linux at 512", "of a set-up whose rows were not kept"),
     (
         "docs/lab/reproduction.md",
         "| | paper | a share",
