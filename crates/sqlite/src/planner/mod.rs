@@ -273,8 +273,8 @@ impl Planner {
     /// Whether a page holds rows for which a scan of this stream looks others up: that it is in memory says nothing of those.
     #[must_use]
     pub fn is_of_outer(&self, stream: u64, page: PageNo) -> bool {
-        let mut roots =
-            self.scans.iter().filter(|scan| scan.stream == stream).filter_map(Scan::outer_root).peekable();
+        let is_followed = |scan: &&Scan| scan.stream == stream && !scan.is_resting();
+        let mut roots = self.scans.iter().filter(is_followed).filter_map(Scan::outer_root).peekable();
         roots.peek().is_some() && self.tree_of(page).is_some_and(|tree| roots.any(|root| root == tree))
     }
 
