@@ -41,7 +41,7 @@ pub(crate) fn any() -> bool {
 /// Whether the replaced functions of this thread have anything to do: there is a client, it belongs
 /// to this process, and the thread is not within the library.
 fn is_seen() -> bool {
-    !guest::is_inside() && !guest::is_aside() && PROCESS.load(Ordering::Relaxed) == std::process::id()
+    !guest::is_inside() && !guest::is_aside() && PROCESS.load(Ordering::Relaxed) == guest::process_id()
 }
 
 /// Why there is no client.

@@ -1,9 +1,9 @@
 //! A client: one access list, the regions whose reads it expects, and the driver that fetches.
 
 use crate::claims::{self, REGIONS_LIMIT, Refused};
-use crate::shared::{Shared, Watched};
+use crate::shared::{Shared, Watched, Watches};
 use crate::state::{Next, State};
-use crate::thread::{self, ReentryGuard};
+use crate::thread::{self, LastFile, ReentryGuard};
 use crate::{CallbackRequest, Entry, Error, HintMode, Region, Settings, Stats, report};
 use foreseek_storage::HostFd;
 use foreseek_units::ByteSpan;
@@ -148,12 +148,21 @@ impl Client {
         if !shared.has_regions() || thread::is_inside() || !shared.is_on() {
             return;
         }
-        let _inside = ReentryGuard::enter();
-        let Some(host) = HostFd::new(fd) else { return };
-        let Some((identity, length)) = host.identify() else { return };
-        if !shared.is_watched(&identity, range) {
+        if shared.descriptors.pass(fd) {
             return;
         }
+        let _inside = ReentryGuard::enter();
+        let Some(host) = HostFd::new(fd) else { return };
+        let closes = shared.descriptors.closes();
+        let last = thread::last_file(shared.id, fd, closes);
+        let file = last.map(|last| (last.identity, last.length)).or_else(|| host.identify());
+        let watched = file.map(|(identity, length)| (identity, length, shared.watches(&identity, range)));
+        let Some((identity, length, Watches::Range)) = watched else {
+            if !matches!(watched, Some((.., Watches::File))) {
+                shared.descriptors.is_unwatched(fd);
+            }
+            return;
+        };
         if shared.is_ignored_here() {
             shared.ignored.fetch_add(1, Ordering::Relaxed);
             return;
@@ -163,6 +172,9 @@ impl Client {
             return;
         }
         shared.descriptors.note(fd);
+        if last.is_none() {
+            thread::looked(LastFile { client: shared.id, fd, closes, identity, length });
+        }
         let mut next =
             shared.with_state(|state| state.as_mut().map(|s| s.read(host, identity, length, range)));
         for _ in 0..QUESTIONS_PER_READ {

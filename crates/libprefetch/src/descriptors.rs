@@ -1,14 +1,21 @@
 //! Which descriptor numbers a client has seen, and which of them the host is about to close:
 //! answered without a lock, so that closing anything else costs next to nothing, and kept without
 //! waiting for a round of prefetching that is under way.
+//!
+//! Reads of a descriptor that was found to be of no watched file pass for a while ([`PASSES`]): to look what file it is costs several times as
+//! much as the rest of a read that has nothing to do with the client. Closing it ends that, and so does a new region. Where the C library
+//! closes by itself (`fclose`), the number may name a watched file before that: of that file so many reads at most are not seen.
 
 use std::os::fd::RawFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Descriptors below this number have a bit of their own; higher ones always count as seen. It is
 /// four times the usual limit of a process (1024) and takes 512 bytes.
 const TRACKED: usize = 4096;
+
+/// Reads of a descriptor that pass before it is looked at again.
+const PASSES: u8 = 64;
 
 /// Closed numbers that are kept until the client looks; more are left to be found out when they are
 /// next looked at. Each close goes through them, and a server may close sockets by the ten thousand.
@@ -17,16 +24,22 @@ const CLOSING_LIMIT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     seen: [AtomicU64; TRACKED / 64],
+    /// How many reads of each pass.
+    passes: [AtomicU8; TRACKED],
     any_closing: AtomicBool,
     closing: Mutex<Vec<RawFd>>,
+    /// How many that the client uses were closed.
+    closes: AtomicU64,
 }
 
 impl Default for Descriptors {
     fn default() -> Self {
         Self {
             seen: [const { AtomicU64::new(0) }; TRACKED / 64],
+            passes: [const { AtomicU8::new(0) }; TRACKED],
             any_closing: AtomicBool::new(false),
             closing: Mutex::default(),
+            closes: AtomicU64::new(0),
         }
     }
 }
@@ -35,6 +48,40 @@ impl Descriptors {
     fn word_and_bit(&self, fd: RawFd) -> Option<(&AtomicU64, u64)> {
         let fd = usize::try_from(fd).ok().filter(|fd| *fd < TRACKED)?;
         Some((&self.seen[fd / 64], 1 << (fd % 64)))
+    }
+
+    fn passes(&self, fd: RawFd) -> Option<&AtomicU8> {
+        self.passes.get(usize::try_from(fd).ok()?)
+    }
+
+    /// Whether a read of it passes without a look, of which it then has one fewer.
+    pub(crate) fn pass(&self, fd: RawFd) -> bool {
+        let Some(left) = self.passes(fd) else { return false };
+        // Two threads at a time may take one together.
+        match left.load(Ordering::Relaxed) {
+            0 => false,
+            some => {
+                left.store(some - 1, Ordering::Relaxed);
+                true
+            }
+        }
+    }
+
+    /// It is of no watched file.
+    pub(crate) fn is_unwatched(&self, fd: RawFd) {
+        if let Some(left) = self.passes(fd) {
+            left.store(PASSES, Ordering::Relaxed);
+        }
+    }
+
+    /// There is another region: every descriptor is to be looked at.
+    pub(crate) fn look_at_all(&self) {
+        self.passes.iter().for_each(|left| left.store(0, Ordering::Relaxed));
+    }
+
+    /// Grows each time that the host is about to close a descriptor that the client uses.
+    pub(crate) fn closes(&self) -> u64 {
+        self.closes.load(Ordering::Acquire)
     }
 
     /// The client uses this descriptor.
@@ -48,13 +95,19 @@ impl Descriptors {
 
     /// The host is about to close it; kept for [`Descriptors::take_closing`] if it was ever used.
     pub(crate) fn close(&self, fd: RawFd) {
+        if let Some(left) = self.passes(fd) {
+            left.store(0, Ordering::Relaxed);
+        }
         let was_seen = match self.word_and_bit(fd) {
             Some((word, bit)) => {
                 word.load(Ordering::Relaxed) & bit != 0 && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
             }
             None => fd >= 0,
         };
-        // A lost note is harmless: each use of a descriptor looks at what it refers to.
+        if was_seen {
+            self.closes.fetch_add(1, Ordering::Release);
+        }
+        // A lost note is harmless: what a descriptor refers to is looked at again after a few uses.
         if was_seen && let Ok(mut closing) = self.closing.lock() {
             if closing.len() >= CLOSING_LIMIT || closing.contains(&fd) {
                 return;
@@ -100,6 +153,26 @@ mod tests {
         assert_eq!(descriptors.take_closing(), [7, 9, 4095]);
         descriptors.close_range(-5, 4);
         assert_eq!(descriptors.take_closing(), [3]);
+    }
+
+    #[test]
+    fn reads_of_an_unwatched_file_pass_until_it_is_closed_or_a_region_is_new() {
+        let descriptors = Descriptors::default();
+        let passed = |fd| (0..1000).take_while(|_| descriptors.pass(fd)).count();
+        assert_eq!(passed(5), 0);
+        let ends: [fn(&Descriptors); 3] = [|_| {}, |known| known.close(5), Descriptors::look_at_all];
+        for end in ends {
+            descriptors.is_unwatched(5);
+            descriptors.is_unwatched(6);
+            assert!(descriptors.pass(5));
+            end(&descriptors);
+            let left = passed(5);
+            assert!(left == 0 || left == usize::from(PASSES) - 1, "{left}");
+        }
+        assert_eq!(passed(5), 0);
+        // A number beyond those with a place of their own is looked at each time.
+        descriptors.is_unwatched(TRACKED as RawFd);
+        assert_eq!((passed(TRACKED as RawFd), passed(-1)), (0, 0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::descriptors::Descriptors;
 use crate::sink::AppendFile;
 use crate::state::State;
 use crate::{Settings, Stats, thread};
-use foreseek_storage::{HostFd, Identity, Notice};
+use foreseek_storage::{HostFd, Identity, Notice, process_id};
 use foreseek_units::ByteSpan;
 use std::collections::HashSet;
 use std::io::Write;
@@ -63,6 +63,17 @@ impl std::fmt::Debug for State {
     }
 }
 
+/// What of a file is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watches {
+    /// Nothing.
+    Nothing,
+    /// Another part than the one that is read.
+    File,
+    /// What is read.
+    Range,
+}
+
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
@@ -94,13 +105,14 @@ impl Shared {
     }
 
     pub(crate) fn is_own_process(&self) -> bool {
-        std::process::id() == self.process
+        process_id() == self.process
     }
 
     pub(crate) fn add_region(&self, region: Watched) {
         if let Ok(mut watched) = self.watched.write() {
             watched.push(region);
             self.regions.store(watched.len(), Ordering::Release);
+            self.descriptors.look_at_all();
         }
     }
 
@@ -113,10 +125,15 @@ impl Shared {
         Some(gone)
     }
 
-    pub(crate) fn is_watched(&self, identity: &Identity, range: ByteSpan) -> bool {
-        self.watched.read().is_ok_and(|watched| {
-            watched.iter().any(|known| known.identity == *identity && known.range.overlaps(range))
-        })
+    /// What of a file is watched where it is read.
+    pub(crate) fn watches(&self, identity: &Identity, range: ByteSpan) -> Watches {
+        let Ok(watched) = self.watched.read() else { return Watches::Nothing };
+        let of_file = || watched.iter().filter(|known| known.identity == *identity);
+        match () {
+            () if of_file().any(|known| known.range.overlaps(range)) => Watches::Range,
+            () if of_file().next().is_some() => Watches::File,
+            () => Watches::Nothing,
+        }
     }
 
     pub(crate) fn ignore(&self) {

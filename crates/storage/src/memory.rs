@@ -53,7 +53,7 @@ fn available_within(root: &Path) -> Available {
     let machine = small_file::read(&root.join("proc/meminfo"))
         .and_then(|text| machine_available(&text))
         .map(|bytes| Available { bytes, bound: Bound::Machine });
-    let groups = groups(root).into_iter().filter_map(|group| {
+    let groups = groups(root, SELF).into_iter().filter_map(|group| {
         let bytes = group.free()?;
         Some(Available { bytes, bound: Bound::Group(group.path) })
     });
@@ -62,6 +62,17 @@ fn available_within(root: &Path) -> Available {
         .chain(groups)
         .min_by_key(|available| available.bytes)
         .unwrap_or(Available { bytes: FALLBACK, bound: Bound::Unknown })
+}
+
+/// The memory that the control groups of another process leave for its cached pages; `None` where none limits it, or
+/// where that cannot be read.
+#[must_use]
+pub fn available_to(process: u32) -> Option<Bytes> {
+    available_to_within(Path::new("/"), process)
+}
+
+fn available_to_within(root: &Path, process: u32) -> Option<Bytes> {
+    groups(root, &process.to_string()).iter().filter_map(Group::free).min()
 }
 
 /// All memory of the machine; `None` where that cannot be read.
@@ -155,16 +166,19 @@ fn file_cache(version: Version, stat: &str) -> Bytes {
 /// Where this process's own control group tells of waiting for memory, version 2 alone.
 pub(crate) fn pressure_files() -> Vec<PathBuf> {
     // The first of each hierarchy is the process's own; waiting counts in its ancestors too.
-    let own = groups(Path::new("/")).into_iter().find(|group| group.version == Version::V2);
+    let own = groups(Path::new("/"), SELF).into_iter().find(|group| group.version == Version::V2);
     own.into_iter().map(|group| group.path.join("memory.pressure")).filter(|path| path.exists()).collect()
 }
 
-/// The control groups of this process that may limit its memory: its own and their ancestors.
-fn groups(root: &Path) -> Vec<Group> {
+/// How `/proc` calls this process.
+const SELF: &str = "self";
+
+/// The control groups that may limit a process's memory, as this process sees them: its own and their ancestors.
+fn groups(root: &Path, process: &str) -> Vec<Group> {
     let read = |file: &str| small_file::read(&root.join(file)).unwrap_or_default();
     let mounts = mounts(&read("proc/self/mountinfo"));
     let mut groups = Vec::new();
-    for (version, member) in memberships(&read("proc/self/cgroup")) {
+    for (version, member) in memberships(&read(&format!("proc/{process}/cgroup"))) {
         for mount in mounts.iter().filter(|mount| mount.version == version) {
             groups.extend(ancestry(mount, &member, root).map(|path| Group { version, path }));
         }
@@ -185,7 +199,7 @@ fn ancestry(mount: &Mount, member: &Path, root: &Path) -> impl Iterator<Item = P
     below.into_iter().take(LEVELS_LIMIT)
 }
 
-/// The memory control groups of this process, from `/proc/self/cgroup`.
+/// The memory control groups of a process, from its `/proc/PID/cgroup`.
 fn memberships(text: &str) -> Vec<(Version, PathBuf)> {
     text.lines()
         .filter_map(|line| {
@@ -305,6 +319,23 @@ mod tests {
             ),
         ]);
         assert_eq!(of(&root), (Bytes::mib(80), Some("sys/fs/cgroup/app/db".to_owned())));
+    }
+
+    #[test]
+    fn another_processs_groups_tell_what_they_leave_it() {
+        let root = machine(&[
+            ("proc/self/mountinfo", V2_MOUNT),
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/77/cgroup", "0::/app\n"),
+            ("proc/78/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/app/memory.max", "104857600\n"),
+            ("sys/fs/cgroup/app/memory.current", "83886080\n"),
+            ("sys/fs/cgroup/app/memory.stat", "inactive_file 10485760\nactive_file 0\n"),
+        ]);
+        let of = |process| available_to_within(root.path(), process);
+        // The limit of 100 MiB less the 70 that are no file cache.
+        assert_eq!(of(77), Some(Bytes::mib(30)));
+        assert_eq!((of(78), of(79)), (None, None));
     }
 
     #[test]
