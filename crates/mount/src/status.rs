@@ -34,6 +34,9 @@ pub struct MountStatus {
     /// Opens of files by programs that read in calls longer than a window, which the kernel asks for whole.
     #[serde(default)]
     pub long_windows: u64,
+    /// Opens of files with a shorter window than others, since many share the memory of the program's control group.
+    #[serde(default)]
+    pub short_windows: u64,
     /// The read path.
     pub reads: ReadStatus,
     /// The file that keeps what is learnt, if there is one.

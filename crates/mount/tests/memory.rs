@@ -4,13 +4,14 @@
 
 mod common;
 
-use common::{Random, TestMount, mounted_with, mounted_within, raise_descriptor_limit, wait_for};
+use common::{Random, TestMount, mounted, mounted_with, mounted_within, raise_descriptor_limit, wait_for};
 use foreseek_mount::{Policy, client};
-use foreseek_rig::{Version, memory_peak};
+use foreseek_rig::{CgroupParent, MemoryGroup, Version, memory_peak};
 use foreseek_units::Bytes;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 
 /// What the server may have beside `--memory`.
 const BESIDE: Bytes = Bytes::mib(64);
@@ -67,6 +68,47 @@ fn with_thousands_of_open_files_and_readers_it_stays_within_its_bound() {
     let peak = memory_peak(mount.pid());
     println!("{} MiB at most, --memory 64 MiB", peak.get() >> 20);
     assert!(peak <= Bytes::mib(64) + BESIDE, "{} MiB", peak.get() >> 20);
+}
+
+/// Files that a program in a group of little memory holds open.
+const HELD: usize = 40;
+
+#[test]
+fn many_files_of_a_program_with_little_memory_are_opened_with_short_windows() {
+    let Some(mount) = mounted(Policy::ADAPTIVE) else { return };
+    for file in 0..HELD {
+        std::fs::write(mount.source.join(file.to_string()), contents(file, 256 << 10)).expect("room");
+    }
+    let name = format!("{}-program", mount.point.display()).replace('/', "-");
+    let group =
+        match CgroupParent::find().and_then(|place| MemoryGroup::create(&place, &name, Bytes::mib(16))) {
+            Ok(group) => group,
+            Err(error) => return println!("SKIPPED: {error}"),
+        };
+    // It holds all files open until its standard input ends.
+    let hold = "for file in \"$0\"/*; do exec {fd}<\"$file\" || exit 1; done; read -r answer || true";
+    let mut program = group
+        .command(Path::new("/bin/bash"))
+        .args(["-c", hold])
+        .arg(&mount.point)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("bash");
+    let status = || client::status(&mount.point).expect("it answers");
+    wait_for("open files", || status().files_open == HELD as u64);
+    let seen = status();
+    drop(program.stdin.take());
+    assert!(program.wait().expect("it ends").success());
+    if std::fs::metadata("/sys/class/bdi").is_err() {
+        return println!("SKIPPED: there is no /sys/class/bdi");
+    }
+    // The first of them have room for whole windows.
+    let short = seen.short_windows as usize;
+    assert!((1..=HELD - 16).contains(&short), "{seen:?}");
+    // Programs outside of the group have the window of all.
+    wait_for("closed files", || status().files_open == 0);
+    drop(File::open(mount.point.join("0")).expect("opened"));
+    assert_eq!(status().short_windows as usize, short);
 }
 
 /// Reads a file that is larger than the group: each reader a stream of its own, from a place of its own.

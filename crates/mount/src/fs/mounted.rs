@@ -183,7 +183,8 @@ impl Mounted {
             external_changes: self.source.external_changes.load(Relaxed),
             walks: self.source.walks.as_ref().map(|walks| self.walk_status(walks)),
             passthrough: self.options.passthrough.then(|| self.passthrough_status()),
-            long_windows: self.source.windows.opens(),
+            long_windows: self.source.windows.opens().long,
+            short_windows: self.source.windows.opens().short,
             reads,
             kept: None,
         }

@@ -521,7 +521,8 @@ impl Source {
         };
         let cached = matches!(means, Means::Cached { .. });
         if cached && access != libc::O_WRONLY as u32 {
-            self.windows.opened(by.pid, version.length, stat.st_mode & EXECUTABLE != 0);
+            let others = self.files.len();
+            self.windows.opened(by.pid, version.length, stat.st_mode & EXECUTABLE != 0, others);
         }
         if matches!(means, Means::Passed(_)) {
             self.passthrough.count();

@@ -5,6 +5,9 @@
 //! fault. So only a process has it whose last long read was one call, for files that are longer than a window and that
 //! cannot be run: programs and libraries are mapped.
 //!
+//! Where many streams share little memory the window is shorter ([`window_of_share`]): no stream reads further ahead than its share (TR-840 section
+//! 4.2), in the kernel's cache as in ours.
+//!
 //! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one.
 
 use super::settings::READ_LIMIT;
@@ -12,6 +15,11 @@ use foreseek_units::Bytes;
 
 /// The window of all others: what every kernel has for a FUSE mount, as its `read_ahead_kb`.
 pub const SHORT: Bytes = Bytes::kib(128);
+/// The shortest: a fetch below it costs a disk hardly less.
+const LEAST: Bytes = Bytes::kib(16);
+/// A stream has its window and the one ahead of it in memory. All of them together have half of what there is, since pages that were read stay in
+/// memory for a while.
+const SHARES: u64 = 4;
 /// What a FUSE request holds at most.
 const LONG: Bytes = READ_LIMIT.bytes();
 /// Processes that are remembered. Whoever is one too many has the short window until its next call.
@@ -44,6 +52,13 @@ impl LongCallers {
     }
 }
 
+/// The window with which so many streams share what their control group leaves for cached pages: a power of two, so that it seldom changes.
+#[must_use]
+pub fn window_of_share(memory: Bytes, streams: u64) -> Bytes {
+    let share = memory.get() / (SHARES * streams.max(1));
+    Bytes(share.checked_ilog2().map_or(0, |log| 1 << log)).clamp(LEAST, LONG)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +75,33 @@ mod tests {
         assert_eq!(callers.window(1, long, false), LONG);
         callers.saw(1, SHORT);
         assert_eq!((callers.is_empty(), callers.window(1, long, false)), (true, SHORT));
+    }
+
+    #[test]
+    fn golden_many_streams_in_little_memory_have_short_windows() {
+        for (mib, streams, kib) in [
+            (38, 256, 32),
+            (64, 512, 32),
+            (20, 512, 16),
+            (38, 64, 128),
+            (1024, 512, 512),
+            (24 * 1024, 512, 1024),
+            (0, 0, 16),
+            (1, 4096, 16),
+        ] {
+            assert_eq!(window_of_share(Bytes::mib(mib), streams), Bytes::kib(kib), "{mib} MiB, {streams}");
+        }
+    }
+
+    proptest::proptest! {
+        /// All windows and those ahead of them have room in half of the memory, but for the least that each has.
+        #[test]
+        fn all_windows_have_room(kib in 0..1u64 << 30, streams in 1..100_000u64) {
+            let memory = Bytes::kib(kib);
+            let window = window_of_share(memory, streams);
+            assert!(window == LEAST || window.get() * 2 * streams <= memory.get() / 2, "{window}");
+            assert!((LEAST..=LONG).contains(&window));
+        }
     }
 
     #[test]

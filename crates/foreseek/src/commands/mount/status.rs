@@ -69,6 +69,7 @@ fn mount_table(status: &MountStatus) -> String {
     rows.extend(status.walks.as_ref().map(walks_row));
     rows.extend(status.passthrough.as_ref().map(passthrough_row));
     rows.push(calls_row(status));
+    rows.extend((status.short_windows > 0).then(|| short_windows_row(status.short_windows)));
     rows.extend(reads_rows(&status.reads));
     rows.extend(memory_rows(&status.reads));
     rows.extend(learnt_rows(status));
@@ -111,6 +112,13 @@ fn calls_row(status: &MountStatus) -> Row {
          asks for whole"
     );
     ("calls", said)
+}
+
+fn short_windows_row(opens: u64) -> Row {
+    let said = format!(
+        "{opens} opens with a short read-ahead window: many files shared the memory of a control group"
+    );
+    ("windows", said)
 }
 
 fn passthrough_row(passthrough: &PassthroughStatus) -> Row {
