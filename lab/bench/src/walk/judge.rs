@@ -183,9 +183,10 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
     Aim::of(aim + &place, bound, worst.map(|(_, value)| value))
 }
 
-/// Pair by pair over all programs that read contents; of pairs in which every one of them was measured.
+/// Pair by pair over all programs that read contents and are no peers; of pairs in which every one of them was measured.
 fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
-    let programs = entries(cells, way).filter(|(cell, _)| cell.tree == tree && cell.program.0.reads_alone());
+    let counts = |cell: &Cell| cell.tree == tree && cell.program.0.reads_alone() && !cell.program.0.peer;
+    let programs = entries(cells, way).filter(|(cell, _)| counts(cell));
     let seconds = |program, way| by_pair(runs, On { tree, program }, Some(way), SECONDS);
     let gains =
         programs.map(|(cell, _)| ratios(&seconds(cell.program, Way::Stock), &seconds(cell.program, way)));
@@ -219,7 +220,7 @@ mod tests {
         let mut runs = Vec::new();
         for pair in 0..5 {
             let slow = 1.0 + f64::from(pair) * 0.01;
-            for (program, stock, warm) in [("grep", 20.0, 4.0), ("tar", 40.0, 2.0)] {
+            for (program, stock, warm) in [("grep", 20.0, 4.0), ("tar", 40.0, 2.0), ("fclones", 3.0, 3.0)] {
                 runs.push(run(program, Some(Way::Stock), pair, stock * slow));
                 runs.push(run(program, Some(Way::Warm), pair, warm * slow));
             }
@@ -227,7 +228,7 @@ mod tests {
         runs.push(run("grep", None, 0, 3.0));
         let options = Options { trees: vec![Tree::Fresh], ..Options::default() };
         let cells = cells(&runs, &options);
-        assert_eq!(cells.len(), 2);
+        assert_eq!(cells.len(), 3);
         let grep = cells.iter().find(|cell| cell.program.0.name == "grep").expect("measured");
         let warm = &grep.entries[1];
         assert!((warm.gain.as_ref().expect("pairs").mean - 5.0).abs() < 1e-9);

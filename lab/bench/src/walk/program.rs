@@ -30,12 +30,14 @@ pub struct Program {
     everywhere: bool,
     /// What happens beside it.
     pub(crate) beside: Option<Beside>,
+    /// Whether it reads in an order of its own: what the others are compared with.
+    pub(crate) peer: bool,
 }
 
 const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
     let binary = name;
-    let (prepare, status, contents, everywhere, beside) = (None, 0, true, false, None);
-    Program { name, binary, package, prepare, line, status, contents, everywhere, beside }
+    let (prepare, status, contents, everywhere, beside, peer) = (None, 0, true, false, None, false);
+    Program { name, binary, package, prepare, line, status, contents, everywhere, beside, peer }
 }
 
 /// All of them.
@@ -95,7 +97,7 @@ pub static ALL: [Program; 17] = [
         status: 1,
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
-    reads("fclones", "cargo install fclones", "fclones group \"$1\""),
+    Program { peer: true, ..reads("fclones", "cargo install fclones", "fclones group \"$1\"") },
     Program {
         name: "two-tars",
         beside: Some(Beside::Program),
