@@ -63,7 +63,8 @@ fn many_handlers_warm_up_for_longer() {
     let seconds = |level| experiment.period(level).warm_up.as_secs_f64();
     assert_eq!([1, 60, 61, 512].map(seconds), [60.0, 60.0, 61.0, 512.0]);
     assert_eq!(experiment.period(512).whole(), Nanos::from_secs(517));
-    assert_eq!(experiment.quick().period(512).warm_up, Nanos::from_secs(256));
+    let quick = experiment.quick().period(512);
+    assert_eq!((quick.warm_up, quick.duration), (Nanos::from_secs(512), Nanos::from_secs(1)));
 }
 
 #[test]
@@ -232,4 +233,14 @@ fn a_machine_beyond_its_limits_is_refused_with_the_remedy() {
     experiment.machine.processors = u32::MAX;
     let error = run(&experiment, 1, &|_| {}).expect_err("too many").to_string();
     assert!(error.contains("processors") && error.contains("1 to"), "{error}");
+}
+
+#[test]
+fn another_amount_of_memory_leaves_its_rules_as_the_set_up_has_them() {
+    let of = |text: &str| parse(text).expect("an experiment").machine.memory;
+    let workload = "[workload]\nname = \"two-rand-0\"";
+    let (given, more) = (of(workload), of(&format!("{workload}\n[machine]\nmemory = \"1GiB\"")));
+    assert_eq!(more.total, given.total * 2);
+    assert!(given.paged && more.paged && given.marks_beginning && more.marks_beginning);
+    assert!(more.system > given.system && more.high > given.high);
 }

@@ -9,7 +9,7 @@ use super::policy::Policy;
 use super::set_up::{SET_UPS, SetUp};
 use super::{DURATION, Experiment, ExperimentError, FETCH_LIMIT, SEEDS, WARM_UP};
 use crate::array;
-use crate::machine::{Costs, Memory, WriteBack};
+use crate::machine::{Costs, WriteBack};
 use crate::workload::{Aging, DirectReads, FileSystem, Parameters, ReadingOrder, Walk};
 use foreseek_device::{Profile, Queue};
 use foreseek_kernels as kernels;
@@ -89,6 +89,8 @@ struct WrittenWorkload {
     turn: Option<Size>,
     opens_late: Option<bool>,
     whole: Option<bool>,
+    row_us: Option<f64>,
+    look_up_us: Option<f64>,
     order: Option<ReadingOrder>,
     reversed: Option<bool>,
     threads: Option<u32>,
@@ -156,6 +158,7 @@ struct WrittenMachine {
     private_share: Option<f64>,
     paged: Option<bool>,
     reused: Option<bool>,
+    marks_beginning: Option<bool>,
     processors: Option<u32>,
     time_slice_ms: Option<f64>,
     client_delay_ms: Option<f64>,
@@ -236,6 +239,7 @@ struct WrittenPrefetch {
 #[serde(deny_unknown_fields)]
 struct WrittenLayout {
     seed: Option<u64>,
+    by_seed: Option<bool>,
     colour: Option<u32>,
     journal: Option<bool>,
     aged_used: Option<f64>,
@@ -359,6 +363,9 @@ impl Reader<'_> {
         experiment.warm_up_a_handler = self.seconds("warm_up_a_handler_s", each, Nanos::ZERO)?;
         experiment.duration = self.seconds("duration_s", written.duration_s, DURATION)?;
         let think = self.time("workload.think_ms", written.workload.think_ms, 1e6, Nanos::ZERO)?;
+        let cost = |key: &str, given: Option<f64>| {
+            given.map(|given| self.time(key, Some(given), 1e3, Nanos::ZERO)).transpose()
+        };
         experiment.parameters = Parameters {
             file_size: written.workload.file_size.map(|size| size.0),
             data_size: written.workload.data_size.map(|size| size.0),
@@ -367,6 +374,8 @@ impl Reader<'_> {
             turn: written.workload.turn.map(|turn| turn.0),
             opens_late: written.workload.opens_late,
             whole: written.workload.whole,
+            row_cost: cost("workload.row_us", written.workload.row_us)?,
+            look_up_cost: cost("workload.look_up_us", written.workload.look_up_us)?,
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,
@@ -436,13 +445,15 @@ impl Reader<'_> {
     fn machine(&self, to: &mut Experiment, given: &WrittenMachine) -> Result<(), ExperimentError> {
         let machine = &mut to.machine;
         if let Some(Size(total)) = given.memory {
-            machine.memory = Memory::of(total);
+            machine.memory = machine.memory.resized(total);
         }
         if let Some(Size(system)) = given.system_memory {
             machine.memory.system = system;
         }
         machine.memory.reused = given.reused.unwrap_or(machine.memory.reused);
         machine.memory.paged = given.paged.unwrap_or(machine.memory.paged);
+        let marks = &mut machine.memory.marks_beginning;
+        *marks = given.marks_beginning.unwrap_or(*marks);
         machine.memory.advice_moves = given.advice_moves.unwrap_or(machine.memory.advice_moves);
         machine.ends_jobs = given.ends_jobs.unwrap_or(machine.ends_jobs);
         self.share("machine.private_share", given.private_share, &mut machine.memory.private_share)?;
@@ -545,6 +556,7 @@ impl Reader<'_> {
     fn layout(&self, to: &mut Experiment, given: &WrittenLayout) -> Result<(), ExperimentError> {
         let layout = &mut to.layout;
         layout.seed = given.seed.unwrap_or(layout.seed);
+        layout.by_seed = given.by_seed.unwrap_or(layout.by_seed);
         layout.colour = given.colour.unwrap_or(layout.colour);
         layout.journal = given.journal.unwrap_or(layout.journal);
         layout.raw = given.raw.unwrap_or(layout.raw);

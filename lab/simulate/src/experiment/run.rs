@@ -9,7 +9,7 @@ use crate::program::{Drive, FileNumber, Workload};
 use crate::truth::truth;
 use crate::watch::{Tree, Watch};
 use crate::workload::walk::listing_place;
-use crate::workload::{self, Layout, Metadata, Parameters};
+use crate::workload::{self, Layout, LayoutSettings, Metadata, Parameters};
 use foreseek_device::{Build, Device, Kind, Profile};
 use foreseek_kernels as kernels;
 use foreseek_readahead::stream::{self, Prefetcher};
@@ -60,20 +60,28 @@ struct Placed {
 
 /// What is made once for all runs of a variant.
 struct Made {
-    /// Where the files lie on each device.
-    placed: Vec<Placed>,
+    /// Where the files lie on each device, for each seed; for the first only, where all seeds have one file system.
+    placed: Vec<Vec<Placed>>,
     /// How long the workload's streams are, where a policy is to be told.
     truth: Option<String>,
 }
 
 impl Made {
     fn of(experiment: &Experiment) -> Result<Self, ExperimentError> {
-        let placed =
-            experiment.devices.iter().map(|device| lay_out(experiment, device)).collect::<Result<_, _>>()?;
+        let seeds = if experiment.layout.by_seed { &*experiment.seeds } else { &[0] };
+        let on = |device| seeds.iter().map(|seed| lay_out(experiment, device, *seed)).collect();
+        let placed = experiment.devices.iter().map(on).collect::<Result<_, _>>()?;
         let announced = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
         let truth =
             announced.then(|| Ok::<_, ExperimentError>(truth(&mut *experiment.workload()?))).transpose()?;
         Ok(Self { placed, truth })
+    }
+
+    /// Where the files lie in a run.
+    fn placed(&self, place: PlannedRun<'_>) -> &Placed {
+        let of_seeds = &self.placed[place.device];
+        let seed = place.experiment.seeds.iter().position(|seed| *seed == place.seed);
+        &of_seeds[seed.unwrap_or(0).min(of_seeds.len() - 1)]
     }
 }
 
@@ -186,8 +194,8 @@ fn run_one(made: &Made, place: PlannedRun<'_>, clock: &Clock<'_>) -> Result<Repo
     Ok(Report { array: seen.map(|seen| seen.stats()), ..report })
 }
 
-/// Places the workload's files on a device.
-fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, ExperimentError> {
+/// Places the workload's files on a device, for runs of this seed.
+fn lay_out(experiment: &Experiment, profile: &Profile, seed: u64) -> Result<Placed, ExperimentError> {
     if let Some(extents) = experiment.made.as_ref().and_then(|made| made.extents.as_ref()) {
         return Ok(Placed { extents: extents.to_vec(), metadata: None });
     }
@@ -195,7 +203,8 @@ fn lay_out(experiment: &Experiment, profile: &Profile) -> Result<Placed, Experim
     let files = workload.files();
     let capacity = profile.capacity().sectors_floor();
     let for_files = capacity - experiment.machine.memory.swap(capacity).sectors();
-    let layout = Layout::place(&files, for_files, &experiment.layout)
+    let settings = LayoutSettings { seed: experiment.layout.seed.wrapping_add(seed), ..experiment.layout };
+    let layout = Layout::place(&files, for_files, &settings)
         .map_err(|cause| ExperimentError::Workload { experiment: experiment.name.clone(), cause })?;
     let extents = (0..files.len()).map(|file| layout.extents(FileNumber(file as u32)).to_vec()).collect();
     Ok(Placed { extents, metadata: layout.metadata().cloned() })
@@ -405,12 +414,12 @@ impl Experiment {
             prefetcher,
             reclaim: self.reclaim(place.policy)?,
             workload: self.workload_of(place.policy, profile)?,
-            extents: made.placed[place.device].extents.clone(),
+            extents: made.placed(place).extents.clone(),
             concurrency: place.concurrency,
             seed: place.seed,
         });
         let mut machine = machine.map_err(|cause| self.failed(place, cause))?;
-        let placed = &made.placed[place.device];
+        let placed = made.placed(place);
         if let Some(metadata) = placed.metadata.clone() {
             machine = machine.with_metadata(metadata);
         }
@@ -541,4 +550,33 @@ impl Experiment {
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!("there is no '{name}'; known are {}", known.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::SetUp;
+
+    #[test]
+    fn seeds_have_file_systems_of_their_own_where_the_set_up_says_so() {
+        for (set_up, workload) in [(SetUp::EuroSys, "cp5"), (SetUp::Atc08, "tiobench")] {
+            let experiment = Experiment::new("placed", set_up, workload);
+            let made = Made::of(&experiment).expect("room");
+            let placed = |seed| {
+                let (policy, value) = (&experiment.policies[0], None);
+                let place = PlannedRun {
+                    variant: 0,
+                    value,
+                    experiment: &experiment,
+                    device: 0,
+                    policy,
+                    concurrency: 1,
+                    seed,
+                };
+                &made.placed(place).extents
+            };
+            assert_eq!(placed(1) == placed(2), !set_up.places_by_seed(), "{workload}");
+            assert_eq!(placed(3).len(), placed(1).len());
+        }
+    }
 }

@@ -67,6 +67,7 @@ impl SetUp {
         });
         // The rules of memory are those of 2.6.3 to 2.6.10.
         machine.memory.paged = !matches!(self, Self::Atc08 | Self::Atc09);
+        machine.memory.marks_beginning = machine.memory.paged;
         if self == Self::Atc08 {
             machine.costs = Costs::XEON_3_GHZ;
         }
@@ -99,11 +100,20 @@ impl SetUp {
     #[must_use]
     pub fn scheduler(self) -> &'static str {
         match self {
-            Self::Tr840 | Self::EuroSys => "anticipatory",
+            Self::Tr840 => "anticipatory",
+            // Its "Linux" is "the original Linux 2.6.10 kernel" (section 6.2), and it tells of no correction of the scheduler, as of
+            // none of what congestion cancels.
+            Self::EuroSys => "anticipatory-stock",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
             Self::Atc08 => "noop",
             Self::Atc09 => "cfq",
         }
+    }
+
+    /// Whether each seed has a file system of its own. Runs of ATC'08 and ATC'09 all have one; their seeds differ in the requests.
+    #[must_use]
+    pub fn places_by_seed(self) -> bool {
+        matches!(self, Self::Tr840 | Self::EuroSys | Self::EuroSysXen)
     }
 
     /// The built-in device profile's name.

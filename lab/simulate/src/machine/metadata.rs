@@ -72,7 +72,7 @@ impl Machine {
             return Ok(Turn::GoesOn);
         };
         let Brought::Here(frame) = self.bring_metadata(process, *page)? else { return Ok(Turn::Waits) };
-        self.used(frame);
+        self.used(frame, true);
         if let (LookUp::List(directory), 0) = (of, at) {
             self.seen_listed(process, directory);
         }
@@ -92,14 +92,14 @@ impl Machine {
         if finding == Some(true)
             && let Some(frame) = self.has_arrived(process)
         {
-            self.used(frame);
+            self.used(frame, true);
         }
         let Some(file) = self.file_of(stream).filter(|file| !self.files[file.0 as usize].cached(page)) else {
             return Ok(false);
         };
         for block in self.mapping(file, page) {
             match self.bring_metadata(process, block)? {
-                Brought::Here(frame) => self.used(frame),
+                Brought::Here(frame) => self.used(frame, true),
                 Brought::Waits => {
                     if let Some(one) = self.processes.get_mut(process as usize) {
                         one.finding = true;

@@ -77,7 +77,9 @@ impl Machine {
             return Ok(Turn::Waits);
         }
         let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
-        self.used(frame);
+        // Linux 2.6.3 to 2.6.10 mark a page "if we read the beginning" (`do_generic_mapping_read`): what two calls read in parts is marked once.
+        let marks = !self.settings.memory.marks_beginning || at == page.offset();
+        self.used(frame, marks);
         let next = page.next().offset().min(end);
         let copied = next - at;
         self.bill += self.settings.costs.look_up;
@@ -242,23 +244,25 @@ impl Machine {
     /// maps a page is not counted; it is mapped until it goes, as those of a server of threads are.
     fn used_mapped(&mut self, frame: FrameNo) {
         if !self.settings.memory.paged {
-            return self.used(frame);
+            return self.used(frame, true);
         }
         if std::mem::replace(&mut self.frames.get_mut(frame).mapped, true) {
             self.reclaim.touched(frame);
         } else {
-            self.used(frame);
+            self.used(frame, true);
             self.reclaim.mapped(frame);
         }
     }
 
-    /// A process uses a page.
-    pub(super) fn used(&mut self, frame: FrameNo) {
+    /// A process uses a page, and marks it as accessed or not.
+    pub(super) fn used(&mut self, frame: FrameNo, marks: bool) {
         let page = self.frames.get_mut(frame);
         if std::mem::take(&mut page.ahead) {
             self.metrics.counters.used += Pages(1);
         }
-        self.reclaim.referenced(self.now, frame);
+        if marks {
+            self.reclaim.referenced(self.now, frame);
+        }
     }
 }
 

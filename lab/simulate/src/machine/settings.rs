@@ -41,6 +41,9 @@ pub struct Memory {
     /// Where it is pages: whether what a process reads goes into all of its private memory in turn, or the
     /// process touches that only when it begins.
     pub reused: bool,
+    /// Whether a read marks a page as accessed only where it reads the page's beginning (Linux 2.6.3 to 2.6.10), and
+    /// not at each read of a part of it.
+    pub marks_beginning: bool,
     /// Whether advice to fetch puts a page that is in memory to the young end of its list, as that of ATC'09 does
     /// (section 4.5). A stock kernel leaves it where it is.
     pub advice_moves: bool,
@@ -70,6 +73,7 @@ impl Memory {
             system: Bytes::mib(24) + total.scale(0.04),
             private_share: 0.8,
             paged: false,
+            marks_beginning: false,
             reused: true,
             advice_moves: false,
             low: min * 2,
@@ -79,6 +83,13 @@ impl Memory {
 }
 
 impl Memory {
+    /// The same rules with another amount of memory.
+    #[must_use]
+    pub fn resized(self, total: Bytes) -> Self {
+        let Self { paged, marks_beginning, reused, advice_moves, .. } = self;
+        Self { paged, marks_beginning, reused, advice_moves, ..Self::of(total) }
+    }
+
     /// The part at the end of a device of this capacity that is swap space, in whole groups of eight pages: twice the 2 GB
     /// that the papers' machines have (the rule of the time), but at most 64 times the memory in use and a quarter of
     /// the device. None where private memory is no pages.
@@ -209,6 +220,7 @@ impl Settings {
             system: Bytes::ZERO,
             private_share: 0.8,
             paged: false,
+            marks_beginning: false,
             reused: true,
             advice_moves: false,
             low: Pages::ZERO,

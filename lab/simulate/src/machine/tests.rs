@@ -158,6 +158,7 @@ fn parts(
         system: Bytes::ZERO,
         private_share: 0.5,
         paged: kernel.paged,
+        marks_beginning: kernel.paged,
         reused: true,
         advice_moves: false,
         low: Pages(4),

@@ -24,6 +24,10 @@ pub struct Parameters {
     pub opens_late: Option<bool>,
     /// Whether a query scans all data, from anywhere in them on (sequence search).
     pub whole: Option<bool>,
+    /// Processor time of a row of a scan (TPC-H).
+    pub row_cost: Option<Nanos>,
+    /// Processor time of a look-up (TPC-H).
+    pub look_up_cost: Option<Nanos>,
     /// How a tree is walked.
     pub walk: Option<Walk>,
     /// Processes or threads of a batch.
@@ -164,6 +168,12 @@ impl<'a> Checked<'a> {
         self.left.whole.take().unwrap_or(false)
     }
 
+    /// Processor time of a row of a scan, and of a look-up.
+    pub(super) fn row_and_look_up_costs(&mut self, row: Nanos, look_up: Nanos) -> (Nanos, Nanos) {
+        let Parameters { row_cost, look_up_cost, .. } = &mut self.left;
+        (row_cost.take().unwrap_or(row), look_up_cost.take().unwrap_or(look_up))
+    }
+
     /// How a tree is walked.
     pub(super) fn walk(&mut self) -> Result<Walk, WorkloadError> {
         let walk = self.left.walk.take().unwrap_or_default();
@@ -229,6 +239,8 @@ impl<'a> Checked<'a> {
             turn,
             opens_late,
             whole,
+            row_cost,
+            look_up_cost,
             walk,
             processes,
             stride,
@@ -242,6 +254,8 @@ impl<'a> Checked<'a> {
             ("turn", turn.is_some()),
             ("choice of opening late", opens_late.is_some()),
             ("choice of scanning all", whole.is_some()),
+            ("cost of a row", row_cost.is_some()),
+            ("cost of a look-up", look_up_cost.is_some()),
             ("way to walk", walk.is_some()),
             ("number of processes", processes.is_some()),
             ("stride", stride.is_some()),

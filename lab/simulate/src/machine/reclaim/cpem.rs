@@ -220,6 +220,7 @@ mod tests {
             system: Bytes::ZERO,
             private_share: 0.8,
             paged: false,
+            marks_beginning: false,
             reused: true,
             advice_moves: false,
             low: Pages(10),

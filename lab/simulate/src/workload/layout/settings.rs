@@ -8,6 +8,8 @@ use foreseek_units::Pages;
 pub struct LayoutSettings {
     /// Where directories begin to look for their group, and where an aged file system has holes.
     pub seed: u64,
+    /// Whether each run's seed is added to that, so that runs with different seeds find the files at other places.
+    pub by_seed: bool,
     /// From which sixteenth of a group the first block of a file is looked for, 0 to 15: the kernel
     /// takes the writer's process id modulo 16, which is the same for all files of one copy.
     pub colour: u32,
@@ -26,7 +28,7 @@ pub struct LayoutSettings {
 impl Default for LayoutSettings {
     /// Freshly made ext3, colour 0.
     fn default() -> Self {
-        Self { seed: 0, colour: 0, journal: true, aging: None, metadata: None, raw: false }
+        Self { seed: 0, by_seed: false, colour: 0, journal: true, aging: None, metadata: None, raw: false }
     }
 }
 

@@ -106,7 +106,7 @@ proptest! {
             .collect();
         let aging = aged.then_some(Aging { used: 0.4, free_run: Pages(run) });
         let capacity = Bytes::gib(1).sectors_floor();
-        let settings = LayoutSettings { seed, colour, journal: aged, aging, metadata: None, raw: false };
+        let settings = LayoutSettings { seed, colour, journal: aged, aging, ..LayoutSettings::default() };
         let layout = Layout::place(&files, capacity, &settings).expect("a quarter of it is needed");
         let mut taken = BTreeSet::new();
         for (number, file) in files.iter().enumerate() {

@@ -50,13 +50,24 @@ pub(super) fn tpch(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, Wo
             }
         }
     };
-    Ok(Box::new(Tpch { series }))
+    let (row, look_up) = parameters.row_and_look_up_costs(ROW_COST, LOOK_UP_COST);
+    Ok(Box::new(Tpch { series, costs: Costs { row, look_up } }))
+}
+
+/// Processor time.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// Of a row of a scan.
+    row: Nanos,
+    /// Of a look-up.
+    look_up: Nanos,
 }
 
 #[derive(Debug)]
 struct Tpch {
     /// The queries of each job.
     series: Vec<&'static [Query]>,
+    costs: Costs,
 }
 
 impl Workload for Tpch {
@@ -70,7 +81,7 @@ impl Workload for Tpch {
 
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         let series = self.series[number as usize % self.series.len()];
-        Script::boxed(Series { left: series, query: None })
+        Script::boxed(Series { left: series, query: None, costs: self.costs })
     }
 }
 
@@ -78,6 +89,7 @@ impl Workload for Tpch {
 struct Series {
     left: &'static [Query],
     query: Option<RunningQuery>,
+    costs: Costs,
 }
 
 impl Source for Series {
@@ -90,7 +102,7 @@ impl Source for Series {
                 self.query.insert(RunningQuery::begin(next, steps))
             }
         };
-        if run.scan(random, steps) {
+        if run.scan(self.costs, random, steps) {
             run.end(steps);
             self.query = None;
         }
@@ -145,14 +157,14 @@ impl RunningQuery {
 
     /// Reads a buffer of the outer table and looks up what its rows ask for; whether that was the
     /// last.
-    fn scan(&mut self, random: &mut dyn Rng, steps: &mut Steps) -> bool {
+    fn scan(&mut self, costs: Costs, random: &mut dyn Rng, steps: &mut Steps) -> bool {
         let (length, row) = (self.outer.data_length(), self.outer.row());
         let buffer = BUFFER.min(length - self.at);
         steps.read(OUTER, ByteOffset(self.at.get()), buffer);
         let rows = self.at / row..(self.at + buffer) / row;
-        steps.compute(ROW_COST * (rows.end - rows.start));
+        steps.compute(costs.row * (rows.end - rows.start));
         for inner in &mut self.joins {
-            inner.look_up(rows.clone(), self.outer.rows(), random, steps);
+            inner.look_up(rows.clone(), self.outer.rows(), costs.look_up, random, steps);
         }
         self.at += buffer;
         self.at >= length
@@ -174,6 +186,7 @@ impl Inner {
         &mut self,
         rows: std::ops::Range<u64>,
         outer_rows: u64,
+        cost: Nanos,
         random: &mut dyn Rng,
         steps: &mut Steps,
     ) {
@@ -183,7 +196,7 @@ impl Inner {
                 continue;
             }
             for n in 0..self.join.rows {
-                steps.compute(LOOK_UP_COST);
+                steps.compute(cost);
                 if self.made < 1.0 && !random.random_bool(self.made) {
                     continue;
                 }
