@@ -384,7 +384,6 @@ fn unit(metric: &Metric) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overrides::Overrides;
 
     #[test]
     fn a_policy_has_one_colour_whatever_it_is_shown_with() {
@@ -423,7 +422,7 @@ mod tests {
 
     #[test]
     fn no_figure_shows_two_policies_in_one_colour() {
-        let mut figures: Vec<Figure> = Figure::all(&Overrides::default()).expect("built in");
+        let mut figures: Vec<Figure> = Figure::all().expect("built in");
         figures.extend(Figure::adaptive().expect("built in"));
         for (figure, chart) in
             figures.iter().flat_map(|figure| figure.charts.iter().map(move |c| (figure, c)))
@@ -443,7 +442,7 @@ mod tests {
 
     #[test]
     fn the_curves_of_devices_are_drawn_without_a_run_and_are_the_papers() {
-        let figures = Figure::all(&Overrides::default()).expect("built in");
+        let figures = Figure::all().expect("built in");
         let drawn = draw(&figures, &Runs::default());
         let files: Vec<&str> = drawn.iter().map(|figure| figure.file).collect();
         assert_eq!(files, ["tr840-figure-03.toml", "eurosys-figure-04.toml"]);

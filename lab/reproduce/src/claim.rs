@@ -119,11 +119,23 @@ impl Claim {
         }
     }
 
+    /// Whether it states the least or the most of something.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        is_bound(&self.relation)
+    }
+
     /// Whether it is a depth: judged by one unit.
     #[must_use]
     pub fn is_depth(&self) -> bool {
         self.metric == "competitive depth"
     }
+}
+
+/// Whether a relation, as written, is the least or the most of something.
+#[must_use]
+pub fn is_bound(relation: &str) -> bool {
+    matches!(relation, "at-least" | "at-most" | "less-than")
 }
 
 /// What of a ratio is a gain.

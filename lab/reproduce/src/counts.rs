@@ -35,18 +35,34 @@ pub struct Counts {
     pub predicted: Count,
     /// Of the simulated ones, strictly.
     pub strict: Count,
+    /// Of these, bounds: they are strict where they hold.
+    pub strict_bounds: usize,
     /// Simulated ones whose gain is beyond what is stated.
     pub beyond: usize,
     /// Of arithmetic on the papers' own inputs and of theory.
     pub arithmetic: Count,
 }
 
+/// What is counted of a claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// Whether nothing is simulated for it.
+    pub arithmetic: bool,
+    /// Whether its number was used to set something.
+    pub used: bool,
+    /// Whether it states the least or the most of something.
+    pub bound: bool,
+    /// What became of it.
+    pub standing: Standing,
+    /// Whether it holds strictly.
+    pub strict: bool,
+}
+
 impl Counts {
-    /// Counts claims: whether each is arithmetic, whether its number was used to set something, what became of it and
-    /// whether it holds strictly.
-    pub fn of(claims: impl Iterator<Item = (bool, bool, Standing, bool)>) -> Self {
+    /// Counts claims.
+    pub fn of(claims: impl Iterator<Item = Counted>) -> Self {
         let mut counts = Self::default();
-        for (arithmetic, used, standing, strict) in claims {
+        for Counted { arithmetic, used, bound, standing, strict } in claims {
             let holds = standing == Standing::Holds;
             if arithmetic {
                 counts.arithmetic.add(holds);
@@ -54,6 +70,7 @@ impl Counts {
             }
             counts.simulated.add(holds);
             counts.strict.add(strict);
+            counts.strict_bounds += usize::from(strict && bound);
             counts.beyond += usize::from(standing == Standing::Beyond);
             if !used {
                 counts.predicted.add(holds);
@@ -72,7 +89,11 @@ impl fmt::Display for Counts {
                 let predicted = self.predicted;
                 parts.push(format!("{predicted} without those whose numbers were used to set something"));
             }
-            parts.push(format!("{} strictly", self.strict));
+            let bounds = match self.strict_bounds {
+                0 => String::new(),
+                bounds => format!(" ({bounds} of them bounds)"),
+            };
+            parts.push(format!("{} strictly{bounds}", self.strict));
             if self.beyond > 0 {
                 parts.push(format!("{} beyond what is stated", self.beyond));
             }

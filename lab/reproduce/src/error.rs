@@ -35,6 +35,12 @@ pub enum Error {
         /// How many there are.
         known: usize,
     },
+    /// Nothing was varied for such a claim.
+    #[error("no trial is of a claim that matches '{glob}'; experiments/trials.toml has them all")]
+    NoTrial {
+        /// What was asked for.
+        glob: String,
+    },
     /// A run failed.
     #[error(transparent)]
     Run(#[from] ExperimentError),

@@ -6,8 +6,9 @@
 
 use crate::Error;
 use crate::overrides::Overrides;
-use foreseek_simulate::experiment::Experiment;
+use foreseek_simulate::experiment::{Experiment, SET_UPS};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 macro_rules! figures {
@@ -158,12 +159,31 @@ struct Written {
 }
 
 impl Figure {
-    /// All figures.
+    /// All figures, as the set-ups have them.
     ///
     /// # Errors
     /// A file that was built in is damaged.
-    pub(crate) fn all(set: &Overrides) -> Result<Vec<Self>, Error> {
-        FILES.iter().map(|(file, text)| Self::parse(file, text, set)).collect()
+    #[cfg(test)]
+    pub(crate) fn all() -> Result<Vec<Self>, Error> {
+        Self::with(&Overrides::default(), &|_| false)
+    }
+
+    /// All figures, with what is set in the runs of these names.
+    ///
+    /// # Errors
+    /// A file that was built in is damaged, or one of the runs has no such key.
+    pub(crate) fn with(set: &Overrides, concerns: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, Error> {
+        FILES.iter().map(|(file, text)| Self::parse(file, text, set, concerns)).collect()
+    }
+
+    /// Those that declare one of these runs, in which something is set.
+    ///
+    /// # Errors
+    /// As of [`with`](Self::with).
+    pub(crate) fn of_runs(set: &Overrides, runs: &BTreeSet<&str>) -> Result<Vec<Self>, Error> {
+        let declares = |text: &str| runs.iter().any(|run| text.contains(&format!("\"{run}\"")));
+        let files = FILES.iter().filter(|(_, text)| declares(text));
+        files.map(|(file, text)| Self::parse(file, text, set, &|run| runs.contains(run))).collect()
     }
 
     /// Those of the policy `adaptive`.
@@ -171,21 +191,41 @@ impl Figure {
     /// # Errors
     /// A file that was built in is damaged.
     pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
-        ADAPTIVE.iter().map(|(file, text)| Self::parse(file, text, &Overrides::default())).collect()
+        let parse =
+            |(file, text): &(&'static str, &str)| Self::parse(file, text, &Overrides::default(), &|_| false);
+        ADAPTIVE.iter().map(parse).collect()
     }
 
-    fn parse(file: &'static str, text: &str, set: &Overrides) -> Result<Self, Error> {
+    fn parse(
+        file: &'static str,
+        text: &str,
+        set: &Overrides,
+        concerns: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Figure { file, reason };
         let written: Written = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        let device = |name: &str| set.device(name);
+        let nothing = Overrides::default();
         let runs = written.run.iter().map(|run| {
-            let text = toml::to_string(&merged(&merged(&written.common, run), set.experiment()))
-                .map_err(|error| wrong(error.to_string()))?;
-            Ok(Experiment::parse(file, &text, &device)?)
+            let own = merged(&written.common, run);
+            let name = own.get("name").and_then(Value::as_str).unwrap_or_default();
+            let set = if concerns(name) { set } else { &nothing };
+            let whole = with_device(merged(&own, set.experiment()));
+            let text = toml::to_string(&whole).map_err(|error| wrong(error.to_string()))?;
+            Ok(Experiment::parse(file, &text, &|name| set.device(name))?)
         });
         let runs = runs.collect::<Result<Vec<_>, Error>>()?;
         Ok(Self { file, title: written.title, caption: written.caption, runs, charts: written.chart })
     }
+}
+
+/// A run that names no device is of its set-up's, which what is set of devices is to reach.
+fn with_device(mut run: Table) -> Table {
+    let set_up = run.get("set_up").and_then(Value::as_str);
+    let device = SET_UPS.iter().find(|(name, _)| Some(*name) == set_up).map(|(_, set_up)| set_up.device());
+    if let Some(device) = device {
+        run.entry("devices").or_insert_with(|| vec![Value::from(device)].into());
+    }
+    run
 }
 
 /// The keys of both; where both have one, the second's, tables key by key.
@@ -206,11 +246,10 @@ mod tests {
     use super::*;
     use foreseek_device::Profile;
     use foreseek_simulate::experiment::Metric;
-    use std::collections::BTreeSet;
 
     #[test]
     fn every_figure_can_be_read_and_draws_what_it_runs() {
-        let mut figures = Figure::all(&Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
+        let mut figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
         figures.extend(Figure::adaptive().unwrap_or_else(|error| panic!("{error}")));
         let names: Vec<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();

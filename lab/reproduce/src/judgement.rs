@@ -157,35 +157,36 @@ impl Judge<'_> {
         near && is_on_the_side(v, mean) && told_apart && half
     }
 
-    /// What is stated of a ratio as a gain or a loss: of a range the end that is nearer to 1.
+    /// The share of a stated gain or loss that is there: of a range the end that is nearer to 1. None where more than the range is there, and
+    /// of a bound that no gain is.
     fn effect(&self) -> Option<f64> {
+        let mean = self.value().mean;
         let v = match self.relation {
-            Relation::Approx(v) | Relation::UpTo(v) | Relation::AtLeast(v) => v,
-            Relation::Between(a, b) => {
-                if a > 1.0 {
-                    a
-                } else {
-                    b
-                }
-            }
-            Relation::AtMost(_) | Relation::LessThan(_) | Relation::Exact => return None,
+            Relation::Approx(v) | Relation::UpTo(v) => v,
+            Relation::AtLeast(v) if v > 1.0 => v,
+            Relation::Between(a, b) if a > 1.0 && mean <= b => a,
+            Relation::Between(a, b) if b < 1.0 && mean >= a => b,
+            _ => return None,
         };
         let states_one = self.is_ratio() && self.measured.bound.is_none() && (v - 1.0).abs() > ONE;
-        states_one.then(|| (self.value().mean - 1.0) / (v - 1.0)).filter(|effect| effect.is_finite())
+        states_one.then(|| (mean - 1.0) / (v - 1.0)).filter(|effect| effect.is_finite())
     }
 
+    /// The value over the stated one, where no share of an effect tells how far off it is; over the end of a range that it is beyond.
     fn times(&self) -> Option<f64> {
+        let mean = self.value().mean;
         let v = match self.relation {
             Relation::Approx(v)
             | Relation::UpTo(v)
             | Relation::AtLeast(v)
             | Relation::AtMost(v)
             | Relation::LessThan(v) => v,
-            Relation::Between(a, b) => f64::midpoint(a, b),
+            Relation::Between(a, b) if (a..=b).contains(&mean) => f64::midpoint(a, b),
+            Relation::Between(a, b) => mean.clamp(a, b),
             Relation::Exact => return None,
         };
-        let times = self.value().mean / v;
-        (!self.is_ratio() && times.is_finite()).then_some(times)
+        let times = mean / v;
+        (self.effect().is_none() && times.is_finite()).then_some(times)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is said beside a claim: what experiments have shown of a miss, and what was set by its number.
 
-use crate::Error;
+use crate::{Error, trials};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -22,12 +22,21 @@ pub(crate) struct Note {
 pub(crate) struct Notes(BTreeMap<String, Note>);
 
 impl Notes {
-    /// All of them.
+    /// All of them; of a claim for which nothing is told, what was varied.
     ///
     /// # Errors
-    /// The file that was built in is damaged.
+    /// A file that was built in is damaged.
     pub(crate) fn all() -> Result<Self, Error> {
-        toml::from_str(NOTES).map(Self).map_err(|error| Error::Claims(error.to_string()))
+        let mut notes: BTreeMap<String, Note> =
+            toml::from_str(NOTES).map_err(|error| Error::Claims(error.to_string()))?;
+        for (claim, varied) in trials::by_claim()? {
+            let why = format!(
+                "varied: {} (experiments/trials.toml; --trials shows what comes out)",
+                varied.join("; ")
+            );
+            notes.entry(claim).or_default().why.get_or_insert(why);
+        }
+        Ok(Self(notes))
     }
 
     /// Those on a claim.

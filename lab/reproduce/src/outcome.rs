@@ -1,6 +1,6 @@
 //! What has come out.
 
-use crate::counts::Counts;
+use crate::counts::{Counted, Counts};
 use crate::judgement::Standing;
 use crate::overrides::Overrides;
 use crate::{Claim, Measured, Verdict};
@@ -73,8 +73,12 @@ impl Outcome {
     #[must_use]
     pub fn count(&self) -> Counts {
         let claims = self.claims.iter().filter(|judged| !judged.claim.check);
-        Counts::of(claims.map(|judged| {
-            (judged.arithmetic, judged.sets.is_some(), judged.verdict.standing, judged.verdict.strict)
+        Counts::of(claims.map(|judged| Counted {
+            arithmetic: judged.arithmetic,
+            used: judged.sets.is_some(),
+            bound: judged.claim.is_bound(),
+            standing: judged.verdict.standing,
+            strict: judged.verdict.strict,
         }))
     }
 

@@ -8,13 +8,19 @@ use toml::{Table, Value};
 const DEVICE: &str = "device";
 
 /// Tables of an experiment that may be set.
-const TABLES: [&str; 7] = ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout"];
+const TABLES: [&str; 8] =
+    ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
+
+/// The key of an experiment that stands in no table and may be set.
+const SCHEDULER: &str = "scheduler";
 
 /// What is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     experiment: Table,
+    /// Of all devices, and of those named.
     device: Table,
+    devices: Table,
 }
 
 impl Overrides {
@@ -31,18 +37,41 @@ impl Overrides {
         self.set_value(key, value).map_err(wrong)
     }
 
+    /// Keys, each in quotes and with its dot, as a list of variants has them.
+    ///
+    /// # Errors
+    /// A key is of no table that can be set.
+    pub(crate) fn of(keys: Table) -> Result<Self, Error> {
+        let mut overrides = Self::default();
+        for (key, value) in keys {
+            overrides.set_value(&key, value).map_err(|reason| Error::Override { key, reason })?;
+        }
+        Ok(overrides)
+    }
+
     /// The same for a value that has been read.
-    pub(crate) fn set_value(&mut self, key: &str, value: Value) -> Result<(), String> {
-        let known = || format!("give one of {}, {DEVICE}, a dot and a key", TABLES.join(", "));
+    fn set_value(&mut self, key: &str, value: Value) -> Result<(), String> {
+        if key == SCHEDULER {
+            self.experiment.insert(key.to_owned(), value);
+            return Ok(());
+        }
+        let known = || {
+            format!(
+                "give {SCHEDULER}, or one of {}, {DEVICE}, a device's name, a dot and a key",
+                TABLES.join(", ")
+            )
+        };
         let (table, name) = key.split_once('.').ok_or_else(known)?;
         if table == DEVICE {
             self.device.insert(name.to_owned(), value);
             return Ok(());
         }
-        if !TABLES.contains(&table) {
-            return Err(known());
-        }
-        let inner = self.experiment.entry(table).or_insert_with(|| Table::new().into());
+        let tables = match Profile::builtin(table) {
+            Some(_) => &mut self.devices,
+            None if TABLES.contains(&table) => &mut self.experiment,
+            None => return Err(known()),
+        };
+        let inner = tables.entry(table).or_insert_with(|| Table::new().into());
         if let Some(inner) = inner.as_table_mut() {
             inner.insert(name.to_owned(), value);
         }
@@ -52,7 +81,7 @@ impl Overrides {
     /// Whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.experiment.is_empty() && self.device.is_empty()
+        [&self.experiment, &self.device, &self.devices].iter().all(|table| table.is_empty())
     }
 
     /// What is set of experiments.
@@ -60,20 +89,52 @@ impl Overrides {
         &self.experiment
     }
 
-    /// A built-in device with what is set; a device that has no such key stays as it is.
+    /// A built-in device with what is set; a device that has no such key stays as it is. A key of a table (`controller.read_ahead`) is
+    /// set where the profile has none as well.
     pub(crate) fn device(&self, name: &str) -> Result<Profile, String> {
         let unknown = || format!("there is no device '{name}'");
-        if self.device.is_empty() {
+        let own = self.devices.get(name).and_then(Value::as_table);
+        if self.device.is_empty() && own.is_none() {
             return Profile::builtin(name).ok_or_else(unknown);
         }
         let text = Profile::builtin_text(name).ok_or_else(unknown)?;
-        let mut table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
-        for (key, value) in &self.device {
-            replace(&mut table, key, value);
+        let mut table = read(text)?;
+        member_in_place(&mut table)?;
+        for (key, value) in self.device.iter().chain(own.into_iter().flatten()) {
+            match key.split_once('.') {
+                Some((inner, name)) => {
+                    let of = match table.contains_key(DISK) {
+                        true => table.get_mut(DISK).and_then(Value::as_table_mut),
+                        false => Some(&mut table),
+                    };
+                    of.into_iter().for_each(|of| put(of, inner, name, value));
+                }
+                None => replace(&mut table, key, value),
+            }
         }
         let text = toml::to_string(&table).map_err(|error| error.to_string())?;
         Profile::parse(name, &text).map_err(|error| error.to_string())
     }
+}
+
+/// The table of an array's profile that describes its members, and the key that names one in its place.
+const DISK: &str = "disk";
+const MEMBER: &str = "member";
+
+fn read(text: &str) -> Result<Table, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Where an array names its member, the member's own keys take the name's place, so that they can be set.
+fn member_in_place(table: &mut Table) -> Result<(), String> {
+    let Some(Value::String(name)) = table.remove(MEMBER) else { return Ok(()) };
+    let text = Profile::builtin_text(&name).ok_or_else(|| format!("there is no device '{name}'"))?;
+    let mut disk = read(text)?;
+    for key in ["name", "kind", "description", "source"] {
+        disk.remove(key);
+    }
+    table.insert(DISK.to_owned(), disk.into());
+    Ok(())
 }
 
 /// Replaces a key's value wherever it stands.
@@ -87,12 +148,24 @@ fn replace(table: &mut Table, key: &str, value: &Value) {
     }
 }
 
+/// Sets a key of a table, and makes the table where there is none.
+fn put(table: &mut Table, inner: &str, name: &str, value: &Value) {
+    let inner = table.entry(inner).or_insert_with(|| Table::new().into());
+    if let Some(inner) = inner.as_table_mut() {
+        inner.insert(name.to_owned(), value.clone());
+    }
+}
+
 impl std::fmt::Display for Overrides {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut parts: Vec<String> = Vec::new();
-        for (table, inner) in &self.experiment {
-            let inner = inner.as_table().into_iter().flatten();
-            parts.extend(inner.map(|(key, value)| format!("{table}.{key} = {value}")));
+        for (name, value) in self.experiment.iter().chain(&self.devices) {
+            match value.as_table() {
+                Some(inner) => {
+                    parts.extend(inner.iter().map(|(key, value)| format!("{name}.{key} = {value}")));
+                }
+                None => parts.push(format!("{name} = {value}")),
+            }
         }
         parts.extend(self.device.iter().map(|(key, value)| format!("{DEVICE}.{key} = {value}")));
         f.write_str(&parts.join(", "))
@@ -111,11 +184,22 @@ mod tests {
         overrides.set("prefetch.congestion", "ignored").expect("a word");
         let changed = overrides.device("ibm-36g-51").expect("a device").to_toml();
         assert_ne!(changed, Profile::builtin("ibm-36g-51").expect("built in").to_toml());
-        assert!(overrides.device("raid0-2x-seagate").is_ok());
+        let array = overrides.device("raid0-2x-seagate").expect("an array").to_toml();
+        assert!(array.contains("cache_segments = 16"), "{array}");
+        overrides.set("device.controller.read_ahead", "none").expect("a key of a table");
+        let text = overrides.device("ibm-36g-51").expect("a device").to_toml();
+        assert!(text.contains("read_ahead = \"none\""), "{text}");
         assert_eq!(
             overrides.to_string(),
-            "block.in_device = 4, prefetch.congestion = \"ignored\", device.cache_segments = 16"
+            "block.in_device = 4, prefetch.congestion = \"ignored\", device.cache_segments = 16, device.controller.read_ahead = \"none\""
         );
+        let mut overrides = Overrides::default();
+        overrides.set("scheduler", "elevator").expect("a key of no table");
+        overrides.set("ibm-36g-37.cache_segments", "16").expect("a key of one device");
+        assert_eq!(overrides.to_string(), "scheduler = \"elevator\", ibm-36g-37.cache_segments = 16");
+        let segments = |name| overrides.device(name).expect("a device").to_toml();
+        assert_ne!(segments("ibm-36g-37"), Profile::builtin("ibm-36g-37").expect("built in").to_toml());
+        assert_eq!(segments("ibm-36g-51"), Profile::builtin("ibm-36g-51").expect("built in").to_toml());
         assert!(overrides.set("seeds", "4").is_err());
         assert!(overrides.set("nothing.at_all", "4").is_err());
     }

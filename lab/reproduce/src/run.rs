@@ -47,16 +47,14 @@ const JOBS_SECONDS: f64 = 100.0;
 /// No claim matches, or a run fails.
 pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Outcome, Error> {
     let asked = asked(options.only.as_deref())?;
-    let figures = Figure::all(&options.set)?;
-    let needed: BTreeSet<&str> = match options.only {
-        // With all claims, all figures: also those that no claim needs.
-        None => figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect(),
-        Some(_) => asked.iter().flat_map(|(_, row)| row.needs).copied().collect(),
-    };
+    let named: BTreeSet<&str> = asked.iter().flat_map(|(_, row)| row.needs).copied().collect();
+    // With all claims, all figures: also those that no claim needs.
+    let is_needed = |run: &str| options.only.is_none() || named.contains(run);
+    let figures = Figure::with(&options.set, &is_needed)?;
     let plan: Vec<Experiment> = figures
         .iter()
         .flat_map(|figure| &figure.runs)
-        .filter(|run| needed.contains(run.name.as_str()))
+        .filter(|run| is_needed(&run.name))
         .map(|run| prepared(run, options))
         .collect();
     let all: f64 = plan.iter().map(weight).sum();

@@ -30,14 +30,7 @@ pub struct Sensitivity {
 
 fn variants() -> Result<Vec<(String, Overrides)>, Error> {
     let written: Written = toml::from_str(VARIANTS).map_err(|error| Error::Claims(error.to_string()))?;
-    let read = |variant: WrittenVariant| {
-        let mut overrides = Overrides::default();
-        for (key, value) in variant.set {
-            overrides.set_value(&key, value).map_err(|reason| Error::Override { key, reason })?;
-        }
-        Ok((variant.name, overrides))
-    };
-    written.variant.into_iter().map(read).collect()
+    written.variant.into_iter().map(|variant| Ok((variant.name, Overrides::of(variant.set)?))).collect()
 }
 
 /// Runs the claims that are asked for under every variant.
@@ -109,9 +102,9 @@ mod tests {
 
     #[test]
     fn every_variant_can_be_set_in_every_figure_and_changes_something() {
-        let before = Figure::all(&Overrides::default()).expect("built in");
+        let before = Figure::all().expect("built in");
         for (name, overrides) in variants().expect("built in") {
-            let after = Figure::all(&overrides).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let after = Figure::with(&overrides, &|_| true).unwrap_or_else(|error| panic!("{name}: {error}"));
             let text =
                 |figures: &[Figure]| format!("{:?}", figures.iter().map(|one| &one.runs).collect::<Vec<_>>());
             assert_ne!(text(&before), text(&after), "{name}");

@@ -4,7 +4,7 @@
 #[path = "../../bench/tests/page/marks.rs"]
 mod marks;
 
-use foreseek_reproduce::{Claim, Counts, Standing};
+use foreseek_reproduce::{Claim, Counted, Counts, Standing, is_bound};
 use marks::Block;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -20,8 +20,13 @@ fn counts(claims: &[Value]) -> Counts {
             "beyond" => Standing::Beyond,
             _ => Standing::Missed,
         };
-        let used = !claim["used_to_set"].is_null();
-        (text(claim, "kind") == "arithmetic", used, standing, claim["strict"] == true)
+        Counted {
+            arithmetic: text(claim, "kind") == "arithmetic",
+            used: !claim["used_to_set"].is_null(),
+            bound: is_bound(text(claim, "relation")),
+            standing,
+            strict: claim["strict"] == true,
+        }
     }))
 }
 
@@ -119,7 +124,31 @@ fn sensitivity(variants: &[Value]) -> String {
     block
 }
 
-/// What should stand between the marks: the table of sensitivities or all claims of a file, or, where lines stand in the comment, a table that counts those of several
+/// Each claim that a trial is of: as set up and in the trial, in brackets where it does not hold.
+fn trials(all: &[Value]) -> String {
+    let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
+    let value = |claim: &Value| match text(claim, "verdict") {
+        "holds" => text(claim, "ours").to_owned(),
+        "beyond" => format!("{} (+)", text(claim, "ours")),
+        _ => format!("({})", text(claim, "ours")),
+    };
+    let mut block =
+        "| claim | paper | as set up | what was varied | in the trial |\n|---|---|---|---|---|\n".to_owned();
+    let Some((as_set_up, trials)) = all.split_first() else { return block };
+    for claim in of(as_set_up) {
+        let id = text(&claim, "id");
+        let mut begin = format!("| {id} | {} | {} |", text(&claim, "paper_says"), value(&claim));
+        for trial in trials {
+            if let Some(then) = of(trial).iter().find(|one| one["id"] == id) {
+                block += &format!("{begin} {} | {} |\n", text(trial, "trial"), value(then));
+                begin = "| | | |".to_owned();
+            }
+        }
+    }
+    block
+}
+
+/// What should stand between the marks: the table of sensitivities or trials, or all claims of a file, or, where lines stand in the comment, a table that counts those of several
 /// files, each with its line.
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     if !marked.sources.iter().any(|source| source.starts_with("reproduction/")) {
@@ -128,8 +157,12 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     if marked.template.is_empty() {
         let [file] = marked.sources[..] else { return Err("claims are of one file".to_owned()) };
         return claims(file).map(|claims| {
-            let are_variants = claims.iter().all(|claim| claim["variant"].is_string());
-            Some(if are_variants { sensitivity(&claims) } else { block(&claims) })
+            let are_all = |key: &str| claims.iter().all(|claim| claim[key].is_string());
+            Some(match () {
+                () if are_all("variant") => sensitivity(&claims),
+                () if are_all("trial") => trials(&claims),
+                () => block(&claims),
+            })
         });
     }
     let lines: Vec<&str> = marked.template.lines().collect();

@@ -6,7 +6,7 @@ use anyhow::Context;
 use foreseek_kernels::Congestion;
 use foreseek_reproduce::{
     AdaptiveOptions, AdaptiveOutcome, Options, Outcome, Overrides, Progress, adaptive, judge_again,
-    reproduce, sensitivity,
+    reproduce, sensitivity, trials,
 };
 use std::fs;
 use std::io::IsTerminal;
@@ -55,8 +55,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion"])]
     sensitivity: bool,
 
+    /// What was varied to explain claims that are missed (experiments/trials.toml): each such claim as set up, and with
+    /// that. With --quick some minutes.
+    #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity"])]
+    trials: bool,
+
     /// Run nothing: judge the results.json of an earlier run by the rules as they are.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity", "only", "quick"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity", "trials", "only", "quick"])]
     judge: Option<PathBuf>,
 
     /// With --judge: results of a newer run that take the place of those of the same claims.
@@ -86,7 +91,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let Args { ref only, quick, seed, .. } = args;
     let options = Options { only: only.clone(), quick, seed, set: overrides(&args)?, workers };
     if args.sensitivity {
-        return run_sensitivity(&args, &options);
+        let outcome = with_bar(args.quiet, |tell| {
+            sensitivity(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        })?;
+        return report_variants(&args, "sensitivity", outcome.to_table(), &outcome.to_json());
+    }
+    if args.trials {
+        let outcome = with_bar(args.quiet, |tell| {
+            trials(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        })?;
+        return report_variants(&args, "trials", outcome.to_table(), &outcome.to_json());
     }
     let outcome = match &args.judge {
         Some(file) => {
@@ -127,18 +141,21 @@ fn overrides(args: &Args) -> anyhow::Result<Overrides> {
     Ok(set)
 }
 
-/// What claims depend on.
-fn run_sensitivity(args: &Args, options: &Options) -> anyhow::Result<Answer> {
-    let outcome = with_bar(args.quiet, |tell| {
-        sensitivity(options, &|progress: Progress<'_>| tell(progress.share, progress.run))
-    })?;
+/// Shows claims under several settings, and writes them down.
+fn report_variants(
+    args: &Args,
+    name: &str,
+    table: String,
+    json: &serde_json::Value,
+) -> anyhow::Result<Answer> {
+    let json = format!("{json:#}\n");
     let written = args.output.as_deref().map(|folder| {
-        put(folder, "sensitivity.txt", outcome.to_table())?;
-        put(folder, "sensitivity.json", format!("{:#}\n", outcome.to_json()))
+        put(folder, &format!("{name}.txt"), table.clone())?;
+        put(folder, &format!("{name}.json"), json.clone())
     });
     let text = match args.format {
-        Format::Json => format!("{:#}\n", outcome.to_json()),
-        Format::Table => outcome.to_table(),
+        Format::Json => json.clone(),
+        Format::Table => table.clone(),
     };
     crate::commands::print(&text).context("writing the results to standard output")?;
     written.transpose()?;
