@@ -114,8 +114,8 @@ impl Profile {
         name_or_path: &str,
         read: impl FnOnce(&Path) -> io::Result<String>,
     ) -> Result<Self, ProfileError> {
-        if let Some(profile) = Self::builtin(name_or_path) {
-            return Ok(profile);
+        if let Some(text) = Self::builtin_text(name_or_path) {
+            return Self::parse(name_or_path, text);
         }
         let text = read(Path::new(name_or_path)).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => ProfileError::Unknown {
@@ -397,7 +397,11 @@ mod tests {
             for line in text.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
                 let named = ["name", "kind", "description", "source"];
                 let key = line.split(" =").next().unwrap_or_default();
-                assert!(named.contains(&key) || line.contains(" # "), "{name}: {line}");
+                assert!(
+                    named.contains(&key) || line.contains(" # "),
+                    "crates/device/profiles/{name}.toml: '{line}' names no source; end it with ' # sheet', ' # chosen: why' \
+                     or another of docs/internals/device-model.md, \"Adding a built-in profile\""
+                );
             }
         }
     }
