@@ -340,6 +340,16 @@ mod tests {
     }
 
     #[test]
+    fn each_file_of_the_folder_is_built_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles");
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+            assert!(Profile::builtin(name).is_some(), "{}: name it in spec/builtin.rs", path.display());
+        }
+    }
+
+    #[test]
     fn each_is_read_and_bears_its_name() {
         for name in Profile::builtin_names() {
             let profile = profile(name);
