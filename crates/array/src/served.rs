@@ -10,7 +10,7 @@ use crate::pause::PauseWatch;
 use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
-use foreseek_storage::reads::{DiskRead, Ended, Reads, Target};
+use foreseek_storage::reads::{DiskRead, DiskReader, Ended, Target};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Action, StripDriver, skip};
@@ -120,7 +120,7 @@ pub(crate) struct Served {
     state: Mutex<State>,
     below: Arc<Below>,
     frames: Arc<Frames>,
-    reads: Arc<dyn Reads>,
+    reads: Arc<dyn DiskReader>,
     changes: Changes,
     read_memory: Arc<Arena>,
     change_memory: Arc<Arena>,
@@ -168,7 +168,7 @@ impl Served {
                 }
             };
             started = foreseek_storage::reads::start(Box::new(sink));
-            let reads: Arc<dyn Reads> = match &started {
+            let reads: Arc<dyn DiskReader> = match &started {
                 Ok((reads, _)) => Arc::clone(reads),
                 Err(_) => Arc::new(Nothing),
             };
@@ -457,7 +457,7 @@ fn answer(reply: DataReply, slices: &[&[u8]]) {
 /// Takes no reads: what stands in where no threads could be started, until that is reported.
 struct Nothing;
 
-impl Reads for Nothing {
+impl DiskReader for Nothing {
     fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         reads
     }

@@ -125,7 +125,8 @@ pub struct ReadStatus {
     /// The same, a second, over the last epoch.
     pub thrashing_pages_per_s: f64,
     /// The competitive prefetch size of this device, as far as memory allows it.
-    pub depth_bytes: u64,
+    #[serde(alias = "depth_bytes")]
+    pub prefetch_size_bytes: u64,
     /// The cap on the prefetch size of one stream: its share of the ceiling.
     pub bound_bytes: u64,
     /// The ceiling: the cap on the prefetch cache.
@@ -150,7 +151,8 @@ pub struct ReadStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learnt {
     /// The positioning time.
-    pub switch_ms: f64,
+    #[serde(alias = "switch_ms")]
+    pub positioning_ms: f64,
     /// The transfer rate, in 10^6 bytes a second.
     pub rate_mb_per_s: f64,
     /// The reads of this mount that it was learnt from; zero where an earlier mount learnt it.

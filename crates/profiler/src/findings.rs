@@ -2,7 +2,7 @@
 
 use super::effects::{DepthPoint, SizePoint};
 use super::gaps::GapPoint;
-use super::headless::Headless;
+use super::latency_bound::LatencyBound;
 use super::rates::{RateAt, Zone};
 use super::seeks::SeekPoint;
 use foreseek_device::Profile;
@@ -45,8 +45,8 @@ pub struct Findings {
     pub sizes: Vec<SizePoint>,
     /// The effect of queue depths.
     pub depths: Vec<DepthPoint>,
-    /// What was found of a device without a head.
-    pub headless: Option<Headless>,
+    /// What was found of a latency-bound device: nothing moves in it.
+    pub latency_bound: Option<LatencyBound>,
     /// Overhead of a command that the drive answers from its buffer, the host's part included; zero
     /// where there is no such thing.
     pub command_overhead: Nanos,
@@ -77,7 +77,7 @@ impl Findings {
             infill: Bytes::ZERO,
             sizes: Vec::new(),
             depths: Vec::new(),
-            headless: None,
+            latency_bound: None,
             command_overhead: Nanos::ZERO,
             bus: None,
             toml,

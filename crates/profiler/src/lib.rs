@@ -9,7 +9,7 @@
 //! It measures a [`Probe`]: a real device or file, or a modelled device in virtual time. The
 //! measurement is the same object, and in virtual time the circle is closed quickly: what is
 //! measured of a model must be the model. Each part is a file: [`turns`], [`command`], [`rates`],
-//! [`seeks`], [`gaps`], [`effects`], and [`headless`] for what does not seek; what is arithmetic
+//! [`seeks`], [`gaps`], [`effects`], and [`latency_bound`] for what does not seek; what is arithmetic
 //! alone lies in [`estimate`].
 //!
 //! Sources: TR-840 section 3 (f_seek by distance, f_transfer by location, measured offline in less
@@ -28,7 +28,7 @@ mod error;
 mod estimate;
 mod findings;
 mod gaps;
-mod headless;
+mod latency_bound;
 mod model;
 mod places;
 mod plan;
@@ -48,7 +48,7 @@ pub use estimate::latency::LatencyFit;
 pub use estimate::overlap::Limit;
 pub use findings::{Findings, Verdict};
 pub use gaps::GapPoint;
-pub use headless::Headless;
+pub use latency_bound::LatencyBound;
 pub use model::ModelProbe;
 pub use plan::Plan;
 pub use probe::{Probe, Timed};
@@ -160,14 +160,14 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
 
 /// Measures what has none.
 fn still(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
-    let (found, depths) = headless::measure(session)?;
+    let (found, depths) = latency_bound::measure(session)?;
     let sizes = effects::sizes(session)?;
     let (toml, profile) = write::remote(label, session.capacity(), &found)?;
     let infill = profile.infill();
     let mut findings = Findings::of(profile, toml, session.elapsed());
     findings.warnings.extend(credit_warning("bytes", found.byte_credit));
     findings.warnings.extend(credit_warning("reads", found.operation_credit));
-    Ok(Findings { depths, sizes, infill, headless: Some(found), ..findings })
+    Ok(Findings { depths, sizes, infill, latency_bound: Some(found), ..findings })
 }
 
 /// The mean answer to random reads, each after the one before. What a host delays now and then by

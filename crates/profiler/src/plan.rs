@@ -32,7 +32,7 @@ pub struct Plan {
     pub(super) gap_reads: usize,
     /// Samples of a latency distribution.
     pub(super) latencies: usize,
-    /// For how long a device without a head is kept busy to see what it sustains.
+    /// For how long a latency-bound device is kept busy to see what it sustains.
     pub(super) sustained: Nanos,
     /// When the seek curve begins no further round, from the start of all.
     pub(super) seeks_until: Nanos,

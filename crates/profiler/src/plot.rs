@@ -1,5 +1,5 @@
 //! The curves as an SVG document: what a distance costs and how fast each place is read, or, of a
-//! device without a head, what more concurrent requests and larger ones bring.
+//! latency-bound device, what more concurrent requests and larger ones bring.
 
 use super::findings::{Findings, Verdict};
 use foreseek_chart::{Across, Lines, Mark, Point, Series, stacked};
@@ -12,7 +12,7 @@ impl Findings {
         let charts = if self.verdict == Verdict::DoesNotSeek {
             [self.by_depth(), self.by_size()]
         } else {
-            [self.by_distance(), self.by_place()]
+            [self.by_distance(), self.by_address()]
         };
         let profile = &self.profile;
         let note = format!(
@@ -41,7 +41,7 @@ impl Findings {
         )
     }
 
-    fn by_place(&self) -> Lines {
+    fn by_address(&self) -> Lines {
         let gb = |bytes: u64| bytes as f64 / 1e9;
         let measured =
             self.rates.iter().map(|at| (gb(at.offset.get()), at.rate.as_mb_per_second())).collect();
@@ -52,7 +52,7 @@ impl Findings {
             steps.extend([(gb(zone.start.get()), rate), (gb(end), rate)]);
         }
         let series = vec![series("zones", Mark::Line, steps), series("measured", Mark::Dots, measured)];
-        chart("Sequential reading, by place", "MB/s", ("offset, GB", Across::Linear), series)
+        chart("Sequential reading, by address", "MB/s", ("offset, GB", Across::Linear), series)
     }
 
     fn by_depth(&self) -> Lines {

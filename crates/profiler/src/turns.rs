@@ -3,7 +3,7 @@
 //! [`estimate::turn`]: super::estimate::turn
 
 use super::estimate::statistics::{median, median_time, quantile};
-use super::estimate::turn::{Descent, Turn, in_time, is_steady, turn_of};
+use super::estimate::turn::{Descent, Rotation, in_time, is_steady, turn_of};
 use super::places::{PAGE, whole_pages};
 use super::session::Session;
 use crate::Error;
@@ -73,7 +73,7 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<Option<Platter>, Erro
     session.begin("rotation", 0.06);
     let places = session.plan.turn_places;
     let room = session.capacity().get() / places as u64;
-    let mut found: Vec<(ByteOffset, Turn)> = Vec::with_capacity(places);
+    let mut found: Vec<(ByteOffset, Rotation)> = Vec::with_capacity(places);
     let mut quiet = Vec::with_capacity(places);
     for place in 0..places as u64 {
         let offset = session.places.between(Bytes(room * place + room / 4), Bytes(room * place + room / 2));
@@ -114,7 +114,7 @@ fn random_reads_spread(session: &mut Session<'_>, turn: Nanos) -> Result<bool, E
     Ok(spread >= SPREAD * turn.get() as f64)
 }
 
-fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<(Turn, f64)>, Error> {
+fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<(Rotation, f64)>, Error> {
     // Each descent begins below the one before.
     let mut from = offset;
     let mut descend = |session: &mut Session<'_>, step: Bytes| {
@@ -130,7 +130,7 @@ fn at_place(session: &mut Session<'_>, offset: ByteOffset) -> Result<Option<(Tur
     let Some(coarse) = turn_of(&near, &middle, &far) else { return Ok(None) };
     let step = whole_pages(coarse.track.get() as f64 * SHARE_OF_TRACK).max(STEPS[2] * 2);
     let fine = turn_of(&near, &far, &descend(session, step)?);
-    let agrees = |fine: &Turn| {
+    let agrees = |fine: &Rotation| {
         let ratio = fine.track.get() as f64 / coarse.track.get() as f64;
         (1.0 - AGREEMENT..=1.0 / (1.0 - AGREEMENT)).contains(&ratio)
     };

@@ -8,7 +8,7 @@
 use super::command::CommandCost;
 use super::estimate::monotone;
 use super::estimate::overlap::Limit;
-use super::headless::Headless;
+use super::latency_bound::LatencyBound;
 use super::rates::Zone;
 use super::seeks::SeekPoint;
 use crate::Error;
@@ -137,8 +137,12 @@ fn disk_text(label: &Label, disk: &Disk<'_>, curve: &[(Bytes, f64)], average_ms:
     text
 }
 
-/// Writes the profile of a device without a head.
-pub(super) fn remote(label: &Label, capacity: Bytes, found: &Headless) -> Result<(String, Profile), Error> {
+/// Writes the profile of a latency-bound device.
+pub(super) fn remote(
+    label: &Label,
+    capacity: Bytes,
+    found: &LatencyBound,
+) -> Result<(String, Profile), Error> {
     let mut text = heading(label, "remote", capacity);
     let mut line = |key: &str, value: String, source: &str| {
         let _ = writeln!(text, "{key} = {value} # {source}");

@@ -110,7 +110,7 @@ fn costs(line: &mut Line, profile: &Profile, model: &Profile) {
 fn costs_are_found(name: &str, verdict: Verdict, how: How, seed: u64, bar: f64) {
     let model = Profile::builtin(name).expect(name);
     let found = measure(&model, how.plan(), seed);
-    assert_eq!(found.verdict, verdict, "{:?}", found.headless);
+    assert_eq!(found.verdict, verdict, "{:?}", found.latency_bound);
     assert!(found.elapsed < how.limit(), "{}", found.elapsed);
     let kind = if verdict == Verdict::Array { "array" } else { "remote" };
     let mut line = Line::new(name, kind, how, seed, bar);
@@ -259,7 +259,7 @@ fn credit_that_runs_out_is_seen_and_the_base_is_written() {
     let label = Label { name: "volume".to_owned(), description: String::new(), source: String::new() };
     let found = profiler::profile(&mut volume, Plan::full(), &label, 1, &mut |_, _| {}).expect("readable");
     assert_eq!(found.verdict, Verdict::DoesNotSeek);
-    let credit = found.headless.and_then(|headless| headless.operation_credit).expect("it ran out");
+    let credit = found.latency_bound.and_then(|bound| bound.operation_credit).expect("it ran out");
     assert!((credit.burst_per_second / 3000.0 - 1.0).abs() < 0.05, "{credit:?}");
     assert!((credit.base_per_second / 1000.0 - 1.0).abs() < 0.05, "{credit:?}");
     assert!(
@@ -281,7 +281,7 @@ fn credit_of_a_model_is_found_and_written() {
     let label = Label { name: "v".to_owned(), description: String::new(), source: String::new() };
     let mut probe = ModelProbe::new(device, Nanos::ZERO);
     let found = profiler::profile(&mut probe, Plan::full(), &label, 1, &mut |_, _| {}).expect("readable");
-    println!("{:?}", found.headless);
+    println!("{:?}", found.latency_bound);
     let written = found.profile.to_toml();
     let value = |key: &str| -> f64 {
         let line = written.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")));

@@ -74,13 +74,13 @@ pub struct Plan {
 
 /// What generates a scan's reads.
 #[derive(Debug)]
-pub(crate) enum Reads {
+pub(crate) enum ScanReads {
     ByIndex(Box<Sequence>),
     ByKey(KeyedReads),
     Joined(Box<JoinReads>),
 }
 
-impl Reads {
+impl ScanReads {
     fn is_of_leaves(&self) -> bool {
         match self {
             Self::ByIndex(sequence) => sequence.is_of_leaves(),
@@ -142,7 +142,7 @@ pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) stream: u64,
     pub(crate) index: PageNo,
-    reads: Reads,
+    reads: ScanReads,
     /// Generated and not yet read.
     ahead: VecDeque<PageAccess>,
     /// The last ones before those: read, or passed over, perhaps too soon.
@@ -178,7 +178,7 @@ impl Scan {
         id: ScanId,
         stream: u64,
         index: PageNo,
-        reads: Reads,
+        reads: ScanReads,
         (end, rows): (End, Option<RowLimit>),
     ) -> Self {
         Self {
@@ -231,16 +231,16 @@ impl Scan {
     /// What it reads, where that is the inner side of a join.
     fn joined(&self) -> Option<&JoinReads> {
         match &self.reads {
-            Reads::Joined(reads) => Some(reads),
-            Reads::ByIndex(_) | Reads::ByKey(_) => None,
+            ScanReads::Joined(reads) => Some(reads),
+            ScanReads::ByIndex(_) | ScanReads::ByKey(_) => None,
         }
     }
 
     /// What it reads, where that is rows by an index.
     pub(crate) fn by_index(&self) -> Option<&Sequence> {
         match &self.reads {
-            Reads::ByIndex(sequence) => Some(sequence),
-            Reads::ByKey(_) | Reads::Joined(_) => None,
+            ScanReads::ByIndex(sequence) => Some(sequence),
+            ScanReads::ByKey(_) | ScanReads::Joined(_) => None,
         }
     }
 
@@ -286,7 +286,7 @@ impl Scan {
 
     /// The scan of the outer rows has planned these pages.
     pub(crate) fn outer_planned(&mut self, pages: impl Iterator<Item = PageNo>) {
-        if let Reads::Joined(reads) = &mut self.reads {
+        if let ScanReads::Joined(reads) = &mut self.reads {
             reads.planned(pages);
         }
     }

@@ -243,7 +243,7 @@ fn status_table(status: &Status) -> String {
         row("costs", format!("{} with strips, {} without: {verdict}", Nanos(with), Nanos(without)));
     }
     for missing in &status.precautions {
-        row("note", missing.clone());
+        row("warning", missing.clone());
     }
     table.to_string()
 }

@@ -361,7 +361,7 @@ fn stats_table(stats: &Stats) -> String {
         row("NBD clients", stats.clients.join(", "));
     }
     for warning in &stats.warnings {
-        row("note", warning.clone());
+        row("warning", warning.clone());
     }
     table.to_string()
 }

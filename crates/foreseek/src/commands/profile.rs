@@ -206,13 +206,13 @@ fn progress(quiet: bool) -> ProgressBar {
 
 /// Where the kernel thinks otherwise of the device.
 fn disagreement(found: &Findings, rotational: Option<bool>) -> Option<String> {
-    let turns = found.verdict != Verdict::DoesNotSeek;
+    let rotates = found.verdict != Verdict::DoesNotSeek;
     match rotational {
-        Some(true) if !turns => Some(
-            "the kernel holds it for a disk that turns (queue/rotational is 1), reading shows none".into(),
+        Some(true) if !rotates => Some(
+            "the kernel holds it for a rotating disk (queue/rotational is 1), reading shows no rotation".into(),
         ),
-        Some(false) if turns => Some(
-            "the kernel holds it for one that does not turn (queue/rotational is 0), reading shows a turn"
+        Some(false) if rotates => Some(
+            "the kernel holds it for a device without rotation (queue/rotational is 0), reading shows a revolution"
                 .into(),
         ),
         _ => None,
@@ -240,14 +240,14 @@ fn to_table(found: &Findings, target: &Path) -> String {
     };
     row("device", format!("{}, {}", target.display(), found.capacity));
     row("it", verdict(found).to_owned());
-    if let Some(turn) = found.turn {
-        row("full turn", format!("{turn} ({:.0} rpm)", 60.0 / turn.as_secs_f64()));
+    if let Some(period) = found.turn {
+        row("revolution", format!("{period} ({:.0} rpm)", 60.0 / period.as_secs_f64()));
     }
     if let Some(seek) = profile.average_seek() {
         row("average seek", seek.to_string());
     }
-    if let Some(headless) = &found.headless {
-        let latency = headless.latency;
+    if let Some(bound) = &found.latency_bound {
+        let latency = bound.latency;
         row(
             "latency",
             format!(
@@ -257,7 +257,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
         );
         row(
             "at most",
-            match headless.limit {
+            match bound.limit {
                 Limit::Parallel(places) => format!("{places:.1} concurrent requests"),
                 Limit::Operations(operations) => format!("{operations:.0} operations a second"),
             },
@@ -340,7 +340,7 @@ fn to_json(found: &Findings, target: &Path) -> Value {
         "seeks": found.verdict != Verdict::DoesNotSeek,
         "capacity_bytes": bytes(found.capacity),
         "rotation_rpm": profile.rotation_rpm(),
-        "turn_ms": found.turn.map(ms),
+        "rotation_period_ms": found.turn.map(ms),
         "average_seek_ms": profile.average_seek().map(ms),
         "switch_time_ms": ms(profile.switch_time()),
         "sequential_rate_mb_per_s": profile.sequential_rate().as_mb_per_second(),
@@ -351,7 +351,7 @@ fn to_json(found: &Findings, target: &Path) -> Value {
         "infill_bytes": bytes(found.infill),
         "competitive_depth_bytes": bytes(profile.competitive_depth()),
         "competitive_depth_pages": profile.competitive_depth().pages_floor().get(),
-        "latency": found.headless.as_ref().map(latency_json),
+        "latency": found.latency_bound.as_ref().map(latency_json),
         "seek_curve": found.seeks.iter().map(|point| json!({
             "distance_bytes": bytes(point.distance), "forward_ms": ms(point.forward),
             "backward_ms": ms(point.backward), "samples": point.samples,
@@ -378,7 +378,7 @@ fn to_json(found: &Findings, target: &Path) -> Value {
     })
 }
 
-fn latency_json(found: &profiler::Headless) -> Value {
+fn latency_json(found: &profiler::LatencyBound) -> Value {
     let latency = found.latency;
     let (parallel, operations) = match found.limit {
         Limit::Parallel(places) => (Some(places), None),

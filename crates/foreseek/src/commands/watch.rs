@@ -163,7 +163,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
     let left = status.left_alone.iter();
     rows.extend(left.map(|it| ("not watched", format!("{}: {}", it.mount.display(), it.reason))));
-    rows.extend(status.warnings.iter().map(|warning| ("note", warning.clone())));
+    rows.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
 

@@ -34,8 +34,8 @@ fn a_measured_disk_is_a_profile_for_every_command() {
     let Some(report) = report(&ended) else { return };
     assert_eq!((&report["verdict"], &report["seeks"]), (&Value::from("disk"), &Value::from(true)));
     assert_eq!((&report["kind"], &report["name"]), (&Value::from("disk"), &Value::from("own")));
-    let turn = report["turn_ms"].as_f64().expect("a turn");
-    assert!((turn / (60_000.0 / 7200.0) - 1.0).abs() < 0.05, "a turn of {turn} ms");
+    let period = report["rotation_period_ms"].as_f64().expect("a revolution");
+    assert!((period / (60_000.0 / 7200.0) - 1.0).abs() < 0.05, "a revolution of {period} ms");
     assert_eq!(report["rates"].as_array().map(Vec::len), Some(32));
     assert!(
         report["seek_curve"].as_array().map(Vec::len) >= Some(60),

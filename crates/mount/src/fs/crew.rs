@@ -2,7 +2,7 @@
 //!
 //! The kernel gives the next request to the thread that has waited longest, although another is about to ask for one. With many
 //! waiting, each call of a program is answered by another thread, and waking it takes several times as long as the answer. So
-//! a thread that has carried out a request *rests* while enough others wait ([`Turn`]).
+//! a thread that has carried out a request *rests* while enough others wait ([`RequestGuard`]).
 //!
 //! A *foreman* looks each [`TICK`], as long as there are requests. It calls threads back where
 //!
@@ -55,7 +55,7 @@ struct Rest {
 
 /// A request that is carried out. Afterwards the thread rests, or waits for the next.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct RequestGuard<'a> {
     crew: &'a Crew,
     rests: bool,
 }
@@ -76,15 +76,15 @@ impl Crew {
     }
 
     /// This thread begins to carry a request out.
-    pub(crate) fn turn(&self) -> Turn<'_> {
+    pub(crate) fn request(&self) -> RequestGuard<'_> {
         self.begin();
-        Turn { crew: self, rests: true }
+        RequestGuard { crew: self, rests: true }
     }
 
     /// The same for one of several things that the kernel asks for at once: the thread goes on with the next.
-    pub(crate) fn turn_of_several(&self) -> Turn<'_> {
+    pub(crate) fn one_of_several_requests(&self) -> RequestGuard<'_> {
         self.begin();
-        Turn { crew: self, rests: false }
+        RequestGuard { crew: self, rests: false }
     }
 
     fn begin(&self) {
@@ -192,7 +192,7 @@ impl Crew {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if !self.rests {
             self.crew.waiting.fetch_add(1, SeqCst);
@@ -245,7 +245,7 @@ mod tests {
             std::thread::spawn(move || {
                 loop {
                     let Ok(request) = queue.lock().expect("whole").recv() else { return };
-                    let _turn = crew.turn();
+                    let _guard = crew.request();
                     let _ = request.recv();
                 }
             })

@@ -153,17 +153,17 @@ impl Filesystem for FileSystem {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         self.reply_entry(self.source.look_up(parent.0, name), reply);
     }
 
     fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
-        let _turn = self.crew.turn_of_several();
+        let _guard = self.crew.one_of_several_requests();
         self.source.nodes.forget(node.0, lookups);
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let found = self.source.attributes(node.0, handle.map(|handle| handle.0));
         self.reply_attributes(node.0, found, reply);
     }
@@ -186,7 +186,7 @@ impl Filesystem for FileSystem {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let (access, modification) = (timespec(access), timespec(modification));
         let set = SetAttributes { mode, uid, gid, size, access, modification };
         let handle = handle.map(|handle| handle.0);
@@ -195,7 +195,7 @@ impl Filesystem for FileSystem {
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         match self.source.read_link(node.0) {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(fuse(errno)),
@@ -212,7 +212,7 @@ impl Filesystem for FileSystem {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let new = New::Node { mode, mask, device };
         self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
     }
@@ -226,24 +226,24 @@ impl Filesystem for FileSystem {
         mask: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let new = New::Directory { mode, mask };
         self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let new = New::Symlink { target };
         self.reply_entry(self.source.make(parent.0, name, new, caller(request)), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_empty(self.source.unlink(parent.0, name, AtFlags::empty()), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_empty(self.source.unlink(parent.0, name, AtFlags::REMOVEDIR), reply);
     }
 
@@ -257,18 +257,18 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let (from, to) = ((parent.0, name), (new_parent.0, new_name));
         reply_empty(self.source.rename(from, to, flags.bits(), caller(request)), reply);
     }
 
     fn link(&self, request: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         self.reply_entry(self.source.link(node.0, parent.0, name, caller(request)), reply);
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let flags = flags.0.cast_unsigned();
         let opened = self.source.open(node.0, flags, caller(request), |file| reply.open_backing(file));
         match opened {
@@ -290,7 +290,7 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let flags = flags.cast_unsigned();
         match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
             Ok((found, handle)) => {
@@ -314,7 +314,7 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let range = ByteSpan::at(ByteOffset(offset), Bytes(size.into()));
         self.source.read(handle.0, range, ProcessId(request.pid()), Answer::from(reply));
     }
@@ -331,7 +331,7 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         // What is written back from a shared mapping belongs at its offset, whoever wrote it.
         let mapped = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let write = Write {
@@ -346,7 +346,7 @@ impl Filesystem for FileSystem {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_empty(self.source.flush(handle.0), reply);
     }
 
@@ -360,19 +360,19 @@ impl Filesystem for FileSystem {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         self.source.release(handle.0);
         reply.ok();
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let source = Arc::clone(&self.source);
         self.source.slow_operations.run(move || reply_empty(source.sync(handle.0, data_only), reply));
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         match directory::open(&self.source, node.0, ProcessId(request.pid())) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(errno) => reply.error(fuse(errno)),
@@ -380,7 +380,7 @@ impl Filesystem for FileSystem {
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let read = directory::read(&self.source, handle.0, offset, |entry, _| {
             let Entry { node, name, number, kind, next, .. } = entry;
             reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name)
@@ -399,7 +399,7 @@ impl Filesystem for FileSystem {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let source = &self.source;
         let mut ahead = source.look_ahead.reply();
         let read = directory::read(source, handle.0, offset, |entry, following| {
@@ -441,13 +441,13 @@ impl Filesystem for FileSystem {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         self.source.directories.remove(handle.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let source = Arc::clone(&self.source);
         self.source.slow_operations.run(move || {
             let synced = source.directories.get(handle.0).and_then(|opened| {
@@ -458,7 +458,7 @@ impl Filesystem for FileSystem {
     }
 
     fn statfs(&self, _: &Request, node: INodeNo, reply: ReplyStatfs) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let found = self.source.nodes.get(node.0).and_then(|node| node.reach());
         match found.and_then(rustix::fs::fstatvfs) {
             Ok(stat) => reply.statfs(
@@ -485,29 +485,29 @@ impl Filesystem for FileSystem {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let set = self.source.set_xattr(node.0, name, value, flags.cast_unsigned(), caller(request));
         reply_empty(set, reply);
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_xattr(size, reply, |value| self.source.get_xattr(node.0, name, value));
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_xattr(size, reply, |names| self.source.list_xattrs(node.0, names));
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply_empty(self.source.remove_xattr(node.0, name), reply);
     }
 
     /// Never asked: the kernel checks by itself.
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply.error(Errno::ENOSYS);
     }
 
@@ -522,7 +522,7 @@ impl Filesystem for FileSystem {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply.error(Errno::ENOTTY);
     }
 
@@ -537,7 +537,7 @@ impl Filesystem for FileSystem {
         _: PollFlags,
         reply: ReplyPoll,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         reply.error(Errno::ENOSYS);
     }
 
@@ -551,7 +551,7 @@ impl Filesystem for FileSystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let (source, by) = (Arc::clone(&self.source), caller(request));
         self.source.slow_operations.run(move || {
             reply_empty(source.allocate(handle.0, (offset, length), mode.cast_unsigned(), by), reply);
@@ -567,7 +567,7 @@ impl Filesystem for FileSystem {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         match self.source.seek(handle.0, offset, whence) {
             Ok(offset) => reply.offset(offset),
             Err(errno) => reply.error(fuse(errno)),
@@ -587,7 +587,7 @@ impl Filesystem for FileSystem {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.crew.turn();
+        let _guard = self.crew.request();
         let (source, by) = (Arc::clone(&self.source), caller(request));
         self.source.slow_operations.run(move || {
             reply_written(source.copy((from.0, from_offset), (to.0, to_offset), length, by), reply);

@@ -19,7 +19,7 @@ pub(crate) struct OpenFile {
     /// The backing file, opened with the same access.
     pub(crate) file: Arc<File>,
     /// How it is read.
-    pub(crate) reads: Reads,
+    pub(crate) reads: ReadRoute,
     /// Whether it may write.
     pub(crate) writes: bool,
     /// Whether its writes come from the page cache of the mount; else from the program itself.
@@ -30,7 +30,7 @@ pub(crate) struct OpenFile {
 
 /// What answers the reads of an open file.
 #[derive(Debug)]
-pub(crate) enum Reads {
+pub(crate) enum ReadRoute {
     /// It may not be read.
     None,
     /// The backing file, in the source's page cache.

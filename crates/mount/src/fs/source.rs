@@ -13,7 +13,7 @@
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
 use crate::fs::from_memory::{FromMemory, SMALL};
-use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, Reads};
+use crate::fs::handles::{Handles, OpenDirectory, OpenFile, OpenReads, ReadRoute};
 use crate::fs::kernel_cache::KernelCache;
 use crate::fs::look_ahead::LookAhead;
 use crate::fs::nodes::{Node, Nodes};
@@ -513,11 +513,11 @@ impl Source {
         let pass = || self.passthrough.pass(&file, version.length, register);
         let means = node.io.open(reads_only, pass);
         let reads = match &means {
-            _ if access == libc::O_WRONLY as u32 => Reads::None,
+            _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
             Means::Cached { .. } => {
-                Reads::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
+                ReadRoute::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
             }
-            Means::Passed(_) | Means::Direct(_) => Reads::Below,
+            Means::Passed(_) | Means::Direct(_) => ReadRoute::Below,
         };
         let cached = matches!(means, Means::Cached { .. });
         if cached && access != libc::O_WRONLY as u32 {
@@ -568,13 +568,13 @@ impl Source {
             return answer.data(&[]);
         }
         let reads = match &opened.reads {
-            Reads::None => return answer.fail(Errno::BADF),
-            Reads::Below => {
+            ReadRoute::None => return answer.fail(Errno::BADF),
+            ReadRoute::Below => {
                 // It has answered either way.
                 let _ = answer_from(&opened.file, range, answer);
                 return;
             }
-            Reads::Path(reads) => reads,
+            ReadRoute::Path(reads) => reads,
         };
         let mut answer = Some(answer);
         if range.end <= ByteOffset::ZERO + reads.in_memory {
@@ -613,7 +613,7 @@ impl Source {
     pub(crate) fn release(&self, handle: u64) {
         let Some(opened) = self.files.remove(handle) else { return };
         opened.node.io.close();
-        if let Reads::Path(OpenReads { stream, .. }) = &opened.reads
+        if let ReadRoute::Path(OpenReads { stream, .. }) = &opened.reads
             && let Some(stream) = stream.get()
         {
             self.reads.closed(*stream);

@@ -8,7 +8,7 @@
 //! - A read is told to the driver in the thread that took it from the kernel. What lies in the
 //!   prefetch cache is answered there and then; anything else later, by the thread that completes
 //!   I/O. A read that the engine passes is made as it is, into a buffer of its own.
-//! - Fetches go to [`Reads`]: direct I/O by io_uring into the frames that the engine named, all those of
+//! - Fetches go to [`DiskReader`]: direct I/O by io_uring into the frames that the engine named, all those of
 //!   one call together.
 //! - A thread of its own ticks at the engine's deadline and looks which readers have run or ended;
 //!   another waits for memory to become scarce.
@@ -46,7 +46,7 @@ use alarm::Alarm;
 use core::Core;
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
-use foreseek_storage::reads::{self, Reads};
+use foreseek_storage::reads::{self, DiskReader};
 use foreseek_storage::{Arena, Frames};
 use foreseek_units::{ByteSpan, Pages};
 use found::{Found, Places};
@@ -68,7 +68,7 @@ pub struct Reader {
 }
 
 /// Starts something that makes reads, given who hears of their ends.
-type StartReads<'a> = &'a dyn Fn(reads::Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)>;
+type StartReads<'a> = &'a dyn Fn(reads::Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)>;
 
 impl Reader {
     /// A reader as the options say.
@@ -200,13 +200,13 @@ impl ReadPath for Reader {
             lru_misses: stats.lru_missed.get(),
             prefetch_misses: stats.prefetch_missed.get(),
             thrashing_pages_per_s: thrashing.rate(),
-            depth_bytes: bytes(stats.depth.min(stats.bound)),
+            prefetch_size_bytes: bytes(stats.depth.min(stats.bound)),
             bound_bytes: bytes(stats.bound),
             ceiling_bytes: bytes(stats.ceiling),
             cached_bytes: bytes(stats.cached),
             memory_bytes: bytes(self.shared.frames.backed()),
             learnt: device.map(|device| Learnt {
-                switch_ms: device.switch.as_millis_f64(),
+                positioning_ms: device.switch.as_millis_f64(),
                 rate_mb_per_s: device.rate.as_mb_per_second(),
                 samples: stats.learnt_from,
             }),

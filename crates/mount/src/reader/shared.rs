@@ -10,7 +10,7 @@ use super::token::Token;
 use super::work::{Below, Reply, Work};
 use foreseek_readahead::driver::{Revalidation, WaitingRead};
 use foreseek_seam::{FetchId, Refusal, RequestId};
-use foreseek_storage::reads::{self, Ended, Reads, Target};
+use foreseek_storage::reads::{self, DiskReader, Ended, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
 use foreseek_units::{ByteOffset, Bytes, Instant, Pages};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) frames: Arc<Frames>,
     pub(super) passing: Arc<Arena>,
     /// Set once, right after this was made: its sink knows this.
-    pub(super) reads: OnceLock<Arc<dyn Reads>>,
+    pub(super) reads: OnceLock<Arc<dyn DiskReader>>,
     pub(super) processes: Mutex<ProcessWatch>,
     /// The programs of readers, for a policy that learns.
     pub(super) programs: Option<Programs>,

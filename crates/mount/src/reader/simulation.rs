@@ -31,7 +31,7 @@ use crate::read_path::{Answer, OpenedFile, ReadRequest, Version};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::{Event, ObjectId, ProcessId, ServingEvent, StreamId};
-use foreseek_storage::reads::{self, Ended, ReadFile, Reads, Target};
+use foreseek_storage::reads::{self, DiskReader, Ended, ReadFile, Target};
 use foreseek_storage::{Arena, Frames};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PAGE_SIZE, Pages};
 use rustix::io::Errno;
@@ -101,7 +101,7 @@ struct Device {
     refused: Mutex<Vec<(usize, ByteSpan)>>,
 }
 
-impl Reads for Device {
+impl DiskReader for Device {
     fn start(&self, wanted: Vec<reads::DiskRead>) -> Vec<reads::DiskRead> {
         let (mut taken, mut back) = (self.taken.lock().expect("no panic"), Vec::new());
         for read in wanted {
@@ -196,7 +196,7 @@ impl Simulation {
             alarm: Alarm::default(),
             outside: Outside::Simulated(Arc::clone(&simulated)),
         });
-        assert!(shared.reads.set(Arc::clone(&device) as Arc<dyn Reads>).is_ok());
+        assert!(shared.reads.set(Arc::clone(&device) as Arc<dyn DiskReader>).is_ok());
         let mut simulation = Self {
             random,
             simulated,

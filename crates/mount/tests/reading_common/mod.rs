@@ -5,7 +5,7 @@ use foreseek_mount::{
     Answer, Change, Memory, OpenedFile, ReadPath, ReadRequest, Reader, ReaderOptions, Version,
 };
 use foreseek_seam::{ObjectId, ProcessId, StreamId};
-use foreseek_storage::reads::{self, Ended, Reads, Sink};
+use foreseek_storage::reads::{self, DiskReader, Ended, Sink};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use rustix::io::Errno;
 use std::fs::File;
@@ -186,7 +186,7 @@ impl Faults {
         self.bad.lock().expect("no panic").clear();
     }
 
-    pub(crate) fn over(self, sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
+    pub(crate) fn over(self, sink: Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)> {
         let sink = move |ended: Vec<Ended>| sink(ended.into_iter().map(|one| self.spoil(one)).collect());
         reads::start(Box::new(sink))
     }

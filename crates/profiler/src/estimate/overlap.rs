@@ -1,4 +1,4 @@
-//! How many requests a device without a head works on at a time, or how often it starts one.
+//! How many requests a latency-bound device works on at a time, or how often it starts one.
 //!
 //! Asked for more than it gives, it gives a number of pages a second. By Little's law so many
 //! requests are under way as that number times the latency. There are two reasons why there are not

@@ -60,7 +60,7 @@ impl Descent {
 
 /// A turn, and what a track holds at that place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Turn {
+pub(crate) struct Rotation {
     pub(crate) turn: Nanos,
     pub(crate) track: Bytes,
 }
@@ -90,7 +90,7 @@ impl Agreement {
     }
 
     /// The turn of the line through two, if it falls clearly.
-    fn line_to(self, other: Self) -> Option<Turn> {
+    fn line_to(self, other: Self) -> Option<Rotation> {
         let fall = self.middle - other.middle;
         if fall <= CLEAR * (self.width + other.width) {
             return None;
@@ -99,7 +99,7 @@ impl Agreement {
         let turn = self.middle + slope * self.step;
         let track = Bytes((turn / slope) as u64);
         let possible = (TURNS.0..=TURNS.1).contains(&nanos(turn)) && (TRACKS.0..=TRACKS.1).contains(&track);
-        possible.then(|| Turn { turn: nanos(turn), track })
+        possible.then(|| Rotation { turn: nanos(turn), track })
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn is_steady(descent: &Descent) -> bool {
 /// The turn that three descents of rising steps show; `None` where nothing turns. The largest step
 /// gives the best line, where the three lie on one; on an array the largest step may leave the
 /// member, and then the first two have to do.
-pub(crate) fn turn_of(near: &Descent, middle: &Descent, far: &Descent) -> Option<Turn> {
+pub(crate) fn turn_of(near: &Descent, middle: &Descent, far: &Descent) -> Option<Rotation> {
     let (near, middle) = (Agreement::of(near)?, Agreement::of(middle)?);
     let on_a_line = |far: &Agreement| {
         let further = (far.step - near.step) / (middle.step - near.step);

@@ -273,7 +273,7 @@ impl CostLearner {
 
     /// Draws the line.
     fn fit(&mut self) {
-        let mut line = Line::default();
+        let mut line = LeastSquares::default();
         let fade = GUESS / (1.0 + (self.visits as f64 / GUESS_FADES).powi(3));
         for at in GUESS_AT {
             let length = at.get() as f64;
@@ -305,7 +305,7 @@ impl CostLearner {
 
 /// The sums of a weighted least-squares fit of `time = switch * switched + each * length`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct LeastSquares {
     ones: f64,
     cross: f64,
     squares: f64,
@@ -313,7 +313,7 @@ struct Line {
     moments: f64,
 }
 
-impl Line {
+impl LeastSquares {
     fn add(&mut self, weight: f64, switched: f64, length: f64, time: f64) {
         self.ones += weight * switched;
         self.cross += weight * switched * length;

@@ -1,6 +1,6 @@
 //! The events of a serving engine: what each does, and what is said after it.
 
-use super::flight::{Fetch, Turn};
+use super::flight::{Dispatch, Fetch};
 use super::settings::MEMORY_LEAST;
 use super::state::{ServedStream, ServingEngine, ceiling};
 use crate::depth::UnloadedCosts;
@@ -119,7 +119,7 @@ impl ServingEngine {
         while out.room() > 0
             && let Some(turn) = self.flight.issue(self.now, &self.pace)
         {
-            let Turn { id: fetch, fetch: asked, apart, again } = turn;
+            let Dispatch { id: fetch, fetch: asked, apart, again } = turn;
             let Fetch { object, range, urgency, .. } = *asked;
             if !again {
                 self.stats.handed_out(asked);

@@ -2,7 +2,7 @@
 //!
 //! So many are under way at once as the settings allow; of those that wait, demand goes first.
 //! Fetches that lie together are issued together, so that a device sees one request, or several in a
-//! row that it serves in one visit. The first to an idle device goes [apart](Turn::apart).
+//! row that it serves in one visit. The first to an idle device goes [apart](Dispatch::apart).
 //!
 //! # A single reader
 //!
@@ -62,12 +62,12 @@ pub(super) struct Progress {
     /// Whether it was handed to the driver ever.
     tried: bool,
     /// Where it waits, if it does.
-    line: Line,
+    line: Queue,
 }
 
 /// Where a fetch waits for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Line {
+enum Queue {
     /// Deferred for a single reader.
     #[default]
     Held,
@@ -76,7 +76,7 @@ enum Line {
     Ahead,
 }
 
-impl From<Urgency> for Line {
+impl From<Urgency> for Queue {
     fn from(urgency: Urgency) -> Self {
         match urgency {
             Urgency::Demand => Self::Demand,
@@ -87,7 +87,7 @@ impl From<Urgency> for Line {
 
 /// A fetch whose turn it is.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct Dispatch<'a> {
     pub(super) id: FetchId,
     pub(super) fetch: &'a Fetch,
     /// It finds the device idle, and goes by itself: who waits for it has it as soon as it is read and not when all
@@ -166,7 +166,7 @@ impl FetchTable {
         self.next += 1;
         self.wanted_by(fetch.stream);
         fetch.progress.line =
-            if self.is_single(fetch.stream) && !fetch.alone { Line::Held } else { fetch.urgency.into() };
+            if self.is_single(fetch.stream) && !fetch.alone { Queue::Held } else { fetch.urgency.into() };
         self.line(fetch.progress.line).push_back(id);
         if fetch.alone {
             self.alone.extend(fetch.frames.iter().map(|frame| (*frame, id)));
@@ -195,7 +195,7 @@ impl FetchTable {
         while let Some(id) = self.held.front().copied().filter(|id| *id <= last) {
             self.held.pop_front();
             if let Some(fetch) = self.fetches.get_mut(&id) {
-                fetch.progress.line = Line::Demand;
+                fetch.progress.line = Queue::Demand;
                 self.demand.push_back(id);
             }
         }
@@ -237,8 +237,8 @@ impl FetchTable {
             && (at == id || fetch.follows)
         {
             fetch.urgency = Urgency::Demand;
-            if fetch.progress.line == Line::Ahead {
-                fetch.progress.line = Line::Demand;
+            if fetch.progress.line == Queue::Ahead {
+                fetch.progress.line = Queue::Demand;
                 self.demand.push_back(at);
             }
             at = FetchId(at.0 + 1);
@@ -246,9 +246,9 @@ impl FetchTable {
     }
 
     /// The next one to be issued, if it is one's turn.
-    pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Turn<'_>> {
+    pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Dispatch<'_>> {
         let held = if self.needs_more(pace) { self.held.front().copied() } else { None };
-        let id = self.front(Line::Demand).or_else(|| self.front(Line::Ahead)).or(held)?;
+        let id = self.front(Queue::Demand).or_else(|| self.front(Queue::Ahead)).or(held)?;
         let single = self.streams.len() == 1;
         let fetch = self.fetches.get_mut(&id)?;
         // A visit is not torn apart, unless it is longer than all that may be under way.
@@ -266,7 +266,7 @@ impl FetchTable {
         self.crowded = !apart && (self.crowded || !goes_on);
         self.under_way += 1;
         self.line(line).pop_front();
-        self.fetches.get(&id).map(|fetch| Turn { id, fetch, apart, again })
+        self.fetches.get(&id).map(|fetch| Dispatch { id, fetch, apart, again })
     }
 
     /// Whether more than one visit was under way at a time since none was.
@@ -328,7 +328,7 @@ impl FetchTable {
     }
 
     /// The first of a line that still waits in it.
-    fn front(&mut self, line: Line) -> Option<FetchId> {
+    fn front(&mut self, line: Queue) -> Option<FetchId> {
         loop {
             let id = *self.line(line).front()?;
             let waits = |fetch: &Fetch| fetch.progress.issued.is_none() && fetch.progress.line == line;
@@ -339,11 +339,11 @@ impl FetchTable {
         }
     }
 
-    fn line(&mut self, line: Line) -> &mut VecDeque<FetchId> {
+    fn line(&mut self, line: Queue) -> &mut VecDeque<FetchId> {
         match line {
-            Line::Held => &mut self.held,
-            Line::Demand => &mut self.demand,
-            Line::Ahead => &mut self.ahead,
+            Queue::Held => &mut self.held,
+            Queue::Demand => &mut self.demand,
+            Queue::Ahead => &mut self.ahead,
         }
     }
 }

@@ -74,12 +74,12 @@ impl Waiting {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct WaitingReads {
     waiting: FxHashMap<Ticket, Waiting>,
     next: u64,
 }
 
-impl Reads {
+impl WaitingReads {
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

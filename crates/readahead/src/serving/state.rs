@@ -6,7 +6,7 @@ use super::frames::Frames;
 use super::look::PendingRead;
 use super::pace::Pace;
 use super::pages::Table;
-use super::reads::{Reads, Ticket};
+use super::reads::{Ticket, WaitingReads};
 use super::settings::Settings;
 use super::stats::Stats;
 use crate::depth::UnloadedCosts;
@@ -54,7 +54,7 @@ pub struct ServingEngine {
     pub(super) frames: Frames,
     pub(super) table: Table,
     pub(super) flight: FetchTable,
-    pub(super) reads: Reads,
+    pub(super) reads: WaitingReads,
     /// Reads for which there was no memory, in order.
     pub(super) starved: VecDeque<PendingRead>,
     /// Reads that are to be answered and found no room among the commands.
@@ -94,7 +94,7 @@ impl ServingEngine {
             frames: Frames::new(settings.memory),
             table: Table::new(),
             flight: FetchTable::new(settings.in_flight),
-            reads: Reads::default(),
+            reads: WaitingReads::default(),
             starved: VecDeque::new(),
             ready: VecDeque::new(),
             history: EvictionHistory::new(settings.history),

@@ -5,7 +5,7 @@ use crate::ends::{self, Loop};
 use crate::join::{Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
 use crate::page::{Page, PageNo};
 use crate::record::Value;
-use crate::scan::{Reads, Scan, ScanId};
+use crate::scan::{Scan, ScanId, ScanReads};
 use crate::schema::{Index, Schema, Table};
 use crate::source::ReadPage;
 use crate::walk::{Direction, Walk};
@@ -180,7 +180,7 @@ impl Planner {
             }
         };
         let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
-        let begun = self.enter(source, stream, root, Reads::Joined(Box::new(reads)), (end, None))?;
+        let begun = self.enter(source, stream, root, ScanReads::Joined(Box::new(reads)), (end, None))?;
         if let Some(scan) = self.scans.iter_mut().find(|scan| scan.id == begun && goes == Loop::Stops) {
             scan.stops();
         }

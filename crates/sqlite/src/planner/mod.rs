@@ -25,7 +25,7 @@ use crate::points::Points;
 use crate::recognise::{EVIDENCE, RecognisedScan, Recogniser, RowRef};
 use crate::record::{Collation, Order, compare};
 pub use crate::scan::{Lookahead, Plan, ScanId};
-use crate::scan::{Reads, Scan};
+use crate::scan::{Scan, ScanReads};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
@@ -732,7 +732,7 @@ impl Planner {
             return None;
         }
         let reads = KeyedReads::new(&table, points, next, leaf.number());
-        self.enter(source, stream, root, Reads::ByKey(reads), (end, None))
+        self.enter(source, stream, root, ScanReads::ByKey(reads), (end, None))
     }
 
     /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
@@ -762,7 +762,7 @@ impl Planner {
         };
         let until = self.until(leaf, last, direction, index, limits.bounds);
         let sequence = Sequence::leaves(index, walk, &mut self.interior, source)?.until(until);
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (limits.end, None)))
+        Ok(self.enter(source, stream, index.root, ScanReads::ByIndex(Box::new(sequence)), (limits.end, None)))
     }
 
     /// Whether a scan may begin whose end is as visible as that.
@@ -778,7 +778,7 @@ impl Planner {
         source: &mut R,
         stream: u64,
         index: PageNo,
-        reads: Reads,
+        reads: ScanReads,
         (end, rows): (End, Option<RowLimit>),
     ) -> Option<ScanId> {
         let id = ScanId(self.next_id);
@@ -889,7 +889,7 @@ impl Planner {
         if let Some(points) = points {
             sequence = sequence.at_points(points);
         }
-        Ok(self.enter(source, stream, index.root, Reads::ByIndex(Box::new(sequence)), (limits.end, rows)))
+        Ok(self.enter(source, stream, index.root, ScanReads::ByIndex(Box::new(sequence)), (limits.end, rows)))
     }
 
     /// Where a scan ends that has come to the entry in this cell.

@@ -6,7 +6,7 @@
 //! tells the whole as read: bytes of another place.
 
 use super::pool::PoolReads;
-use super::read::{DiskRead, Reads, SharedSink, sink_to};
+use super::read::{DiskRead, DiskReader, SharedSink, sink_to};
 use super::uring::UringReads;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl EitherReads {
     }
 }
 
-impl Reads for EitherReads {
+impl DiskReader for EitherReads {
     fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         if !reads.iter().any(|read| read.file.is_fuse()) {
             return self.ring.start(reads);

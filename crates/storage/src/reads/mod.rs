@@ -1,6 +1,6 @@
 //! Reading files past the kernel's page cache, many reads at a time, out of order.
 //!
-//! A [`Reads`] takes reads from any thread, makes so many of them at a time as its module says, and
+//! A [`DiskReader`] takes reads from any thread, makes so many of them at a time as its module says, and
 //! tells how they ended from a thread of its own. [`start`] chooses the best that this kernel lets:
 //! io_uring, or else a pool of threads. What happens around one read (pieces, short reads, what is
 //! tried again) is the same for both.
@@ -21,7 +21,7 @@ mod uring;
 
 pub use file::{Access, ReadFile};
 pub use pool::PoolReads;
-pub use read::{DiskRead, Ended, Reads, Sink, Target};
+pub use read::{DiskRead, DiskReader, Ended, Sink, Target};
 pub use uring::UringReads;
 
 use either::EitherReads;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Not even a thread could be started.
-pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn Reads>, Option<String>)> {
+pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)> {
     let sink = SharedSink::from(sink);
     match EitherReads::start(&sink) {
         Ok(reads) => Ok((Arc::new(reads), None)),

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::flight::{Next, ReadInFlight};
-use super::read::{DiskRead, Ended, Reads, Sink};
+use super::read::{DiskRead, DiskReader, Ended, Sink};
 use crate::advice::last_error;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -63,7 +63,7 @@ impl PoolReads {
     }
 }
 
-impl Reads for PoolReads {
+impl DiskReader for PoolReads {
     fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let mut queue = self.shared.lock();
         if queue.stopping {

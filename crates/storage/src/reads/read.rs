@@ -68,10 +68,10 @@ pub struct Ended {
     pub others: usize,
 }
 
-/// Hears of reads that are over, some at a time, from a thread of the [`Reads`]. It should not block.
+/// Hears of reads that are over, some at a time, from a thread of the [`DiskReader`]. It should not block.
 pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 
-/// One that several [`Reads`] tell.
+/// One that several [`DiskReader`]s report to.
 pub(super) type SharedSink = Arc<dyn Fn(Vec<Ended>) + Send + Sync>;
 
 /// A sink of its own for one of them.
@@ -81,7 +81,7 @@ pub(super) fn sink_to(shared: &SharedSink) -> Sink {
 }
 
 /// Makes reads.
-pub trait Reads: Send + Sync {
+pub trait DiskReader: Send + Sync {
     /// Makes reads, now or when others are over; those that lie together are best told together and in
     /// order, for then the kernel may make one request of them, but for one that is to go
     /// [apart](Read::apart). Their ends are told to the sink, never

@@ -31,7 +31,7 @@ fn file_of(directory: &Path, bytes: &[u8]) -> Arc<ReadFile> {
 
 /// Runs a test with each way of reading that this machine has, on a file system with direct I/O and
 /// on one without.
-fn with_each(test: impl Fn(&dyn Reads, &Receiver<Ended>, &Path)) {
+fn with_each(test: impl Fn(&dyn DiskReader, &Receiver<Ended>, &Path)) {
     for place in [Some(Path::new("/var/tmp")), Some(Path::new("/dev/shm"))] {
         let place = place.filter(|place| place.is_dir()).unwrap_or(Path::new("."));
         for uring in [true, false] {
@@ -40,7 +40,7 @@ fn with_each(test: impl Fn(&dyn Reads, &Receiver<Ended>, &Path)) {
             let sink: Sink = Box::new(move |ended: Vec<Ended>| {
                 ended.into_iter().for_each(|one| drop(to.send(one)));
             });
-            let reads: Box<dyn Reads> = if uring {
+            let reads: Box<dyn DiskReader> = if uring {
                 match UringReads::start(sink) {
                     Ok(reads) => Box::new(reads),
                     Err(error) => {

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::flight::{Next, ReadInFlight};
-use super::read::{DiskRead, Ended, Reads, Sink};
+use super::read::{DiskRead, DiskReader, Ended, Sink};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use slab::Slab;
@@ -78,7 +78,7 @@ impl UringReads {
     }
 }
 
-impl Reads for UringReads {
+impl DiskReader for UringReads {
     fn start(&self, mut reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let mut refused = Vec::new();
         while !reads.is_empty() {

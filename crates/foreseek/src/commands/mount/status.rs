@@ -52,12 +52,14 @@ fn classes_table(classes: &[Explained]) -> String {
 }
 
 fn device(learnt: Option<Learnt>) -> String {
-    let Some(Learnt { switch_ms, rate_mb_per_s, samples }) = learnt else { return "nothing yet".to_owned() };
+    let Some(Learnt { positioning_ms, rate_mb_per_s, samples }) = learnt else {
+        return "nothing yet".to_owned();
+    };
     let from = match samples {
         0 => "as an earlier mount has learnt".to_owned(),
         samples => format!("{samples} reads"),
     };
-    format!("positioning takes {switch_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
+    format!("positioning takes {positioning_ms:.2} ms, then data come at {rate_mb_per_s:.1} MB/s ({from})")
 }
 
 /// What a row is called, and what it says.
@@ -170,7 +172,7 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
 fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
     let depth = format!(
         "{} by the cost of this device; memory allows {} ahead of each stream",
-        Bytes(reads.depth_bytes),
+        Bytes(reads.prefetch_size_bytes),
         Bytes(reads.bound_bytes)
     );
     let cache = format!(
@@ -196,6 +198,6 @@ fn learnt_rows(status: &MountStatus) -> Vec<Row> {
         };
         rows.push(("learnt of streams", format!("{began}; {saved}, in {}", kept.path.display())));
     }
-    rows.extend(status.reads.warnings.iter().chain(problem).map(|warning| ("note", warning.clone())));
+    rows.extend(status.reads.warnings.iter().chain(problem).map(|warning| ("warning", warning.clone())));
     rows
 }

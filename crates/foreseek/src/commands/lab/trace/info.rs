@@ -40,11 +40,11 @@ struct Info {
     paused_s: f64,
     mean_response_ms: Option<f64>,
     processes: usize,
-    places: Vec<PlaceInfo>,
+    targets: Vec<TargetInfo>,
 }
 
 #[derive(Debug, Serialize)]
-struct PlaceInfo {
+struct TargetInfo {
     kind: &'static str,
     number: u32,
     name: Option<String>,
@@ -52,13 +52,13 @@ struct PlaceInfo {
     end_bytes: u64,
 }
 
-impl PlaceInfo {
-    fn new(place: &TargetSummary, format: trace::Format) -> Self {
-        let (kind, number) = match place.place {
+impl TargetInfo {
+    fn new(target: &TargetSummary, format: trace::Format) -> Self {
+        let (kind, number) = match target.place {
             TraceTarget::Device(number) => ("device", number),
             TraceTarget::File(number) => ("file", number),
         };
-        let TargetSummary { name, requests, end, .. } = place;
+        let TargetSummary { name, requests, end, .. } = target;
         let name = match format {
             // A kernel's device number.
             trace::Format::Blkparse | trace::Format::Blktrace => {
@@ -90,7 +90,7 @@ impl From<&Summary> for Info {
             paused_s: summary.paused.as_secs_f64(),
             mean_response_ms: summary.mean_response().map(|time| time.as_millis_f64()),
             processes: summary.processes,
-            places: summary.places.iter().map(|place| PlaceInfo::new(place, summary.format)).collect(),
+            targets: summary.places.iter().map(|target| TargetInfo::new(target, summary.format)).collect(),
         }
     }
 }
@@ -116,7 +116,7 @@ fn text(summary: &Summary, info: &Info) -> String {
         format!("bytes       {} read, {} written", summary.read, summary.written),
         format!("length      {:.1} KiB on average, {} at most", info.mean_bytes / 1024.0, summary.longest),
         format!(
-            "sequential  {:.1} % begin where the one before them at the same place ended",
+            "sequential  {:.1} % begin where the one before them on the same target ended",
             info.sequential_share * 100.0
         ),
     ];
@@ -133,24 +133,28 @@ fn text(summary: &Summary, info: &Info) -> String {
     if info.processes > 0 {
         lines.push(format!("processes   {}", info.processes));
     }
-    format!("{}\n\n{}\n", lines.join("\n"), places(info))
+    format!("{}\n\n{}\n", lines.join("\n"), targets(info))
 }
 
-fn places(info: &Info) -> Table {
+fn targets(info: &Info) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["place", "requests", "reaches"]);
+    table.load_preset(presets::NOTHING).set_header(["target", "requests", "reaches"]);
     for column in 1..=2 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for place in &info.places {
-        let name = match &place.name {
+    for target in &info.targets {
+        let name = match &target.name {
             // A name out of a file: nothing that a terminal would obey.
             Some(name) => name.escape_debug().to_string(),
-            None => format!("{} {}", place.kind, place.number),
+            None => format!("{} {}", target.kind, target.number),
         };
-        table.add_row([name, place.requests.to_string(), foreseek_units::Bytes(place.end_bytes).to_string()]);
+        table.add_row([
+            name,
+            target.requests.to_string(),
+            foreseek_units::Bytes(target.end_bytes).to_string(),
+        ]);
     }
     table
 }

@@ -57,9 +57,9 @@ const OVERLAPPING: f64 = 2.0;
 /// A burst that is written is faster than the base by more than what rounding changes.
 const CLEARLY: f64 = 1.01;
 
-/// What was found.
+/// What was found of a latency-bound device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Headless {
+pub struct LatencyBound {
     /// What going elsewhere costs.
     pub latency: LatencyFit,
     /// The rate of large requests.
@@ -74,7 +74,7 @@ pub struct Headless {
     pub operation_credit: Option<Credit>,
 }
 
-impl Headless {
+impl LatencyBound {
     /// The rate in MB/s while there was credit, and the credit in MiB, where a profile may have them.
     pub(super) fn burst_rate(&self) -> Option<(f64, f64)> {
         let credit = self.byte_credit?;
@@ -91,7 +91,7 @@ impl Headless {
 }
 
 /// Measures all of it.
-pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthPoint>), Error> {
+pub(super) fn measure(session: &mut Session<'_>) -> Result<(LatencyBound, Vec<DepthPoint>), Error> {
     session.begin("queue depth", 0.2);
     let mut depths = Vec::with_capacity(DEPTHS.len());
     for depth in DEPTHS {
@@ -128,7 +128,7 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(Headless, Vec<DepthP
         ..credit
     };
     let operation_credit = operation_credit.map(in_reads);
-    Ok((Headless { latency, rate, limit, deepest: DEEPEST, byte_credit, operation_credit }, depths))
+    Ok((LatencyBound { latency, rate, limit, deepest: DEEPEST, byte_credit, operation_credit }, depths))
 }
 
 /// How many pages at a time bring as many a second as can be had, and twice as many to be sure: where few
