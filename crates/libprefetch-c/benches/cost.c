@@ -16,7 +16,7 @@
 
 #define PAGE_SIZE 4096
 #define PAGES 4096
-#define ROUNDS 50
+#define ROUNDS 400
 
 #pragma weak register_client
 #pragma weak register_region

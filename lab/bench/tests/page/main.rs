@@ -44,7 +44,7 @@ fn tables_of_results_are_those_of_the_raw_rows() {
 }
 
 /// Tables of numbers that no raw rows make: the page, how the table begins, and why.
-const BY_HAND: [(&str, &str, &str); 7] = [
+const BY_HAND: [(&str, &str, &str); 6] = [
     ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
     ("docs/lab/bench-jobs.md", "| requests, seeks, MiB", "of single runs, in a table of words in calls"),
     (
@@ -53,11 +53,6 @@ const BY_HAND: [(&str, &str, &str); 7] = [
         "picked out of the lists of claims in memory-and-tags",
     ),
     ("docs/lab/reproduction.md", "| one diff alone", "of single runs, in words in memory-and-tags"),
-    (
-        "docs/lab/reproduction.md",
-        "| | paper | `cancels-all`",
-        "picked out of the lists of claims in congestion-claims",
-    ),
     ("docs/lab/reproduction.md", "| claim | paper | counted alone", "two dates of one file side by side"),
     ("docs/lab/reproduction.md", "| claims | counted alone", "of looks, in the text of atc08"),
 ];
