@@ -58,7 +58,7 @@ pub(crate) fn register(ask: Option<Ask>) -> Result<usize, Unregistered> {
     // Rust. A panic is told in the one line of stepping aside.
     HOOK.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let mut clients = write().ok_or(Unregistered::Lost)?;
-    let process = std::process::id();
+    let process = guest::renew_process_id();
     if PROCESS.swap(process, Ordering::Relaxed) != process {
         // What a forked child inherited is not its own.
         clients.clear();
@@ -157,7 +157,8 @@ pub(crate) fn before_read(fd: RawFd, at: At, length: Bytes) {
 
 /// Descriptors are about to be closed.
 pub(crate) fn before_close(first: RawFd, last: RawFd) {
-    if is_seen() {
+    // A child of `vfork` closes descriptors of its own before it runs another program, and has its parent's memory: the kernel is asked.
+    if is_seen() && PROCESS.load(Ordering::Relaxed) == std::process::id() {
         for_each(|registered| {
             if first == last {
                 registered.client.closed(first);

@@ -3,7 +3,7 @@
 use crate::claims::{self, REGIONS_LIMIT, Refused};
 use crate::shared::{Shared, Watched, Watches};
 use crate::state::{Next, State};
-use crate::thread::{self, LastFile, ReentryGuard};
+use crate::thread::{self, ReentryGuard};
 use crate::{CallbackRequest, Entry, Error, HintMode, Region, Settings, Stats, report};
 use foreseek_storage::HostFd;
 use foreseek_units::ByteSpan;
@@ -153,10 +153,8 @@ impl Client {
         }
         let _inside = ReentryGuard::enter();
         let Some(host) = HostFd::new(fd) else { return };
-        let closes = shared.descriptors.closes();
-        let last = thread::last_file(shared.id, fd, closes);
-        let file = last.map(|last| (last.identity, last.length)).or_else(|| host.identify());
-        let watched = file.map(|(identity, length)| (identity, length, shared.watches(&identity, range)));
+        let watched =
+            host.identify().map(|(identity, length)| (identity, length, shared.watches(&identity, range)));
         let Some((identity, length, Watches::Range)) = watched else {
             if !matches!(watched, Some((.., Watches::File))) {
                 shared.descriptors.is_unwatched(fd);
@@ -172,9 +170,6 @@ impl Client {
             return;
         }
         shared.descriptors.note(fd);
-        if last.is_none() {
-            thread::looked(LastFile { client: shared.id, fd, closes, identity, length });
-        }
         let mut next =
             shared.with_state(|state| state.as_mut().map(|s| s.read(host, identity, length, range)));
         for _ in 0..QUESTIONS_PER_READ {

@@ -28,8 +28,6 @@ pub(crate) struct Descriptors {
     passes: [AtomicU8; TRACKED],
     any_closing: AtomicBool,
     closing: Mutex<Vec<RawFd>>,
-    /// How many that the client uses were closed.
-    closes: AtomicU64,
 }
 
 impl Default for Descriptors {
@@ -39,7 +37,6 @@ impl Default for Descriptors {
             passes: [const { AtomicU8::new(0) }; TRACKED],
             any_closing: AtomicBool::new(false),
             closing: Mutex::default(),
-            closes: AtomicU64::new(0),
         }
     }
 }
@@ -57,13 +54,10 @@ impl Descriptors {
     /// Whether a read of it passes without a look, of which it then has one fewer.
     pub(crate) fn pass(&self, fd: RawFd) -> bool {
         let Some(left) = self.passes(fd) else { return false };
-        // Two threads at a time may take one together.
         match left.load(Ordering::Relaxed) {
             0 => false,
-            some => {
-                left.store(some - 1, Ordering::Relaxed);
-                true
-            }
+            // Another thread may have taken this one or ended the passes: then it takes none.
+            some => left.compare_exchange(some, some - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
         }
     }
 
@@ -77,11 +71,6 @@ impl Descriptors {
     /// There is another region: every descriptor is to be looked at.
     pub(crate) fn look_at_all(&self) {
         self.passes.iter().for_each(|left| left.store(0, Ordering::Relaxed));
-    }
-
-    /// Grows each time that the host is about to close a descriptor that the client uses.
-    pub(crate) fn closes(&self) -> u64 {
-        self.closes.load(Ordering::Acquire)
     }
 
     /// The client uses this descriptor.
@@ -104,10 +93,7 @@ impl Descriptors {
             }
             None => fd >= 0,
         };
-        if was_seen {
-            self.closes.fetch_add(1, Ordering::Release);
-        }
-        // A lost note is harmless: what a descriptor refers to is looked at again after a few uses.
+        // A lost note is harmless: each use of a descriptor looks at what it refers to.
         if was_seen && let Ok(mut closing) = self.closing.lock() {
             if closing.len() >= CLOSING_LIMIT || closing.contains(&fd) {
                 return;

@@ -43,7 +43,7 @@ pub mod guest {
     pub use crate::aside::{is_aside, print_line, step_aside};
     pub use crate::thread::{ReentryGuard, is_inside};
     use foreseek_storage::HostFd;
-    pub use foreseek_storage::process_id;
+    pub use foreseek_storage::{process_id, renew_process_id};
     use foreseek_units::ByteOffset;
     use std::os::fd::RawFd;
 

@@ -6,7 +6,7 @@ use crate::descriptors::Descriptors;
 use crate::sink::AppendFile;
 use crate::state::State;
 use crate::{Settings, Stats, thread};
-use foreseek_storage::{HostFd, Identity, Notice, process_id};
+use foreseek_storage::{HostFd, Identity, Notice, process_id, renew_process_id};
 use foreseek_units::ByteSpan;
 use std::collections::HashSet;
 use std::io::Write;
@@ -78,7 +78,7 @@ impl Shared {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             id: NEXT_CLIENT.fetch_add(1, Ordering::Relaxed),
-            process: std::process::id(),
+            process: renew_process_id(),
             regions: AtomicUsize::new(0),
             next_region: AtomicU64::new(1),
             watched: RwLock::default(),

@@ -1,48 +1,12 @@
 //! What is known about the calling thread, without allocation or destructors, so that it can be
 //! asked for in a signal handler and while a thread ends.
 
-use foreseek_storage::Identity;
-use foreseek_units::Bytes;
 use std::cell::Cell;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static TOKEN: Cell<u64> = const { Cell::new(0) };
-    static LAST: Cell<Option<(LastFile, u32)>> = const { Cell::new(None) };
-}
-
-/// Reads of one descriptor for which it is looked at once which file it is: a call of the kernel's that costs a third of the read itself.
-/// Where the C library closes a descriptor by itself (`fclose`) and its number is another file's before they are over, they count as
-/// reads of the one before.
-const READS_A_LOOK: u32 = 16;
-
-/// The file that this thread read last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LastFile {
-    /// The client that looked.
-    pub(crate) client: u64,
-    pub(crate) fd: RawFd,
-    /// How often the client's descriptors had been closed then.
-    pub(crate) closes: u64,
-    pub(crate) identity: Identity,
-    pub(crate) length: Option<Bytes>,
-}
-
-/// The file behind a descriptor, if this thread has looked lately.
-pub(crate) fn last_file(client: u64, fd: RawFd, closes: u64) -> Option<LastFile> {
-    let (last, left) = LAST.get()?;
-    if left == 0 || last.client != client || last.fd != fd || last.closes != closes {
-        return None;
-    }
-    LAST.set(Some((last, left - 1)));
-    Some(last)
-}
-
-/// This thread has looked at a descriptor.
-pub(crate) fn looked(file: LastFile) {
-    LAST.set(Some((file, READS_A_LOOK - 1)));
 }
 
 static NEXT_TOKEN: AtomicU64 = AtomicU64::new(1);

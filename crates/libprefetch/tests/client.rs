@@ -41,7 +41,7 @@ fn a_scan_in_little_memory_goes_in_rounds_that_fit() {
     // Of 3000 pages in 1000: five times 60 %; or from 60 % up to 95 %: 600, 900, 950 and the rest.
     for (seed, share, rounds, memory) in [(2, Share::Stock, 5, 600..=700), (5, Share::Probing, 4, 600..=1000)]
     {
-        let Some((most, stats)) = scan_in_rounds(seed, share) else { return };
+        let Some((most, stats)) = undisturbed(PAGES, || scan_in_rounds(seed, share)) else { return };
         // Of the round before, at most the page just read is still there.
         assert!(memory.contains(&most), "{share}: {most} pages were in memory at once");
         assert_eq!((stats.rounds, stats.fetched.get()), (rounds, PAGES), "{share}");
@@ -113,6 +113,35 @@ fn only_reads_of_the_region_count() {
     read_page(&client, &file, 3, 11, &mut |_, _| panic!("nothing is watched"));
     assert_eq!(client.stats().engine.reads, 2);
     assert!(matches!(client.unwatch(region), Err(Error::NoSuchRegion)));
+}
+
+/// One file after the other through one number, each watched while it is read, and one between them that is not.
+#[test]
+#[allow(unsafe_code)]
+fn reads_of_a_number_that_is_another_files_are_seen_at_once() {
+    use std::os::fd::{FromRawFd, IntoRawFd};
+    let folder = folder();
+    let files = [1, 2, 3].map(|seed| write_file(&folder.path().join(seed.to_string()), seed, 50));
+    let client = Client::new(memory(1000));
+    let number = files[0].try_clone().unwrap().into_raw_fd();
+    let mut reads = 0;
+    for (seed, file) in (1..).zip(&files) {
+        // SAFETY: the number is this test's own.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+        // SAFETY: as above; given back below.
+        let open = unsafe { std::fs::File::from_raw_fd(number) };
+        let region = (seed != 2).then(|| client.watch(number, bytes(0, 50)).unwrap());
+        for page in 0..50 {
+            read_page(&client, &open, seed, page, &mut |_, _| {});
+        }
+        reads += if seed == 2 { 0 } else { 50 };
+        assert_eq!(client.stats().engine.reads, reads, "file {seed}");
+        region.into_iter().for_each(|region| client.unwatch(region).unwrap());
+        client.closed(number);
+        assert_eq!(open.into_raw_fd(), number);
+    }
+    // SAFETY: as above, for the last time.
+    drop(unsafe { std::fs::File::from_raw_fd(number) });
 }
 
 #[test]
@@ -313,8 +342,8 @@ fn what_cannot_be_done_says_why() {
     assert!(matches!(error, Error::NotWatched { index: 1, .. }), "{error}");
 }
 
-#[test]
-fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
+/// A scan whose list takes a third of it at a time; how often it asked, and the counters.
+fn scan_with_a_full_list() -> Option<(usize, Stats)> {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 12, 3000);
     let fd = file.as_raw_fd();
@@ -334,7 +363,12 @@ fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
     for number in &order {
         read_page(&client, &file, 12, *number, &mut ask);
     }
-    let stats = client.stats().engine;
+    Some((questions, client.stats().engine))
+}
+
+#[test]
+fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
+    let (questions, stats) = undisturbed(3000, scan_with_a_full_list).expect("a scan");
     assert!(questions >= 3, "{questions}");
     assert_eq!(stats.fetched.get(), 3000);
     assert!(nearly(stats.used.get(), 3000 - stats.rounds), "{stats:?}");

@@ -134,27 +134,39 @@ fn a_file_of_another_user_is_prefetched_by_own_account() {
         println!("SKIPPED: not root: cannot become another user");
         return;
     }
+    /// The child's answer where the kernel took pages, which are then read again.
+    const TAKEN: i32 = 2;
     let folder = folder();
     let path = folder.path().join("f");
-    let file = write_file(&path, 3, 400);
+    let mut file = write_file(&path, 3, 400);
     if !is_cold(&file) {
         return;
     }
-    let reader = File::open(&path).unwrap();
-    let status = in_child(|| {
-        // SAFETY: gives up root in the child.
-        assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
-        let client = Client::new(memory(4000));
-        client.watch(reader.as_raw_fd(), bytes(0, 400)).unwrap();
-        let order = shuffled(400, 3);
-        let mut ask = tell_rest(&order, reader.as_raw_fd());
-        for number in &order {
-            read_page(&client, &reader, 3, *number, &mut ask);
+    let reads = |reader: &File| {
+        in_child(|| {
+            // SAFETY: gives up root in the child.
+            assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
+            let client = Client::new(memory(4000));
+            client.watch(reader.as_raw_fd(), bytes(0, 400)).unwrap();
+            let order = shuffled(400, 3);
+            let mut ask = tell_rest(&order, reader.as_raw_fd());
+            for number in &order {
+                read_page(&client, reader, 3, *number, &mut ask);
+            }
+            let stats = client.stats().engine;
+            match (stats.rounds, stats.fetched.get()) {
+                _ if stats.evicted.get() > taken(400) => TAKEN,
+                fetched => i32::from(fetched != (1, 400)),
+            }
+        })
+    };
+    let mut status = reads(&File::open(&path).unwrap());
+    for _ in 0..4 {
+        if status == TAKEN {
+            file = write_file(&path, 3, 400);
+            status = reads(&File::open(&path).unwrap());
         }
-        let stats = client.stats().engine;
-        let fetched = (stats.rounds, stats.fetched.get()) == (1, 400);
-        i32::from(!fetched || stats.evicted.get() > taken(400))
-    });
+    }
     assert_eq!(status, 0);
     assert!(resident(&file, span(0, 400)).is_some_and(|seen| nearly(seen, 400)));
 }

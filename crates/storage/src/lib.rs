@@ -46,7 +46,7 @@ pub use page_cache::{DISK_STRIDE, KernelPageCache, Notice, Options};
 pub use pressure::PressureWatch;
 pub use priority::{batch_scheduling, lowest_io_priority};
 pub use privilege::has_gained_rights;
-pub use process_id::process_id;
+pub use process_id::{process_id, renew_process_id};
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};
 pub use signals::{Signal, SignalQueue};

@@ -179,7 +179,9 @@ fn groups(root: &Path, process: &str) -> Vec<Group> {
     let mounts = mounts(&read("proc/self/mountinfo"));
     let mut groups = Vec::new();
     for (version, member) in memberships(&read(&format!("proc/{process}/cgroup"))) {
-        for mount in mounts.iter().filter(|mount| mount.version == version) {
+        // Of another process a member outside of what is mounted is a group that cannot be seen.
+        let is_seen = |mount: &&Mount| process == SELF || within(mount, &member).is_some();
+        for mount in mounts.iter().filter(|mount| mount.version == version).filter(is_seen) {
             groups.extend(ancestry(mount, &member, root).map(|path| Group { version, path }));
         }
     }
@@ -189,14 +191,16 @@ fn groups(root: &Path, process: &str) -> Vec<Group> {
 /// The groups from a member up to the mount point. A member outside of what is mounted (another
 /// namespace's) is taken to be the mounted group itself.
 fn ancestry(mount: &Mount, member: &Path, root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let within = member
-        .strip_prefix(&mount.root)
-        .ok()
-        .filter(|path| path.components().all(|part| matches!(part, std::path::Component::Normal(_))))
-        .unwrap_or(Path::new(""));
+    let within = within(mount, member).unwrap_or(Path::new(""));
     let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
     let below: Vec<PathBuf> = within.ancestors().map(|part| point.join(part)).collect();
     below.into_iter().take(LEVELS_LIMIT)
+}
+
+/// A member's path below the group that is mounted; `None` for one outside of it.
+fn within<'a>(mount: &Mount, member: &'a Path) -> Option<&'a Path> {
+    let path = member.strip_prefix(&mount.root).ok()?;
+    path.components().all(|part| matches!(part, std::path::Component::Normal(_))).then_some(path)
 }
 
 /// The memory control groups of a process, from its `/proc/PID/cgroup`.
@@ -328,6 +332,8 @@ mod tests {
             ("proc/self/cgroup", "0::/\n"),
             ("proc/77/cgroup", "0::/app\n"),
             ("proc/78/cgroup", "0::/\n"),
+            ("proc/80/cgroup", "0::/../elsewhere\n"),
+            ("sys/fs/cgroup/memory.current", "1\n"),
             ("sys/fs/cgroup/app/memory.max", "104857600\n"),
             ("sys/fs/cgroup/app/memory.current", "83886080\n"),
             ("sys/fs/cgroup/app/memory.stat", "inactive_file 10485760\nactive_file 0\n"),
@@ -335,7 +341,7 @@ mod tests {
         let of = |process| available_to_within(root.path(), process);
         // The limit of 100 MiB less the 70 that are no file cache.
         assert_eq!(of(77), Some(Bytes::mib(30)));
-        assert_eq!((of(78), of(79)), (None, None));
+        assert_eq!((of(78), of(79), of(80)), (None, None, None));
     }
 
     #[test]

@@ -17,23 +17,32 @@ const LENGTH: usize = 4096;
 /// The number of this process.
 #[must_use]
 pub fn process_id() -> u32 {
+    match kept() {
+        None => std::process::id(),
+        Some(kept) => match kept.load(Ordering::Relaxed) {
+            0 => renew_process_id(),
+            id => id,
+        },
+    }
+}
+
+/// The same, asked of the kernel: also where a child of `vfork` has been the first to ask in this process.
+pub fn renew_process_id() -> u32 {
+    let id = std::process::id();
+    if let Some(kept) = kept() {
+        kept.store(id, Ordering::Relaxed);
+    }
+    id
+}
+
+/// Where it is kept, if there can be such a page.
+fn kept() -> Option<&'static AtomicU32> {
     let page = match KEPT.load(Ordering::Acquire) {
         page if page.is_null() => make(),
         page => page,
     };
-    if std::ptr::eq(page, &raw const NONE) {
-        return std::process::id();
-    }
     // SAFETY: what `make` has put there is never unmapped, and a wiped page is zero.
-    let kept = unsafe { &*page };
-    match kept.load(Ordering::Relaxed) {
-        0 => {
-            let id = std::process::id();
-            kept.store(id, Ordering::Relaxed);
-            id
-        }
-        id => id,
-    }
+    (!std::ptr::eq(page, &raw const NONE)).then(|| unsafe { &*page })
 }
 
 /// Makes the page, or finds that another thread has.

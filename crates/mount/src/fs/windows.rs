@@ -76,7 +76,7 @@ impl Windows {
 
     /// A file of this length is opened beside so many others; `runs` where it could be run.
     pub(crate) fn opened(&self, thread: u32, length: Bytes, runs: bool, others: usize) {
-        let are_many = others > FEW;
+        let are_many = others > FEW && self.lock().setting.is_some();
         if !are_many && self.lock().callers.is_empty() && self.lock().now.is_none() {
             return;
         }
