@@ -33,7 +33,7 @@ fn golden_a_prefetch_cache_ends_most_thrashing() {
     let pages = |counters: Counters| [counters.thrashed, counters.used, counters.wasted].map(Pages::get);
     assert_eq!(
         [lists, cpem, active].map(pages),
-        [[2845, 85194, 28620], [1146, 94708, 14165], [1475, 75912, 6994]]
+        [[2989, 83857, 25435], [985, 88455, 30471], [642, 41146, 12149]]
     );
     assert!(cpem.thrashed * 2 < lists.thrashed, "{:?} of {:?}", cpem.thrashed, lists.thrashed);
 }
