@@ -193,6 +193,7 @@ fn judged(outcome: &Outcome) -> Vec<Row> {
                 ("best", best.to_owned()),
                 ("MB/s", entry.mb_per_s.mean.to_string()),
                 ("x best static", mean),
+                ("read/used", entry.device_per_read.to_string()),
                 ("x best static, 95 %", over(&entry.over_best_static)),
                 ("x default, 95 %", over(&entry.over_default)),
                 ("median us", entry.read_median_us.as_ref().map_or(String::new(), |us| us.mean.to_string())),
