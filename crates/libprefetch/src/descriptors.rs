@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Descriptors below this number have a bit of their own; higher ones always count as seen. It is
-/// four times the usual limit of a process (1024) and takes 512 bytes.
+/// four times the usual limit of a process (1024) and takes 512 bytes, and 4 KiB for the reads that pass.
 const TRACKED: usize = 4096;
 
 /// Reads of a descriptor that pass before it is looked at again.

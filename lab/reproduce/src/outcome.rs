@@ -183,6 +183,12 @@ impl Judged {
         }
     }
 
+    /// The mean, in brackets where the claim does not hold.
+    pub(crate) fn value_or_miss(&self) -> String {
+        let value = digits(self.measured.value.mean);
+        if self.verdict.holds() { value } else { format!("({value})") }
+    }
+
     /// What the paper says, with its relation.
     #[must_use]
     pub fn stated(&self) -> String {

@@ -81,6 +81,17 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     Ok(Outcome { claims, not_run, figures, quick, seed, set: set.clone() })
 }
 
+/// The same as one of several reproductions, of which each counts as much in the progress: which, of how many.
+pub(crate) fn reproduce_part(
+    options: &Options,
+    (at, count): (usize, usize),
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<Outcome, Error> {
+    reproduce(options, &|step| {
+        progress(Progress { run: step.run, share: (at as f64 + step.share) / count as f64 });
+    })
+}
+
 /// Which names are asked for.
 pub(crate) struct Only(Vec<WildMatch>);
 

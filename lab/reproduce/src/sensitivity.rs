@@ -1,7 +1,8 @@
 //! What claims depend on that no paper gives: all claims with one thing set differently at a time.
 
 use crate::overrides::Overrides;
-use crate::{Error, Options, Outcome, Progress, reproduce};
+use crate::run::reproduce_part;
+use crate::{Error, Options, Outcome, Progress};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,14 +44,11 @@ pub fn sensitivity(
 ) -> Result<Sensitivity, Error> {
     let mut all = vec![("as set up".to_owned(), Overrides::default())];
     all.extend(variants()?);
-    let count = all.len() as f64;
+    let count = all.len();
     let mut outcomes = Vec::new();
     for (at, (name, set)) in all.into_iter().enumerate() {
         let options = Options { set, ..options.clone() };
-        let tell = |step: Progress<'_>| {
-            progress(Progress { run: step.run, share: (at as f64 + step.share) / count });
-        };
-        outcomes.push((name, reproduce(&options, &tell)?));
+        outcomes.push((name, reproduce_part(&options, (at, count), progress)?));
     }
     Ok(Sensitivity { outcomes })
 }
@@ -71,11 +69,7 @@ impl Sensitivity {
         let Some((_, first)) = self.outcomes.first() else { return String::new() };
         for (at, judged) in first.claims.iter().enumerate().filter(|(_, judged)| !judged.arithmetic) {
             let mut row = vec![judged.claim.id.clone(), judged.stated()];
-            row.extend(self.outcomes.iter().map(|(_, outcome)| {
-                let judged = &outcome.claims[at];
-                let value = crate::outcome::digits(judged.measured.value.mean);
-                if judged.verdict.holds() { value } else { format!("({value})") }
-            }));
+            row.extend(self.outcomes.iter().map(|(_, outcome)| outcome.claims[at].value_or_miss()));
             table.add_row(row);
         }
         let mut text = format!("{table}\n\nIn brackets: does not hold.\n");

@@ -1,10 +1,9 @@
 //! What was varied to explain claims that are missed: each trial sets something in the runs of its claims alone.
 
 use crate::figure::Figure;
-use crate::outcome::{Judged, digits};
 use crate::overrides::Overrides;
-use crate::run::Only;
-use crate::{Claim, Error, Options, Outcome, Progress, reproduce, rows};
+use crate::run::{Only, reproduce_part};
+use crate::{Claim, Error, Options, Outcome, Progress, rows};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -85,13 +84,10 @@ pub fn trials(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Re
     for trial in &asked {
         figures_of(trial)?;
     }
-    let count = asked.len() as f64 + 1.0;
+    let count = asked.len() + 1;
     let run = |at: usize, claims: String, set: &Overrides| {
         let options = Options { only: Some(claims), set: set.clone(), ..options.clone() };
-        let tell = |step: Progress<'_>| {
-            progress(Progress { run: step.run, share: (at as f64 + step.share) / count });
-        };
-        reproduce(&options, &tell)
+        reproduce_part(&options, (at, count), progress)
     };
     let as_set_up = run(0, Vec::from_iter(claims).join(","), &Overrides::default())?;
     let mut trials = Vec::new();
@@ -113,12 +109,6 @@ fn figures_of(trial: &Trial) -> Result<Vec<Figure>, Error> {
     Figure::of_runs(&trial.set, &runs_of(trial))
 }
 
-/// A claim's value, in brackets where the claim does not hold.
-fn value(judged: &Judged) -> String {
-    let value = digits(judged.measured.value.mean);
-    if judged.verdict.holds() { value } else { format!("({value})") }
-}
-
 impl Trials {
     /// A line a claim and trial: the claim's value as the set-ups have it, and in the trial.
     #[must_use]
@@ -135,7 +125,13 @@ impl Trials {
             let Claim { id, .. } = &judged.claim;
             for (trial, outcome) in &self.trials {
                 if let Some(then) = outcome.claims.iter().find(|then| then.claim.id == *id) {
-                    table.add_row([id, &judged.stated(), &value(judged), &value(then), &trial.what]);
+                    table.add_row([
+                        id,
+                        &judged.stated(),
+                        &judged.value_or_miss(),
+                        &then.value_or_miss(),
+                        &trial.what,
+                    ]);
                 }
             }
         }

@@ -86,6 +86,16 @@ fn claims(source: &str) -> Result<Vec<Value>, String> {
     serde_json::from_str(&raw).map_err(|error| wrong(&error))
 }
 
+/// A claim's value among those of other settings: in brackets where it is missed.
+fn value(claim: &Value) -> String {
+    let ours = text(claim, "ours");
+    match text(claim, "verdict") {
+        "holds" => ours.to_owned(),
+        "beyond" => format!("{ours} (+)"),
+        _ => format!("({ours})"),
+    }
+}
+
 /// Every variant with its counts, and the claims whose verdict is not the same under all of them.
 fn sensitivity(variants: &[Value]) -> String {
     let of = |variant: &Value| variant["claims"].as_array().cloned().unwrap_or_default();
@@ -113,12 +123,7 @@ fn sensitivity(variants: &[Value]) -> String {
         if verdicts.len() < 2 {
             continue;
         }
-        let cells = same.iter().map(|one| match text(one, "verdict") {
-            "holds" => text(one, "ours").to_owned(),
-            "beyond" => format!("{} (+)", text(one, "ours")),
-            _ => format!("({})", text(one, "ours")),
-        });
-        let cells = cells.collect::<Vec<_>>().join(" | ");
+        let cells = same.iter().map(value).collect::<Vec<_>>().join(" | ");
         block += &format!("| {id} | {} | {cells} |\n", text(claim, "paper_says"));
     }
     block
@@ -127,11 +132,6 @@ fn sensitivity(variants: &[Value]) -> String {
 /// Each claim that a trial is of: as set up and in the trial, in brackets where it does not hold.
 fn trials(all: &[Value]) -> String {
     let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
-    let value = |claim: &Value| match text(claim, "verdict") {
-        "holds" => text(claim, "ours").to_owned(),
-        "beyond" => format!("{} (+)", text(claim, "ours")),
-        _ => format!("({})", text(claim, "ours")),
-    };
     let mut block =
         "| claim | paper | as set up | what was varied | in the trial |\n|---|---|---|---|---|\n".to_owned();
     let Some((as_set_up, trials)) = all.split_first() else { return block };

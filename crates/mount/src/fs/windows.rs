@@ -76,10 +76,15 @@ impl Windows {
 
     /// A file of this length is opened beside so many others; `runs` where it could be run.
     pub(crate) fn opened(&self, thread: u32, length: Bytes, runs: bool, others: usize) {
-        let are_many = others > FEW && self.lock().setting.is_some();
-        if !are_many && self.lock().callers.is_empty() && self.lock().now.is_none() {
-            return;
-        }
+        let are_many = {
+            let mut state = self.lock();
+            let are_many = others > FEW && state.setting.is_some();
+            if !are_many && state.callers.is_empty() {
+                // Whoever opens it: the window of all.
+                return state.set(SHORT);
+            }
+            are_many
+        };
         let process = process_of(thread).unwrap_or(0);
         let share = if are_many { self.share(process, others as u64 + 1) } else { None };
         let mut state = self.lock();

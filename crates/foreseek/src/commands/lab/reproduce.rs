@@ -149,15 +149,16 @@ fn report_variants(
     json: &serde_json::Value,
 ) -> anyhow::Result<Answer> {
     let json = format!("{json:#}\n");
-    let written = args.output.as_deref().map(|folder| {
-        put(folder, &format!("{name}.txt"), table.clone())?;
-        put(folder, &format!("{name}.json"), json.clone())
-    });
     let text = match args.format {
-        Format::Json => json.clone(),
-        Format::Table => table.clone(),
+        Format::Json => &json,
+        Format::Table => &table,
     };
-    crate::commands::print(&text).context("writing the results to standard output")?;
+    // What was measured is shown in any case: a file that cannot be written is said after it.
+    let written = args.output.as_deref().map(|folder| {
+        put(folder, &format!("{name}.txt"), &table)?;
+        put(folder, &format!("{name}.json"), &json)
+    });
+    crate::commands::print(text).context("writing the results to standard output")?;
     written.transpose()?;
     Ok(Answer::Done)
 }
@@ -211,7 +212,7 @@ fn write_adaptive(outcome: &AdaptiveOutcome, folder: &Path) -> anyhow::Result<Pa
     put(folder, "adaptive.html", outcome.to_html())
 }
 
-fn put(folder: &Path, name: &str, text: String) -> anyhow::Result<PathBuf> {
+fn put(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> anyhow::Result<PathBuf> {
     let path = folder.join(name);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
