@@ -44,7 +44,7 @@ fn a_walk_over_a_fresh_tree_loses_nothing() {
 
 #[test]
 fn a_program_that_looks_at_attributes_alone_reads_no_contents() {
-    let text = FRESH.replace("name = \"walk\"\n\n[machine]", "name = \"walk\"\nopened = 0\n\n[machine]");
+    let text = FRESH.replace("name = \"walk\"\n\n[layout]", "name = \"walk\"\nopened = 0\n\n[layout]");
     let results = results(&text);
     let [stock, watched] = &results.points[..] else { panic!("two policies") };
     for point in [stock, watched] {
@@ -59,7 +59,7 @@ fn a_program_that_looks_at_attributes_alone_reads_no_contents() {
 fn a_daemon_needs_a_tree_and_its_metadata() {
     for text in [
         FRESH.replace("metadata = \"ext4\"", ""),
-        FRESH.replace("name = \"walk\"\n\n[machine]", "name = \"diff5\"\n\n[machine]"),
+        FRESH.replace("name = \"walk\"\n\n[layout]", "name = \"diff5\"\n\n[layout]"),
     ] {
         let error = parse(&text).expect_err("it cannot watch");
         assert!(error.contains("needs the workload 'walk' and layout.metadata"), "{error}");

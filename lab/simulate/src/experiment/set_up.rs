@@ -1,4 +1,4 @@
-//! The papers' set-ups: one set of parameters for each, everything else common.
+//! The papers' set-ups, and one of today: one set of parameters for each, everything else common.
 
 use super::policy::Policy;
 use crate::block;
@@ -25,6 +25,12 @@ const IN_DEVICE: usize = 31;
 /// that goes that a submitter sleeps (`get_request_wait`).
 const BATCH: usize = 32;
 
+/// The longest request of a SATA disk by default in kernels of today, `max_sectors_kb` of 1280.
+const LARGEST_REQUEST_TODAY: Sectors = Sectors(2560);
+
+/// Commands that a SATA disk queues (NCQ).
+const NCQ: usize = 32;
+
 /// What ATC'09's machine of 512 MB has for processes and their pages: "500MB of memory available after bootup" (section 5.6).
 const LEFT_AFTER_BOOT: Bytes = Bytes::mib(500);
 
@@ -46,15 +52,19 @@ pub enum SetUp {
     /// ATC'09 section 5.1: a 3.2 GHz Pentium 4, 512 MB of which 500 MB are left after boot (section 5.6), Linux 2.6.20 (the rules of
     /// 2.6.18) with CFQ (section 4.7) and advice that moves pages (section 4.5), a SATA disk of 7,200 rpm.
     Atc09,
+    /// No paper's: 2 GB, a SATA disk with NCQ below a kernel of today, where private memory is no page of the page cache's lists and no scheduler
+    /// sorts. Processors are the papers', so that their times can be compared.
+    Today,
 }
 
 /// Their names in experiment files.
-pub const SET_UPS: [(&str, SetUp); 5] = [
+pub const SET_UPS: [(&str, SetUp); 6] = [
     ("tr840", SetUp::Tr840),
     ("eurosys", SetUp::EuroSys),
     ("eurosys-xen", SetUp::EuroSysXen),
     ("atc08", SetUp::Atc08),
     ("atc09", SetUp::Atc09),
+    ("today", SetUp::Today),
 ];
 
 impl SetUp {
@@ -63,10 +73,10 @@ impl SetUp {
     pub fn machine(self) -> Settings {
         let mut machine = Settings::xeons(match self {
             Self::Tr840 | Self::Atc08 | Self::Atc09 => Bytes::mib(512),
-            Self::EuroSys | Self::EuroSysXen => Bytes::gib(2),
+            Self::EuroSys | Self::EuroSysXen | Self::Today => Bytes::gib(2),
         });
         // The rules of memory are those of 2.6.3 to 2.6.10.
-        machine.memory.paged = !matches!(self, Self::Atc08 | Self::Atc09);
+        machine.memory.paged = !matches!(self, Self::Atc08 | Self::Atc09 | Self::Today);
         machine.memory.marks_beginning = machine.memory.paged;
         if self == Self::Atc08 {
             machine.costs = Costs::XEON_3_GHZ;
@@ -93,6 +103,12 @@ impl SetUp {
             Self::Atc08 => block::Settings::LINUX_2_6_18_BIO,
             // Its controller's driver (`sata_sil24`) queues 31 commands in a drive as well (`SIL24_MAX_CMDS`).
             Self::Atc09 => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
+            Self::Today => block::Settings {
+                largest: LARGEST_REQUEST_TODAY,
+                in_device: NCQ,
+                submitter_sleeps: true,
+                ..block::Settings::LINUX_2_6_3
+            },
         }
     }
 
@@ -105,12 +121,12 @@ impl SetUp {
             // none of what congestion cancels.
             Self::EuroSys => "anticipatory-stock",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
-            Self::Atc08 => "noop",
+            Self::Atc08 | Self::Today => "noop",
             Self::Atc09 => "cfq",
         }
     }
 
-    /// Whether each seed has a file system of its own. Runs of ATC'08 and ATC'09 all have one; their seeds differ in the requests.
+    /// Whether each seed has a file system of its own. All other runs have one; their seeds differ in the requests.
     #[must_use]
     pub fn places_by_seed(self) -> bool {
         matches!(self, Self::Tr840 | Self::EuroSys | Self::EuroSysXen)
@@ -123,7 +139,7 @@ impl SetUp {
             Self::Tr840 | Self::EuroSysXen => "ibm-36g-51",
             Self::EuroSys => "ibm-36g-37",
             Self::Atc08 => "raid5-5x-15k",
-            Self::Atc09 => "barracuda-500g",
+            Self::Atc09 | Self::Today => "barracuda-500g",
         }
     }
 
@@ -131,7 +147,8 @@ impl SetUp {
     #[must_use]
     pub fn prefetch(self) -> kernels::Settings {
         match self {
-            Self::Tr840 => kernels::Settings::tr840(),
+            // Its policies name their kernels.
+            Self::Tr840 | Self::Today => kernels::Settings::tr840(),
             Self::EuroSys => kernels::Settings::eurosys(),
             Self::EuroSysXen => kernels::Settings::eurosys_guest(),
             Self::Atc08 | Self::Atc09 => kernels::Settings::of(kernels::Kernel::Linux2_6_18),
@@ -147,6 +164,7 @@ impl SetUp {
             Self::EuroSysXen => &["linux-2.6.18", "competitive", "aggressive"],
             Self::Atc08 => &["linux-2.6.18@128K/none", "none/asp", "none/asp+msp"],
             Self::Atc09 => &["linux-2.6.18"],
+            Self::Today => &["on-demand"],
         };
         names.iter().map(|name| Policy::from(*name)).collect()
     }
