@@ -161,6 +161,10 @@ impl Client {
             }
             return;
         };
+        if shared.descriptors.is_direct(fd, || host.is_direct()) {
+            shared.count_direct();
+            return;
+        }
         if shared.is_ignored_here() {
             shared.ignored.fetch_add(1, Ordering::Relaxed);
             return;

@@ -2,19 +2,25 @@
 //! answered without a lock, so that closing anything else costs next to nothing, and kept without
 //! waiting for a round of prefetching that is under way.
 //!
-//! Reads of a descriptor that was found to be of no watched file pass for a while ([`PASSES`]): to look what file it is costs several times as
-//! much as the rest of a read that has nothing to do with the client. Closing it ends that, and so does a new region. Where the C library
-//! closes by itself (`fclose`), the number may name a watched file before that: of that file so many reads at most are not seen.
+//! What a look at a descriptor has found holds for its next [`PASSES`] reads:
+//!
+//! - It is of no watched file: those reads pass. To look what file it is costs several times as much as the rest of a read that has nothing
+//!   to do with the client. A new region ends that. Where the C library closes by itself (`fclose`), the number may name a watched
+//!   file before: of that file so many reads at most are not seen.
+//! - Its reads go through the page cache: they are looked at without a question whether it has `O_DIRECT`. A host that gives it `O_DIRECT`
+//!   meanwhile (`F_SETFL`) has so many reads at most taken for what they are not.
+//!
+//! Closing it ends both.
 
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Descriptors below this number have a bit of their own; higher ones always count as seen. It is
-/// four times the usual limit of a process (1024) and takes 512 bytes, and 4 KiB for the reads that pass.
+/// four times the usual limit of a process (1024) and takes 512 bytes, and 8 KiB for what was found.
 const TRACKED: usize = 4096;
 
-/// Reads of a descriptor that pass before it is looked at again.
+/// Reads of a descriptor before it is looked at again.
 const PASSES: u8 = 64;
 
 /// Closed numbers that are kept until the client looks; more are left to be found out when they are
@@ -24,17 +30,52 @@ const CLOSING_LIMIT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     seen: [AtomicU64; TRACKED / 64],
-    /// How many reads of each pass.
-    passes: [AtomicU8; TRACKED],
+    /// It is of no watched file.
+    unwatched: Passes,
+    /// Its reads go through the page cache.
+    buffered: Passes,
     any_closing: AtomicBool,
     closing: Mutex<Vec<RawFd>>,
+}
+
+/// How many reads of each descriptor what was found of it still holds for.
+#[derive(Debug)]
+struct Passes([AtomicU8; TRACKED]);
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self([const { AtomicU8::new(0) }; TRACKED])
+    }
+}
+
+impl Passes {
+    fn of(&self, fd: RawFd) -> Option<&AtomicU8> {
+        self.0.get(usize::try_from(fd).ok()?)
+    }
+
+    /// Whether there is one left, which is then taken.
+    fn take(&self, fd: RawFd) -> bool {
+        let Some(left) = self.of(fd) else { return false };
+        match left.load(Ordering::Relaxed) {
+            0 => false,
+            // Another thread may have taken this one or ended them: then there is none.
+            some => left.compare_exchange(some, some - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
+        }
+    }
+
+    fn give(&self, fd: RawFd, reads: u8) {
+        if let Some(left) = self.of(fd) {
+            left.store(reads, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Default for Descriptors {
     fn default() -> Self {
         Self {
             seen: [const { AtomicU64::new(0) }; TRACKED / 64],
-            passes: [const { AtomicU8::new(0) }; TRACKED],
+            unwatched: Passes::default(),
+            buffered: Passes::default(),
             any_closing: AtomicBool::new(false),
             closing: Mutex::default(),
         }
@@ -47,30 +88,31 @@ impl Descriptors {
         Some((&self.seen[fd / 64], 1 << (fd % 64)))
     }
 
-    fn passes(&self, fd: RawFd) -> Option<&AtomicU8> {
-        self.passes.get(usize::try_from(fd).ok()?)
-    }
-
     /// Whether a read of it passes without a look, of which it then has one fewer.
     pub(crate) fn pass(&self, fd: RawFd) -> bool {
-        let Some(left) = self.passes(fd) else { return false };
-        match left.load(Ordering::Relaxed) {
-            0 => false,
-            // Another thread may have taken this one or ended the passes: then it takes none.
-            some => left.compare_exchange(some, some - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
-        }
+        self.unwatched.take(fd)
     }
 
     /// It is of no watched file.
     pub(crate) fn is_unwatched(&self, fd: RawFd) {
-        if let Some(left) = self.passes(fd) {
-            left.store(PASSES, Ordering::Relaxed);
-        }
+        self.unwatched.give(fd, PASSES);
     }
 
     /// There is another region: every descriptor is to be looked at.
     pub(crate) fn look_at_all(&self) {
-        self.passes.iter().for_each(|left| left.store(0, Ordering::Relaxed));
+        self.unwatched.0.iter().for_each(|left| left.store(0, Ordering::Relaxed));
+    }
+
+    /// Whether its reads go past the page cache, which `look` says where it is not known.
+    pub(crate) fn is_direct(&self, fd: RawFd, look: impl FnOnce() -> bool) -> bool {
+        if self.buffered.take(fd) {
+            return false;
+        }
+        let is_direct = look();
+        if !is_direct {
+            self.buffered.give(fd, PASSES);
+        }
+        is_direct
     }
 
     /// The client uses this descriptor.
@@ -84,9 +126,8 @@ impl Descriptors {
 
     /// The host is about to close it; kept for [`Descriptors::take_closing`] if it was ever used.
     pub(crate) fn close(&self, fd: RawFd) {
-        if let Some(left) = self.passes(fd) {
-            left.store(0, Ordering::Relaxed);
-        }
+        self.unwatched.give(fd, 0);
+        self.buffered.give(fd, 0);
         let was_seen = match self.word_and_bit(fd) {
             Some((word, bit)) => {
                 word.load(Ordering::Relaxed) & bit != 0 && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
@@ -159,6 +200,29 @@ mod tests {
         // A number beyond those with a place of their own is looked at each time.
         descriptors.is_unwatched(TRACKED as RawFd);
         assert_eq!((passed(TRACKED as RawFd), passed(-1)), (0, 0));
+    }
+
+    #[test]
+    fn a_descriptor_is_asked_for_o_direct_once_in_a_while_and_after_it_was_closed() {
+        let descriptors = Descriptors::default();
+        let mut looks = 0;
+        let mut read = |fd, is_direct| {
+            let mut looked = false;
+            let answer = descriptors.is_direct(fd, || {
+                looked = true;
+                is_direct
+            });
+            looks += i32::from(looked);
+            (answer, looks)
+        };
+        assert_eq!(read(5, false), (false, 1));
+        (0..PASSES).for_each(|_| assert_eq!(read(5, true), (false, 1)));
+        assert_eq!(read(5, true), (true, 2));
+        assert_eq!(read(5, false), (false, 3), "one that is direct is asked each time");
+        descriptors.close(5);
+        assert_eq!(read(5, true), (true, 4));
+        assert_eq!(read(TRACKED as RawFd, false), (false, 5));
+        assert_eq!(read(TRACKED as RawFd, false), (false, 6), "it has no place of its own");
     }
 
     #[test]

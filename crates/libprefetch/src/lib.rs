@@ -11,7 +11,7 @@
 //! no thread, is off with `FORESEEK_DISABLE=1`, does nothing in a forked child, and steps aside for
 //! good, with one line on standard error, if something inside fails.
 //!
-//! Limits: reads through memory maps, io_uring and descriptors opened with `O_DIRECT` are not seen.
+//! Limits: reads through descriptors with `O_DIRECT` go past the page cache and are only counted.
 //! Advice goes out on a descriptor that was found to be the file's an instant before; a host that
 //! closes and reuses the number in that instant has another file of its own advised, which costs
 //! time and changes no data. Calls may allocate and lock, so that none is fit for a signal handler.

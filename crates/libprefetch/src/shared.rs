@@ -14,7 +14,7 @@ use std::mem::Discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Mutex, Once, OnceLock, RwLock};
 
 /// Recordings of one process. Each is a file, and who looks for a fault finds it in the first few.
 const RECORDINGS_LIMIT: usize = 64;
@@ -50,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) asking: AtomicBool,
     pub(crate) unseen: AtomicU64,
     pub(crate) ignored: AtomicU64,
+    direct: AtomicU64,
     pub(crate) recording: Option<AppendFile>,
     /// Made with the first region.
     state: Mutex<Option<State>>,
@@ -88,6 +89,7 @@ impl Shared {
             asking: AtomicBool::new(false),
             unseen: AtomicU64::new(0),
             ignored: AtomicU64::new(0),
+            direct: AtomicU64::new(0),
             recording: settings.record.as_deref().and_then(recording),
             state: Mutex::new(None),
             last: OnceLock::new(),
@@ -196,11 +198,24 @@ impl Shared {
         }
     }
 
+    /// A read of a watched region goes past the page cache. Where every read does, the list helps none of them: that is said.
+    pub(crate) fn count_direct(&self) {
+        static SAID: Once = Once::new();
+        self.direct.fetch_add(1, Ordering::Relaxed);
+        SAID.call_once(|| {
+            aside::print_line(
+                "reads of a watched file through a descriptor with O_DIRECT are not seen, as they go past the page cache: open it \
+                 without O_DIRECT",
+            );
+        });
+    }
+
     fn stats_of(&self, state: Option<&State>) -> Stats {
         Stats {
             engine: state.map(State::stats).unwrap_or_default(),
             unseen: self.unseen.load(Ordering::Relaxed),
             ignored: self.ignored.load(Ordering::Relaxed),
+            direct: self.direct.load(Ordering::Relaxed),
             beyond_end: state.map_or(0, |state| state.beyond_end),
             files: state.map_or(0, State::files),
         }

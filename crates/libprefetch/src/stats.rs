@@ -13,6 +13,8 @@ pub struct Stats {
     pub unseen: u64,
     /// Reads of watched regions that this thread or another had asked to ignore.
     pub ignored: u64,
+    /// Reads of watched regions through a descriptor with `O_DIRECT`, which go past the page cache.
+    pub direct: u64,
     /// Entries of hints that lay beyond the end of their file and were left out.
     pub beyond_end: u64,
     /// Files of which a region was ever watched.
@@ -27,6 +29,7 @@ impl Stats {
         entries.extend([
             ("unseen", self.unseen),
             ("ignored", self.ignored),
+            ("direct", self.direct),
             ("beyond_end", self.beyond_end),
             ("files", self.files),
         ]);

@@ -126,6 +126,12 @@ impl HostFd {
         ready == 1 && poll.revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) == libc::POLLOUT
     }
 
+    /// Whether reads through it go past the page cache (`O_DIRECT`).
+    #[must_use]
+    pub fn is_direct(self) -> bool {
+        rustix::fs::fcntl_getfl(self.borrow()).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+    }
+
     /// Why reads through this descriptor can't be prefetched; `None` where they can.
     #[must_use]
     pub fn obstacle(self) -> Option<&'static str> {
