@@ -151,7 +151,9 @@ fn trials(all: &[Value]) -> String {
 /// What should stand between the marks: the table of sensitivities or trials, or all claims of a file, or, where lines stand in the comment, a table that counts those of several
 /// files, each with its line.
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
-    if !marked.sources.iter().any(|source| source.starts_with("reproduction/")) {
+    // Other results of the reproduction are tables whose values are looked up, which lab/bench does.
+    let is_claims = |source: &&str| source.starts_with("reproduction/") && source.ends_with(".json");
+    if !marked.sources.iter().any(is_claims) {
         return Ok(None);
     }
     if marked.template.is_empty() {

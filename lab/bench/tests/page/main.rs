@@ -11,12 +11,14 @@ mod template;
 
 use foreseek_bench::{jobs, walk};
 
-/// Results whose tables another crate writes: claims of the papers are judged there.
-const ELSEWHERE: &str = "reproduction/";
+/// Whether another crate writes the table: lists of claims are judged there.
+fn is_elsewhere(source: &str) -> bool {
+    source.starts_with("reproduction/") && source.ends_with(".json")
+}
 
 /// What should stand between the marks of a block; nothing where it is not this test's.
 fn table(block: &marks::Block<'_>) -> Result<Option<String>, String> {
-    if block.sources.iter().any(|source| source.starts_with(ELSEWHERE)) {
+    if block.sources.iter().any(|source| is_elsewhere(source)) {
         return Ok(None);
     }
     if !block.template.is_empty() {
@@ -43,20 +45,6 @@ fn tables_of_results_are_those_of_the_raw_rows() {
     assert!(blocks > 8, "{blocks} tables");
 }
 
-/// Tables of numbers that no raw rows make: the page, how the table begins, and why.
-const BY_HAND: [(&str, &str, &str); 6] = [
-    ("docs/lab/adaptive.md", "| streams | Linux, 128 KiB", "worked out by hand from the model"),
-    ("docs/lab/bench-jobs.md", "| requests, seeks, MiB", "of single runs, in a table of words in calls"),
-    (
-        "docs/lab/reproduction.md",
-        "| | paper | a share",
-        "picked out of the lists of claims in memory-and-tags",
-    ),
-    ("docs/lab/reproduction.md", "| one diff alone", "of single runs, in words in memory-and-tags"),
-    ("docs/lab/reproduction.md", "| claim | paper | counted alone", "two dates of one file side by side"),
-    ("docs/lab/reproduction.md", "| claims | counted alone", "of looks, in the text of atc08"),
-];
-
 /// The tables of a page that stand between no marks and of whose cells, but for the first of a line, half and more are numbers.
 fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
     let (mut tables, mut table, mut is_made) = (Vec::new(), Vec::new(), false);
@@ -82,22 +70,15 @@ fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
 
 #[test]
 fn tables_of_results_are_made_by_a_command() {
-    let mut left: Vec<(&str, &str, &str)> = BY_HAND.to_vec();
     for path in marks::pages() {
         let name = path.strip_prefix(marks::root()).unwrap_or(&path).display().to_string();
         // What a page of internals says of numbers belongs to what it explains.
         if name.contains("docs/internals/") {
             continue;
         }
-        for table in tables_of_numbers_by_hand(&std::fs::read_to_string(&path).expect("a page")) {
-            let known =
-                left.iter().position(|(page, begin, _)| name.ends_with(page) && table.starts_with(begin));
-            let known = known
-                .unwrap_or_else(|| panic!("{name}: name raw rows in a comment above this table:\n{table}"));
-            left.remove(known);
-        }
+        let by_hand = tables_of_numbers_by_hand(&std::fs::read_to_string(&path).expect("a page"));
+        assert!(by_hand.is_empty(), "{name}: name raw rows in a comment above this table:\n{}", by_hand[0]);
     }
-    assert!(left.is_empty(), "there are no such tables any more: {left:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Raw results as rows of named values.
 //!
 //! Rows come from tables in text files (with lines as the commands print them, those of `scripts/bench-sqlite` and of `scripts/sweep-walks`),
-//! from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels ([`levels`]), and from measurements of
-//! the mount, which are judged anew from their runs.
+//! from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels ([`levels`]), of claims ([`claims`]) and
+//! of disk requests ([`disk_requests`]), and from measurements of the mount, which are judged anew from their runs.
 
 use super::marks;
 use flate2::read::MultiGzDecoder;
@@ -70,6 +70,8 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
         let mut rows = tables(text);
         rows.extend(figures(text));
         rows.extend(levels(text));
+        rows.extend(claims(text));
+        rows.extend(disk_requests(text));
         rows
     })
 }
@@ -95,6 +97,58 @@ fn levels(text: &str) -> Vec<Row> {
             } else if let (Some(row), Some((key, value))) = (rows.last_mut(), word.split_once('=')) {
                 row.values.push((key.to_owned(), value.to_owned()));
             }
+        }
+    }
+    rows
+}
+
+/// Lists of claims: below `claim  COLUMN  COLUMN ...` or `HEADING: claim, COLUMN, COLUMN ...`, a line for each claim, to an empty line.
+/// Cells are two spaces apart. Columns that are missing at a line's end have no value.
+fn claims(text: &str) -> Vec<Row> {
+    let (mut rows, mut header) = (Vec::new(), None);
+    for line in text.lines() {
+        if line.trim().is_empty() {
+            header = None;
+        } else if let Some((heading, columns)) = &header {
+            let (claim, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            let names: &Vec<String> = columns;
+            let values = [claim.to_owned()].into_iter().chain(cells_of(rest));
+            rows.push(Row {
+                heading: String::clone(heading),
+                values: names.iter().cloned().zip(values).collect(),
+            });
+        } else if line.starts_with("claim  ") {
+            header = Some((String::new(), cells_of(line)));
+        } else if let Some((heading, columns)) = line.split_once(": claim, ") {
+            let columns = ["claim"].into_iter().chain(columns.split(", ")).map(str::to_owned);
+            header = Some((heading.to_owned(), columns.collect()));
+        }
+    }
+    rows
+}
+
+/// Lists of `PROGRAM WAY WINDOW REQUESTS SEEKS MIB`, the program in its first line alone. Each list has a heading with a colon above it;
+/// that of the first also names the columns.
+fn disk_requests(text: &str) -> Vec<Row> {
+    const COLUMNS: [&str; 6] = ["program", "way", "window", "requests", "seeks", "MiB"];
+    let (mut rows, mut heading, mut program, mut is_list) = (Vec::new(), "", "", false);
+    for line in text.lines() {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        is_list |= words.len() == COLUMNS.len() && words[1..] == COLUMNS[1..];
+        if line.ends_with(':') {
+            heading = line;
+        }
+        if words.len() == COLUMNS.len() {
+            program = words[0];
+        } else if words.len() + 1 == COLUMNS.len() {
+            words.insert(0, program);
+        }
+        let is_row =
+            words.len() == COLUMNS.len() && words[3..].iter().all(|word| word.parse::<u64>().is_ok());
+        if is_list && is_row {
+            let values =
+                COLUMNS.iter().zip(&words).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            rows.push(Row { heading: heading.to_owned(), values: values.collect() });
         }
     }
     rows
@@ -461,6 +515,30 @@ fn figures_behind_their_names_are_rows() {
         (Some("1.06"), Some("64.1"), Some("array"))
     );
     assert!(rows.len() == 2 && rows[0].heading == "full\n" && rows[1].heading.contains("quick"));
+}
+
+#[test]
+fn lists_of_claims_and_of_disk_requests_are_rows() {
+    let rows = claims(
+        "date: x\n\nclaim   paper   share, 1   pages\nA-1     ≥ 0.45 x    0.595 (!)   0.6\nB-two   1 to 2 x   7\n\n\
+         A look (one): claim, paper, new\n A-1 ≈ 1.04 x   -  missed: none\n\nA-2  3  4\n",
+    );
+    assert_eq!(rows.len(), 3);
+    assert_eq!((rows[0].get("share, 1"), rows[0].get("pages")), (Some("0.595 (!)"), Some("0.6")));
+    assert_eq!((rows[1].get("paper"), rows[1].get("pages")), (Some("1 to 2 x"), None));
+    assert_eq!((rows[2].heading.as_str(), rows[2].get("new")), ("A look (one)", Some("-")));
+    let rows = disk_requests(
+        "a  b  -  1  2  3\nOne:\nsql   way   window  requests  seeks  MiB\n  stock  -  1  2  3\nTwo, kept:\npy  mount  9  4  5  6\n",
+    );
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        (rows[0].get("program"), rows[0].get("requests"), rows[0].heading.as_str()),
+        (Some("sql"), Some("1"), "One:")
+    );
+    assert_eq!(
+        (rows[1].get("program"), rows[1].get("MiB"), rows[1].heading.as_str()),
+        (Some("py"), Some("6"), "Two, kept:")
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! | `MiB` | bytes as MiB |
 //! | `,` | thousands apart |
 //! | `median`, `range` | over all rows that match |
+//! | `span` | a range, and one number where its ends are written alike |
 //! | `most`, `farthest` | of all rows that match the largest, the one farthest from 1 |
 //! | `off` | how far from 1, in per cent |
 //! | `or TEXT` | where the row has no such value: this text |
@@ -90,7 +91,7 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
         return Ok(value.to_owned());
     }
     let value = ends(value).ok_or_else(|| format!("{value} is no number"))?;
-    let shown = Shown { value, by: None, digits: Digits::All, italic: false, thousands: false };
+    let shown = Shown { value, by: None, digits: Digits::All, italic: false, thousands: false, once: false };
     Ok(applied.try_fold(shown, |shown, format| shown.with(format, &meant, column))?.to_string())
 }
 
@@ -102,6 +103,8 @@ struct Shown {
     digits: Digits,
     italic: bool,
     thousands: bool,
+    /// Ends that are written alike are one number.
+    once: bool,
 }
 
 enum Digits {
@@ -142,9 +145,10 @@ impl Shown {
                 let all = sorted()?;
                 self.value = vec![f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2])];
             }
-            ("range", _) => {
+            ("range" | "span", _) => {
                 let all = sorted()?;
                 self.value = vec![all[0], all[all.len() - 1]];
+                self.once = format == "span";
             }
             ("most", _) => self.value = sorted()?.last().map(|most| vec![*most]).unwrap_or_default(),
             ("farthest", _) => {
@@ -170,7 +174,11 @@ impl fmt::Display for Shown {
             };
             if self.thousands { apart(&number) } else { number }
         };
-        let text = self.value.iter().map(number).collect::<Vec<_>>().join(" to ");
+        let mut ends = self.value.iter().map(number).collect::<Vec<_>>();
+        if self.once {
+            ends.dedup();
+        }
+        let text = ends.join(" to ");
         if self.italic { write!(f, "*{text}*") } else { f.write_str(&text) }
     }
 }
@@ -252,6 +260,10 @@ fn values_come_to_their_places() {
     assert_eq!(fill("{second / raw: 95 % | 1/ | .1}").as_deref(), Ok("0.5 to 2.0\n"));
     assert_eq!(fill("{a: MB/s | median | .2}, {a: MB/s | range | .1}").as_deref(), Ok("9.96, 0.1 to 20.0\n"));
     assert_eq!(fill("{raw: MB/s | /MB/s | median | .1}").as_deref(), Ok("1.0\n"));
+    assert_eq!(
+        fill("{raw: MB/s | span | .1}, {raw: MB/s | /MB/s | span | .1}").as_deref(),
+        Ok("10.0 to 20.0, 1.0\n")
+    );
     assert_eq!(
         fill("{a: MB/s | most} {a: MB/s | farthest} {new: MB/s | off | .1} %").as_deref(),
         Ok("20 20 87.7 %\n")
