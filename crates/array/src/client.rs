@@ -1,4 +1,5 @@
-//! Attaching arrays and talking to their servers. Every call is bounded in time. A target is an array's name or its `/dev/loopN`.
+//! Attaching arrays and talking to their servers. Every call is bounded in time. A target is an array's name, its `/dev/loopN` or the
+//! device below.
 
 use crate::state::{self, Attached, Lay, ServerRequest};
 use crate::{AttachOptions, Error, Shape, Status};

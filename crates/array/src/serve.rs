@@ -59,6 +59,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         server: ServerProcess::own(),
         ready: false,
         below: below.path().to_owned(),
+        asked: options.device.clone(),
         size_bytes: size.get(),
         connection: None,
         device: None,

@@ -4,6 +4,7 @@ use crate::{Error, Status};
 use foreseek_export::{NbdAddress, Wreck};
 use foreseek_server::{ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,9 @@ pub(crate) struct Record {
     pub(crate) server: ServerProcess,
     pub(crate) ready: bool,
     pub(crate) below: PathBuf,
+    /// The path by which it was attached: a link to that, perhaps.
+    #[serde(default)]
+    pub(crate) asked: PathBuf,
     pub(crate) size_bytes: u64,
     pub(crate) connection: Option<u32>,
     pub(crate) device: Option<PathBuf>,
@@ -102,13 +106,25 @@ pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
     ServerFolder::all(KIND).map_err(|error| error.or_not_root("list arrays"))
 }
 
-/// The folder of the array of this name or block device.
+/// The folder of the array of this name or block device, or over this device.
 pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
+    let folders = all()?;
     let device = |folder: &ServerFolder| record(folder).and_then(|record| record.device);
-    let is_it = |folder: &ServerFolder| {
+    let is_it = |folder: &&ServerFolder| {
         folder.name() == target || device(folder).is_some_and(|device| device == Path::new(target))
     };
-    all()?.into_iter().find(is_it).ok_or_else(|| Error::Unknown(target.to_owned()))
+    // The link by which it was attached may be gone, and another may have come.
+    let found = fs::canonicalize(target).ok();
+    let serves = |folder: &&ServerFolder| {
+        let is_below = |record: Record| {
+            record.asked == Path::new(target) || found.as_ref().is_some_and(|found| record.below == *found)
+        };
+        record(folder).is_some_and(is_below)
+    };
+    let found = folders.iter().find(is_it).or_else(|| folders.iter().find(serves));
+    found
+        .map(|folder| ServerFolder::of(KIND, &folder.name()))
+        .ok_or_else(|| Error::Unknown(target.to_owned()))
 }
 
 /// The name of the array that serves this device, and whether its server is dead.

@@ -97,11 +97,19 @@ echo unmounted
     assert!(output.status.success() && said(&output).ends_with("text\nunmounted\n"), "{}", said(&output));
 }
 
+/// The units, as files are named in systemd's directory: of a template also a device whose path is escaped.
+const UNITS: [(&str, &str); 4] = [
+    ("foreseek-mount.service", "foreseek-mount.service"),
+    ("foreseek-watch.service", "foreseek-watch.service"),
+    ("foreseek-array@.service", "foreseek-array@dev-md0.service"),
+    ("foreseek-array@.service", r"foreseek-array@dev-mapper-group\x2dvolume.service"),
+];
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     let place = tempfile::tempdir().expect("a place");
-    for name in ["foreseek-mount.service", "foreseek-watch.service"] {
-        let unit = fs::read_to_string(contrib().join(name)).expect("there");
+    for (file, name) in UNITS {
+        let unit = fs::read_to_string(contrib().join(file)).expect("there");
         let path = place.path().join(name);
         // It wants to find the program.
         fs::write(&path, unit.replace("/usr/local/bin/foreseek", PROGRAM)).expect("written");
@@ -111,6 +119,25 @@ fn systemd_finds_nothing_wrong_with_the_units() {
         };
         let about_it: Vec<String> =
             said(&output).lines().filter(|line| line.contains(name)).map(str::to_owned).collect();
-        assert!(output.status.success() && about_it.is_empty(), "{}", said(&output));
+        assert!(output.status.success() && about_it.is_empty(), "{name}: {}", said(&output));
     }
+}
+
+#[test]
+fn the_program_knows_every_command_line_of_the_units() {
+    let mut lines = 0;
+    for (file, _) in UNITS {
+        let unit = fs::read_to_string(contrib().join(file)).expect("there");
+        for line in unit.lines().filter(|line| line.starts_with("Exec")) {
+            let (_, command) = line.split_once('=').expect("a setting");
+            let command = command.replace("/%I", "/dev/md0").replace("$OPTIONS", "--memory 2G --name data");
+            let mut words = command.trim_start_matches('-').split_whitespace();
+            assert_eq!(words.next(), Some("/usr/local/bin/foreseek"), "{file}: {line}");
+            // Behind a word that it does not know it prints no help.
+            let output = Command::new(PROGRAM).args(words).arg("--help").output().expect("it runs");
+            assert!(output.status.success() && !command.contains('%'), "{file}: {line}: {}", said(&output));
+            lines += 1;
+        }
+    }
+    assert_eq!(lines, 8, "each unit has a line that starts and one that ends");
 }

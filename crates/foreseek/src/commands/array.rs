@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Attach(Attach),
     /// Show what an array's cache has done.
     Status {
-        /// The array: its name or /dev/loopN.
+        /// The array: its name, its /dev/loopN or the device below.
         target: String,
         /// How to report.
         #[arg(long, value_enum, default_value_t)]
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     },
     /// Detach an array; the device below stays as it is.
     Detach {
-        /// The array: its name or /dev/loopN.
+        /// The array: its name, its /dev/loopN or the device below.
         target: String,
         /// Detach even if in use: write back what can be written, unmount lazily, remove the device. Data
         /// that cannot be written back is lost.

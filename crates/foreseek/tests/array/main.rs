@@ -3,6 +3,7 @@
 //! They need root and skip loudly without it.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
+mod boot;
 #[allow(dead_code, reason = "it is shared with the tests of emulated disks")]
 #[path = "../disk/lab.rs"]
 mod lab;
