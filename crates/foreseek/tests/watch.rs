@@ -8,10 +8,15 @@
 #[path = "disk/lab.rs"]
 mod lab;
 
-use lab::{Ended, LIMIT, Lab, until};
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "watch/setup.rs"]
+mod setup;
+
+use lab::{LIMIT, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs::{self, Permissions};
+use setup::{Setup, fill};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,82 +24,6 @@ use std::process::Command;
 
 /// A user who owns nothing.
 const NOBODY: u32 = 65_534;
-
-/// An emulated disk with an ext4 on it, and whatever watches it.
-struct Setup {
-    lab: Lab,
-    device: PathBuf,
-}
-
-impl Setup {
-    fn new() -> Option<Self> {
-        let lab = Lab::new()?;
-        fs::set_permissions(&lab.directory, Permissions::from_mode(0o755)).expect("ours");
-        let device =
-            lab.attach(&["--profile", "barracuda-500g", "--size", "8G", "--name", "watch", "--no-delays"]);
-        let setup = Self { lab, device };
-        let node = setup.node().to_owned();
-        let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &node];
-        setup.lab.tool("mkfs.ext4", &options);
-        setup.mount();
-        Some(setup)
-    }
-
-    fn node(&self) -> &str {
-        self.device.to_str().expect("plain")
-    }
-
-    fn mount(&self) {
-        let point = self.lab.mount_point();
-        self.lab.tool("mount", &["-o", "noatime", self.node(), point.to_str().expect("plain")]);
-    }
-
-    fn unmount(&self) {
-        self.lab.unmount(&self.lab.mount_point());
-    }
-
-    /// Nothing of the file system is in memory afterwards.
-    fn cold(&self) {
-        self.unmount();
-        self.lab.tool("blockdev", &["--flushbufs", self.node()]);
-        self.mount();
-        self.lab.must(&["stats", "watch", "--reset"]);
-    }
-
-    fn watch(&self, arguments: &[&str]) -> Ended {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        command.arg("watch").args(arguments).env("FORESEEK_RUN", self.lab.path("run"));
-        self.lab.run(command.current_dir(&self.lab.directory))
-    }
-
-    fn start(&self) {
-        let started = self.watch(&["mnt"]);
-        assert_eq!(started.status, Some(0), "{started:?}");
-    }
-
-    fn status(&self) -> Value {
-        let told = self.watch(&["--status", "--format", "json"]);
-        assert_eq!(told.status, Some(0), "{told:?}");
-        serde_json::from_str(&told.out).expect("JSON")
-    }
-
-    fn end(self) {
-        self.unmount();
-        self.lab.must(&["detach", "watch"]);
-        self.lab.assert_clean();
-        let left: Vec<_> = fs::read_dir(self.lab.path("run/watch")).into_iter().flatten().flatten().collect();
-        assert!(left.is_empty(), "left: {left:?}");
-    }
-}
-
-impl Drop for Setup {
-    fn drop(&mut self) {
-        if self.lab.path("run/watch/watch").exists() {
-            // Where a test failed halfway.
-            self.watch(&["--stop"]);
-        }
-    }
-}
 
 fn group_of(status: &Value) -> Option<PathBuf> {
     Some(PathBuf::from(status["group"].as_str()?))
@@ -187,26 +116,12 @@ fn what_is_not_worth_it_is_refused_with_the_reason() {
 fn a_program_that_walks_finds_its_files_in_memory() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.lab.mount_point().join("tree");
-    let (files, folders) = (2500u64, 200u64);
-    for folder in 0..folders {
-        fs::create_dir_all(tree.join(format!("d{folder}"))).expect("made");
-    }
-    let mut total = 0;
-    for n in (0..files).map(|n| n * 7919 % files) {
-        let length = 3000 + n * 977 % 20_000;
-        total += length;
-        let path = tree.join(format!("d{}", n * 31 % folders)).join(format!("f{n}"));
-        fs::write(path, vec![b'a' + (n % 26) as u8; length as usize]).expect("written");
-    }
+    let files = 2500;
+    let total = fill(&tree, files, 200);
     setup.cold();
-    setup.lab.must(&["set", "watch", "--delays", "on"]);
+    setup.delays(true);
     setup.start();
-    // What the shell's account has of itself is that of its children.
-    let script = "grep -r 'no such text' \"$1\" > /dev/null; cat /proc/$$/io";
-    let mut walker = Command::new("sh");
-    let walked = setup.lab.run(walker.args(["-c", script, "sh"]).arg(&tree));
-    let read = walked.out.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<u64>().ok());
-    let read = read.expect("an account");
+    let read = setup.grep(&tree);
     let mut status = Value::Null;
     // The last events may wait in the queue.
     until(LIMIT, || {
@@ -220,7 +135,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     assert!(counted["content_bytes"].as_u64() < Some(2 * total), "{status}");
     assert_eq!(counted["failed"], 0, "{status}");
     assert_eq!(status["disks"][0]["walks"][0]["path"].as_str(), tree.to_str(), "{status}");
-    setup.lab.must(&["set", "watch", "--delays", "off"]);
+    setup.delays(false);
     assert_eq!(setup.watch(&["--stop"]).status, Some(0));
     setup.end();
 }

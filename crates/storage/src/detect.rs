@@ -8,6 +8,9 @@ use crate::small_file;
 use foreseek_units::{Bytes, Sectors};
 use std::path::{Path, PathBuf};
 
+/// Devices that are looked at below one: an array of 60 disks with partitions, under LVM and encryption.
+const BELOW: usize = 256;
+
 /// A device's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceNumber {
@@ -103,6 +106,40 @@ impl Backing {
     }
 }
 
+/// The disks on which a block device lies: several below RAID, LVM over several disks, or a disk with a cache on another one.
+/// A disk lies on itself. So does a device that stands for several ways to one disk (multipath), and one of which sysfs says nothing.
+#[must_use]
+pub fn disks_below(number: DeviceNumber) -> Vec<DeviceNumber> {
+    disks_within(Path::new("/sys"), number)
+}
+
+fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
+    let (mut disks, mut waiting, mut seen) = (Vec::new(), vec![number], Vec::new());
+    while let Some(next) = waiting.pop().filter(|_| seen.len() < BELOW) {
+        let disk = Backing::within(sys, next).disk;
+        if seen.contains(&disk) {
+            continue;
+        }
+        seen.push(disk);
+        let folder = sys.join("dev/block").join(disk.to_string());
+        let is_multipath =
+            small_file::read(&folder.join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"));
+        let below: Vec<DeviceNumber> = std::fs::read_dir(folder.join("slaves"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| DeviceNumber::parse(&small_file::read(&entry.path().join("dev"))?))
+            .collect();
+        if below.is_empty() || is_multipath {
+            disks.push(disk);
+        } else {
+            waiting.extend(below);
+        }
+    }
+    disks.sort();
+    disks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +203,42 @@ mod tests {
         assert_eq!(backing.read_ahead, Some(Bytes::kib(256)));
         let unknown = Backing::within(sys.path(), DeviceNumber { major: 9, minor: 9 });
         assert_eq!((unknown.read_ahead, unknown.length), (None, None));
+    }
+
+    /// A device with what lies below it.
+    fn stack(sys: &Path, name: &str, number: &str, below: &[&str]) {
+        let own = sys.join("devices").join(name);
+        fs::create_dir_all(own.join("slaves")).unwrap();
+        fs::write(own.join("dev"), format!("{number}\n")).unwrap();
+        std::os::unix::fs::symlink(&own, sys.join("dev/block").join(number)).unwrap();
+        for name in below {
+            let to = sys.join("devices").join(name);
+            std::os::unix::fs::symlink(to, own.join("slaves").join(name.replace('/', "!"))).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_disks_below_a_device_are_counted_whatever_lies_between() {
+        let sys = sysfs();
+        let of = |major, minor| disks_within(sys.path(), DeviceNumber { major, minor });
+        let number = |major, minor| DeviceNumber { major, minor };
+        stack(sys.path(), "sdb", "8:16", &[]);
+        stack(sys.path(), "dm-0", "253:0", &["sda/sda1"]);
+        assert_eq!(of(8, 1), [number(8, 0)], "a partition");
+        assert_eq!(of(253, 0), [number(8, 0)], "a volume on one disk");
+        stack(sys.path(), "dm-1", "253:1", &["dm-0"]);
+        assert_eq!(of(253, 1), [number(8, 0)], "encryption on it");
+        stack(sys.path(), "md0", "9:0", &["sda/sda1", "sdb"]);
+        stack(sys.path(), "dm-2", "253:2", &["md0"]);
+        assert_eq!(of(253, 2), [number(8, 0), number(8, 16)], "a volume on an array");
+        stack(sys.path(), "dm-3", "253:3", &["sda", "sdb"]);
+        fs::create_dir(sys.path().join("devices/dm-3/dm")).unwrap();
+        fs::write(sys.path().join("devices/dm-3/dm/uuid"), "mpath-36001\n").unwrap();
+        stack(sys.path(), "dm-4", "253:4", &["dm-3"]);
+        assert_eq!(of(253, 4), [number(253, 3)], "two ways to one disk");
+        assert_eq!(of(0, 48), [number(0, 48)]);
+        // Damaged: a device below itself.
+        stack(sys.path(), "dm-5", "253:5", &["dm-5"]);
+        assert!(of(253, 5).is_empty());
     }
 }

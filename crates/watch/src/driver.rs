@@ -307,6 +307,7 @@ impl Driver {
         status.window_bytes = self.window.get();
         status.watched = watched;
         status.left_alone.clone_from(&self.watching.left_alone);
+        status.left_alone_more = self.watching.left_alone_more;
         status.disks = disks;
         let (directories, entries) = self.shared.directories.counts();
         (status.known_directories, status.known_entries) = (directories as u64, entries as u64);

@@ -5,9 +5,13 @@
 //! Watched are file systems that tell places on a disk (ext4, xfs, f2fs, jfs) on a device that seeks. Others are
 //! left alone, with the reason: on storage that does not seek there is nothing to gain, and every
 //! open would cost its program time all the same.
+//!
+//! Nothing is opened that a program or another machine serves, or that is reached through such a mount: where the server does not answer,
+//! an open waits for ever. The kind in the table of mounts tells it beforehand ([`left_alone_unopened`], [`Ways`]).
 
 use foreseek_places::{OrderBy, Volume};
 use foreseek_storage::DeviceNumber;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -71,7 +75,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
 }
 
 /// The best mount of each file system: the one that shows most of it.
-pub(crate) fn one_each(all: &[Mount]) -> Vec<&Mount> {
+pub(crate) fn one_each<'a>(all: impl IntoIterator<Item = &'a Mount>) -> Vec<&'a Mount> {
     let mut best: Vec<&Mount> = Vec::new();
     for mount in all {
         match best.iter_mut().find(|known| known.device == mount.device) {
@@ -87,6 +91,118 @@ pub(crate) fn one_each(all: &[Mount]) -> Vec<&Mount> {
 pub(crate) fn covered<'a>(all: &'a [Mount], of: &Mount) -> Vec<&'a Path> {
     let on_it = all.iter().filter(|mount| mount.id.1 == of.id.0 && mount.id.0 != of.id.0);
     on_it.filter_map(|mount| mount.point.strip_prefix(&of.point).ok()).collect()
+}
+
+/// The mounts by the ways that lead to them.
+#[derive(Debug)]
+pub(crate) struct Ways<'a> {
+    /// By the mount on which one lies, where that is known, and by the place.
+    on: FxHashMap<(Option<u32>, &'a Path), &'a Mount>,
+}
+
+impl<'a> Ways<'a> {
+    pub(crate) fn new(all: &'a [Mount]) -> Self {
+        let known: FxHashSet<u32> = all.iter().map(|mount| mount.id.0).collect();
+        let below = |mount: &Mount| {
+            let (own, below) = mount.id;
+            (below != own && known.contains(&below)).then_some(below)
+        };
+        Self { on: all.iter().map(|mount| ((below(mount), mount.point.as_path()), mount)).collect() }
+    }
+
+    /// The mounts that whoever opens a path passes, from the first; the last holds it.
+    fn way(&self, path: &'a Path) -> Vec<&'a Mount> {
+        let mut way: Vec<&Mount> = Vec::new();
+        let parts: Vec<&Path> = path.ancestors().collect();
+        for part in parts.into_iter().rev() {
+            // Several may be mounted on one place, one on the other.
+            while let Some(next) = self.on.get(&(way.last().map(|mount| mount.id.0), part))
+                && way.len() < self.on.len()
+            {
+                way.push(next);
+            }
+        }
+        way
+    }
+
+    /// Whether a mount is what is found at its place: another may be mounted on it, or on a directory above.
+    pub(crate) fn lead_to(&self, mount: &'a Mount) -> bool {
+        self.way(&mount.point).last().is_some_and(|last| last.id == mount.id)
+    }
+
+    /// The mount on the way to another that may let whoever passes wait. If the root does that, nothing works anyway.
+    fn may_wait_at(&self, mount: &'a Mount) -> Option<&'a Mount> {
+        let passed = self.way(&mount.point).into_iter().filter(|passed| passed.id != mount.id);
+        passed.filter(|passed| passed.point != Path::new("/")).find(|passed| served(&passed.kind).is_some())
+    }
+}
+
+/// Who answers for a file system, if it is not this kernel.
+fn served(kind: &str) -> Option<&'static str> {
+    const ELSEWHERE: [&str; 13] = [
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "afs", "lustre", "coda",
+        "orangefs", "vboxsf",
+    ];
+    if kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.") {
+        return Some("is served by a program (FUSE)");
+    }
+    ELSEWHERE.contains(&kind).then_some("lies on another machine")
+}
+
+/// Why a file system is left alone, as far as that is known before it is opened.
+pub(crate) fn left_alone_unopened<'a>(mount: &'a Mount, ways: &Ways<'a>) -> Option<String> {
+    let kind = mount.kind.as_str();
+    if let Some(who) = served(kind) {
+        return Some(format!("{kind} {who}"));
+    }
+    if let Some(before) = ways.may_wait_at(mount) {
+        let (point, kind) = (before.point.display(), &before.kind);
+        return Some(format!("the way to it leads through {point}, and {kind} may make it wait"));
+    }
+    match kind {
+        "btrfs" | "bcachefs" | "zfs" => {
+            Some(format!("{kind} does not show where its files lie on a disk, and may span several"))
+        }
+        "overlay" => {
+            Some("files of an overlay are read ahead on the file systems below it, where they lie".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a file system holds no files of anybody's: made up by the kernel, or in memory. Of hundreds of these nothing is said.
+pub(crate) fn is_no_news(mount: &Mount) -> bool {
+    const MADE_UP: [&str; 28] = [
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "cpuset",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "fusectl",
+        "hugetlbfs",
+        "mqueue",
+        "nfsd",
+        "nsfs",
+        "proc",
+        "pstore",
+        "ramfs",
+        "resctrl",
+        "rootfs",
+        "rpc_pipefs",
+        "securityfs",
+        "selinuxfs",
+        "smackfs",
+        "sysfs",
+        "tmpfs",
+        "tracefs",
+    ];
+    MADE_UP.contains(&mount.kind.as_str())
 }
 
 /// Why a file system is left alone; nothing where it is worth watching.
@@ -127,7 +243,81 @@ mod tests {
         assert_eq!(within, ["mnt/a b\\?".len(), "mnt/whole".len(), "proc".len()]);
     }
 
+    fn table(lines: &[&str]) -> Vec<Mount> {
+        mounts(lines.join("\n").as_bytes())
+    }
+
+    #[test]
+    fn what_another_mount_hides_is_not_found_at_its_place() {
+        let all = table(&[
+            "1 1 0:1 / / rw - rootfs none rw",
+            "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
+            "30 22 8:17 / /mnt/a rw - ext4 /dev/sdb1 rw",
+            "31 30 8:33 / /mnt/a rw - xfs /dev/sdc1 rw",
+            "32 22 8:49 / /srv/data rw - ext4 /dev/sdd1 rw",
+            "33 22 0:50 / /srv rw - tmpfs none rw",
+            "34 33 8:65 / /srv/data rw - ext4 /dev/sde1 rw",
+        ]);
+        let ways = Ways::new(&all);
+        let found: Vec<u32> =
+            all.iter().filter(|mount| ways.lead_to(mount)).map(|mount| mount.device.minor).collect();
+        // Not the first root, nor what the second mount on /mnt/a hides, nor what the one on /srv hides.
+        assert_eq!(found, [1, 33, 50, 65]);
+        // A process whose root is a directory: the mount that holds it is not in the table.
+        let all = table(&["30 22 8:17 / /mnt/a rw - ext4 /dev/sdb1 rw"]);
+        assert!(Ways::new(&all).lead_to(&all[0]));
+    }
+
+    #[test]
+    fn what_may_make_it_wait_is_known_before_it_is_opened() {
+        let all = table(&[
+            "22 1 0:20 / / rw - nfs4 host:/root rw",
+            "30 22 8:17 / /data rw - ext4 /dev/sdb1 rw",
+            "31 22 0:41 / /far rw - nfs4 host:/far rw",
+            "32 31 8:33 / /far/near rw - xfs /dev/sdc1 rw",
+            "33 22 0:42 / /home/me/s rw - fuse.sshfs me@host: rw",
+            "34 22 8:49 / /win rw - fuseblk /dev/sdd1 rw",
+            "35 22 0:43 / /pool rw - btrfs /dev/sde rw",
+            "36 22 0:44 / /merged rw - overlay overlay rw",
+            "37 22 0:45 / /proc rw - proc proc rw",
+        ]);
+        let ways = Ways::new(&all);
+        let reasons: Vec<String> =
+            all.iter().map(|mount| left_alone_unopened(mount, &ways).unwrap_or_default()).collect();
+        let expected = [
+            "another machine",
+            "",
+            "another machine",
+            "through /far",
+            "(FUSE)",
+            "fuseblk is served",
+            "span several",
+            "overlay",
+            "",
+        ];
+        for (reason, expected) in reasons.iter().zip(expected) {
+            assert!(reason.contains(expected) && (!expected.is_empty() || reason.is_empty()), "{reason}");
+        }
+        assert!(is_no_news(&all[8]) && !is_no_news(&all[6]));
+    }
+
     proptest! {
+        #[test]
+        fn ways_end_whatever_lies_on_what(ids in prop::collection::vec((0..6u32, 0..6u32, 0..4usize), 0..12)) {
+            let points = ["/", "/a", "/a/b", "/c"];
+            let mount = |(own, below, at): &(u32, u32, usize)| Mount {
+                id: (*own, *below),
+                device: DeviceNumber { major: 8, minor: *own },
+                root: "/".into(),
+                point: points[*at].into(),
+                kind: "ext4".to_owned(),
+            };
+            let all: Vec<Mount> = ids.iter().map(mount).collect();
+            let ways = Ways::new(&all);
+            let found = all.iter().filter(|mount| ways.lead_to(mount)).count();
+            prop_assert!(found <= all.len());
+        }
+
         #[test]
         fn any_text_is_survived(text in prop::collection::vec(prop::sample::select(&b"1: /-\\04\n"[..]), 0..200)) {
             prop_assert!(mounts(&text).len() <= text.len());

@@ -20,6 +20,9 @@ pub struct WatchStatus {
     pub watched: Vec<Watched>,
     /// Those that are left alone, and why.
     pub left_alone: Vec<LeftAlone>,
+    /// How many more of these there are than the list holds.
+    #[serde(default)]
+    pub left_alone_more: u64,
     /// The state of each disk's engine.
     pub disks: Vec<Disk>,
     /// Directories that are known, and entries of those that were listed.

@@ -1,13 +1,14 @@
 //! Which file systems are watched now: found when the watcher starts, and again when mounts change.
 
+use crate::disks::DISKS;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
-use crate::mounts::{Mount, covered, left_alone, mounts, one_each};
+use crate::mounts::{Mount, Ways, covered, is_no_news, left_alone, left_alone_unopened, mounts, one_each};
 use crate::status::LeftAlone;
-use foreseek_storage::DeviceNumber;
 use foreseek_storage::fanotify::{FileSystemId, Group};
+use foreseek_storage::{DeviceNumber, disks_below};
 use foreseek_walks::DeviceNo;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub(crate) struct Watching {
     by_id: FxHashMap<FileSystemId, Arc<FileSystem>>,
     next: u32,
     pub(crate) left_alone: Vec<LeftAlone>,
+    /// How many more there are than are shown.
+    pub(crate) left_alone_more: u64,
 }
 
 impl Watching {
@@ -79,18 +82,35 @@ impl Watching {
             self.points = self.paths.iter().filter_map(|path| point_of(path, &all)).collect();
         }
         self.left_alone.clear();
-        for mount in self.wanted(&all) {
-            self.take(mount, &all, group, &mut changes);
+        self.left_alone_more = 0;
+        let ways = Ways::new(&all);
+        let (mut found, hidden): (Vec<&Mount>, Vec<&Mount>) =
+            self.wanted(&all, &ways).into_iter().partition(|mount| ways.lead_to(mount));
+        // Container hosts have hundreds of overlays, and a list has an end.
+        found.sort_by_key(|mount| mount.kind == "overlay");
+        for mount in hidden {
+            self.leave_alone(mount, "another mount hides it".to_owned());
+        }
+        for mount in found {
+            self.take(mount, &all, &ways, group, &mut changes);
         }
         Ok(changes)
     }
 
+    /// Whether all are watched that are worth it, and not those that are named.
+    fn is_of_all(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// The mounts that the paths name, or all.
-    fn wanted<'a>(&self, all: &'a [Mount]) -> Vec<&'a Mount> {
-        let best = one_each(all);
-        if self.paths.is_empty() {
-            // Hundreds of made-up file systems are no news.
-            return best.into_iter().filter(|mount| mount.device.major != 0).collect();
+    fn wanted<'a>(&self, all: &'a [Mount], ways: &Ways<'a>) -> Vec<&'a Mount> {
+        let (found, hidden): (Vec<&Mount>, Vec<&Mount>) = all.iter().partition(|mount| ways.lead_to(mount));
+        let mut best = one_each(found);
+        let is_found = |device| best.iter().any(|mount| mount.device == device);
+        let hidden: Vec<&Mount> = hidden.into_iter().filter(|mount| !is_found(mount.device)).collect();
+        best.extend(one_each(hidden));
+        if self.is_of_all() {
+            return best.into_iter().filter(|mount| !is_no_news(mount)).collect();
         }
         let of = |point: &PathBuf| {
             // The last is on top.
@@ -103,7 +123,10 @@ impl Watching {
         wanted
     }
 
-    fn take(&mut self, mount: &Mount, all: &[Mount], group: &Group, changes: &mut Changes) {
+    fn take(&mut self, mount: &Mount, all: &[Mount], ways: &Ways<'_>, group: &Group, changes: &mut Changes) {
+        if let Some(reason) = left_alone_unopened(mount, ways) {
+            return self.leave_alone(mount, reason);
+        }
         let known = self.by_id.values().find(|known| known.volume.device == mount.device).cloned();
         let is_new = known.is_none();
         let file_system = match known {
@@ -116,12 +139,8 @@ impl Watching {
         if let Some(reason) = left_alone(&file_system.volume) {
             return self.leave_alone(mount, reason);
         }
-        if is_new && self.by_id.contains_key(&file_system.id) {
-            return self
-                .leave_alone(mount, "another file system has the same identifier: a copy of it?".to_owned());
-        }
-        if is_new && self.by_id.len() >= FILE_SYSTEMS {
-            return self.leave_alone(mount, format!("{FILE_SYSTEMS} others are watched already"));
+        if is_new && let Some(reason) = self.no_room_for(&file_system) {
+            return self.leave_alone(mount, reason);
         }
         // A known one is marked again: it may have been unmounted and mounted in between.
         let marked = file_system.view().and_then(|view| group.watch_directories(view.root()));
@@ -141,9 +160,30 @@ impl Watching {
         }
     }
 
+    /// Why a file system that is worth it is left alone nonetheless.
+    fn no_room_for(&self, new: &FileSystem) -> Option<String> {
+        if self.by_id.contains_key(&new.id) {
+            return Some("another file system has the same identifier: a copy of it?".to_owned());
+        }
+        if self.by_id.len() >= FILE_SYSTEMS {
+            return Some(format!("{FILE_SYSTEMS} others are watched already"));
+        }
+        let disks: FxHashSet<DeviceNumber> =
+            self.by_id.values().map(|known| known.volume.backing.disk).collect();
+        if disks.len() >= DISKS && !disks.contains(&new.volume.backing.disk) {
+            return Some(format!("{DISKS} disks are watched already"));
+        }
+        // What is fetched is bounded by the costs of one disk.
+        let below = disks_below(new.volume.backing.disk).len();
+        (self.is_of_all() && below > 1)
+            .then(|| format!("it spans {below} disks: it is watched where it is named instead of --all"))
+    }
+
     fn leave_alone(&mut self, mount: &Mount, reason: String) {
         if self.left_alone.len() < SHOWN {
             self.left_alone.push(LeftAlone { mount: mount.point.clone(), reason });
+        } else {
+            self.left_alone_more += 1;
         }
     }
 }

@@ -106,8 +106,14 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 
 /// What the user should know of how it began.
 fn note_all(status: &WatchStatus) {
+    for it in &status.watched {
+        super::note(&format!("{} is watched ({}, device {})", it.mount.display(), it.kind, it.device));
+    }
     for left in &status.left_alone {
         super::note(&format!("{} is left alone: {}", left.mount.display(), left.reason));
+    }
+    if status.left_alone_more > 0 {
+        super::note(&format!("{} more are left alone", status.left_alone_more));
     }
     if status.watched.is_empty() {
         super::note("no file system is worth watching yet: it waits for one to be mounted");
@@ -163,6 +169,9 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
     let left = status.left_alone.iter();
     rows.extend(left.map(|it| ("not watched", format!("{}: {}", it.mount.display(), it.reason))));
+    if status.left_alone_more > 0 {
+        rows.push(("not watched", format!("{} more", status.left_alone_more)));
+    }
     rows.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
