@@ -1,12 +1,14 @@
-//! A memory limit: the buffer fits into the control group that the program runs in.
+//! A memory limit: the buffer fits into the control group that the program runs in, and two programs in one group share it.
 #![allow(clippy::print_stdout)]
 
 mod common;
 
 use common::*;
+use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 const LIMIT_BYTES: u64 = 32 << 20;
 const FILE_PAGES: usize = 12_000; // 47 MiB
@@ -18,19 +20,19 @@ struct Group {
 
 impl Group {
     /// Below the group of this process; `None`, and says so, where that can't be.
-    fn make() -> Option<Self> {
+    fn make(name: &str) -> Option<Self> {
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let own = |name: &str| {
+        let own = |controller: &str| {
             cgroups.lines().find_map(|line| {
                 let (head, path) = line.rsplit_once(':')?;
                 let (_, controllers) = head.split_once(':')?;
                 controllers
                     .split(',')
-                    .any(|known| known == name)
+                    .any(|known| known == controller)
                     .then(|| path.trim_start_matches('/').to_owned())
             })
         };
-        let name = format!("foreseek-test-{}", std::process::id());
+        let name = format!("foreseek-test-{name}-{}", std::process::id());
         let places = [
             own("memory")
                 .map(|path| (Path::new("/sys/fs/cgroup/memory").join(path), "memory.limit_in_bytes")),
@@ -62,40 +64,68 @@ impl Drop for Group {
     }
 }
 
-#[test]
-fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
-    if !has("cc") {
-        return;
+/// What is run in a group: the example, which reads each page of a file once in an order of its own.
+struct Scans {
+    prefix: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Scans {
+    fn new() -> Option<Self> {
+        if !has("cc") {
+            return None;
+        }
+        let prefix = folder();
+        install(prefix.path());
+        let program = compile(prefix.path(), "examples/scan.c", &[]);
+        Some(Self { prefix, program })
     }
-    let prefix = folder();
-    install(prefix.path());
-    let program = compile(prefix.path(), "examples/scan.c", &[]);
-    let file = numbered_file(prefix.path(), FILE_PAGES);
-    let Some(group) = Group::make() else { return };
-    let stats = prefix.path().join("stats.json");
-    let run = |disable: &str| {
-        let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
-        let output = Command::new("sh")
+
+    /// A scan that enters the group and begins when a line comes on its standard input.
+    fn start(&self, group: &Group, file: &Path, stats: &Path, disable: &str) -> Child {
+        let script = "echo $$ > \"$0/cgroup.procs\" && read line && exec \"$@\"";
+        Command::new("sh")
             .args(["-c", script])
             .arg(&group.path)
-            .arg(&program)
-            .arg(&file)
-            .env("LD_LIBRARY_PATH", prefix.path().join("lib"))
-            .env("FORESEEK_STATS", &stats)
+            .arg(&self.program)
+            .arg(file)
+            .env("LD_LIBRARY_PATH", self.prefix.path().join("lib"))
+            .env("FORESEEK_STATS", stats)
             .env("FORESEEK_DISABLE", disable)
-            .output()
-            .unwrap();
-        succeed(&output)
-    };
-    drop_from_memory(&file);
-    let with = run("0");
-    let text = fs::read_to_string(&stats).unwrap();
-    drop_from_memory(&file);
-    let without = run("1");
-    assert_eq!(with, without);
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let count = |name: &str| json["clients"][0][name].as_u64().unwrap();
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// Lets them begin together, and waits for them: what they say.
+fn finish(mut scans: Vec<Child>) -> Vec<String> {
+    for scan in &mut scans {
+        scan.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+    scans.into_iter().map(|scan| succeed(&scan.wait_with_output().unwrap())).collect()
+}
+
+fn counters(stats: &Path) -> Value {
+    let json: Value = serde_json::from_str(&fs::read_to_string(stats).unwrap()).unwrap();
     println!("{json}");
+    json["clients"][0].clone()
+}
+
+#[test]
+fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
+    let Some(scans) = Scans::new() else { return };
+    let file = numbered_file(scans.prefix.path(), FILE_PAGES);
+    let Some(group) = Group::make("one") else { return };
+    let stats = scans.prefix.path().join("stats.json");
+    let run = |disable: &str| {
+        drop_from_memory(&file);
+        finish(vec![scans.start(&group, &file, &stats, disable)])
+    };
+    assert_eq!(run("0"), run("1"));
+    let counters = counters(&stats);
+    let count = |name: &str| counters[name].as_u64().unwrap();
     assert_eq!(count("reads"), FILE_PAGES as u64);
     let limit_pages = LIMIT_BYTES / 4096;
     assert!(count("buffer_pages") <= limit_pages * 95 / 100, "no more than 95 % of the limit");
@@ -104,4 +134,30 @@ fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
     let wanted = count("fetched_pages") - count("infill_pages");
     assert!(wanted >= FILE_PAGES as u64 * 9 / 10 && wanted <= FILE_PAGES as u64 * 3 / 2, "{wanted}");
     assert!(count("evicted_pages") <= FILE_PAGES as u64 / 20, "the buffer was kept until it was read");
+}
+
+#[test]
+fn two_programs_in_one_group_both_gain_and_take_little_from_each_other() {
+    let Some(scans) = Scans::new() else { return };
+    let folders = [0, 1].map(|at| {
+        let folder = scans.prefix.path().join(at.to_string());
+        fs::create_dir(&folder).unwrap();
+        folder
+    });
+    let files = folders.each_ref().map(|folder| numbered_file(folder, FILE_PAGES));
+    let Some(group) = Group::make("two") else { return };
+    let start = |at: usize| scans.start(&group, &files[at], &folders[at].join("stats.json"), "0");
+    let said = finish(vec![start(0), start(1)]);
+    assert_eq!(said[0], said[1], "the files are the same");
+    let both = folders.each_ref().map(|folder| counters(&folder.join("stats.json")));
+    let (pages, limit_pages) = (FILE_PAGES as u64, LIMIT_BYTES / 4096);
+    for counters in &both {
+        let count = |name: &str| counters[name].as_u64().unwrap();
+        assert_eq!(count("reads"), pages);
+        assert!(count("misses") <= pages / 10, "it gains: without the library nearly every read misses");
+        assert!(count("evicted_pages") <= pages / 20, "the other takes little of what was fetched");
+        // What the halved buffers let go of is fetched once more.
+        assert!(count("fetched_pages") <= pages * 2, "it does not fetch all the time what it loses");
+        assert!(count("buffer_pages") >= limit_pages / 10, "its share did not collapse");
+    }
 }
