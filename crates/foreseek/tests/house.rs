@@ -299,3 +299,47 @@ fn the_page_of_environment_variables_names_each() {
     }
     assert!(names > 20, "{names} names");
 }
+
+/// What `scripts/soak` would run, for these crates.
+#[test]
+fn the_soak_runs_every_interleaving_and_the_long_tests_of_arrays() {
+    let list = |crates: &str| {
+        let mut soak = std::process::Command::new(root().join("scripts/soak"));
+        let output = soak.arg("--list").env("CRATES", crates).output().expect("it runs");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let all = list("");
+    for line in [
+        "foreseek-strips drawn_interleavings_of_many_requests",
+        "foreseek-strips a_slow_member_holds_up_what_lies_on_it_alone",
+        "foreseek-strips a_broken_member_fails_what_lies_on_it_alone",
+        "foreseek-nbd requests_are_as_on_the_device",
+        "-p foreseek-strips --lib -- --ignored all_interleavings",
+        "-p foreseek --test array -- --ignored",
+        "fuzz target nbd",
+    ] {
+        assert!(all.lines().any(|told| told.ends_with(line)), "{line}: {all}");
+    }
+    assert_eq!(list("array").lines().count(), 2, "without rounds");
+}
+
+/// The page of arrays names the test that holds each promise.
+#[test]
+fn the_page_of_arrays_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/internals/arrays.md")).expect("it is there");
+    let (_, section) = page.split_once("\n## Tests\n").expect("a section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let names = section.split('`').skip(1).step_by(2).filter(|name| !name.contains(['/', '.', ' ', ':']));
+    let sources: Vec<String> = ["crates", "lab"]
+        .iter()
+        .flat_map(|folder| sources(&root().join(folder)))
+        .filter_map(|source| fs::read_to_string(source).ok())
+        .collect();
+    let mut count = 0;
+    for name in names.filter(|name| name.contains('_')) {
+        assert!(sources.iter().any(|source| source.contains(&format!("fn {name}("))), "no test {name}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}

@@ -11,7 +11,7 @@ mod md;
 mod nbd;
 
 use foreseek_rig::{CgroupParent, MemoryGroup};
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Level};
 use lab::{Ended, LIMIT, Lab, read_direct, until};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -241,6 +241,50 @@ fn a_failing_sector_fails_its_page_alone() {
     let data = read_direct(&device, 20 * 4096).expect("it can be read again");
     assert!(data.iter().all(|byte| *byte == marks(20)));
     arrays.must(&["detach", text(&device)]);
+    lab.must(&["detach", "bad"]);
+    arrays.assert_clean();
+}
+
+/// A member of four fails: strips on the others are read meanwhile, by several readers, whatever is prefetched.
+#[test]
+fn a_failing_member_fails_its_strips_alone() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "bad"]);
+    const STRIP: u64 = 64 << 10;
+    const STRIPS: u64 = 36;
+    let holder = md::holder(Level::Raid5, 4);
+    let fails = |strip: u64| holder(strip) == [1];
+    let (open, mut memory) = (direct(&disk), aligned());
+    for strip in 0..STRIPS {
+        memory.0[..STRIP as usize].fill(strip as u8 + 1);
+        open.write_all_at(&memory.0[..STRIP as usize], strip * STRIP).expect("it writes");
+    }
+    drop(open);
+    let sectors = |strip: u64| format!("{}..{}", strip * STRIP / 512, (strip + 1) * STRIP / 512);
+    let failing: Vec<String> = (0..STRIPS).filter(|strip| fails(*strip)).map(sectors).collect();
+    assert_eq!(failing.len() as u64, STRIPS / 4);
+    let mut set = vec!["set", "bad"];
+    failing.iter().for_each(|range| set.extend(["--fail-lba", range]));
+    for policy in ["adaptive", "asp+msp"] {
+        let device = arrays.attach(&disk, &[&GEOMETRY[..], &["--policy", policy]].concat());
+        lab.must(&set);
+        let read = |strip: u64, page: u64, expected: bool| {
+            let read = read_direct(&device, strip * STRIP + page * 4096);
+            let is_well = read.as_ref().is_ok_and(|data| data.iter().all(|byte| *byte == strip as u8 + 1));
+            assert!(if expected { is_well } else { read.is_err() }, "{policy}: strip {strip}, page {page}");
+        };
+        std::thread::scope(|scope| {
+            // In sequence, so that stripes are prefetched, and one each way.
+            scope.spawn(|| (0..STRIPS).for_each(|at| (0..16).for_each(|page| read(at, page, !fails(at)))));
+            scope.spawn(|| {
+                (0..STRIPS).rev().for_each(|at| (0..16).rev().for_each(|page| read(at, page, !fails(at))));
+            });
+        });
+        lab.must(&["set", "bad", "--fail-none"]);
+        (0..STRIPS).for_each(|strip| read(strip, 5, true));
+        arrays.must(&["detach", text(&device)]);
+    }
     lab.must(&["detach", "bad"]);
     arrays.assert_clean();
 }

@@ -107,7 +107,7 @@ fn read_one_strip(md: &Md<'_>, device: &Path, strip: u64, holders: &[u64]) {
 }
 
 /// The member that holds a strip, as our layout says.
-fn holder(level: Level, members: u64) -> impl Fn(u64) -> Vec<u64> {
+pub(crate) fn holder(level: Level, members: u64) -> impl Fn(u64) -> Vec<u64> {
     let stripes = Stripes { level, members, strip: Sectors(STRIP / 512) };
     move |strip| {
         let located = stripes.locate(Lba(strip * STRIP / 512));

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Whether these programs are here; said loudly where not.
 pub(crate) fn has(programs: &[&str]) -> bool {
@@ -82,8 +82,38 @@ fn clients_of_others_read_what_they_wrote() {
     arrays.assert_clean();
 }
 
-/// fio writes and reads back with checksums, 32 requests under way, round after round by the loop device and over NBD.
-fn verify(rounds: u32) {
+/// Many requests of QEMU at a time, with flushes between them; what it wrote is there.
+#[test]
+fn qemus_benchmark_runs_to_its_end_and_writes_what_it_says() {
+    let Some(lab) = Lab::new() else { return };
+    if !has(&["qemu-img"]) {
+        return;
+    }
+    let arrays = Arrays(&lab);
+    let (file, _, uri) = export(&lab, &arrays, 32 << 20, "bench");
+    fs::write(&file, vec![0xff; 32 << 20]).expect("room");
+    let bench = |options: &[&str]| {
+        let told = lab.tool("qemu-img", &[&["bench", "-f", "raw", "-d", "32"], options, &[&uri]].concat());
+        assert!(told.contains("Run completed in"), "{told}");
+    };
+    bench(&["-c", "2000", "-s", "4k"]);
+    // Off the borders of strips and pages.
+    bench(&["-c", "200", "-s", "80k", "-o", "512"]);
+    bench(&["-w", "--pattern", "7", "-c", "256", "-s", "64k", "--flush-interval", "50"]);
+    bench(&["-w", "--pattern", "9", "-c", "64", "-s", "4k", "-S", "128k", "-o", "8M"]);
+    let mut bytes = vec![7; 16 << 20];
+    bytes.resize(32 << 20, 0xff);
+    (0..64).for_each(|number| bytes[(8 << 20) + number * (128 << 10)..][..4096].fill(9));
+    assert!(fs::read(&file).expect("it is there") == bytes, "below");
+    let image = lab.path("image");
+    fs::write(&image, bytes).expect("room");
+    lab.tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", text(&image), &uri]);
+    arrays.must(&["detach", "bench"]);
+    arrays.assert_clean();
+}
+
+/// fio writes and reads back with checksums, 32 requests under way, round after round by the loop device and over NBD, for so long.
+fn verify(time: Duration) {
     let Some(lab) = Lab::new() else { return };
     if !has(&["fio"]) {
         return;
@@ -97,7 +127,8 @@ fn verify(rounds: u32) {
     let device = arrays.attach(&file, &options);
     let uri = format!("--uri=nbd+unix:///fio?socket={}", text(&socket));
     let node = format!("--filename={}", device.display());
-    for round in 0..rounds {
+    let begun = Instant::now();
+    for round in (0..).take_while(|round| *round < 2 || begun.elapsed() < time) {
         let seed = format!("--randseed={round}");
         let mut arguments = vec!["--name=verify", "--size=32M", "--rw=randrw", &seed];
         arguments.extend(["--bsrange=4k-64k", "--blockalign=4k", "--iodepth=32"]);
@@ -115,13 +146,13 @@ fn verify(rounds: u32) {
 
 #[test]
 fn checksums_hold_with_many_requests_under_way() {
-    verify(60);
+    verify(Duration::from_secs(60));
 }
 
 #[test]
 #[ignore = "half an hour: make soak"]
 fn checksums_hold_for_long() {
-    verify(3000);
+    verify(Duration::from_secs(1800));
 }
 
 /// A connection whose handshake is over.

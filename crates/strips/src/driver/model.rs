@@ -5,7 +5,7 @@
 
 use super::{Action, StripDriver, skip};
 use crate::testing::Simple;
-use crate::{Following, Geometry, Lru, Outcome, Settings, StripEngine, registry};
+use crate::{Following, Geometry, Lru, Member, Outcome, Settings, StripEngine, registry};
 use foreseek_seam::{FetchId, FrameId, RequestId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Level, Pages, SECTORS_PER_PAGE, Sectors, Stripes};
 use proptest::prelude::*;
@@ -57,6 +57,10 @@ struct World<'a> {
     driver: StripDriver,
     choose: &'a mut dyn FnMut(usize) -> usize,
     faults: bool,
+    /// What is done below on this member does not end.
+    stuck: Option<Member>,
+    /// What is done below on this member fails.
+    broken: Option<Member>,
     step: usize,
     /// What each sector has held, and since when.
     held: Vec<Vec<(usize, u32)>>,
@@ -86,6 +90,8 @@ impl<'a> World<'a> {
             driver: StripDriver::new(engine.expect("large enough"), geometry, frames),
             choose,
             faults,
+            stuck: None,
+            broken: None,
             step: 0,
             held: vec![vec![(0, 0)]; set_up.sectors as usize],
             frames: vec![None; frames as usize],
@@ -102,12 +108,28 @@ impl<'a> World<'a> {
 
     /// All requests, to their end.
     fn run(&mut self, requests: &[Request]) {
+        self.run_as_far_as_possible(requests);
+        if self.stuck.is_some() {
+            self.assert_others_are_answered();
+            self.stuck = None;
+            self.run_as_far_as_possible(&[]);
+        }
+        assert_eq!(self.answered.len(), requests.len(), "every request is answered");
+        assert!(self.driver.reads.is_empty() && self.driver.fetches.is_empty());
+        let frames = self.driver.places.len() + self.driver.free.len();
+        assert_eq!(frames, self.frames.len(), "no frame is lost");
+        assert_eq!(self.driver.places.len() as u64, self.driver.cache().used().get());
+    }
+
+    fn run_as_far_as_possible(&mut self, requests: &[Request]) {
         let mut next = 0;
         loop {
             let arrivals = usize::from(next < requests.len());
-            let choices = arrivals + self.below.len();
+            let goes_on = |below: &Below| self.stuck.is_none_or(|member| !self.lies_on(below.range, member));
+            let going: Vec<usize> = (0..self.below.len()).filter(|at| goes_on(&self.below[*at])).collect();
+            let choices = arrivals + going.len();
             if choices == 0 {
-                break;
+                return;
             }
             self.step += 1;
             let choice = (self.choose)(choices);
@@ -115,14 +137,31 @@ impl<'a> World<'a> {
                 self.arrive(RequestId(next as u64), requests[next]);
                 next += 1;
             } else {
-                self.proceed(choice - arrivals);
+                self.proceed(going[choice - arrivals]);
             }
         }
-        assert_eq!(self.answered.len(), requests.len(), "every request is answered");
-        assert!(self.driver.reads.is_empty() && self.driver.fetches.is_empty());
-        let frames = self.driver.places.len() + self.driver.free.len();
-        assert_eq!(frames, self.frames.len(), "no frame is lost");
-        assert_eq!(self.driver.places.len() as u64, self.driver.cache().used().get());
+    }
+
+    /// Whether a part of this lies on this member.
+    fn lies_on(&self, range: ByteSpan, member: Member) -> bool {
+        let geometry = &self.driver.geometry;
+        geometry.strips(range.pages()).any(|(strip, _)| geometry.member_of(strip) == member)
+    }
+
+    /// All but those that need the member that is stuck, and those that wait for a change that does.
+    fn assert_others_are_answered(&self) {
+        let stuck = self.stuck.expect("one is");
+        let mut changes: Vec<ByteSpan> = Vec::new();
+        for (request, range) in &self.ranges {
+            let waits = self.lies_on(*range, stuck) || changes.iter().any(|earlier| earlier.overlaps(*range));
+            assert!(
+                waits || self.answered.contains(request),
+                "{request:?} waits for a member that it does not need"
+            );
+            if waits && self.is_change(*request) {
+                changes.push(*range);
+            }
+        }
     }
 
     fn arrive(&mut self, request: RequestId, what: Request) {
@@ -196,9 +235,15 @@ impl<'a> World<'a> {
 
     /// Something below takes effect, or ends.
     fn proceed(&mut self, at: usize) {
+        let is_broken = self.broken.is_some_and(|member| self.lies_on(self.below[at].range, member));
         let Below { what, range, effect } = &mut self.below[at];
         let Some(result) = effect.take() else {
-            let outcome = if self.faults { (self.choose)(3) } else { 0 };
+            // Of what fails, a part may have been done.
+            let outcome = match (is_broken, self.faults) {
+                (true, _) => 1 + (self.choose)(2),
+                (false, true) => (self.choose)(3),
+                (false, false) => 0,
+            };
             if let (What::Change(request), 0 | 1) = (&what, outcome) {
                 for sector in sectors(*range) {
                     self.held[sector].push((self.step, request.0 as u32 + 1));
@@ -244,6 +289,7 @@ impl<'a> World<'a> {
         let pass = self.passes.remove(&request).expect("it was there");
         if pass.failed {
             self.answered.insert(request);
+            self.failed.insert(request);
         } else {
             let bytes: Vec<u32> = sectors(pass.range).map(|sector| pass.got[&sector]).collect();
             self.answer(request, &bytes);
@@ -390,6 +436,48 @@ proptest! {
             if of == 3 && at % 5 != 0 { 0 } else { choices[(at * 7 + at / 64) % choices.len()].index(of) }
         };
         World::new(policy, set_up, faults, &mut choose).run(&requests);
+    }
+
+    /// A member that answers nothing holds up what lies on it, and changes of it what comes behind them.
+    #[test]
+    fn a_slow_member_holds_up_what_lies_on_it_alone(
+        policy in prop::sample::select(registry::names().collect::<Vec<_>>()),
+        member in 0..3u32,
+        requests in prop::collection::vec(request(120), 1..60),
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        let mut choose = drawn(&choices);
+        let mut world = World::new(policy, LARGE_SET_UP, false, &mut choose);
+        world.stuck = Some(Member(member));
+        world.run(&requests);
+    }
+
+    /// A member that fails fails the requests that lie on it, and no other, whatever is prefetched of it.
+    #[test]
+    fn a_broken_member_fails_what_lies_on_it_alone(
+        policy in prop::sample::select(registry::names().collect::<Vec<_>>()),
+        member in 0..3u32,
+        requests in prop::collection::vec(request(120), 1..60),
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        let mut choose = drawn(&choices);
+        let mut world = World::new(policy, LARGE_SET_UP, false, &mut choose);
+        world.broken = Some(Member(member));
+        world.run(&requests);
+        for (request, range) in &world.ranges {
+            prop_assert_eq!(world.failed.contains(request), world.lies_on(*range, Member(member)), "{:?}", request);
+        }
+    }
+}
+
+const LARGE_SET_UP: SetUp = SetUp { origin: 0, sectors: 120, spare: 4 };
+
+/// Chooses as drawn, round and round.
+fn drawn(choices: &[prop::sample::Index]) -> impl FnMut(usize) -> usize + use<'_> {
+    let mut at = 0;
+    move |of| {
+        at += 1;
+        choices[(at * 7 + at / 64) % choices.len()].index(of)
     }
 }
 
