@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_only_a_simulator_can_give_is_refused() {
-        for name in ["oracle", "adaptive-told", "linux-2.6.3", "on-demand", ""] {
+        for name in ["oracle", "adaptive-known-lengths", "linux-2.6.3", "on-demand", ""] {
             let refused = name.parse::<Policy>().expect_err(name);
             assert!(
                 refused.starts_with(&format!("a mount has no policy '{name}', it has none, linux, ")),

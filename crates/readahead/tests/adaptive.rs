@@ -171,7 +171,7 @@ proptest! {
             text += &format!("class{class} seen={seen}\n");
             cells.iter().for_each(|(cell, came, ended)| text += &format!("cell {cell} {came} {ended}\n"));
         }
-        let mut reader = Reader::new(if announced { "adaptive-told" } else { "adaptive" }, rho);
+        let mut reader = Reader::new(if announced { "adaptive-known-lengths" } else { "adaptive" }, rho);
         reader.policy.learning().expect("it learns").load(&text).expect("well-formed");
         prop_assert_eq!(worst(&mut reader, rho, idle), Ok(()));
     }
@@ -333,15 +333,15 @@ fn what_was_saved_makes_a_restart_warm() {
 }
 
 #[test]
-fn who_was_told_learns_nothing() {
+fn with_known_lengths_it_learns_nothing() {
     let mut teacher = Reader::new("adaptive", 3.0);
     teacher.share(&[FILE], 100);
     let text = teacher.policy.learning().expect("it learns").save();
-    let mut announced = Reader::new("adaptive-told", 3.0);
-    announced.policy.learning().expect("it is told").load(&text).expect("just saved");
+    let mut announced = Reader::new("adaptive-known-lengths", 3.0);
+    announced.policy.learning().expect("it is given them").load(&text).expect("just saved");
     let before = announced.share(&[FILE], 16);
     announced.share(&[16], 300);
-    assert_eq!(announced.policy.learning().expect("it is told").save(), text);
+    assert_eq!(announced.policy.learning().expect("it is given them").save(), text);
     assert!((announced.share(&[FILE], 16) - before).abs() < 1e-9);
 }
 

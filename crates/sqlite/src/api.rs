@@ -24,8 +24,8 @@ const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
 /// `SQLITE_STMTSTATUS_RUN`: how often a statement was run; 0 before version 3.20.
 const STATUS_RUN: c_int = 6;
-/// Bytes of a statement's text that are told of it.
-const TOLD: usize = 200;
+/// Bytes of a statement's text that its report shows.
+const TEXT_LIMIT: usize = 200;
 /// Statements of one connection that are looked at for those that run.
 const STATEMENTS_LIMIT: usize = 256;
 /// The first version that can keep an extension loaded: an older one takes
@@ -402,7 +402,7 @@ impl Api {
                 let sql = text(statement);
                 if !sql.is_null() {
                     let sql = CStr::from_ptr(sql).to_bytes();
-                    let sql = String::from_utf8_lossy(&sql[..sql.len().min(TOLD)]).into_owned();
+                    let sql = String::from_utf8_lossy(&sql[..sql.len().min(TEXT_LIMIT)]).into_owned();
                     let run = (statement as u64) << 16
                         ^ u64::from(status(statement, STATUS_RUN, 0).cast_unsigned());
                     found = Some(Running { run, sql });

@@ -279,8 +279,8 @@ impl Scan {
         self.ahead.iter().map(|access| access.page)
     }
 
-    /// The pages of its plan that were not read yet.
-    pub(crate) fn told_pages(&self) -> impl Iterator<Item = PageNo> {
+    /// Those of its plan, which the engine was hinted and that were not read yet.
+    pub(crate) fn hinted_pages(&self) -> impl Iterator<Item = PageNo> {
         self.known_pages().take(self.hinted)
     }
 

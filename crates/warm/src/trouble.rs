@@ -1,9 +1,9 @@
-//! What could not be read: counted, the first of them told by name.
+//! What could not be read: counted, the first of them by name.
 
 use rustix::io::Errno;
 
-/// How many are told by name: a screen's worth.
-const TOLD: usize = 20;
+/// How many are named: as many as a screen shows.
+const NAMED: usize = 20;
 
 /// Things that were passed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct ReadErrors {
 impl ReadErrors {
     pub(crate) fn add(&mut self, operation: &str, path: &[u8], cause: Errno) {
         self.count += 1;
-        if self.first.len() < TOLD {
+        if self.first.len() < NAMED {
             self.first.push(format!("cannot {operation} {}: {cause}", shown(path)));
         }
     }
@@ -26,7 +26,7 @@ impl ReadErrors {
     pub(crate) fn absorb(&mut self, others: Self) {
         self.count += others.count;
         self.first.extend(others.first);
-        self.first.truncate(TOLD);
+        self.first.truncate(NAMED);
     }
 }
 
@@ -47,10 +47,10 @@ mod tests {
     fn a_name_of_any_bytes_is_one_line() {
         assert_eq!(shown(b"a \"b\"/\xff\nc"), "a \"b\"/\u{fffd}\\nc");
         let mut errors = ReadErrors::default();
-        for _ in 0..TOLD + 5 {
+        for _ in 0..NAMED + 5 {
             errors.add("open", b"x", Errno::ACCESS);
         }
-        assert_eq!((errors.count, errors.first.len()), (TOLD as u64 + 5, TOLD));
+        assert_eq!((errors.count, errors.first.len()), (NAMED as u64 + 5, NAMED));
         assert!(errors.first[0].starts_with("cannot open x: "));
     }
 }

@@ -1,7 +1,7 @@
 //! What holds for every policy in every machine, whatever its readers, memory and queue do. The
 //! contract of [`Prefetcher`](foreseek_readahead::stream::Prefetcher) itself is checked at each touch by [`World`].
 
-use crate::testing::{Window, World, announced as reading_told};
+use crate::testing::{Window, World, announced as reading_announced};
 use crate::{Congestion, Kernel, Settings, names};
 use foreseek_readahead::stream::{Generation, Served};
 use foreseek_units::{Lba, Pages, SectorSpan, Sectors};
@@ -86,8 +86,8 @@ proptest! {
     #[test]
     fn every_policy_keeps_the_contract(ops in ops(), settings in settings(), announced in 1..LENGTH) {
         for policy in names() {
-            let first = run(&mut reading_told(policy, &settings, LENGTH, Some(announced)), &ops);
-            let again = run(&mut reading_told(policy, &settings, LENGTH, Some(announced)), &ops);
+            let first = run(&mut reading_announced(policy, &settings, LENGTH, Some(announced)), &ops);
+            let again = run(&mut reading_announced(policy, &settings, LENGTH, Some(announced)), &ops);
             prop_assert_eq!(first, again, "{}: the same story twice", policy);
         }
     }
@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn a_sequential_reader_gets_every_page_once(settings in settings(), pages in 1..LENGTH, call in 1..40u64) {
         for policy in names() {
-            let mut world = reading_told(policy, &settings, LENGTH, Some(pages));
+            let mut world = reading_announced(policy, &settings, LENGTH, Some(pages));
             let calls = (0..pages.div_ceil(call)).map(|n| (n * call, call.min(pages - n * call)));
             let windows: Vec<Window> = calls.flat_map(|(page, pages)| world.call(page, pages)).collect();
             let mut at = 0;
@@ -119,7 +119,7 @@ proptest! {
     ) {
         let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::Bound(_) | Op::Fault(_))).collect();
         for policy in names() {
-            let mut world = reading_told(policy, &settings, LENGTH, Some(LENGTH));
+            let mut world = reading_announced(policy, &settings, LENGTH, Some(LENGTH));
             world.memory.bound = Some(Pages(bound));
             let windows = run(&mut world, &ops);
             let longest_call = 70;

@@ -9,7 +9,7 @@ pub(crate) fn reading(policy: &str, settings: &Settings, length: u64) -> World {
     announced(policy, settings, length, None)
 }
 
-/// The same, told how much will be read.
+/// The same with the stream's length announced.
 pub(crate) fn announced(policy: &str, settings: &Settings, length: u64, announced: Option<u64>) -> World {
     World::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, announced)
 }

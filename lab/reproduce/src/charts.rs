@@ -23,7 +23,7 @@ const COLOURS: [&[&str]; 8] = [
     &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
     &["adaptive", "none/asp+msp"],
     &["oracle", "linux-2.6.18@128K/asp"],
-    &["adaptive-told", "linux-2.6.18@128K/asp+msp", "none/sp"],
+    &["adaptive-known-lengths", "linux-2.6.18@128K/asp+msp", "none/sp"],
 ];
 /// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
 const SECONDS_FROM_MS: f64 = 10_000.0;

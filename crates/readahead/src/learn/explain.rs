@@ -5,8 +5,8 @@ use super::classes::{Class, Classes};
 use crate::depth::{self, Depths, Plan, RatioBound, Survival};
 use foreseek_units::Pages;
 
-/// Fetches of a stream that are told: by then depths hardly change any more.
-const TOLD: usize = 8;
+/// Fetches of a stream that are listed: by then depths hardly change any more.
+const EXPLAINED: usize = 8;
 /// Where the first fetches of slow start begin (TR-840 section 3).
 const SLOW_START: f64 = depth::SLOW_START.0 as f64;
 
@@ -61,7 +61,7 @@ impl<K: Default> Classes<K> {
         let explained = all.into_iter().map(|(_, class, survival, end)| {
             let (median, most) = (survival.quantile(0.5), survival.quantile(0.9));
             let plan = Plan::solve(survival, ratio_bound, end, continuing);
-            let depths = plan.sequence(TOLD, end);
+            let depths = plan.sequence(EXPLAINED, end);
             let slow = Depths::slow_start(SLOW_START, ratio_bound.unit());
             let gain =
                 expected(slow.iter(), plan.survival(), ratio_bound, end, continuing) / plan.expected_cost();

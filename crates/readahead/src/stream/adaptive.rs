@@ -21,8 +21,7 @@
 //! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window). What is read
 //! in front of the page counts as paid for nothing, and is as much as the bound can bear.
 //!
-//! `adaptive-told` is the same with lengths that it was told (by [`Learning::load`]) and learns nothing: what
-//! learning is measured against.
+//! `adaptive-known-lengths` is given the lengths (by [`Learning::load`]) and learns nothing: learning is measured against it.
 //!
 //! Limits: pages in memory count as transferred where a fetch reads over them. Pages that were evicted before their use
 //! are not charged, nor pages that a reader has passed over and comes back for. After either, or where memory cuts a

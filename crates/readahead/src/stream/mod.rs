@@ -34,7 +34,7 @@ mod view;
 pub use crate::depth::{Ramp, SLOW_START, Served};
 pub use generation::{Generation, Windows};
 pub use prefetcher::{Ahead, Found, Opened, Prefetcher, Touch};
-pub use registry::{TOLD, UnknownPolicy, about, by_name, names, of_today, offered};
+pub use registry::{KNOWN_LENGTHS, UnknownPolicy, about, by_name, names, of_today, offered};
 pub use settings::{RHO, RHO_LIMIT, RHO_RANGE, Settings};
 pub use stock::stock;
 pub use view::View;

@@ -15,7 +15,7 @@ type Build = fn(&Parts<'_>) -> Box<dyn Prefetcher>;
 enum Offered {
     /// Everybody, also for a mount.
     Everywhere,
-    /// Experiments only: it models a kernel, or must be told what only a simulator knows.
+    /// Experiments only: it models a kernel, or needs what only a simulator knows.
     Simulated,
 }
 use Offered::{Everywhere, Simulated};
@@ -29,15 +29,16 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("competitive", "positioning time x transfer rate, with slow start", Everywhere, super::competitive::build),
     ("competitive-without-slow-start", "the same from the first fetch on", Simulated, super::competitive::without_slow_start),
     ("adaptive", "sized by past stream lengths; at most --rho times the optimum", Everywhere, super::adaptive::build),
-    (TOLD, "the same with the lengths known, learning nothing", Simulated, super::adaptive::announced),
+    (KNOWN_LENGTHS, "the same with the lengths known, learning nothing", Simulated, super::adaptive::announced),
     ("oracle", "clairvoyant: knows how much each stream will read", Simulated, super::oracle::build),
 ];
 
 /// Policies that had another name: that one, and today's. The old ones are understood in this release.
-const OLD: [(&str, &str); 2] = [("learnt", "adaptive"), ("learnt-told", TOLD)];
+const OLD: [(&str, &str); 3] =
+    [("learnt", "adaptive"), ("learnt-told", KNOWN_LENGTHS), ("adaptive-told", KNOWN_LENGTHS)];
 
-/// The policy that is to be told how long streams are, by [`Learning::load`](crate::learn::Learning::load).
-pub const TOLD: &str = "adaptive-told";
+/// The policy that is given the distribution of stream lengths, by [`Learning::load`](crate::learn::Learning::load).
+pub const KNOWN_LENGTHS: &str = "adaptive-known-lengths";
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 /// Groups that are remembered: where half of eight were left early, the next ones will be.
 const KEPT: usize = 8;
 
-/// Groups after which it is believed that all of them end early: who looks up no more than these reads little.
-const TOLD: usize = 4 * KEPT;
+/// Groups that must have passed before all are taken to end early: a program that makes no more look-ups than these reads little.
+const ENOUGH: usize = 4 * KEPT;
 
 /// The groups that were passed.
 #[derive(Clone, Debug, Default)]
@@ -58,9 +58,9 @@ impl Groups {
         (self.met, self.passed, self.beyond) = (0, 0, 0);
     }
 
-    /// Whether enough have passed to tell.
+    /// Whether enough have passed to go by.
     pub(crate) fn are_known(&self) -> bool {
-        self.count >= TOLD
+        self.count >= ENOUGH
     }
 
     /// How many reads of a group are likely to be made, at most; nothing where all may be. As many of the next ones are

@@ -232,7 +232,7 @@ impl Planner {
     ) -> Option<OuterRows> {
         let scan = self.scans.iter().find(|scan| scan.id == id)?;
         let sequence = scan.by_index()?.clone();
-        let planned = scan.told_pages().collect();
+        let planned = scan.hinted_pages().collect();
         let (leaf, bytes) = self.streams.get(&stream)?.joins.newest(scan.index)?;
         let page = Page::parse(leaf, &bytes, self.header().usable()).ok()?;
         let names = |cell: &usize| {

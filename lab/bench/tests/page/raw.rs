@@ -12,6 +12,9 @@ use std::fs;
 use std::io::Read as _;
 use std::ops::Range;
 
+/// A policy's name in raw files, and today's.
+const RENAMED: [&str; 2] = ["adaptive-told", "adaptive-known-lengths"];
+
 /// A row: what it is called by column, and where it stands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
@@ -48,9 +51,20 @@ pub(crate) fn rows(sources: &[&str]) -> Result<Vec<Row>, String> {
         let text = text(source)?;
         let mut of = rows_of(&text).map_err(|error| format!("{source}: {error}"))?;
         of.iter_mut().for_each(|row| row.heading = format!("{source} {}", row.heading));
+        of.iter_mut().flat_map(|row| &mut row.values).for_each(rename);
         rows.extend(of);
     }
     Ok(rows)
+}
+
+/// A policy that had another name has today's, in columns and values.
+fn rename((column, value): &mut (String, String)) {
+    let [old, today] = RENAMED;
+    for text in [column, value] {
+        if text.contains(old) {
+            *text = text.replace(old, today);
+        }
+    }
 }
 
 /// The rows of a text. Runs below a plan are judged anew; which measurement's they are shows by the plan.

@@ -231,8 +231,18 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
         Aim { what, aim, at_most: false, places }
     };
     vec![
-        aim("throughput over adaptive-told, microbenchmarks", 0.95, &MICRO, "adaptive-told"),
-        aim("throughput over adaptive-told, servers and desktop", 0.95, &SERVERS, "adaptive-told"),
+        aim(
+            "throughput over adaptive-known-lengths, microbenchmarks",
+            0.95,
+            &MICRO,
+            "adaptive-known-lengths",
+        ),
+        aim(
+            "throughput over adaptive-known-lengths, servers and desktop",
+            0.95,
+            &SERVERS,
+            "adaptive-known-lengths",
+        ),
         aim("throughput over competitive, Two-Rand-0", 1.3, &MICRO[..1], "competitive"),
         aim("throughput over competitive, One-Rand-10", 1.3, &MICRO[1..2], "competitive"),
         aim("throughput over competitive, whole files", 1.02, &MICRO[2..3], "competitive"),
@@ -245,7 +255,8 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
 /// that of the rule with known lengths and without a bound, whose run has the same name and `-free`.
 fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<AimPoint> {
     let Some(results) = runs.get(run) else { return Vec::new() };
-    let (ours, known, theirs) = (Policy::new("adaptive"), Policy::new("adaptive-told"), Policy::new(theirs));
+    let (ours, known, theirs) =
+        (Policy::new("adaptive"), Policy::new("adaptive-known-lengths"), Policy::new(theirs));
     let free = runs.get(&format!("{run}-free"));
     let points = results.points.iter().filter(|point| point.policy == ours);
     let place = |point: &Point| {

@@ -117,8 +117,8 @@ fn policies(sources: &[(String, Vec<StudiedStream>)]) -> Table {
         "competitive",
         "competitive-without-slow-start",
         "adaptive",
-        "adaptive-told",
-        "adaptive-told, no bound",
+        "adaptive-known-lengths",
+        "adaptive-known-lengths, no bound",
     ];
     Table { title: "Share of the oracle by device time".to_owned(), heads: owned(&heads), rows }
 }

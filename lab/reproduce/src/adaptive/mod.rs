@@ -76,7 +76,7 @@ pub struct AdaptiveOutcome {
 
 /// The policies with which traces are replayed.
 const TRACE_POLICIES: [&str; 6] =
-    ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "adaptive-told"];
+    ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "adaptive-known-lengths"];
 /// The devices on which they are: one of the papers', one of later, one of today.
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
 /// The seeds of the studies' streams: those of runs are others.

@@ -119,7 +119,7 @@ const BOUNDED: [&str; 10] = [
     "competitive",
     "competitive-without-slow-start",
     "adaptive",
-    "adaptive-told",
+    "adaptive-known-lengths",
 ];
 
 /// The longest stream that the adversary tries against a policy: a hundred competitive depths.

@@ -71,7 +71,7 @@ impl Made {
         let seeds = if experiment.layout.by_seed { &*experiment.seeds } else { &[0] };
         let on = |device| seeds.iter().map(|seed| lay_out(experiment, device, *seed)).collect();
         let placed = experiment.devices.iter().map(on).collect::<Result<_, _>>()?;
-        let announced = experiment.policies.iter().any(|policy| policy.prefetcher == stream::TOLD);
+        let announced = experiment.policies.iter().any(|policy| policy.prefetcher == stream::KNOWN_LENGTHS);
         let truth =
             announced.then(|| Ok::<_, ExperimentError>(truth(&mut *experiment.workload()?))).transpose()?;
         Ok(Self { placed, truth })
@@ -403,7 +403,7 @@ impl Experiment {
             settings.memory.total -= self.mounts_memory();
         }
         let mut prefetcher = self.prefetcher(place.policy, profile)?;
-        if let (stream::TOLD, Some(truth)) = (&*place.policy.prefetcher, &made.truth)
+        if let (stream::KNOWN_LENGTHS, Some(truth)) = (&*place.policy.prefetcher, &made.truth)
             && let Some(learning) = prefetcher.learning()
         {
             learning.load(truth).map_err(|error| self.wrong("policies", error.to_string()))?;

@@ -326,11 +326,11 @@ impl Machine {
     /// Nothing will ever happen, although processes wait: tells for what.
     fn stuck(&self) -> MachineError {
         /// Processes that the message tells of.
-        const TOLD: usize = 5;
+        const NAMED: usize = 5;
         let mut waits: Vec<String> =
-            self.processes.iter().take(TOLD).map(|(_, process)| process.describe()).collect();
-        if self.processes.len() > TOLD {
-            waits.push(format!("and {} more", self.processes.len() - TOLD));
+            self.processes.iter().take(NAMED).map(|(_, process)| process.describe()).collect();
+        if self.processes.len() > NAMED {
+            waits.push(format!("and {} more", self.processes.len() - NAMED));
         }
         MachineError::Stuck { at: self.now - Instant::ZERO, waits: waits.join("; ") }
     }
