@@ -170,6 +170,30 @@ fn order_prints_every_file_once_by_ascending_place() {
     setup.end();
 }
 
+/// A directory that is met below itself is told and passed over.
+#[test]
+fn a_tree_that_is_bound_into_itself_ends() {
+    let Some(setup) = Setup::ext4() else { return };
+    let files = fill(&setup.tree, 100);
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let inside = setup.tree.join("d1/inside");
+    fs::create_dir(&inside).expect("made");
+    setup.cold();
+    let point = inside.to_str().expect("plain");
+    setup.lab.tool("mount", &["--bind", &tree, point]);
+    let order = setup.foreseek(&[OsStr::new("order"), OsStr::new("--quiet"), setup.tree.as_os_str()]);
+    let warmed = setup.warm(&[&tree, "--format", "json"]);
+    setup.lab.tool("umount", &[point]);
+    for ended in [&order, &warmed] {
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        assert!(ended.err.contains(point), "{ended:?}");
+    }
+    assert_eq!(order.out.lines().count(), files.len(), "each once");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(files.len()), &Value::from(1)));
+    setup.end();
+}
+
 #[test]
 fn what_was_warmed_is_not_read_again() {
     let Some(setup) = Setup::ext4() else { return };
@@ -192,6 +216,10 @@ fn what_was_warmed_is_not_read_again() {
     // The hole is no reading: eight GiB would show.
     assert!(report["fetched_bytes"].as_u64() < Some(64 << 20), "{report}");
     assert!(report["metadata_extents"].as_u64() > Some(0), "{report}");
+    // What it costs besides.
+    assert!(report["fiemap_calls"].as_u64() >= Some(files), "{report}");
+    assert!(report["processor_seconds"].as_f64() > Some(0.0), "{report}");
+    assert!(report["reclaimed_bytes"].as_u64() <= report["fetched_bytes"].as_u64(), "{report}");
     setup.lab.must(&["stats", "walk", "--reset"]);
     let found = setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
     assert_eq!(found.status, Some(1), "{found:?}");

@@ -22,6 +22,8 @@ pub struct MemoryGroup {
     path: PathBuf,
     /// The group that this process was in; none where it stayed there.
     home: Option<PathBuf>,
+    /// Whether its limit is the one that was asked for, and not one that was there.
+    limited: bool,
 }
 
 impl MemoryGroup {
@@ -46,7 +48,7 @@ impl MemoryGroup {
             if unlimited {
                 fs::write(&file, limit_bytes.to_string()).context("limit", &file)?;
             }
-            return Ok(Some(Self { path: own, home: None }));
+            return Ok(Some(Self { path: own, home: None, limited: unlimited }));
         }
         let path = hierarchy.mount.join(own_name(name));
         if !path.is_dir() {
@@ -62,13 +64,19 @@ impl MemoryGroup {
             let _ = fs::remove_dir(&path);
             return Err(error);
         }
-        Ok(Some(Self { path, home: Some(own) }))
+        Ok(Some(Self { path, home: Some(own), limited: true }))
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether its limit is the one that was asked for: it says nothing about the memory that there is.
+    #[must_use]
+    pub fn is_limited_by_us(&self) -> bool {
+        self.limited
     }
 
     /// Leaves it and removes it.

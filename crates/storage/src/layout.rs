@@ -13,6 +13,7 @@ pub use foreseek_seam::Extent;
 use foreseek_units::{Lba, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, Sectors};
 use rustix::io::Errno;
 use rustix::ioctl::Updater;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How many extents of one file are kept; 24 bytes each, 6 MiB. At the 4 MiB that a file of
 /// thoroughly mixed writers gets an extent, that places 1 TiB; what lies beyond is unplaced.
@@ -22,6 +23,8 @@ pub const EXTENTS_LIMIT: usize = 256 * 1024;
 const WHOLE_DEVICE: Pages = Pages(1 << 41);
 /// Extents a call: 14 KiB, on the heap.
 const BATCH: usize = 256;
+/// Calls of this process so far.
+static CALLS: AtomicU64 = AtomicU64::new(0);
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: rustix::ioctl::Opcode = 0xC020_660B;
 
@@ -31,6 +34,11 @@ const DELAYED: u32 = 0x4;
 const ENCODED: u32 = 0x8;
 const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
+
+/// How often this process has asked.
+pub(crate) fn calls() -> u64 {
+    CALLS.load(Relaxed)
+}
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -118,6 +126,7 @@ impl Layout {
         loop {
             map.mapped_extents = 0;
             map.length = u64::MAX - map.start;
+            CALLS.fetch_add(1, Relaxed);
             // SAFETY: the opcode is that of FIEMAP, and `Fiemap` is laid out as `struct fiemap` with
             // room for the `extent_count` extents that it announces.
             let request = unsafe { Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map) };

@@ -45,15 +45,22 @@ pub struct Available {
 /// The memory that this process may fill with cached pages now.
 #[must_use]
 pub fn available() -> Available {
-    available_within(Path::new("/"))
+    available_within(Path::new("/"), None)
+}
+
+/// The same without a group whose limit this process set itself.
+#[must_use]
+pub fn available_besides(own: &Path) -> Available {
+    available_within(Path::new("/"), Some(own))
 }
 
 /// The same under another root.
-fn available_within(root: &Path) -> Available {
+fn available_within(root: &Path, besides: Option<&Path>) -> Available {
     let machine = small_file::read(&root.join("proc/meminfo"))
         .and_then(|text| machine_available(&text))
         .map(|bytes| Available { bytes, bound: Bound::Machine });
-    let groups = groups(root, SELF).into_iter().filter_map(|group| {
+    let others = groups(root, SELF).into_iter().filter(|group| besides != Some(&group.path));
+    let groups = others.filter_map(|group| {
         let bytes = group.free()?;
         Some(Available { bytes, bound: Bound::Group(group.path) })
     });
@@ -288,7 +295,7 @@ mod tests {
     }
 
     fn of(root: &tempfile::TempDir) -> (Bytes, Option<String>) {
-        let available = available_within(root.path());
+        let available = available_within(root.path(), None);
         let group = match available.bound {
             Bound::Group(path) => Some(path.strip_prefix(root.path()).unwrap().display().to_string()),
             _ => None,
@@ -413,7 +420,7 @@ mod tests {
     #[test]
     fn without_proc_there_is_a_cautious_guess() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(available_within(root.path()), Available { bytes: FALLBACK, bound: Bound::Unknown });
+        assert_eq!(available_within(root.path(), None), Available { bytes: FALLBACK, bound: Bound::Unknown });
     }
 
     #[test]

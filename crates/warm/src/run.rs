@@ -24,7 +24,7 @@ use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
-use foreseek_storage::{OpenWatch, SignalQueue, available};
+use foreseek_storage::{OpenWatch, SideCosts, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -120,6 +120,12 @@ pub struct Report {
     pub command_seconds: Option<f64>,
     /// Files that the program used, where that was followed.
     pub used_files: Option<u64>,
+    /// Processor time of this process, in seconds; the program's is not in it.
+    pub processor_seconds: f64,
+    /// How often a file system was asked where a file lies.
+    pub fiemap_calls: u64,
+    /// What the kernel took back on the whole machine meanwhile, at most as much as was fetched: what others may have lost by it.
+    pub reclaimed_bytes: u64,
     /// How it ended.
     pub command: Option<Ended>,
     /// Warnings: what works less well than it might.
@@ -234,11 +240,16 @@ pub fn warm(
     let stop = AtomicBool::new(false);
     let work = Work { stop: &stop, progress };
     let mut report = Report::default();
+    let before = SideCosts::now();
     let prepared = until_done(signals, &stop, || prepare(source, options, &work, &mut report));
     let prepared = prepared?;
     if let Some(command) = &options.command {
         follow(prepared, command, signals, &work, &mut report)?;
     }
+    let costs = SideCosts::now().since(before);
+    report.processor_seconds = costs.processor.as_secs_f64();
+    report.fiemap_calls = costs.fiemap_calls;
+    report.reclaimed_bytes = costs.reclaimed.get().min(report.fetched_bytes + report.metadata_bytes);
     Ok(report)
 }
 

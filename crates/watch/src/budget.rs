@@ -2,12 +2,14 @@
 //!
 //! A part of the memory that is available for cached pages, measured every few seconds, or less where the
 //! user said so. Changes of less than an eighth are passed over. The control group of the daemon is limited to
-//! twice the window at its start: what was used stays charged to it as well, and is the first to go.
+//! twice the window at its start: what was used stays charged to it as well, and is the first to go. So that limit says nothing about
+//! the memory that there is, and the window never grows beyond what it was then ([`Confined`]).
 
 use crate::Options;
 use crate::options::MEMORY_LEAST;
-use foreseek_storage::available;
+use foreseek_storage::{available, available_besides};
 use foreseek_units::Bytes;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often it is measured.
@@ -15,9 +17,17 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// The least change that counts, as a part of the whole.
 const CHANGE: u64 = 8;
 
+/// The control group of this process, limited for a window by the process itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Confined {
+    pub(crate) group: PathBuf,
+    pub(crate) window: Bytes,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    confined: Option<Confined>,
     share: f64,
     most: Bytes,
     window: Bytes,
@@ -27,10 +37,22 @@ pub(crate) struct Budget {
 impl Budget {
     /// As the options say, with the memory that is available now.
     pub(crate) fn new(options: &Options) -> Self {
+        Self::confined(options, None)
+    }
+
+    /// The same in a control group of its own.
+    pub(crate) fn confined(options: &Options, confined: Option<Confined>) -> Self {
         let most = Bytes(options.memory_bytes.unwrap_or(u64::MAX));
-        let mut budget = Self { share: options.share, most, window: Bytes::ZERO, measured: Instant::now() };
-        budget.window = budget.of(available().bytes);
+        let most = confined.as_ref().map_or(most, |confined| confined.window.min(most));
+        let (share, measured) = (options.share, Instant::now());
+        let mut budget = Self { confined, share, most, window: Bytes::ZERO, measured };
+        budget.window = budget.of(budget.available());
         budget
+    }
+
+    /// The memory that there is for cached pages now.
+    fn available(&self) -> Bytes {
+        self.confined.as_ref().map_or_else(available, |own| available_besides(&own.group)).bytes
     }
 
     fn of(&self, available: Bytes) -> Bytes {
@@ -65,7 +87,7 @@ pub fn current_window(options: &Options) -> Bytes {
 
 /// Measures it anew.
 pub(crate) fn window_of(budget: &mut Budget) -> Bytes {
-    budget.measure(available().bytes, Instant::now());
+    budget.measure(budget.available(), Instant::now());
     budget.window()
 }
 
@@ -86,5 +108,20 @@ mod tests {
         assert_eq!(measured(Bytes::mib(2100)), Bytes::mib(512), "a small change");
         assert_eq!(measured(Bytes::gib(64)), Bytes::gib(1));
         assert_eq!(measured(Bytes::ZERO), MEMORY_LEAST);
+    }
+
+    #[test]
+    fn a_group_of_its_own_takes_nothing_off_the_window_and_bounds_it() {
+        let options = Options { share: 0.25, ..Options::default() };
+        let confined = Confined { group: "/no/such/group".into(), window: Bytes::mib(64) };
+        let mut budget = Budget::confined(&options, Some(confined));
+        let now = Instant::now();
+        let mut measured = |available| {
+            budget.measure(available, now);
+            budget.window()
+        };
+        assert_eq!(measured(Bytes::gib(64)), Bytes::mib(64));
+        assert_eq!(measured(Bytes::mib(128)), Bytes::mib(32));
+        assert_eq!(measured(Bytes::gib(1)), Bytes::mib(64));
     }
 }

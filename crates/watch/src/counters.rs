@@ -30,6 +30,7 @@ macro_rules! counters {
 
         /// The counters at one time.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct CounterValues {
             $($(#[$about])* pub $name: u64,)*
         }
@@ -71,6 +72,9 @@ counters! {
     metadata_bytes,
     /// Bytes of contents that were read ahead.
     content_bytes,
+    /// What the kernel took back on the whole machine while something was read ahead, at most as much as was read: what
+    /// others may have lost by it.
+    reclaimed_bytes,
     /// Those of them whose files were opened since.
     used_bytes,
     /// Files that had been read ahead when they were opened.

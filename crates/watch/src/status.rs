@@ -29,6 +29,12 @@ pub struct WatchStatus {
     pub known_directories: u64,
     /// Entries of known directories.
     pub known_entries: u64,
+    /// Processor time of the daemon's process, in seconds.
+    #[serde(default)]
+    pub processor_seconds: f64,
+    /// How often it asked a file system where a file lies.
+    #[serde(default)]
+    pub fiemap_calls: u64,
     /// Counters since it was started.
     pub counted: CounterValues,
     /// What works less well than it might.

@@ -1,6 +1,6 @@
 //! A watcher in this process: started, asked, ended.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Confined};
 use crate::counters::Counters;
 use crate::disks::Disks;
 use crate::driver::Driver;
@@ -12,6 +12,7 @@ use crate::watched::{Watching, device_of};
 use crate::work::Shared;
 use crate::{Engine, Options};
 use foreseek_server::precautions;
+use foreseek_storage::SideCosts;
 use foreseek_storage::fanotify::Group;
 use foreseek_walks::Walks;
 use rustix::io::Errno;
@@ -40,8 +41,7 @@ impl Watcher {
     /// # Errors
     /// [`Error::System`] where fanotify cannot be had, [`Error::Nothing`] where what was named is not worth it.
     pub fn start(options: &Options) -> Result<Self> {
-        let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
-        Self::start_with(options, Box::new(make))
+        Self::start_confined(options, None)
     }
 
     /// The same with other engines, for tests.
@@ -49,6 +49,16 @@ impl Watcher {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(options: &Options, make: Box<MakeEngine>) -> Result<Self> {
+        Self::begin(options, make, None)
+    }
+
+    /// The same in a control group of this process's own.
+    pub(crate) fn start_confined(options: &Options, confined: Option<Confined>) -> Result<Self> {
+        let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
+        Self::begin(options, Box::new(make), confined)
+    }
+
+    fn begin(options: &Options, make: Box<MakeEngine>, confined: Option<Confined>) -> Result<Self> {
         for path in &options.paths {
             device_of(path).map_err(|cause| Error::Path { path: path.clone(), cause })?;
         }
@@ -60,7 +70,7 @@ impl Watcher {
         let _ = precautions::allow_descriptors(DESCRIPTORS);
         let shared = Arc::new(Shared::default());
         let (status, stop) = (Arc::new(Mutex::default()), Arc::new(AtomicBool::new(false)));
-        let budget = Budget::new(options);
+        let budget = Budget::confined(options, confined);
         let mounts = File::open("/proc/self/mountinfo").map_err(|error| Error::System {
             operation: "cannot read /proc/self/mountinfo",
             cause: Errno::from_io_error(&error).unwrap_or(Errno::IO),
@@ -101,7 +111,14 @@ impl Watcher {
     #[must_use]
     pub fn status(&self) -> WatchStatus {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        WatchStatus { pid: std::process::id(), counted: self.counters().now(), ..status }
+        let costs = SideCosts::now();
+        WatchStatus {
+            pid: std::process::id(),
+            processor_seconds: costs.processor.as_secs_f64(),
+            fiemap_calls: costs.fiemap_calls,
+            counted: self.counters().now(),
+            ..status
+        }
     }
 
     /// What it has done so far.

@@ -23,7 +23,7 @@ use foreseek_places::Cached::LeftOut;
 use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
-use foreseek_storage::{HostFd, Layout, Means, batch_scheduling, lowest_io_priority, will_need};
+use foreseek_storage::{HostFd, Layout, Means, SideCosts, batch_scheduling, lowest_io_priority, will_need};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -383,6 +383,11 @@ impl Worker {
         }
     }
 
+    fn count_reclaimed(&self, before: SideCosts, fetched: Bytes) {
+        let reclaimed = SideCosts::now().since(before).reclaimed.min(fetched);
+        self.shared.counters.reclaimed_bytes.add(reclaimed.get());
+    }
+
     fn is_cancelled(&self, fetch: FetchId) -> bool {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(&fetch)
     }
@@ -392,9 +397,10 @@ impl Worker {
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, nodes)) => {
-                    let before = metadata.bytes;
+                    let (before, others) = (metadata.bytes, SideCosts::now());
                     let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
                     let fetched_bytes = metadata.bytes - before;
+                    self.count_reclaimed(others, fetched_bytes);
                     self.shared.counters.metadata_bytes.add(fetched_bytes.get());
                     self.notify(Answer::Done(fetch, fetched_bytes, outcome));
                 }
@@ -443,9 +449,10 @@ impl Worker {
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, parts)) => {
-                    let before = metadata.bytes;
+                    let (before, others) = (metadata.bytes, SideCosts::now());
                     let (contents, outcome) = self.bring_parts(fetch, &parts, &mut metadata);
                     let blocks = metadata.bytes - before;
+                    self.count_reclaimed(others, contents + blocks);
                     self.shared.counters.content_bytes.add(contents.get());
                     self.shared.counters.metadata_bytes.add(blocks.get());
                     self.notify(Answer::Done(fetch, contents + blocks, outcome));

@@ -177,6 +177,15 @@ fn table(report: &Report) -> String {
     if report.evicted_bytes > 0 {
         row("evicted", format!("{} before use, or gone", bytes(report.evicted_bytes)));
     }
+    row(
+        "besides",
+        format!(
+            "{:.2} s of processor time, {} FIEMAP calls; the kernel evicted at most {} for it",
+            report.processor_seconds,
+            report.fiemap_calls,
+            bytes(report.reclaimed_bytes)
+        ),
+    );
     if let Some(seconds) = report.command_seconds {
         row("command", format!("{seconds:.2} s"));
     }

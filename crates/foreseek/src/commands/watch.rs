@@ -156,12 +156,19 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
         "{} that the walkers could not read, {} under a lease, {} directories not listed; {} calls failed",
         counted.denied, counted.leased, counted.unlistable, counted.failed
     );
+    let besides = format!(
+        "{:.2} s of processor time, {} FIEMAP calls; the kernel evicted at most {} for it",
+        status.processor_seconds,
+        status.fiemap_calls,
+        Bytes(counted.reclaimed_bytes)
+    );
     rows.extend([
         ("opened", opened),
         ("events lost", format!("{} times", counted.overflows)),
         ("read ahead", read),
         ("used of it", used),
         ("left alone", alone),
+        ("besides", besides),
         ("over allowance", format!("{} times", counted.over_allowance)),
         ("memory limit", Bytes(status.window_bytes).to_string()),
         ("known", format!("{} directories, {} entries", status.known_directories, status.known_entries)),

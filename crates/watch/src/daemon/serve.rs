@@ -1,9 +1,11 @@
 //! The watcher's process: how it starts, what it listens to, how it ends.
 
 use super::place::{GROUP, Ready, Record, ServerRequest, clean, folder};
+use crate::budget::Confined;
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus, Watcher};
 use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, ServerProcess, run_server};
+use foreseek_units::Bytes;
 use std::time::Instant;
 
 /// What is charged to the daemon's control group besides the window: its own memory, and the kernel's for open files.
@@ -49,8 +51,11 @@ impl Server {
         let started = (|| {
             folder.set_record(&record)?;
             let control = Control::open(&folder)?;
-            let (group, warnings) = enter_group(options);
-            match Watcher::start(options) {
+            let window = crate::current_window(options);
+            let (group, warnings) = enter_group(window);
+            let own = group.as_ref().filter(|group| group.is_limited_by_us());
+            let confined = own.map(|group| Confined { group: group.path().to_owned(), window });
+            match Watcher::start_confined(options, confined) {
                 Ok(watcher) => Ok((Self { watcher, group, warnings }, control)),
                 Err(error) => {
                     group.map_or(Ok(()), MemoryGroup::leave)?;
@@ -109,14 +114,13 @@ impl Daemon for Server {
 }
 
 /// What it brings is charged to a group of its own; where that cannot be, it says so.
-fn enter_group(options: &Options) -> (Option<MemoryGroup>, Vec<String>) {
+fn enter_group(window: Bytes) -> (Option<MemoryGroup>, Vec<String>) {
     let without = |why: String| {
         format!(
             "the pages that are read ahead are charged to no control group of their own ({why}): only --share and --memory limit them"
         )
     };
-    let window = crate::current_window(options).get();
-    match MemoryGroup::enter(GROUP, window.saturating_mul(2).saturating_add(BESIDES_BYTES)) {
+    match MemoryGroup::enter(GROUP, window.get().saturating_mul(2).saturating_add(BESIDES_BYTES)) {
         Ok(Some(group)) => (Some(group), Vec::new()),
         Ok(None) => (None, vec![without("no control group can limit memory here".to_owned())]),
         Err(error) => (None, vec![without(error.to_string())]),

@@ -1,0 +1,79 @@
+//! What this process costs the machine besides reading: processor time, FIEMAP calls, memory that the kernel takes back from others.
+
+use crate::{layout, small_file};
+use foreseek_units::{Bytes, Pages};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::time::Duration;
+
+/// The costs up to now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideCosts {
+    /// Processor time of this process and its threads.
+    pub processor: Duration,
+    /// How often this process asked where a file lies.
+    pub fiemap_calls: u64,
+    /// Taken back by the kernel on the whole machine; what a control group loses by its own limit is not in it.
+    pub reclaimed: Bytes,
+}
+
+impl SideCosts {
+    /// Since this process (`reclaimed`: the machine) was started.
+    #[must_use]
+    pub fn now() -> Self {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+        Self {
+            processor: Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)),
+            fiemap_calls: layout::calls(),
+            reclaimed: reclaimed_within(Path::new("/proc")),
+        }
+    }
+
+    /// From another time to this one.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            processor: self.processor.saturating_sub(before.processor),
+            fiemap_calls: self.fiemap_calls.saturating_sub(before.fiemap_calls),
+            reclaimed: self.reclaimed - before.reclaimed,
+        }
+    }
+}
+
+/// `pgsteal_kswapd` and its like in `/proc/vmstat`; zero where it cannot be read.
+fn reclaimed_within(proc: &Path) -> Bytes {
+    let text = small_file::read(&proc.join("vmstat")).unwrap_or_default();
+    let pages = text.lines().filter_map(|line| {
+        let (name, count) = line.split_once(' ')?;
+        // These two are the same pages by their kind.
+        let counts = name.starts_with("pgsteal_") && name != "pgsteal_anon" && name != "pgsteal_file";
+        counts.then(|| count.trim().parse().ok().map(Pages))?
+    });
+    pages.sum::<Pages>().bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_took_back_is_counted_once() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(reclaimed_within(place.path()), Bytes::ZERO);
+        let text = "nr_free_pages 9\npgsteal_kswapd 3\npgsteal_direct 2\npgsteal_anon 4\npgsteal_file 1\n";
+        std::fs::write(place.path().join("vmstat"), text).unwrap();
+        assert_eq!(reclaimed_within(place.path()), Bytes(5 * 4096));
+    }
+
+    #[test]
+    fn costs_grow() {
+        let before = SideCosts::now();
+        let mut sum = 0u64;
+        while SideCosts::now().processor == before.processor {
+            sum = std::hint::black_box(sum + 1);
+        }
+        let costs = SideCosts::now().since(before);
+        assert!(costs.processor > Duration::ZERO && before.since(SideCosts::now()).processor.is_zero());
+    }
+}
