@@ -520,8 +520,13 @@ impl Sweep {
         }
     }
 
+    /// The same for all. Most of the list is not held: what is not costs a look.
     fn settle(&mut self, slack: f64) {
-        (0..self.stops.len()).for_each(|at| self.settle_one(at, slack));
+        for at in 0..self.stops.len() {
+            if self.stops[at].state.is_held() {
+                self.settle_one(at, slack);
+            }
+        }
     }
 
     /// Memory is full: gives back pages that need not be kept, those needed last first. Answers whether
