@@ -17,6 +17,7 @@
 //! | `span` | a range, and one number where its ends are written alike |
 //! | `most`, `farthest` | of all rows that match the largest, the one farthest from 1 |
 //! | `off` | how far from 1, in per cent |
+//! | `least N` | of an interval, `a..b` or `x (a to b)`: "met" where all of it is at least that, "not met" where none is, else "not certain" |
 //! | `or TEXT` | where the row has no such value: this text |
 //! | `*best` | in italics in rows whose column `best` is not empty |
 //!
@@ -91,7 +92,15 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
         return Ok(value.to_owned());
     }
     let value = ends(value).ok_or_else(|| format!("{value} is no number"))?;
-    let shown = Shown { value, by: None, digits: Digits::All, italic: false, thousands: false, once: false };
+    let shown = Shown {
+        value,
+        by: None,
+        digits: Digits::All,
+        italic: false,
+        thousands: false,
+        once: false,
+        verdict: None,
+    };
     Ok(applied.try_fold(shown, |shown, format| shown.with(format, &meant, column))?.to_string())
 }
 
@@ -105,6 +114,8 @@ struct Shown {
     thousands: bool,
     /// Ends that are written alike are one number.
     once: bool,
+    /// What is written in place of the number.
+    verdict: Option<&'static str>,
 }
 
 enum Digits {
@@ -158,7 +169,16 @@ impl Shown {
             }
             ("off", _) => self.value.iter_mut().for_each(|value| *value = (*value - 1.0).abs() * 100.0),
             ("*best", _) => self.italic = last.get("best").is_some_and(|best| !best.is_empty()),
-            (other, _) => return Err(format!("no such format: {other}")),
+            (other, _) => {
+                let least = other.strip_prefix("least ").ok_or_else(|| format!("no such format: {other}"))?;
+                let least: f64 = least.parse().map_err(|error| format!("{format}: {error}"))?;
+                let interval = last.get(column).and_then(interval).ok_or("no interval")?;
+                self.verdict = Some(match interval.map(|end| end >= least) {
+                    [true, true] => "met",
+                    [false, false] => "not met",
+                    _ => "not certain",
+                });
+            }
         }
         Ok(self)
     }
@@ -166,6 +186,9 @@ impl Shown {
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(verdict) = self.verdict {
+            return f.write_str(verdict);
+        }
         let number = |value: &f64| {
             let number = match self.digits {
                 Digits::All => value.to_string(),
@@ -198,6 +221,13 @@ fn ends(value: &str) -> Option<Vec<f64>> {
         Some((low, high)) => Some(vec![low.parse().ok()?, high.parse().ok()?]),
         None => Some(vec![value.parse().ok()?]),
     }
+}
+
+/// The ends of an interval `a..b`, or of one in brackets, `x (a to b)`.
+fn interval(value: &str) -> Option<[f64; 2]> {
+    let inner = value.split_once('(').map_or(value, |(_, rest)| rest.trim_end_matches(')'));
+    let (low, high) = inner.split_once("..").or_else(|| inner.split_once(" to "))?;
+    Some([low.trim().parse().ok()?, high.trim().parse().ok()?])
 }
 
 /// As many significant digits; no decimals where the whole part has as many.
@@ -290,4 +320,17 @@ fn a_place_without_a_value_is_an_error() {
     {
         assert!(filled(template, &rows).is_err(), "{template}");
     }
+}
+
+#[test]
+fn a_bound_is_met_by_a_whole_interval() {
+    let judged = |value: &str| {
+        let values =
+            [("load", "x"), ("95 %", value)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        filled("{x: 95 % | least 4}", &[Row { heading: String::new(), values: values.to_vec() }])
+    };
+    assert_eq!(judged("4.00..9.00").as_deref(), Ok("met\n"));
+    assert_eq!(judged("2.21 (0.20 to 24.33)").as_deref(), Ok("not certain\n"));
+    assert_eq!(judged("0.1..3.9").as_deref(), Ok("not met\n"));
+    assert!(judged("7.0").is_err() && judged("one pair").is_err());
 }
