@@ -32,4 +32,4 @@ pub use plain::Plain;
 pub use policy::Policy;
 pub use read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 pub use reader::{DEFAULT_PROFILE, Memory, Reader, ReaderOptions, SystemMemory};
-pub use status::{Kept, Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};
+pub use status::{BenefitStatus, Kept, Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};

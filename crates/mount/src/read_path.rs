@@ -24,6 +24,11 @@ use std::sync::Arc;
 
 /// What answers reads.
 pub trait ReadPath: Send + Sync {
+    /// A file is about to be opened for reading: whether it is to be read past this, as prefetching does not pay.
+    fn steps_aside(&self) -> bool {
+        false
+    }
+
     /// A file was opened for reading. Answers the stream that its reads will bear.
     fn opened(&self, opened: OpenedFile) -> StreamId;
 

@@ -135,6 +135,9 @@ pub struct ReadStatus {
     pub cached_bytes: u64,
     /// Memory set aside for data.
     pub memory_bytes: u64,
+    /// Whether prefetching pays.
+    #[serde(default)]
+    pub benefit: BenefitStatus,
     /// What was learnt of the device; `None` before anything was.
     pub learnt: Option<Learnt>,
     /// What was learnt of streams: the classes of which most was read, twenty at most. Empty for a
@@ -145,6 +148,40 @@ pub struct ReadStatus {
     /// What works less well than it might, one line each.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
+}
+
+impl ReadStatus {
+    /// Counts reads that another path has answered.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.streams_open += other.streams_open;
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.failed += other.failed;
+        self.calls += other.calls;
+        self.fetched_bytes += other.fetched_bytes;
+    }
+}
+
+/// What prefetching brings and costs, judged by samples of what is fetched ahead. Where two in a row did not pay, files are
+/// opened without prefetching until a trial does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BenefitStatus {
+    /// Whether files are opened without prefetching now.
+    pub aside: bool,
+    /// Whether prefetching is being tried again.
+    pub trying: bool,
+    /// How often it was found not to pay.
+    pub times: u64,
+    /// Opens of files without prefetching.
+    pub opens_aside: u64,
+    /// Bytes fetched ahead in the last sample; zero before the first.
+    pub sample_bytes: u64,
+    /// Of these, read.
+    pub sample_used_bytes: u64,
+    /// Waits for the device that they saved.
+    pub sample_saved_ms: f64,
+    /// Time of the device for those that were not read.
+    pub sample_spent_ms: f64,
 }
 
 /// What was learnt of a device from our own reads.

@@ -35,6 +35,8 @@ pub(crate) enum ReadRoute {
     None,
     /// The backing file, in the source's page cache.
     Below,
+    /// As in a mount that prefetches nothing, since it does not pay.
+    Plain(StreamId),
     /// The read path.
     Path(OpenReads),
 }

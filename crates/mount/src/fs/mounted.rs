@@ -12,6 +12,7 @@ use crate::fs::passthrough::Passthrough;
 use crate::fs::slow_operations::SlowOperations;
 use crate::fs::source::{self, DESCRIPTORS_KEPT, Source};
 use crate::fs::windows::Windows;
+use crate::plain::Plain;
 use crate::read_path::ReadPath;
 use crate::status::{MountStatus, PassthroughStatus, WalkStatus};
 use crate::{Error, MountOptions, WalkOptions};
@@ -85,6 +86,7 @@ impl Mounted {
             files: Handles::default(),
             directories: Handles::default(),
             reads,
+            plain: Plain::default(),
             kernel: KernelCache::default(),
             slow_operations: SlowOperations::start().context("start", "threads")?,
             external_changes: AtomicU64::new(0),
@@ -172,6 +174,7 @@ impl Mounted {
     #[must_use]
     pub fn status(&self) -> MountStatus {
         let mut reads = self.source.reads.status();
+        reads.add(&self.source.plain.status());
         reads.warnings.splice(0..0, self.warnings.iter().cloned());
         MountStatus {
             source: self.options.source.clone(),

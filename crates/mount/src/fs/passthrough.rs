@@ -5,6 +5,8 @@
 //! kernel drops later it reads again with its own read-ahead, as it does in the source. A shorter file is one request and then in the
 //! page cache of the mount: handing it over takes longer at each open, by measurement (`docs/use/mount.md`).
 //!
+//! The same is done with a file that is not in memory while prefetching does not pay ([`ReadPath::steps_aside`](crate::ReadPath::steps_aside)).
+//!
 //! *The kernel's rules* (`fs/fuse/iomode.c`, `passthrough.c`). While a file is open, all of its handles go through the page cache of the
 //! mount, or all are handed over, to the same backing file; a handle that differs fails with EIO. A handle that is handed over
 //! may have its reads and writes come to the server nevertheless (`FOPEN_DIRECT_IO`); mappings are then those of the backing file. The
@@ -134,14 +136,16 @@ impl Passthrough {
         self.opens.fetch_add(1, Relaxed);
     }
 
-    /// Hands an open file of this length to the kernel by `register`, if it is wholly in memory and not small.
+    /// Hands an open file of this length to the kernel by `register`, if it is not small, and wholly in memory or read without
+    /// prefetching (`aside`).
     pub(crate) fn pass(
         &self,
         file: &File,
         length: Bytes,
+        aside: bool,
         register: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> Option<BackingId> {
-        if !self.is_on() || length <= SMALL || !is_in_memory(file, length) {
+        if !self.is_on() || length <= SMALL || !(aside || is_in_memory(file, length)) {
             return None;
         }
         let registered = register(file);

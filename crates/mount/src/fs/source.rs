@@ -20,7 +20,7 @@ use crate::fs::nodes::{Node, Nodes};
 use crate::fs::passthrough::{Means, Passthrough};
 use crate::fs::slow_operations::SlowOperations;
 use crate::fs::windows::Windows;
-use crate::plain::answer_from;
+use crate::plain::{Plain, answer_from};
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest, Version};
 use foreseek_readahead::serving::is_whole_window;
 use foreseek_seam::{ProcessId, StreamId};
@@ -76,6 +76,8 @@ pub(crate) struct Source {
     pub(crate) files: Handles<OpenFile>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) reads: Arc<dyn ReadPath>,
+    /// What answers reads while prefetching does not pay.
+    pub(crate) plain: Plain,
     pub(crate) kernel: KernelCache,
     pub(crate) slow_operations: SlowOperations,
     pub(crate) external_changes: AtomicU64,
@@ -510,10 +512,15 @@ impl Source {
         let version = Version::of(stat);
         let brought =
             if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.tell_walks(node, stat, by) };
-        let pass = || self.passthrough.pass(&file, version.length, register);
+        let aside = access != libc::O_WRONLY as u32 && node.is_file && self.reads.steps_aside();
+        let pass = || self.passthrough.pass(&file, version.length, aside, register);
         let means = node.io.open(reads_only, pass);
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
+            Means::Cached { .. } if aside => {
+                let (object, file, who) = (node.object(), Arc::clone(&file), ProcessId(by.pid));
+                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, who }))
+            }
             Means::Cached { .. } => {
                 ReadRoute::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
             }
@@ -524,7 +531,7 @@ impl Source {
             let others = self.files.len();
             self.windows.opened(by.pid, version.length, stat.st_mode & EXECUTABLE != 0, others);
         }
-        if matches!(means, Means::Passed(_)) {
+        if matches!(means, Means::Passed(_)) && !aside {
             self.passthrough.count();
         }
         (self.files.add(OpenFile { node: Arc::clone(node), file, reads, writes, cached, by }), means)
@@ -574,6 +581,7 @@ impl Source {
                 let _ = answer_from(&opened.file, range, answer);
                 return;
             }
+            ReadRoute::Plain(stream) => return self.read_by(&self.plain, *stream, range, who, answer),
             ReadRoute::Path(reads) => reads,
         };
         let mut answer = Some(answer);
@@ -587,13 +595,16 @@ impl Source {
         }
         let Some(answer) = answer else { return };
         match self.stream(&opened, reads, who) {
-            Ok(stream) => {
-                let asks = is_whole_window(range.pages()) && self.reads.asks_for_call(stream, range);
-                let call = if asks { self.windows.look(who, range) } else { None };
-                self.reads.read(ReadRequest { stream, range, who, call }, answer);
-            }
+            Ok(stream) => self.read_by(&*self.reads, stream, range, who, answer),
             Err(errno) => answer.fail(errno),
         }
+    }
+
+    /// Has a read answered by this, with the call that it is a part of.
+    fn read_by(&self, by: &dyn ReadPath, stream: StreamId, range: ByteSpan, who: ProcessId, answer: Answer) {
+        let asks = is_whole_window(range.pages()) && by.asks_for_call(stream, range);
+        let call = if asks { self.windows.look(who, range) } else { None };
+        by.read(ReadRequest { stream, range, who, call }, answer);
     }
 
     /// The stream of an open file's reads.
@@ -613,10 +624,12 @@ impl Source {
     pub(crate) fn release(&self, handle: u64) {
         let Some(opened) = self.files.remove(handle) else { return };
         opened.node.io.close();
-        if let ReadRoute::Path(OpenReads { stream, .. }) = &opened.reads
-            && let Some(stream) = stream.get()
-        {
-            self.reads.closed(*stream);
+        match &opened.reads {
+            ReadRoute::None | ReadRoute::Below => {}
+            ReadRoute::Plain(stream) => self.plain.closed(*stream),
+            ReadRoute::Path(reads) => {
+                reads.stream.get().into_iter().for_each(|stream| self.reads.closed(*stream))
+            }
         }
     }
 

@@ -40,10 +40,11 @@ pub use options::{DEFAULT_PROFILE, ReaderOptions};
 
 use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
-use crate::status::{CLASSES_REPORTED, Learnt, ReadStatus};
+use crate::status::{BenefitStatus, CLASSES_REPORTED, Learnt, ReadStatus};
 use about::{Described, Programs};
 use alarm::Alarm;
 use core::Core;
+use foreseek_readahead::benefit::StepAside;
 use foreseek_readahead::{ServingDriver, ServingEngine};
 use foreseek_seam::StreamId;
 use foreseek_storage::reads::{self, DiskReader};
@@ -65,6 +66,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Reader {
     shared: Arc<Shared>,
     timers: Mutex<Option<Timers>>,
+    steps_aside: bool,
 }
 
 /// Starts something that makes reads, given who hears of their ends.
@@ -123,11 +125,20 @@ impl Reader {
             shared.with(|core, now| core.driver.restore(now, streams, device));
         }
         let timers = Timers::start(&shared, memory)?;
-        Ok(Self { shared, timers: Mutex::new(Some(timers)) })
+        Ok(Self { shared, timers: Mutex::new(Some(timers)), steps_aside: options.steps_aside })
     }
 }
 
 impl ReadPath for Reader {
+    fn steps_aside(&self) -> bool {
+        if !self.steps_aside {
+            return false;
+        }
+        let mut core = self.shared.lock();
+        let now = self.shared.now();
+        core.driver.steps_aside(now)
+    }
+
     fn opened(&self, opened: OpenedFile) -> StreamId {
         let object = opened.object;
         let file = self.shared.lock().driver.file(object);
@@ -205,6 +216,7 @@ impl ReadPath for Reader {
             ceiling_bytes: bytes(stats.ceiling),
             cached_bytes: bytes(stats.cached),
             memory_bytes: bytes(self.shared.frames.backed()),
+            benefit: benefit(driver.benefit()),
             learnt: device.map(|device| Learnt {
                 positioning_ms: device.switch.as_millis_f64(),
                 rate_mb_per_s: device.rate.as_mb_per_second(),
@@ -226,6 +238,21 @@ impl ReadPath for Reader {
             tracing::warn!("reads of the source are still under way after {} s", PATIENCE.as_secs());
         }
         self.shared.lock().stop();
+    }
+}
+
+/// What was judged of prefetching, for the status.
+fn benefit(judged: &StepAside) -> BenefitStatus {
+    let last = judged.last();
+    BenefitStatus {
+        aside: judged.is_aside(),
+        trying: judged.tries(),
+        times: judged.times(),
+        opens_aside: judged.opened_aside(),
+        sample_bytes: last.ahead.bytes().get(),
+        sample_used_bytes: last.used.bytes().get(),
+        sample_saved_ms: last.saved.as_millis_f64(),
+        sample_spent_ms: last.spent.as_millis_f64(),
     }
 }
 

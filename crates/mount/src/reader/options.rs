@@ -33,6 +33,9 @@ pub struct ReaderOptions {
     pub learnt: Option<LearntState>,
     /// Where what the engine is told and says is recorded, if anywhere.
     pub record: Option<PathBuf>,
+    /// Whether files are opened without prefetching while that does not pay. By itself only with the policies for use: the
+    /// others stay what those are measured against.
+    pub steps_aside: bool,
 }
 
 impl ReaderOptions {
@@ -46,6 +49,7 @@ impl ReaderOptions {
             profile: None,
             learnt: None,
             record: None,
+            steps_aside: matches!(policy, "adaptive" | "competitive"),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::backing::{Backing, Fetch, Reply, Version, WaitingRead};
 use super::counts::Counts;
 use super::files::Files;
+use crate::benefit::{StepAside, Totals};
 use crate::serving::{ServingEngine, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
@@ -44,6 +45,7 @@ pub struct ServingDriver<B: Backing> {
     names: BinaryHeap<Reverse<StreamId>>,
     next_request: u64,
     stopped: bool,
+    aside: StepAside,
     /// Whether it began with costs of the device that were learnt before.
     restored_device: bool,
     /// What happened beside what the engine counts.
@@ -96,6 +98,7 @@ impl<B: Backing> ServingDriver<B> {
             names: BinaryHeap::new(),
             next_request: 0,
             stopped: false,
+            aside: StepAside::default(),
             restored_device: false,
             counts: Counts::default(),
         }
@@ -148,6 +151,18 @@ impl<B: Backing> ServingDriver<B> {
         let stats = self.engine.stats();
         let learnt = stats.learnt_from > 0 || self.restored_device;
         learnt.then_some(Measured { switch: stats.unloaded, rate: stats.rate })
+    }
+
+    /// A file is about to be opened for reading: whether it is to be read past this driver, since prefetching does not pay
+    /// ([`benefit`](crate::benefit)). Asked once for each open.
+    pub fn steps_aside(&mut self, now: Instant) -> bool {
+        let Self { aside, engine, .. } = self;
+        aside.opens(now, engine.fetched_ahead(), || Totals::from(&engine.stats()))
+    }
+
+    /// Whether prefetching pays, as far as was judged.
+    pub fn benefit(&self) -> &StepAside {
+        &self.aside
     }
 
     /// The file of an object that is open.

@@ -148,6 +148,12 @@ impl ServingEngine {
         }
     }
 
+    /// Pages that were fetched ahead so far, without the work of all [`stats`](Self::stats).
+    #[must_use]
+    pub fn fetched_ahead(&self) -> Pages {
+        self.stats.fetched_ahead
+    }
+
     /// What its policy has learnt: to be saved and explained. `None` for one that learns nothing.
     pub fn learning(&mut self) -> Option<&mut dyn Learning> {
         self.prefetcher.learning()

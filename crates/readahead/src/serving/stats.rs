@@ -30,6 +30,8 @@ pub struct Stats {
     pub demand_fetches: u64,
     /// Places to which the device was sent: fetches that lie together count as one.
     pub visits: u64,
+    /// Those of them for nothing but what was read ahead.
+    pub visits_ahead: u64,
     /// Pages of them that were asked for because they were read.
     pub fetched_on_demand: Pages,
     /// Pages of them that were asked for ahead of need.
@@ -95,6 +97,7 @@ impl Stats {
     /// A fetch was handed to the driver.
     pub(super) fn handed_out(&mut self, fetch: &Fetch) {
         self.visits += u64::from(!fetch.follows);
+        self.visits_ahead += u64::from(!fetch.follows && fetch.urgency != Urgency::Demand);
         self.fetches += 1;
         self.demand_fetches += u64::from(fetch.urgency == Urgency::Demand);
         self.fetched_ahead += fetch.ahead;

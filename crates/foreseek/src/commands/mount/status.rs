@@ -1,7 +1,7 @@
 //! How a mount is doing, as tables.
 
 use super::super::report::new_table;
-use foreseek_mount::{Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};
+use foreseek_mount::{BenefitStatus, Learnt, MountStatus, PassthroughStatus, ReadStatus, WalkStatus};
 use foreseek_readahead::learn::Explained;
 use foreseek_units::{Bytes, Pages};
 
@@ -73,6 +73,7 @@ fn mount_table(status: &MountStatus) -> String {
     rows.push(calls_row(status));
     rows.extend((status.short_windows > 0).then(|| short_windows_row(status.short_windows)));
     rows.extend(reads_rows(&status.reads));
+    rows.extend(benefit_row(&status.reads.benefit));
     rows.extend(memory_rows(&status.reads));
     rows.extend(learnt_rows(status));
     for (name, value) in rows {
@@ -167,6 +168,28 @@ fn reads_rows(reads: &ReadStatus) -> Vec<Row> {
         ("checks", checks),
         ("read again", format!("{} pages that the kernel's cache had evicted", reads.lru_misses)),
     ]
+}
+
+/// Nothing before it was judged.
+fn benefit_row(benefit: &BenefitStatus) -> Option<Row> {
+    let BenefitStatus { aside, trying, opens_aside, sample_bytes, sample_used_bytes, .. } = *benefit;
+    if sample_bytes == 0 {
+        return None;
+    }
+    let judged = format!(
+        "of the last {} fetched ahead {} were read, which saved {:.1} s of waiting; the rest took {:.1} s of the device",
+        Bytes(sample_bytes),
+        Bytes(sample_used_bytes),
+        benefit.sample_saved_ms / 1000.0,
+        benefit.sample_spent_ms / 1000.0
+    );
+    let said = match (aside, trying) {
+        (true, _) => format!("off for files that are opened now, since it does not pay: {judged}"),
+        (_, true) => format!("tried again, since it did not pay: {judged}"),
+        _ => format!("pays: {judged}"),
+    };
+    let opens = if opens_aside > 0 { format!(" ({opens_aside} opens without it)") } else { String::new() };
+    Some(("prefetching", format!("{said}{opens}")))
 }
 
 fn memory_rows(reads: &ReadStatus) -> Vec<Row> {
