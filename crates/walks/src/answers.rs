@@ -2,7 +2,7 @@
 
 use crate::state::{Brings, PendingFetch, State};
 use crate::tree::{Key, Listing, Pieces, flag};
-use crate::{Entry, Kind, Node, Outcome, Placed};
+use crate::{Command, Entry, Kind, Node, Outcome, Placed};
 use foreseek_seam::FetchId;
 use foreseek_units::{Bytes, Instant};
 
@@ -12,7 +12,13 @@ const REFUSED_PATIENCE: u64 = 64;
 impl State {
     /// A directory's entries.
     pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>]) {
-        let Some((at, key)) = self.answered(node) else { return };
+        let Some((at, key)) = self.answered(node) else {
+            // Its walk was over before it came: the driver would keep it for nobody.
+            if self.tree.key(node).is_none() {
+                self.outbox.push_back(Command::Forget { directory: node });
+            }
+            return;
+        };
         if self.tree.counts().1 + entries.len() > crate::tree::ENTRIES_LIMIT {
             self.retire();
         }

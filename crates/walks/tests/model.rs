@@ -388,6 +388,27 @@ fn a_driver_that_answers_anyhow_is_asked_for_contents() {
     assert!(fetched >= 10, "in {fetched} of 20 runs");
 }
 
+/// A large directory may take longer to list than a walk without events lasts.
+#[test]
+fn a_listing_that_comes_when_its_walk_is_over_is_forgotten() {
+    let mut walks = engine(Settings::default());
+    let (mut out, who, directory) = (Commands::new(), ProcessId(1), node(1));
+    walks.on(Instant(1), Event::DirectoryOpened { who, directory, parent: None }, &mut out);
+    let mut asked = false;
+    for file in 2..40 {
+        walks.on(Instant(file), Event::FileOpened { who, directory, file: node(file) }, &mut out);
+        asked |= out.drain().any(|command| matches!(command, Command::List { .. }));
+    }
+    assert!(asked && walks.status().walks.len() == 1);
+    let later = walks.deadline().expect("it ends");
+    walks.on(later, Event::Tick, &mut out);
+    out.drain();
+    assert!(walks.status().walks.is_empty());
+    walks.on(later, Event::Listed { directory, entries: &[] }, &mut out);
+    let said: Vec<Command> = out.drain().collect();
+    assert!(matches!(said[..], [Command::Forget { directory: it }] if it == directory), "{said:?}");
+}
+
 /// A user who opens directories as fast as possible.
 #[test]
 fn a_million_opened_directories_take_bounded_memory() {

@@ -25,8 +25,8 @@ pub(crate) const RECENT: Duration = Duration::from_secs(10);
 /// Directories that are known: some 250 bytes each, 32 MiB in all. A walk over more goes on with those
 /// that it opened last.
 pub(crate) const DIRECTORIES: usize = 128 * 1024;
-/// Entries of all listings together: about 50 bytes each, 50 MiB in all; the largest directory
-/// has as many.
+/// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a
+/// million files has room.
 pub(crate) const ENTRIES: usize = 1024 * 1024;
 /// Different users of one directory within [`RECENT`]. Where there are more it is left alone.
 const OPENERS: usize = 4;

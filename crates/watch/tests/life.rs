@@ -13,10 +13,16 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Unmounts during walks.
 const UNMOUNTS: usize = 100;
+/// Entries of the largest directory.
+const MANY: usize = 1_100_000;
+/// So many of them are kept.
+const KEPT: u64 = 1 << 20;
+/// Links to one file: ext4 has 65,000 at most.
+const LINKS: usize = 64_000;
 /// Changes that the exerciser makes.
 const CHANGES: usize = 3000;
 
@@ -313,4 +319,38 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
             .any(|name| resident(&setup.path(&name)) > Pages::ZERO);
         assert!(!(passes && fetched_bytes), "what lies beside the given tree was fetched: {counted:?}");
     }
+}
+
+#[test]
+fn a_directory_of_more_than_a_million_entries_is_known_in_part_and_gives_its_memory_back() {
+    let Some(setup) = Setup::new() else { return };
+    let [many, targets, other] = ["many", "targets", "other"].map(|name| setup.path(name));
+    for directory in [&many, &targets, &other] {
+        fs::create_dir(directory).expect("made");
+    }
+    (0..20).for_each(|n| write(&other.join(format!("f{n}")), 8192));
+    for start in (0..MANY).step_by(LINKS) {
+        let target = targets.join(start.to_string());
+        write(&target, 8192);
+        for n in start..MANY.min(start + LINKS) {
+            fs::hard_link(&target, many.join(n.to_string())).expect("linked");
+        }
+    }
+    setup.cold();
+    let options = foreseek_watch::Options { paths: vec![setup.point.clone()], ..Default::default() };
+    let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
+    let mut actor = Actor::new(0);
+    let known = || watcher.status().known_entries;
+    // It takes long to list, and a walk without opens would be over.
+    let mut knows = || {
+        assert_eq!(actor.does("walk", &many), "200");
+        std::thread::sleep(Duration::from_secs(1));
+        known() == KEPT
+    };
+    assert!(until(&mut knows) || until(&mut knows), "{:?}", watcher.status());
+    // Once that walk is over there is room for others.
+    assert!(until(|| known() == 0), "{:?}", watcher.status());
+    assert_eq!(actor.does("walk", &other), "20");
+    assert!(until(|| known() == 20), "{:?}", watcher.status());
+    assert!(watcher.is_running());
 }
