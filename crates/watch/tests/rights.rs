@@ -124,6 +124,36 @@ fn no_link_is_followed_and_no_mount_is_crossed() {
 }
 
 #[test]
+fn a_loop_of_links_and_bind_mounts_ends() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
+    let deep = tree.join("a/b");
+    fs::create_dir_all(deep.join("again")).expect("made");
+    for directory in [&tree, &tree.join("a"), &deep] {
+        write(&directory.join("file"), 8192);
+        symlink(&tree, directory.join("link")).expect("linked");
+        symlink("link to itself", directory.join("link to itself")).expect("linked");
+    }
+    let files = [tree.join("file"), tree.join("a/file"), deep.join("file")];
+    setup.cold();
+    mount_bind(&tree, deep.join("again")).expect("mounted");
+    let watcher = setup.watch();
+    let mut actor = Actor::new(0);
+    let mut loops = tree.clone();
+    // Round and round: through the mount, through the link in what it shows, and so on.
+    for round in 0..8 {
+        loops.push(if round % 2 == 0 { "a/b/again" } else { "link" });
+        assert_eq!(actor.does("list", &loops), "4");
+    }
+    let all = || files.iter().all(|path| resident(path) == Pages(2));
+    assert!(until(all), "{:?}", watcher.counters().now());
+    let status = watcher.status();
+    unmount(deep.join("again"), UnmountFlags::empty()).expect("unmounted");
+    // However it was reached, each directory is one. What is mounted in it hides the fourth.
+    assert!(status.known_directories <= 3 && status.counted.listed <= 8 * 3, "{status:?}");
+}
+
+#[test]
 fn a_file_under_a_lease_is_left_alone() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
