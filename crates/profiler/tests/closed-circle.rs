@@ -134,6 +134,34 @@ fn every_built_in_disk_is_found_again() {
     }
 }
 
+/// A disk of one zone has one rate, and no findings that its zones would explain.
+#[test]
+fn a_disk_of_one_zone_is_found_with_one() {
+    let text = Profile::builtin_text("barracuda-500g").expect("built in");
+    let lines = text.lines().map(|line| match line.split(' ').next() {
+        Some("inner_rate_mb_per_s") => "inner_rate_mb_per_s = 105.0",
+        Some("zones") => "zones = 1",
+        _ => line,
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let model = Profile::parse("one zone", &text).expect("a disk");
+    for (how, bar) in [(How::Full, 0.05), (How::Quick, 0.07)] {
+        for seed in 0..4 {
+            let found = measure(&model, how.plan(), seed);
+            assert_eq!((found.verdict, found.zones.len()), (Verdict::Disk, 1), "{:?}", found.zones);
+            assert!(found.elapsed < how.limit(), "{}", found.elapsed);
+            let profile = &found.profile;
+            let mut line = Line::new("one zone", "disk", how, seed, bar);
+            let ms = |time: Option<Nanos>| time.map_or(0.0, Nanos::as_millis_f64);
+            line.ratio("seek", ms(profile.modelled_seek()), ms(model.modelled_seek()));
+            line.ratio("turn", profile.rotation_rpm().unwrap_or(0.0), model.rotation_rpm().unwrap_or(0.0));
+            line.ratio("zone", found.zones[0].rate.as_mb_per_second(), 105.0);
+            costs(&mut line, profile, &model);
+            line.end(found.elapsed);
+        }
+    }
+}
+
 /// Fewer repetitions scatter more: a standard deviation of 1.7 % in the average seek.
 #[test]
 fn and_quickly_too() {
