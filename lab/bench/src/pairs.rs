@@ -55,8 +55,8 @@ pub struct Ahead {
 /// What is to be run: in which pair, what, in which way.
 pub(crate) type Todo<C, W> = (u32, C, W);
 
-/// What is asked for.
-pub(crate) struct Asked<'a, C, W> {
+/// What is to be compared, and how often.
+pub(crate) struct RunList<'a, C, W> {
     /// The folder of the raw runs.
     pub(crate) out: &'a Path,
     pub(crate) cells: Vec<C>,
@@ -95,7 +95,7 @@ type Begin<'a, K> =
 /// The share of all time that is put down to setting up, for the bar.
 const MAKING: f64 = 0.1;
 
-impl<C: Clone + PartialEq, W: Clone + PartialEq> Asked<'_, C, W> {
+impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
     /// What is to be measured, in order.
     pub(crate) fn todo<M>(&self, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
         let ways = &self.ways;
@@ -126,7 +126,7 @@ impl<C: Clone + PartialEq, W: Clone + PartialEq> Asked<'_, C, W> {
 /// Measures what is not measured yet: all runs, and what the reader should know.
 pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     plan: &P,
-    asked: &Asked<'_, K::Cell, K::Way>,
+    asked: &RunList<'_, K::Cell, K::Way>,
     interrupt: &Interrupt,
     reporting: &Reporting<'_, Ahead>,
     begin: Begin<'_, K>,
@@ -165,9 +165,9 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
 mod tests {
     use super::*;
 
-    fn asked<'a>(pairs: u32, once: Option<&'static str>) -> Asked<'a, u32, &'static str> {
+    fn asked<'a>(pairs: u32, once: Option<&'static str>) -> RunList<'a, u32, &'static str> {
         let out = Path::new("nowhere");
-        Asked { out, cells: vec![7, 8], ways: vec!["stock", "warm"], pairs, once, left_out: Vec::new() }
+        RunList { out, cells: vec![7, 8], ways: vec!["stock", "warm"], pairs, once, left_out: Vec::new() }
     }
 
     fn row(todo: &Todo<u32, &'static str>, outcome: Outcome<f64>) -> Row<u32, &'static str, f64> {

@@ -6,7 +6,7 @@ use super::record::{Measured, Of};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
-use crate::pairs::{self, Ahead, Asked, Comparison};
+use crate::pairs::{self, Ahead, Comparison, RunList};
 use crate::run::Reporting;
 use crate::{Error, Result};
 use foreseek_array::{AttachOptions, Shape, client};
@@ -24,7 +24,7 @@ use std::path::Path;
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
-    let asked = Asked {
+    let asked = RunList {
         out: &options.out,
         cells: options.loads.iter().map(|load| Of { load: *load }).collect(),
         ways: options.ways.clone(),

@@ -7,7 +7,7 @@ use super::record::{Measured, Of};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
-use crate::pairs::{self, Ahead, Asked, Comparison, Todo};
+use crate::pairs::{self, Ahead, Comparison, RunList, Todo};
 use crate::run::Reporting;
 use crate::server::Server;
 use crate::timed::Timed;
@@ -40,7 +40,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     let plan = Plan::of(options);
     let mut options = options.clone();
     let left_out = leave_out(&mut options);
-    let asked = Asked {
+    let asked = RunList {
         out: &options.out,
         cells: options.jobs.iter().map(|job| Of { job: *job }).collect(),
         ways: options.ways.clone(),

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::tree::{Tree, bytes_below};
 use super::way::{Environment, Way};
 use crate::measure::load;
-use crate::pairs::{self, Ahead, Asked, Comparison};
+use crate::pairs::{self, Ahead, Comparison, RunList};
 use crate::run::Reporting;
 use crate::timed::Timed;
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     let plan = Plan::of(options);
     let mut options = options.clone();
     let left_out = leave_out(&mut options);
-    let asked = Asked {
+    let asked = RunList {
         out: &options.out,
         cells: options.cells(),
         ways: options.ways.iter().copied().map(Some).collect(),

@@ -3,9 +3,9 @@
 use super::{Metric, Policy, Summary};
 use crate::machine::Report;
 
-/// One run.
+/// The run of one seed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct SeedRun {
     /// Its seed.
     pub seed: u64,
     /// What it came to.
@@ -24,7 +24,7 @@ pub struct Point {
     /// So many concurrent requests.
     pub concurrency: u32,
     /// In the order of the experiment's seeds.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SeedRun>,
 }
 
 impl Point {

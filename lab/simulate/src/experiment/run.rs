@@ -1,6 +1,6 @@
 //! Running an experiment: one machine a place of the sweep and seed, on all processors.
 
-use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, Run, SWEEP_LIMIT};
+use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, SWEEP_LIMIT, SeedRun};
 use crate::array::{self, Member, Seen, StripDevice};
 use crate::block::{self, BlockLayer, scheduler};
 use crate::directed::WithLibprefetch;
@@ -534,7 +534,7 @@ impl Experiment {
                 });
             }
             if let (Some(point), Some(report)) = (points.last_mut(), reports.next()) {
-                point.runs.push(Run { seed: place.seed, report });
+                point.runs.push(SeedRun { seed: place.seed, report });
             }
         }
         Results {
