@@ -14,7 +14,7 @@ use foreseek_storage::reads::{DiskRead, DiskReader, Ended, Target};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Action, StripDriver, skip};
-use foreseek_units::{ByteSpan, Bytes, Stripes};
+use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Stripes};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
@@ -59,6 +59,9 @@ pub struct Status {
     pub cached_bytes: u64,
     /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
     pub costs_ns: Option<(u64, u64)>,
+    /// What a read of each member takes beyond its profile, in microseconds, where the policy measures it.
+    #[serde(default)]
+    pub beyond_profile_us: Vec<i64>,
     /// Why nothing is prefetched for now.
     #[serde(default, alias = "resting")]
     pub paused: Option<String>,
@@ -77,6 +80,9 @@ enum Pending {
     Write(ByteSpan, Buffer, DoneReply),
     Discard(ByteSpan, DoneReply),
 }
+
+/// When a read below was handed to the kernel, and when it ended.
+type Times = (Instant, Instant);
 
 /// What a read below is for.
 enum Under {
@@ -127,6 +133,8 @@ pub(crate) struct Served {
     policy: String,
     stripes: Stripes,
     copies: u64,
+    /// From which times are counted.
+    origin: std::time::Instant,
 }
 
 /// A device that is being served from now on.
@@ -184,6 +192,7 @@ impl Served {
                 policy: options.policy.clone(),
                 stripes,
                 copies: found.map_or(1, |found| found.copies),
+                origin: std::time::Instant::now(),
             }
         });
         let (_, warning) = started.map_err(threads)?;
@@ -245,7 +254,16 @@ impl Served {
             precautions: Vec::new(),
             clients: Vec::new(),
             costs_ns: cache.costs().map(|(with, without)| (with.get(), without.get())),
+            beyond_profile_us: cache.beyond_profile().map(|ns| ns / 1000).collect(),
         }
+    }
+
+    fn at(&self, time: std::time::Instant) -> Instant {
+        Instant::ZERO + Nanos::from(time.saturating_duration_since(self.origin))
+    }
+
+    fn now(&self) -> Instant {
+        self.at(std::time::Instant::now())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -294,6 +312,7 @@ impl Served {
                     state.short.push_back((request, range, reply));
                 }
                 Action::Change { request } => {
+                    state.driver.wide_begins();
                     todo.changes.extend(state.pending.remove(&request).map(|change| (request, change)));
                 }
                 Action::Empty { frames } => self.frames.empty(&frames),
@@ -328,7 +347,7 @@ impl Served {
     fn carry_out(&self, todo: Todo) {
         if !todo.reads.is_empty() {
             let refused = self.reads.start(todo.reads);
-            self.over(refused.into_iter().map(|read| (read, false)).collect());
+            self.over(refused.into_iter().map(|read| (read, None)).collect());
         }
         for (request, change) in todo.changes {
             let Some(this) = self.this.upgrade() else { return };
@@ -361,7 +380,11 @@ impl Served {
             Pending::Read(_) => return,
         };
         // Answered after the cache has forgotten what it held there, and before those that waited go on.
-        self.step(|state, actions| state.driver.changed(request, actions));
+        let now = self.now();
+        self.step(|state, actions| {
+            state.driver.wide_ends(now);
+            state.driver.changed(request, actions);
+        });
         reply.end(result);
     }
 
@@ -370,20 +393,27 @@ impl Served {
         let well = |ended: Ended| {
             // What comes short was cut off by someone.
             let all = ended.error.is_none() && ended.got == Bytes(ended.read.into.len() as u64);
-            (ended.read, all)
+            let times = (self.at(ended.issued), self.at(ended.ended));
+            (ended.read, all.then_some(times))
         };
         self.over(ended.into_iter().map(well).collect());
     }
 
-    fn over(&self, reads: Vec<(DiskRead, bool)>) {
+    /// These reads are over, with their times where all of it is there.
+    fn over(&self, reads: Vec<(DiskRead, Option<Times>)>) {
         if reads.is_empty() {
             return;
         }
         let mut todo = Todo::default();
         {
             let mut state = self.lock();
-            for (read, well) in reads {
+            for (read, times) in reads {
                 let Some(under) = state.under.try_remove(read.token as usize) else { continue };
+                let well = times.is_some();
+                if let Some((begun, now)) = times {
+                    let range = ByteSpan::at(read.offset, Bytes(read.into.len() as u64));
+                    state.driver.took(range, begun, now);
+                }
                 match (under, read.into) {
                     (Under::Fetch(fetch), Target::Frames(filling)) => {
                         let length = Bytes(filling.len() as u64);
@@ -439,8 +469,13 @@ impl Server for Served {
             }
             Request::Discard { range, reply } => self.take_on(range, Pending::Discard(range, reply)),
             Request::Flush { reply } => {
-                let below = Arc::clone(&self.below);
-                self.changes.add(Box::new(move || reply.end(below.flush())));
+                let Some(this) = self.this.upgrade() else { return };
+                self.lock().driver.wide_begins();
+                self.changes.add(Box::new(move || {
+                    let result = this.below.flush();
+                    this.lock().driver.wide_ends(this.now());
+                    reply.end(result);
+                }));
             }
         }
     }

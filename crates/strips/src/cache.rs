@@ -142,7 +142,10 @@ impl StripCache {
             table: StripeTable::new(geometry),
             lists: Lists::new(Feedback::bottom(whole) as u32),
             feedback: Feedback::new(whole),
-            costs: tested.then(|| VirtualCosts::new(geometry, member, settings.following)),
+            costs: tested.then(|| {
+                let costs = VirtualCosts::new(geometry, member, settings.following);
+                if rules.measured { costs.measured() } else { costs }
+            }),
             replacement,
             ghosts: 0,
             trials: 0,
@@ -190,6 +193,16 @@ impl StripCache {
     #[must_use]
     pub fn costs(&self) -> Option<(Nanos, Nanos)> {
         self.costs.as_ref().map(VirtualCosts::sums)
+    }
+
+    /// What a read of each member takes beyond its profile, in nanoseconds, where the rules have that measured.
+    pub fn beyond_profile(&self) -> impl Iterator<Item = i64> + '_ {
+        self.costs.iter().flat_map(VirtualCosts::beyond)
+    }
+
+    /// The costs, to tell them what has been measured.
+    pub(crate) fn costs_mut(&mut self) -> Option<&mut VirtualCosts> {
+        self.costs.as_mut()
     }
 
     /// The blocks of a strip that are not empty; those of them on their way.

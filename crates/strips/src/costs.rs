@@ -24,10 +24,13 @@
 //! - *A strip's transfer* is that of its blocks, one by one. A strip all of whose blocks are read one after the other costs the same
 //!   either way, less the commands that strip prefetching saves, and no rounding error more.
 //!
-//! Memory: 16 bytes a member, 24 bytes a strip (kept with the strip).
+//! Where the rules say so, each cost has what reads of that member take beyond the profile added, as [measured](crate::measured).
+//!
+//! Memory: 48 bytes a member, 24 bytes a strip (kept with the strip).
 
 use crate::geometry::{Geometry, MemberAddress, StripNo};
-use foreseek_units::{DeviceCosts, Lba, Nanos, Pages};
+use crate::measured::Measured;
+use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, Pages};
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,6 +59,7 @@ pub(crate) struct VirtualCosts {
     geometry: Geometry,
     member: Arc<dyn DeviceCosts>,
     following: Following,
+    measured: Option<Measured>,
     with: Nanos,
     without: Nanos,
     heads_with: Vec<Lba>,
@@ -70,11 +74,38 @@ impl VirtualCosts {
             geometry,
             member,
             following,
+            measured: None,
             with: Nanos::ZERO,
             without: Nanos::ZERO,
             heads_with: heads.clone(),
             heads_without: heads,
         }
+    }
+
+    /// The same, with what is measured beyond those costs.
+    pub(crate) fn measured(mut self) -> Self {
+        self.measured = Some(Measured::new(self.geometry.members()));
+        self
+    }
+
+    /// What is measured, where it is.
+    pub(crate) fn measuring(&mut self) -> Option<&mut Measured> {
+        self.measured.as_mut()
+    }
+
+    /// What a read of each member takes beyond its profile, in nanoseconds.
+    pub(crate) fn beyond(&self) -> impl Iterator<Item = i64> + '_ {
+        self.measured.iter().flat_map(Measured::all)
+    }
+
+    /// A read of these blocks of a strip went below at `begun` and has ended, well.
+    pub(crate) fn took(&mut self, strip: StripNo, (start, end): (u64, u64), begun: Instant, now: Instant) {
+        let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
+        let behind = lba + Pages(end - start).sectors();
+        let timed = self.measured.as_mut().and_then(|measured| measured.ended(member, behind, begun, now));
+        let Some((head, took)) = timed else { return };
+        let modelled = self.modelled(head, strip, (start, end));
+        self.measured.iter_mut().for_each(|measured| measured.learn(member, took, modelled));
     }
 
     /// The sums with and without prefetching.
@@ -118,8 +149,16 @@ impl VirtualCosts {
         let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
         let heads = if with { &mut self.heads_with } else { &mut self.heads_without };
         let head = std::mem::replace(&mut heads[member.0 as usize], lba + Pages(end - start).sectors());
+        let modelled = self.modelled(head, strip, (start, end));
+        let beyond = self.measured.as_ref().map_or(0, |measured| measured.beyond(member));
+        // A member that is faster than its profile still moves its head.
+        Nanos(modelled.get().saturating_add_signed(beyond).max(modelled.get() / 8))
+    }
+
+    /// What blocks of a strip cost by the profile, with the head there.
+    fn modelled(&self, head: Lba, strip: StripNo, (start, end): (u64, u64)) -> Nanos {
         let half_turn = self.member.half_turn();
-        let distance = head.distance(lba);
+        let distance = head.distance(self.geometry.place_of(strip, start).lba);
         let positioning = match self.following {
             _ if !distance.is_zero() => self.member.seek_time(distance) + half_turn,
             Following::Streams => Nanos::ZERO,
@@ -184,6 +223,30 @@ mod tests {
         costs.blocks(StripNo(8), (1, 2), &mut one);
         costs.blocks(StripNo(8), (2, 4), &mut one);
         assert_eq!(costs.sums(), (MS(0), MS(8 + 4 + 2)));
+    }
+
+    /// By hand as above, with member 3 slower by 16 ms and member 0 as its profile says.
+    #[test]
+    fn what_is_measured_is_added_to_each_access_of_that_member() {
+        let mut costs = costs(Following::Streams).measured();
+        let mut now = Instant::ZERO;
+        for strip in (0..2000).map(|n| 8 + n % 2 * 40) {
+            // Strips 8 and 48 are on member 3, 40 blocks apart: a seek each.
+            let begun = now;
+            now += MS(5 + 2 + 4 + 16);
+            costs.took(StripNo(strip), (0, 4), begun, now);
+        }
+        let beyond: Vec<i64> = costs.beyond().map(|ns| (ns as f64 / 1e6).round() as i64).collect();
+        assert_eq!(beyond, [0, 0, 0, 16, 0]);
+        let (mut slow, mut well) = (StripCosts::default(), StripCosts::default());
+        costs.strip(StripNo(8), &mut slow);
+        costs.strip(StripNo(9), &mut well);
+        let rounded = |cost: Nanos| cost.as_millis_f64().round();
+        assert_eq!((rounded(slow.with), rounded(well.with)), (27.0, 11.0));
+        costs.blocks(StripNo(8), (1, 2), &mut slow);
+        assert_eq!(rounded(slow.without), 24.0);
+        costs.forget(&mut slow);
+        assert_eq!(costs.sums(), (MS(11), MS(0)), "a strip takes with it what it was charged");
     }
 
     /// To the nanosecond, on a profile with real numbers.

@@ -13,7 +13,8 @@
 //! - *Bounds.* No fetch is started beyond [`FLIGHTS_LIMIT`](crate::FLIGHTS_LIMIT), no read of more than [`READ_LIMIT`] is cached, and no read waits beyond
 //!   [`WAITING_LIMIT`](crate::WAITING_LIMIT): such reads pass. Commands that do not fit follow at the next event; [`StripEngine::has_more`] says so, and the driver sends a tick.
 //!
-//! The engine has no use for the time: no rule of the paper has a clock. The cache is inclusive: it keeps what was read, and the
+//! The engine has no clock, and no rule of the paper needs one. Where the costs of members are measured, the driver tells when a read [began and ended](StripEngine::took).
+//! The cache is inclusive: it keeps what was read, and the
 //! driver keeps memory for each block from its `Fetch` to its `Drop` or the fetch's failure.
 //!
 //! Limits: reads only. Writes go to the device by themselves and are told as changes.
@@ -21,6 +22,7 @@
 use crate::blocks::Blocks;
 use crate::cache::{Dropped, StripCache};
 use crate::command::{Command, Commands};
+use crate::costs::VirtualCosts;
 use crate::error::StripsError;
 use crate::event::{Event, Outcome};
 use crate::flights::Flights;
@@ -29,7 +31,7 @@ use crate::massive::MassiveStripes;
 use crate::replacement::Replacement;
 use crate::rules::{Rules, Settings};
 use foreseek_seam::{FetchId, RequestId, Urgency};
-use foreseek_units::{Bytes, DeviceCosts, PageSpan, Pages};
+use foreseek_units::{Bytes, DeviceCosts, Instant, PageSpan, Pages};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -89,6 +91,36 @@ impl StripEngine {
     /// Prefetches nothing from now on, or goes on with it. The cache stays.
     pub fn pause(&mut self, paused: bool) {
         self.cache.pause(paused);
+    }
+
+    /// A read went below at `begun` and has ended well, whether for the cache or past it. Reads of one member are told in the order of their ends. One of
+    /// several strips tells nothing; it is told as [wide](Self::wide_begins).
+    pub fn took(&mut self, pages: PageSpan, begun: Instant, now: Instant) {
+        let Some(costs) = self.cache.costs_mut() else { return };
+        let mut strips = self.geometry.strips(pages);
+        if let (Some((strip, blocks)), None) = (strips.next(), strips.next()) {
+            blocks.hull().into_iter().for_each(|hull| costs.took(strip, hull, begun, now));
+        }
+    }
+
+    /// Whether a read touches more than one strip.
+    #[must_use]
+    pub fn is_wide(&self, pages: PageSpan) -> bool {
+        self.geometry.strips(pages).nth(1).is_some()
+    }
+
+    /// A request goes below that may touch several members: a write, a discard, a [wide](Self::is_wide) read.
+    pub fn wide_begins(&mut self) {
+        if let Some(measured) = self.cache.costs_mut().and_then(VirtualCosts::measuring) {
+            measured.wide_begins();
+        }
+    }
+
+    /// Such a request has ended, well or not.
+    pub fn wide_ends(&mut self, now: Instant) {
+        if let Some(measured) = self.cache.costs_mut().and_then(VirtualCosts::measuring) {
+            measured.wide_ends(now);
+        }
     }
 
     /// Whether the engine wants [`Event::Tick`] at once.

@@ -26,6 +26,7 @@ mod geometry;
 mod golden;
 mod lists;
 mod massive;
+mod measured;
 #[cfg(test)]
 mod model;
 pub mod registry;
@@ -46,6 +47,7 @@ pub use event::{Event, Outcome};
 pub use flights::{FLIGHTS_LIMIT, WAITING_LIMIT};
 pub use geometry::{Geometry, MEMBERS_LIMIT, Member, MemberAddress, StripNo, StripeNo};
 pub use massive::{ACTIVE_READS, MULTIPLE_LIMIT, STREAMS_LIMIT};
+pub use measured::{BEYOND_LIMIT, MEAN_OF};
 pub use replacement::{Fifo, Lru, Replacement};
 pub use rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
 pub use stats::Stats;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const STRIP: u64 = 4;
 
 fn rules(strips: Strips) -> Rules {
-    Rules { strips, massive: false }
+    Rules { strips, massive: false, measured: false }
 }
 
 fn cache(geometry: Geometry, pages: u64, strips: Strips) -> StripCache {

@@ -14,14 +14,15 @@ const ASP: Strips = Strips::Adaptive { cost_test: true, ghosts: true };
 /// Every policy of an array: its name, one line for people, and its parts.
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Rules)] = &[
-    ("none", "a cache, and no prefetching", Rules { strips: Strips::Never, massive: false }),
-    ("sp", "the whole strip at each miss", Rules { strips: Strips::Always, massive: false }),
-    ("asp", "strips, with culling and where they pay", Rules { strips: ASP, massive: false }),
-    ("asp-without-ghosts", "the same without past request states", Rules { strips: Strips::Adaptive { cost_test: true, ghosts: false }, massive: false }),
-    ("asp-without-cost-test", "the same with strips refused by size alone", Rules { strips: Strips::Adaptive { cost_test: false, ghosts: true }, massive: false }),
-    ("msp", "whole stripes for few sequential readers", Rules { strips: Strips::Never, massive: true }),
-    ("asp+msp", "strips, and whole stripes for few sequential readers", Rules { strips: ASP, massive: true }),
-    ("adaptive", "the same with costs that decide from the first miss on", Rules { strips: Strips::Careful, massive: true }),
+    ("none", "a cache, and no prefetching", Rules { strips: Strips::Never, massive: false, measured: false }),
+    ("sp", "the whole strip at each miss", Rules { strips: Strips::Always, massive: false, measured: false }),
+    ("asp", "strips, with culling and where they pay", Rules { strips: ASP, massive: false, measured: false }),
+    ("asp-without-ghosts", "the same without past request states", Rules { strips: Strips::Adaptive { cost_test: true, ghosts: false }, massive: false, measured: false }),
+    ("asp-without-cost-test", "the same with strips refused by size alone", Rules { strips: Strips::Adaptive { cost_test: false, ghosts: true }, massive: false, measured: false }),
+    ("msp", "whole stripes for few sequential readers", Rules { strips: Strips::Never, massive: true, measured: false }),
+    ("asp+msp", "strips, and whole stripes for few sequential readers", Rules { strips: ASP, massive: true, measured: false }),
+    ("adaptive-by-profile", "the same with costs that decide from the first miss on", Rules { strips: Strips::Careful, massive: true, measured: false }),
+    ("adaptive", "the same with costs measured on each member", Rules { strips: Strips::Careful, massive: true, measured: true }),
 ];
 
 /// The policy unless told otherwise.

@@ -54,6 +54,8 @@ pub struct Rules {
     pub strips: Strips,
     /// Whether massive stripe prefetching is on (sections 1.2.4, 2.5).
     pub massive: bool,
+    /// Whether the cost test adds what reads of each member take beyond its profile. Not in the paper.
+    pub measured: bool,
 }
 
 /// Settings of a cache.

@@ -242,10 +242,20 @@ fn status_table(status: &Status) -> String {
         let verdict = if with <= without { "strips are prefetched" } else { "strips are not prefetched" };
         row("costs", format!("{} with strips, {} without: {verdict}", Nanos(with), Nanos(without)));
     }
+    if !status.beyond_profile_us.is_empty() {
+        row("read times", read_times(&status.beyond_profile_us));
+    }
     for missing in &status.precautions {
         row("warning", missing.clone());
     }
     table.to_string()
+}
+
+/// What reads of the members take, compared with their profile.
+fn read_times(beyond_us: &[i64]) -> String {
+    let one = |(member, us): (usize, &i64)| format!("{:+.1} ms on member {member}", *us as f64 / 1000.0);
+    let all: Vec<String> = beyond_us.iter().enumerate().map(one).collect();
+    format!("beyond the profile: {}", all.join(", "))
 }
 
 /// The server says to whoever attached the array how it went; this only passes its status on.

@@ -34,7 +34,7 @@ use crate::event::{Event, Outcome};
 use crate::geometry::{Geometry, StripNo};
 use crate::{Blocks, StripCache};
 use foreseek_seam::{FetchId, FrameId, RequestId, Urgency};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, PageIndex, PageSpan, Pages};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages};
 use order::Order;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -174,6 +174,21 @@ impl StripDriver {
             self.empty(strip, blocks, actions);
         }
         self.tell(Event::Done { fetch, outcome }, actions);
+    }
+
+    /// A read below, of a fetch or of a part of a read, has ended well; see [`StripEngine::took`].
+    pub fn took(&mut self, range: ByteSpan, begun: Instant, now: Instant) {
+        self.engine.took(range.pages(), begun, now);
+    }
+
+    /// Something else than such a read goes below.
+    pub fn wide_begins(&mut self) {
+        self.engine.wide_begins();
+    }
+
+    /// Such a request has ended, well or not.
+    pub fn wide_ends(&mut self, now: Instant) {
+        self.engine.wide_ends(now);
     }
 
     /// A range cut at strips: each part lies on one member.

@@ -21,6 +21,8 @@ pub struct Settings {
     pub copy: Nanos,
     /// What the engine takes a block to cost that lies directly behind the last one; `None`: as the members do.
     pub following: Option<Following>,
+    /// The built-in profile whose costs the engine takes its members to have; `None`: what they are.
+    pub assumed: Option<String>,
     /// The scheduler of each member.
     pub scheduler: String,
     /// The block layer of each member.
@@ -52,6 +54,7 @@ impl Default for Settings {
             request: Nanos(2_000),
             copy: Nanos(2_700),
             following: None,
+            assumed: None,
             scheduler: BLIND.to_owned(),
             members: block::Settings::LINUX_2_6_18,
             failed_member: None,

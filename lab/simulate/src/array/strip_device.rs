@@ -43,6 +43,16 @@ enum Below {
     Destage(StripeNo),
 }
 
+/// A request to the array below.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    what: Below,
+    pages: PageSpan,
+    /// Whether it may touch several members.
+    wide: bool,
+    begun: Instant,
+}
+
 /// What the cache of a [`StripDevice`] has done, to be looked at from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Stats>>);
@@ -65,7 +75,7 @@ pub struct StripDevice {
     processor_free: Instant,
     requests: Slab<Request>,
     /// Requests below, and those for which it has no room yet.
-    sent: Slab<Below>,
+    sent: Slab<Sent>,
     unsent: VecDeque<(Io, Submitter)>,
     /// Requests that leave at a time, in the order of their answers.
     leaving: BTreeMap<(Instant, u64), (usize, Outcome)>,
@@ -127,6 +137,12 @@ impl StripDevice {
         self.seen.clone()
     }
 
+    /// Its cache, to look at.
+    #[must_use]
+    pub fn cache(&self) -> &strips::StripCache {
+        self.engine.cache()
+    }
+
     /// Blocks that have memory now.
     #[must_use]
     pub fn held(&self) -> Pages {
@@ -185,16 +201,23 @@ impl StripDevice {
     }
 
     fn send(&mut self, what: Below, op: Op, range: SectorSpan, whom: Submitter) {
-        let id = IoId(self.sent.insert(what) as u64);
+        let pages = pages_of(range);
+        let wide = op != Op::Read || self.engine.is_wide(pages);
+        let id = IoId(self.sent.insert(Sent { what, pages, wide, begun: self.now }) as u64);
         self.unsent.push_back((Io { id, op, range }, whom));
         self.feed();
     }
 
     /// Hands on what the array below has room for.
     fn feed(&mut self) {
-        while let Some((io, whom)) = self.unsent.front() {
-            if self.below.submit_for(self.now, *io, *whom).is_err() {
+        while let Some((io, whom)) = self.unsent.front().copied() {
+            if self.below.submit_for(self.now, io, whom).is_err() {
                 return;
+            }
+            let sent = &mut self.sent[io.id.0 as usize];
+            sent.begun = self.now;
+            if sent.wide {
+                self.engine.wide_begins();
             }
             self.unsent.pop_front();
         }
@@ -252,7 +275,12 @@ impl StripDevice {
 
     /// The array below has done something.
     fn done(&mut self, one: Finished) {
-        let Some(what) = self.sent.try_remove(one.id.0 as usize) else { return };
+        let Some(Sent { what, pages, wide, begun }) = self.sent.try_remove(one.id.0 as usize) else { return };
+        if wide {
+            self.engine.wide_ends(self.now);
+        } else if one.outcome == Outcome::Done {
+            self.engine.took(pages, begun, self.now);
+        }
         match what {
             Below::Fetch(fetch, blocks) => {
                 let arrived = one.outcome == Outcome::Done;

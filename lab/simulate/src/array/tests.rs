@@ -75,6 +75,18 @@ fn driver_writing(
     unreadable: Vec<SectorSpan>,
     written: Option<Pages>,
 ) -> StripDevice {
+    driver_over(policy, cache, seed, unreadable, written, Nanos::ZERO)
+}
+
+/// With member 0 slower by so much a request.
+fn driver_over(
+    policy: &str,
+    cache: Pages,
+    seed: u64,
+    unreadable: Vec<SectorSpan>,
+    written: Option<Pages>,
+    slow: Nanos,
+) -> StripDevice {
     let profile = Profile::builtin("raid5-5x-15k").expect("built in");
     let geometry = Geometry::new(profile.stripes().expect("an array"), Lba(0), SIZE.pages_floor());
     let geometry = geometry.expect("valid");
@@ -84,7 +96,10 @@ fn driver_writing(
     let engine = StripEngine::new(geometry, settings, rules, member, Box::new(Lru)).expect("large enough");
     let build = Build { size: Some(SIZE), seed, unreadable, ..Build::default() };
     let Settings { scheduler, members, request, copy, .. } = Settings::default();
+    let mut first = true;
     let mut behind = |disk: Box<dyn Device>| -> Box<dyn Device> {
+        let slowed = std::mem::take(&mut first) && !slow.is_zero();
+        let disk = if slowed { super::slowed(disk, slow) } else { disk };
         Box::new(Member::new(members, scheduler::by_name(&scheduler).expect("known"), disk))
     };
     let below = profile.build_over(&build, &mut behind).expect("a device");
@@ -162,6 +177,30 @@ fn a_hit_costs_processor_time_and_no_disk() {
     let stats = driver.seen().stats();
     assert_eq!((stats.misses, stats.strip_blocks, stats.prefetch_hits), (1, 31, 2));
     assert_eq!(driver.counters().buffer_hits, driver.audit.served);
+}
+
+/// Random reads of single blocks with some writes between them, no more than the slow member can serve.
+#[test]
+fn a_slow_member_is_measured_and_the_others_are_as_their_profile() {
+    let random = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+    let requests: Vec<_> = (0..4000)
+        .map(|n| (if n % 50 == 0 { Op::Write } else { Op::Read }, random(n) % 12_000, 1, 20_000))
+        .collect();
+    let beyond = |policy: &str, slow: u64| {
+        let slow = Nanos::from_millis(slow);
+        let mut driver = driver_over(policy, CACHE, 0, Vec::new(), None, slow);
+        run(&mut driver, &requests);
+        driver.cache().beyond_profile().map(|ns| ns as f64 / 1e6).collect::<Vec<_>>()
+    };
+    for slow in [0, 20] {
+        let measured = beyond("adaptive", slow);
+        assert_eq!(measured.len(), 5);
+        for (member, ms) in measured.iter().enumerate() {
+            let expected = if member == 0 { slow as f64 } else { 0.0 };
+            assert!((ms - expected).abs() < 2.0, "slow by {slow} ms: {measured:?}");
+        }
+    }
+    assert!(beyond("adaptive-by-profile", 20).is_empty(), "it does not measure");
 }
 
 /// Sections 1.1.2 and 2.5: a strip is one access of one disk; stripes keep all of them busy.

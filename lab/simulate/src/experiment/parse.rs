@@ -216,6 +216,7 @@ struct WrittenArrayCache {
     missed_turn: Option<bool>,
     scheduler: Option<String>,
     in_device: Option<usize>,
+    assumed: Option<String>,
     failed_member: Option<usize>,
     slow_ms: Option<f64>,
 }
@@ -540,6 +541,7 @@ impl Reader<'_> {
         to.copy = self.time("array_cache.copy_us", given.copy_us, 1e3, to.copy)?;
         let of = |missed| if missed { Following::MissesTurn } else { Following::Streams };
         to.following = given.missed_turn.map(of).or(to.following);
+        to.assumed = given.assumed.or_else(|| to.assumed.take());
         if let Some(scheduler) = given.scheduler {
             to.scheduler = scheduler;
         }

@@ -477,6 +477,19 @@ impl Experiment {
         let (Some(stripes), Some(member)) = (profile.stripes(), profile.member()) else {
             return Err(wrong(format!("{} is no array", profile.name())));
         };
+        let member = match &self.array.assumed {
+            None => member,
+            Some(name) => {
+                let known = || Profile::builtin_names().collect::<Vec<_>>().join(", ");
+                let profile = Profile::builtin(name).ok_or_else(|| {
+                    self.wrong(
+                        "array_cache.assumed",
+                        format!("there is no profile '{name}'; known are {}", known()),
+                    )
+                })?;
+                profile.member().unwrap_or(profile)
+            }
+        };
         let announced = |error: strips::StripsError| wrong(error.to_string());
         let rules = strips::registry::by_name(name).map_err(announced)?;
         if rules.host_window.is_some() {
