@@ -1,7 +1,7 @@
 //! The pipelined mode of the access-list engine: fetching goes on while the application reads.
 //!
 //! Where a list is longer than a buffer, and is trusted with a whole one, a [`Sweep`] takes the place
-//! of the rounds. At each read of a watched page the engine notes how far the application has come,
+//! of the rounds, unless a round needs few long runs for many accesses ([`Walk::joins`]). At each read of a watched page the engine notes how far the application has come,
 //! gives back in batches what that has freed, and asks for the next few runs of the sweep, so that the
 //! device always has a little to do ([`LEAD`]). It needs no thread for that. A read whose page the
 //! head has not come to yet waits until all up to there is asked for; advice blocks when the device's
@@ -62,10 +62,10 @@ struct Meeting {
 
 impl AccessListEngine {
     /// Whether a sweep is to begin, or to go on with another list: it is longer than a buffer and
-    /// trusted with one.
+    /// trusted with one, and does not [join](Walk::joins).
     pub(crate) fn may_sweep(&self, walk: &Walk) -> bool {
         let calm = !self.pipeline.shaken && self.contention.buffer() > SMALLEST;
-        self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted()
+        self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted() && !walk.joins()
     }
 
     /// Begins a round at an entry, after a question where the list is short of a buffer-full.

@@ -151,3 +151,23 @@ fn what_fits_is_fetched_in_one_round() {
     let later: Vec<Command> = list[1..].iter().flat_map(|at| world.read_page(*at)).collect();
     assert!(fetched(&later).is_empty() && forgotten(&later).is_empty());
 }
+
+/// Down the columns of an image in tiles of four pages that lie row by row: a few long runs.
+#[test]
+fn an_image_is_read_down_its_columns_with_as_few_seeks_as_in_rounds() {
+    for (rows, columns) in [(25, 40), (50, 20), (10, 100), (5, 200)] {
+        let list: Vec<u64> = (0..columns)
+            .flat_map(|column| (0..rows).map(move |row| row * columns + column))
+            .flat_map(|tile| (0..4).map(move |page| tile * 4 + page))
+            .collect();
+        let fetches = |mode| {
+            let mut world = world(mode);
+            let pages = read_all(&mut world, &list).len();
+            (world.engine.stats().fetches, pages)
+        };
+        let ((rounds, once), (sweep, pages)) = (fetches(Mode::Blocking), fetches(Mode::Pipelined));
+        assert_eq!(once, list.len());
+        assert!(pages * 10 <= once * 11, "{rows} x {columns}: {pages} pages of {once}");
+        assert!(sweep <= rounds * 2, "{rows} x {columns}: {sweep} fetches, in rounds {rounds}");
+    }
+}
