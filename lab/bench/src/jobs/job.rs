@@ -31,6 +31,8 @@ pub struct Job {
     pub(crate) after: Option<&'static str>,
     /// The exit status where all is well: searches that find nothing end with 1.
     pub(crate) status: i32,
+    /// Whether its data are seen over sshfs, with the disk at a server that is [`AWAY_MS`] away.
+    pub(crate) is_far: bool,
     /// Whether it changes its data, which are then made anew from a copy before each run.
     pub(crate) changes: bool,
 }
@@ -40,6 +42,8 @@ pub struct Job {
 pub(crate) enum Need {
     /// A program and its Debian package.
     Program(&'static str, &'static str),
+    /// A file and its Debian package.
+    File(&'static str, &'static str),
     /// A module of Python, and where it is got.
     Module(&'static str),
     /// A PostgreSQL server.
@@ -47,10 +51,17 @@ pub(crate) enum Need {
 }
 
 const PYTHON: Need = Need::Program("python3", "python3");
+/// What answers sshfs.
+pub(crate) const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
+/// The time to that server and back: one in the same country.
+pub(crate) const AWAY_MS: u32 = 5;
+const SSHFS: &[Need] =
+    &[Need::Program("sshfs", "sshfs"), Need::File(SFTP_SERVER, "openssh-sftp-server"), PYTHON];
 const GIT: &[Need] = &[Need::Program("git", "git")];
 
 const fn job(name: &'static str, data: Data, needs: &'static [Need], line: &'static str) -> Job {
-    Job { name, does: "", needs, data, before: None, line, after: None, status: 0, changes: false }
+    let (before, after) = (None, None);
+    Job { name, does: "", needs, data, before, line, after, status: 0, is_far: false, changes: false }
 }
 
 /// A job of a PostgreSQL server, which runs already when the clock starts.
@@ -73,21 +84,16 @@ const PG_START: &str = pg!(
 const PG_STOP: &str =
     pg!("runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -m immediate stop");
 
+const CAT_4: &str =
+    "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}";
+
 /// All of them.
-pub static ALL: [Job; 23] = [
+pub static ALL: [Job; 25] = [
     Job {
         does: "one `cat` of one large file",
         ..job("cat", Data::Large, &[], "cat \"$1/first\" > /dev/null")
     },
-    Job {
-        does: "four `cat` at a time, each of many files of 4 MB",
-        ..job(
-            "cat-4",
-            Data::Four,
-            &[],
-            "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}",
-        )
-    },
+    Job { does: "four `cat` at a time, each of many files of 4 MB", ..job("cat-4", Data::Four, &[], CAT_4) },
     Job {
         does: "`cp` of one large file to another disk",
         ..job("cp", Data::Large, &[], "cp \"$1/first\" \"$2/copy\"")
@@ -214,6 +220,16 @@ pub static ALL: [Job; 23] = [
         status: 1,
         ..job("grep", Data::Large, &[], "LC_ALL=C grep -c 'no such text' \"$1/first\"")
     },
+    Job {
+        does: "one `cat` of one large file over `sshfs`, 5 ms away",
+        is_far: true,
+        ..job("sshfs-cat", Data::Large, SSHFS, "cat \"$1/first\" > /dev/null")
+    },
+    Job {
+        does: "four `cat` at a time over `sshfs`, 5 ms away",
+        is_far: true,
+        ..job("sshfs-cat-4", Data::Four, SSHFS, CAT_4)
+    },
 ];
 
 impl Need {
@@ -221,6 +237,9 @@ impl Need {
     fn missing(self, python: &Path) -> Option<String> {
         match self {
             Self::Program(name, package) => Program::find(name, package).err().map(|error| error.to_string()),
+            Self::File(path, package) => {
+                (!Path::new(path).exists()).then(|| format!("there is no {path}: install {package} (Debian)"))
+            }
             Self::Module(module) => {
                 let mut command = Command::new(python);
                 command.args(["-c", &format!("import {module}")]);
@@ -320,5 +339,8 @@ mod tests {
         let missing = Need::Program("no-such-program", "some-package").missing(python).expect("none");
         assert!(missing.contains("some-package"), "{missing}");
         assert_eq!(Need::Program("sh", "dash").missing(python), None);
+        let missing = Need::File("/nowhere/server", "a-package").missing(python).expect("no such file");
+        assert!(missing.contains("/nowhere/server") && missing.contains("a-package"), "{missing}");
+        assert_eq!(Need::File("/proc", "linux").missing(python), None);
     }
 }

@@ -6,7 +6,10 @@
 //!
 //! Memory is the same in all ways: a control group of all of it for programs on stock Linux; of half of it where a server has the other half.
 //!
-//! Limits: what programs write goes to another disk, except for PostgreSQL's own files. Nothing is read twice, so that nothing is said of
+//! Some jobs see the disk as that of a server [far away](job), over sshfs: there `read_ahead_kb` is set for the server's disk alone, and the
+//! sshfs process has memory of its own.
+//!
+//! Limits: the way to that server is a delay with room for everything. What programs write goes to another disk, except for PostgreSQL's own files. Nothing is read twice, so that nothing is said of
 //! cached data. The share of processor time that PostgreSQL's server takes is not counted.
 
 mod data;

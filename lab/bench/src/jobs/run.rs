@@ -1,7 +1,7 @@
 //! The whole measurement: data once, then pair by pair every job in every way.
 
 use super::data::{Data, Maker};
-use super::job::{Job, Named};
+use super::job::{AWAY_MS, Job, Named, SFTP_SERVER};
 use super::options::{Options, Plan};
 use super::record::{Measured, Of};
 use super::report::Report;
@@ -28,8 +28,11 @@ const SPACE: &str = "/var/tmp";
 /// The disk's size: its data lie in the fast zone, as on a disk that is not full.
 const DISK_SIZE: Bytes = Bytes::gib(32);
 /// Scripts of jobs.
-const SCRIPTS: [(&str, &str); 2] =
-    [("readers.py", include_str!("readers.py")), ("columns.py", include_str!("columns.py"))];
+const SCRIPTS: [(&str, &str); 3] = [
+    ("readers.py", include_str!("readers.py")),
+    ("columns.py", include_str!("columns.py")),
+    ("far.py", include_str!("far.py")),
+];
 
 /// Measures what is not measured yet and judges all of it.
 ///
@@ -91,6 +94,8 @@ struct Standing {
     programs: MemoryGroup,
     /// The server's group, where it is limited from outside; after the server, which is in it.
     _group: Option<MemoryGroup>,
+    /// What shows the disk's files as those of a server far away; after the server that shows its files.
+    far: Option<Server>,
 }
 
 impl<'a> Bench<'a> {
@@ -106,7 +111,7 @@ impl<'a> Bench<'a> {
         let folder = folder.map_err(|error| Error::io("cannot make a folder in", space.display(), error))?;
         // PostgreSQL's server runs as a user of its own.
         open_to_all(folder.path())?;
-        for name in ["disk", "view", "state", "scripts"] {
+        for name in ["disk", "far", "view", "state", "scripts"] {
             create(&folder.path().join(name))?;
         }
         for (name, text) in SCRIPTS {
@@ -213,12 +218,25 @@ impl<'a> Bench<'a> {
         command
     }
 
-    fn stand(&self, way: Way) -> Result<Standing> {
+    /// The disk's files over sshfs.
+    fn start_far(&self, way: Way) -> Result<Server> {
+        let far = self.path("far");
+        let script = self.path("scripts").join("far.py");
+        let mut command = Command::new("sshfs");
+        let python = self.options.python.display();
+        let ssh = format!("ssh_command={python} {} {AWAY_MS} {SFTP_SERVER}", script.display());
+        command.args(["-f", "-o", &ssh, &format!("far:{}", self.path("disk").display())]).arg(&far);
+        Server::showing(&way.to_string(), "sshfs", command, &far, self.interrupt)
+    }
+
+    fn stand(&self, way: Way, is_far: bool) -> Result<Standing> {
+        let far = is_far.then(|| self.start_far(way)).transpose()?;
+        let source = self.path(if is_far { "far" } else { "disk" });
         let (all, half) = (self.options.memory, self.options.memory / 2);
         let group = |name: &str, limit| MemoryGroup::create(&self.place, name, limit);
         if way.is_static() {
             let programs = group("bench-jobs", all)?;
-            return Ok(Standing { root: self.path("disk"), server: None, programs, _group: None });
+            return Ok(Standing { root: source, server: None, programs, _group: None, far });
         }
         let programs = group("bench-jobs", half)?;
         // The mount bounds itself; what passes reads on fills the page cache of its group.
@@ -229,14 +247,14 @@ impl<'a> Bench<'a> {
             command.args(["--policy", "plain"]);
         }
         let view = self.path("view");
-        command.arg(self.path("disk")).arg(&view);
+        command.arg(source).arg(&view);
         let server = Server::showing(&way.to_string(), "foreseek", command, &view, self.interrupt)?;
-        Ok(Standing { root: view, server: Some(server), programs, _group: limited })
+        Ok(Standing { root: view, server: Some(server), programs, _group: limited, far })
     }
 
     fn run_cold(&self, named: Named, way: Way, data: &Path, delays: bool) -> Result<Measured> {
         let job = named.0;
-        let standing = self.stand(way)?;
+        let standing = self.stand(way, job.is_far)?;
         let data = standing.root.join(data);
         self.disk.set_delays(delays)?;
         let run = |line: &str, what: &str, status: i32| {
@@ -270,6 +288,7 @@ impl<'a> Bench<'a> {
         let made = made?;
         ended?;
         standing.server.map_or(Ok(()), Server::end)?;
+        standing.far.map_or(Ok(()), Server::end)?;
         Ok(made)
     }
 
