@@ -22,12 +22,12 @@
 use crate::blocks::Blocks;
 use crate::cache::{Dropped, StripCache};
 use crate::command::{Command, Commands};
-use crate::costs::VirtualCosts;
 use crate::error::StripsError;
 use crate::event::{Event, Outcome};
 use crate::flights::Flights;
 use crate::geometry::{Geometry, StripNo};
 use crate::massive::MassiveStripes;
+use crate::measured::Measured;
 use crate::replacement::Replacement;
 use crate::rules::{Rules, Settings};
 use foreseek_seam::{FetchId, RequestId, Urgency};
@@ -93,8 +93,8 @@ impl StripEngine {
         self.cache.pause(paused);
     }
 
-    /// A read went below at `begun` and has ended well, whether for the cache or past it. Reads of one member are told in the order of their ends. One of
-    /// several strips tells nothing; it is told as [wide](Self::wide_begins).
+    /// A read went below at `begun` and has ended well, whether for the cache or past it. Reads of one member are reported in the order of
+    /// their ends. A read of several strips is reported as [wide](Self::wide_begins) and counts for nothing here.
     pub fn took(&mut self, pages: PageSpan, begun: Instant, now: Instant) {
         let Some(costs) = self.cache.costs_mut() else { return };
         let mut strips = self.geometry.strips(pages);
@@ -111,16 +111,16 @@ impl StripEngine {
 
     /// A request goes below that may touch several members: a write, a discard, a [wide](Self::is_wide) read.
     pub fn wide_begins(&mut self) {
-        if let Some(measured) = self.cache.costs_mut().and_then(VirtualCosts::measuring) {
-            measured.wide_begins();
-        }
+        self.measured().into_iter().for_each(Measured::wide_begins);
     }
 
     /// Such a request has ended, well or not.
     pub fn wide_ends(&mut self, now: Instant) {
-        if let Some(measured) = self.cache.costs_mut().and_then(VirtualCosts::measuring) {
-            measured.wide_ends(now);
-        }
+        self.measured().into_iter().for_each(|measured| measured.wide_ends(now));
+    }
+
+    fn measured(&mut self) -> Option<&mut Measured> {
+        self.cache.costs_mut()?.measuring()
     }
 
     /// Whether the engine wants [`Event::Tick`] at once.

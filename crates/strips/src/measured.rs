@@ -58,7 +58,7 @@ impl Measured {
     }
 
     /// A read of a member went below at `begun` and ended now, with the head at `end`. Answers where the head was and what the read took, if that
-    /// can be told.
+    /// is known.
     pub(crate) fn ended(
         &mut self,
         member: Member,

@@ -441,33 +441,34 @@ proptest! {
     /// A member that answers nothing holds up what lies on it, and changes of it what comes behind them.
     #[test]
     fn a_slow_member_holds_up_what_lies_on_it_alone(
-        policy in prop::sample::select(registry::names().collect::<Vec<_>>()),
-        member in 0..3u32,
-        requests in prop::collection::vec(request(120), 1..60),
-        choices in prop::collection::vec(any::<prop::sample::Index>(), 64),
+        (policy, member, requests, choices) in one_bad_member(),
     ) {
         let mut choose = drawn(&choices);
         let mut world = World::new(policy, LARGE_SET_UP, false, &mut choose);
-        world.stuck = Some(Member(member));
+        world.stuck = Some(member);
         world.run(&requests);
     }
 
     /// A member that fails fails the requests that lie on it, and no other, whatever is prefetched of it.
     #[test]
     fn a_broken_member_fails_what_lies_on_it_alone(
-        policy in prop::sample::select(registry::names().collect::<Vec<_>>()),
-        member in 0..3u32,
-        requests in prop::collection::vec(request(120), 1..60),
-        choices in prop::collection::vec(any::<prop::sample::Index>(), 64),
+        (policy, member, requests, choices) in one_bad_member(),
     ) {
         let mut choose = drawn(&choices);
         let mut world = World::new(policy, LARGE_SET_UP, false, &mut choose);
-        world.broken = Some(Member(member));
+        world.broken = Some(member);
         world.run(&requests);
         for (request, range) in &world.ranges {
-            prop_assert_eq!(world.failed.contains(request), world.lies_on(*range, Member(member)), "{:?}", request);
+            prop_assert_eq!(world.failed.contains(request), world.lies_on(*range, member), "{:?}", request);
         }
     }
+}
+
+/// A policy, the member that is not well, requests and choices.
+fn one_bad_member() -> impl Strategy<Value = (&'static str, Member, Vec<Request>, Vec<prop::sample::Index>)> {
+    let policy = prop::sample::select(registry::names().collect::<Vec<_>>());
+    let requests = prop::collection::vec(request(120), 1..60);
+    (policy, (0..3u32).prop_map(Member), requests, prop::collection::vec(any::<prop::sample::Index>(), 64))
 }
 
 const LARGE_SET_UP: SetUp = SetUp { origin: 0, sectors: 120, spare: 4 };
