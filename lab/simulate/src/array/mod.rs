@@ -19,8 +19,8 @@ pub use member::Member;
 pub use settings::Settings;
 pub use strip_device::{REQUESTS_LIMIT, Seen, StripDevice};
 
-/// The disk, with each of its requests taking so much longer.
-#[must_use]
-pub fn slowed(disk: Box<dyn Device>, by: Nanos) -> Box<dyn Device> {
-    Box::new(slowed::Slowed::new(disk, by))
+/// Has each request of the first disk that it is given take so much longer, and leaves the others as they are.
+pub fn slow_first(by: Nanos) -> impl FnMut(Box<dyn Device>) -> Box<dyn Device> {
+    let mut is_due = !by.is_zero();
+    move |disk| if std::mem::take(&mut is_due) { Box::new(slowed::Slowed::new(disk, by)) } else { disk }
 }

@@ -59,34 +59,25 @@ impl Audit {
 const SIZE: Bytes = Bytes::mib(64);
 const CACHE: Pages = Pages(320);
 
-fn driver(policy: &str, seed: u64, unreadable: Vec<SectorSpan>) -> StripDevice {
-    driver_with(policy, CACHE, seed, unreadable)
-}
-
-fn driver_with(policy: &str, cache: Pages, seed: u64, unreadable: Vec<SectorSpan>) -> StripDevice {
-    driver_writing(policy, cache, seed, unreadable, None)
-}
-
-/// With so many blocks for what is written, if any.
-fn driver_writing(
-    policy: &str,
+/// The array below a driver, and the driver's memory.
+struct SetUp {
     cache: Pages,
     seed: u64,
     unreadable: Vec<SectorSpan>,
+    /// Blocks for what is written, if any.
     written: Option<Pages>,
-) -> StripDevice {
-    driver_over(policy, cache, seed, unreadable, written, Nanos::ZERO)
-}
-
-/// With member 0 slower by so much a request.
-fn driver_over(
-    policy: &str,
-    cache: Pages,
-    seed: u64,
-    unreadable: Vec<SectorSpan>,
-    written: Option<Pages>,
+    /// By how much a request of member 0 takes longer.
     slow: Nanos,
-) -> StripDevice {
+}
+
+impl Default for SetUp {
+    fn default() -> Self {
+        Self { cache: CACHE, seed: 0, unreadable: Vec::new(), written: None, slow: Nanos::ZERO }
+    }
+}
+
+fn driver(policy: &str, set_up: SetUp) -> StripDevice {
+    let SetUp { cache, seed, unreadable, written, slow } = set_up;
     let profile = Profile::builtin("raid5-5x-15k").expect("built in");
     let geometry = Geometry::new(profile.stripes().expect("an array"), Lba(0), SIZE.pages_floor());
     let geometry = geometry.expect("valid");
@@ -96,11 +87,10 @@ fn driver_over(
     let engine = StripEngine::new(geometry, settings, rules, member, Box::new(Lru)).expect("large enough");
     let build = Build { size: Some(SIZE), seed, unreadable, ..Build::default() };
     let Settings { scheduler, members, request, copy, .. } = Settings::default();
-    let mut first = true;
+    let mut slow_first = super::slow_first(slow);
     let mut behind = |disk: Box<dyn Device>| -> Box<dyn Device> {
-        let slowed = std::mem::take(&mut first) && !slow.is_zero();
-        let disk = if slowed { super::slowed(disk, slow) } else { disk };
-        Box::new(Member::new(members, scheduler::by_name(&scheduler).expect("known"), disk))
+        let scheduler = scheduler::by_name(&scheduler).expect("known");
+        Box::new(Member::new(members, scheduler, slow_first(disk)))
     };
     let below = profile.build_over(&build, &mut behind).expect("a device");
     let mut driver = StripDevice::new(engine, below, (request, copy));
@@ -155,7 +145,8 @@ proptest! {
         written in proptest::option::of(1..200u64),
     ) {
         let unreadable = || bad.map(|page| SectorSpan::at(Lba(page * 8), Sectors(8))).into_iter().collect::<Vec<_>>();
-        let new = || driver_writing(policy, CACHE, seed, unreadable(), written.map(Pages));
+        let written = written.map(Pages);
+        let new = || driver(policy, SetUp { seed, unreadable: unreadable(), written, ..SetUp::default() });
         let mut first = new();
         let done = run(&mut first, &requests);
         prop_assert_eq!(done.len(), requests.len());
@@ -169,7 +160,7 @@ proptest! {
 
 #[test]
 fn a_hit_costs_processor_time_and_no_disk() {
-    let mut driver = driver("sp", 0, Vec::new());
+    let mut driver = driver("sp", SetUp::default());
     let done = run(&mut driver, &[(Op::Read, 5, 1, 0), (Op::Read, 9, 2, 100_000)]);
     let Settings { request, copy, .. } = Settings::default();
     assert_eq!(done[1].at, Instant::ZERO + Nanos::from_millis(100) + request + copy * 2);
@@ -188,7 +179,7 @@ fn a_slow_member_is_measured_and_the_others_are_as_their_profile() {
         .collect();
     let beyond = |policy: &str, slow: u64| {
         let slow = Nanos::from_millis(slow);
-        let mut driver = driver_over(policy, CACHE, 0, Vec::new(), None, slow);
+        let mut driver = driver(policy, SetUp { slow, ..SetUp::default() });
         run(&mut driver, &requests);
         driver.cache().beyond_profile().map(|ns| ns as f64 / 1e6).collect::<Vec<_>>()
     };
@@ -209,7 +200,7 @@ fn few_sequential_readers_are_faster_with_whole_stripes() {
     let sequential: Vec<_> = (0..4096).map(|page| (Op::Read, page, 1, 0)).collect();
     let time = |policy: &str| {
         let (mut driver, mut now, mut done) =
-            (driver_with(policy, CACHE * 16, 0, Vec::new()), Instant::ZERO, Vec::new());
+            (driver(policy, SetUp { cache: CACHE * 16, ..SetUp::default() }), Instant::ZERO, Vec::new());
         for (number, (op, page, pages, _)) in sequential.iter().enumerate() {
             let range = SectorSpan::at(Lba(page * 8), Sectors(pages * 8));
             driver.submit(now, Io { id: IoId(number as u64), op: *op, range }).expect("room");
@@ -227,7 +218,7 @@ fn few_sequential_readers_are_faster_with_whole_stripes() {
 /// A write is acknowledged at once where there is room for it, and what was written is read without a disk.
 #[test]
 fn written_blocks_are_acknowledged_at_once_and_read_from_memory() {
-    let mut driver = driver_writing("none", CACHE, 0, Vec::new(), Some(Pages(160)));
+    let mut driver = driver("none", SetUp { written: Some(Pages(160)), ..SetUp::default() });
     let requests = [(Op::Write, 0, 128, 0), (Op::Read, 10, 8, 1000), (Op::Write, 4000, 40, 0)];
     let done = run(&mut driver, &requests);
     let Settings { request, copy, .. } = Settings::default();
@@ -240,7 +231,7 @@ fn written_blocks_are_acknowledged_at_once_and_read_from_memory() {
 /// More writes than a member has requests for: what is refused once must not be offered again at the same time, without end.
 #[test]
 fn a_member_whose_queue_is_full_of_writes_goes_on() {
-    let mut driver = driver_with("none", CACHE, 0, Vec::new());
+    let mut driver = driver("none", SetUp::default());
     let writes: Vec<_> = (0..3000).map(|n| (Op::Write, n * 37 % 12_000, 1, 0)).collect();
     assert_eq!(run(&mut driver, &writes).len(), writes.len());
 }

@@ -447,11 +447,9 @@ impl Experiment {
             return Ok((profile.build(&build).map_err(failed)?, None));
         };
         self.members_scheduler()?;
-        let mut number = 0;
+        let mut slow_first = array::slow_first(self.array.slow);
         let mut member = |disk: Box<dyn Device>| -> Box<dyn Device> {
-            let slow = number == 0 && !self.array.slow.is_zero();
-            number += 1;
-            let disk = if slow { array::slowed(disk, self.array.slow) } else { disk };
+            let disk = slow_first(disk);
             match scheduler::by_name(&self.array.scheduler) {
                 Some(scheduler) => Box::new(Member::new(self.array.members, scheduler, disk)),
                 None => disk,
