@@ -170,7 +170,7 @@ fn order_prints_every_file_once_by_ascending_place() {
     setup.end();
 }
 
-/// A directory that is met below itself is told and passed over.
+/// A directory that is met below itself is reported and passed over.
 #[test]
 fn a_tree_that_is_bound_into_itself_ends() {
     let Some(setup) = Setup::ext4() else { return };

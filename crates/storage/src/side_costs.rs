@@ -1,4 +1,4 @@
-//! What this process costs the machine besides reading: processor time, FIEMAP calls, memory that the kernel takes back from others.
+//! What this process costs the machine besides reading: processor time, FIEMAP calls, memory that the kernel reclaims from others.
 
 use crate::{layout, small_file};
 use foreseek_units::{Bytes, Pages};
@@ -13,7 +13,7 @@ pub struct SideCosts {
     pub processor: Duration,
     /// How often this process asked where a file lies.
     pub fiemap_calls: u64,
-    /// Taken back by the kernel on the whole machine; what a control group loses by its own limit is not in it.
+    /// Reclaimed by the kernel on the whole machine; what a control group loses by its own limit is not in it.
     pub reclaimed: Bytes,
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_took_back_is_counted_once() {
+    fn what_the_kernel_reclaimed_is_counted_once() {
         let place = tempfile::tempdir().unwrap();
         assert_eq!(reclaimed_within(place.path()), Bytes::ZERO);
         let text = "nr_free_pages 9\npgsteal_kswapd 3\npgsteal_direct 2\npgsteal_anon 4\npgsteal_file 1\n";
