@@ -1,17 +1,17 @@
-//! Advice to the kernel about the page cache: bring in, give back.
+//! Advice to the kernel about the page cache: WILLNEED and DONTNEED.
 //!
-//! *Bringing in.* `posix_fadvise(WILLNEED)` and `readahead(2)` read at most the longer of the
-//! file's read-ahead window and the device's longest request, and report success whatever they left
-//! out (`force_page_cache_ra` in mm/readahead.c). So a range goes in calls that are taken whole. The
-//! window counts as it was when the file was opened, which nobody can ask for afterwards; the
-//! longest request counts as it is now. Hence a call is as long as the device's longest request
-//! where that is known: never more than is taken, and the block layer would split a longer one
-//! there anyway. Without a request queue (NFS, FUSE, btrfs) the window of the device counts, and
-//! 128 KiB, the kernel's own default, where even that is unknown.
+//! *WILLNEED.* `posix_fadvise(WILLNEED)` and `readahead(2)` read at most the larger of the file's read-ahead
+//! window and the device's longest request. They report success for the whole range even where they read less
+//! (`force_page_cache_ra` in mm/readahead.c). A longer range is therefore split into calls that the kernel
+//! carries out in full. The kernel uses the window of the time when the file was opened, which no call
+//! returns, and the longest request of the present. A call is as long as the device's longest request where
+//! that is known: the kernel carries it out in full, and the block layer would split a longer one there.
+//! Without a request queue (NFS, FUSE, btrfs) it is as long as the device's window, or 128 KiB, the kernel's
+//! default, where that is unknown too.
 //!
-//! *Giving back.* `POSIX_FADV_DONTNEED` starts write-back of dirty pages of its range and drains the
-//! processors' page lists at each call, so ranges are collected, merged and handed over together
-//! (ATC'09 section 4.5 found the same).
+//! *DONTNEED.* `POSIX_FADV_DONTNEED` starts write-back of the range's dirty pages and drains the per-CPU page
+//! lists at each call. Ranges are therefore collected, merged and passed together (ATC'09 section 4.5 found
+//! the same).
 #![allow(unsafe_code)]
 
 use crate::detect::Backing;
@@ -21,7 +21,7 @@ use rustix::fs::Advice;
 use rustix::io::Errno;
 use std::num::NonZeroU64;
 
-/// How long a call is where nothing is known of the device: the kernel's default read-ahead window
+/// The length of a call where nothing is known of the device: the kernel's default read-ahead window
 /// (`VM_READAHEAD_PAGES`).
 pub const DEFAULT_CALL: Bytes = Bytes::kib(128);
 
@@ -36,7 +36,7 @@ pub enum Means {
 }
 
 impl Backing {
-    /// How long one call to bring pages in may be to be taken whole: whole pages, at least one.
+    /// The longest call that the kernel carries out in full: whole pages, at least one.
     #[must_use]
     pub fn call_length(&self) -> Bytes {
         let known = self.max_request.or(self.read_ahead).unwrap_or(DEFAULT_CALL);
@@ -44,21 +44,21 @@ impl Backing {
     }
 }
 
-/// Asks for a range in calls of at most `call` bytes. Answers how much from its start was asked
-/// for: less than the range where a call failed after others had been taken.
+/// Requests a range with calls of at most `call` bytes. Returns how much of the range, from its start, was
+/// requested: less than the range where a call failed after others had succeeded.
 ///
 /// # Errors
-/// What the kernel said to the first call.
+/// The error of the first call.
 pub fn will_need(fd: HostFd, range: ByteSpan, call: Bytes, means: Means) -> Result<Bytes, Errno> {
-    let mut asked = Bytes::ZERO;
+    let mut requested = Bytes::ZERO;
     for piece in pieces(range, call) {
         match bring_in(fd, piece, means) {
-            Ok(()) => asked += piece.len(),
-            Err(error) if asked.is_zero() => return Err(error),
+            Ok(()) => requested += piece.len(),
+            Err(error) if requested.is_zero() => return Err(error),
             Err(_) => break,
         }
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 /// A range cut at multiples of `call` from its start.
@@ -87,12 +87,12 @@ fn bring_in(fd: HostFd, range: ByteSpan, means: Means) -> Result<(), Errno> {
     }
 }
 
-/// What the C library's last failed call in this thread left.
+/// The errno of the last failed C library call of this thread.
 pub(crate) fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Ranges of one file to be given back together.
+/// Ranges of one file to be dropped from the page cache together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DontNeed {
     ranges: Vec<PageSpan>,
@@ -110,13 +110,13 @@ impl DontNeed {
         }
     }
 
-    /// Whether there is nothing to give back.
+    /// Whether there is nothing to drop.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether a page of `range` is to be given back.
+    /// Whether a page of `range` is to be dropped.
     #[must_use]
     pub fn overlaps(&self, range: PageSpan) -> bool {
         self.ranges.iter().any(|held| held.overlaps(range))
@@ -134,20 +134,20 @@ impl DontNeed {
     }
 }
 
-/// Gives a range back. Pages that are dirty, mapped or locked stay.
+/// Drops a range from the page cache. Pages that are dirty, mapped or locked stay.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn dont_need(fd: HostFd, range: PageSpan) -> Result<(), Errno> {
     let bytes = range.bytes();
     match NonZeroU64::new(bytes.len().get()) {
-        // A length of zero would mean: up to the end of the file.
+        // A length of zero means "up to the end of the file".
         None => Ok(()),
         length => rustix::fs::fadvise(fd.borrow(), bytes.start.get(), length, Advice::DontNeed),
     }
 }
 
-/// The part of a range of pages that a file of this length has.
+/// The part of a range of pages that lies within a file of this length.
 pub(crate) fn clip(range: PageSpan, length: Bytes) -> PageSpan {
     let end = foreseek_units::PageIndex::ZERO.after(length.pages_ceil());
     Span::new(range.start, range.end.min(end).max(range.start))
@@ -161,7 +161,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_call_is_what_the_kernel_takes_whole() {
+    fn a_call_is_as_long_as_the_kernel_reads_in_full() {
         let backing = |max_request, read_ahead| Backing {
             disk: crate::DeviceNumber::default(),
             start: Sectors::ZERO,

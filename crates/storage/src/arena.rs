@@ -1,13 +1,13 @@
-//! Memory for data on their way: one aligned region, allocated and touched beforehand.
+//! Memory for data in flight: one aligned region, allocated and touched at the start.
 //!
-//! A server of a block device must not wait for memory: freeing memory may wait for that very
-//! device to write. So all data buffers come from a region of fixed size; when it is used up,
-//! whoever needs a buffer waits, in order of arrival, until an answered request gives its own
-//! back. That ends: a request with a buffer is answered when its time comes, whatever others do.
-//! Who must not wait [tries](Arena::try_take).
+//! A server of a block device must not wait for memory: reclaiming memory may wait for that very device to
+//! write. All data buffers therefore come from a region of fixed size. When it is used up, a request waits
+//! for a buffer in order of arrival, until another request is answered and frees its own. The wait is
+//! bounded: a request that holds a buffer waits for no other request. A caller that must not wait uses
+//! [`Arena::try_take`].
 //!
-//! First fit over a list of free runs sorted by address, merged when a run comes back. The list is
-//! as short as there are gaps between a few dozen buffers.
+//! First fit over a list of free runs sorted by address; a freed run is merged with its neighbours. The list
+//! has as many entries as there are gaps between a few dozen buffers.
 #![allow(unsafe_code)]
 
 use crate::region::{PAGE, Region};
@@ -26,9 +26,9 @@ pub struct Arena {
 #[derive(Debug)]
 struct Free {
     runs: Vec<PageRun>,
-    /// Who may take next, and the next number in line.
+    /// The ticket that may take next, and the next ticket to hand out.
     serving: u64,
-    next_in_line: u64,
+    next_ticket: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct PageRun {
     pages: usize,
 }
 
-/// A buffer, given back when dropped. It holds what an earlier user left in it.
+/// A buffer, freed when dropped. It is not zeroed: it holds what its last user wrote.
 #[derive(Debug)]
 pub struct Buffer {
     arena: Arc<Arena>,
@@ -61,12 +61,12 @@ impl Arena {
 
     fn over(region: Region) -> Arc<Self> {
         let runs = vec![PageRun { page: 0, pages: region.pages() }];
-        let free = Free { runs, serving: 0, next_in_line: 0 };
+        let free = Free { runs, serving: 0, next_ticket: 0 };
         Arc::new(Self { region, free: Mutex::new(free), returned: Condvar::new() })
     }
 
-    /// Takes a buffer of `length` bytes, waiting for one if need be. `None` where the region could
-    /// never hold it.
+    /// Takes a buffer of `length` bytes; waits until one is free. `None` where the region is smaller than
+    /// that.
     #[must_use]
     pub fn take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
         let pages = length.div_ceil(PAGE).max(1);
@@ -74,14 +74,14 @@ impl Arena {
             return None;
         }
         let mut free = self.lock();
-        let number = free.next_in_line;
-        free.next_in_line += 1;
+        let ticket = free.next_ticket;
+        free.next_ticket += 1;
         loop {
-            if free.serving == number
+            if free.serving == ticket
                 && let Some(run) = free.take(pages)
             {
                 free.serving += 1;
-                if free.serving < free.next_in_line {
+                if free.serving < free.next_ticket {
                     self.returned.notify_all();
                 }
                 return Some(Buffer { arena: Arc::clone(self), run, length });
@@ -90,11 +90,11 @@ impl Arena {
         }
     }
 
-    /// Takes a buffer of `length` bytes if there is one now that nobody else waits for.
+    /// Takes a buffer of `length` bytes if one is free and no other caller waits for it.
     #[must_use]
     pub fn try_take(self: &Arc<Self>, length: usize) -> Option<Buffer> {
         let mut free = self.lock();
-        if free.serving < free.next_in_line {
+        if free.serving < free.next_ticket {
             return None;
         }
         let run = free.take(length.div_ceil(PAGE).max(1))?;
@@ -104,12 +104,12 @@ impl Arena {
     fn give_back(&self, run: PageRun) {
         let mut free = self.lock();
         free.give_back(run);
-        if free.serving < free.next_in_line {
+        if free.serving < free.next_ticket {
             self.returned.notify_all();
         }
     }
 
-    /// The list is whole after every step, so a panic elsewhere while it was locked harms nothing.
+    /// The list is consistent after every step, so a panic of a thread that held the lock does no harm.
     fn lock(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,7 +177,7 @@ mod tests {
             for (mark, (give_back, length, which)) in steps.into_iter().enumerate() {
                 if give_back && !held.is_empty() {
                     let (buffer, mark) = held.swap_remove(which.index(held.len()));
-                    prop_assert!(buffer.iter().all(|byte| *byte == mark), "someone else wrote into it");
+                    prop_assert!(buffer.iter().all(|byte| *byte == mark), "another buffer overlaps it");
                 } else {
                     let mut buffer = arena.take(length).expect("80 buffers of 10 pages fit");
                     prop_assert_eq!(buffer.len(), length);
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_none_waits_until_one_comes_back() {
+    fn a_taker_waits_until_a_buffer_is_freed() {
         let arena = Arena::new(Bytes::kib(8)).expect("memory");
         let held = arena.take(5000).expect("it fits");
         let taker = std::thread::spawn({
             let arena = Arc::clone(&arena);
             move || arena.take(1).map(|buffer| buffer.len())
         });
-        while arena.lock().next_in_line < 2 {
+        while arena.lock().next_ticket < 2 {
             std::thread::yield_now();
         }
         drop(held);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_tries_gets_nothing_that_another_waits_for() {
+    fn try_take_gets_nothing_that_another_waits_for() {
         let arena = Arena::untouched(Bytes::kib(8)).expect("memory");
         let held = arena.try_take(4096).expect("it fits");
         assert!(arena.try_take(8192).is_none());
@@ -218,7 +218,7 @@ mod tests {
             let arena = Arc::clone(&arena);
             move || arena.take(8192).map(|buffer| buffer.len())
         });
-        while arena.lock().next_in_line < 1 {
+        while arena.lock().next_ticket < 1 {
             std::thread::yield_now();
         }
         assert!(arena.try_take(4096).is_none(), "the other came first");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_fit_is_refused_at_once() {
+    fn a_length_beyond_the_region_is_refused_at_once() {
         let arena = Arena::new(Bytes::kib(8)).expect("memory");
         assert!(arena.take(8193).is_none());
         assert!(arena.try_take(8193).is_none());

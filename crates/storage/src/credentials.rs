@@ -1,20 +1,20 @@
-//! What another process could open itself: its credentials, and the kernel's own check with them.
+//! Access checks with another process's credentials, done by the kernel.
 //!
-//! A daemon that runs as root and acts on what others do must not read for them what they could not
-//! read. It takes the acting process's file system user, groups and capabilities from
-//! `/proc/PID/status`, gives them to *its own thread* for the time of a check, and asks the kernel
-//! (`faccessat2` with `AT_EACCESS`). So mode bits, access control lists and whatever else the file
-//! system checks are the kernel's own judgement. knfsd does the same for its clients (`nfsd_setuser`).
+//! A daemon that runs as root and reacts to other processes must not read for them what they may not read. It
+//! takes the process's file system user, groups and capabilities from `/proc/PID/status`, gives them to *its
+//! own thread* for the time of a check, and asks the kernel (`faccessat2` with `AT_EACCESS`). Mode bits,
+//! access control lists and whatever else the file system checks are thus checked by the kernel itself. knfsd
+//! does the same for its clients (`nfsd_setuser`).
 //!
-//! The file is pinned by an `O_PATH` descriptor while it is checked, and opened through that
-//! descriptor afterwards: nothing can be put in its place in between.
+//! An `O_PATH` descriptor pins the file while it is checked, and the file is opened through that descriptor:
+//! it cannot be replaced in between.
 //!
-//! Capabilities count only for a process of this process's own user namespace: in another one they
-//! say nothing about files here.
+//! Capabilities count only for a process of this process's own user namespace: those of another namespace do
+//! not apply to files here.
 //!
-//! Limits: security modules judge by the label of this process, not of the other one; a mount with
-//! mapped ids is checked by the ids of the mount that this process uses. Capabilities of the
-//! other process count for access alone (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH).
+//! Limits: security modules use the label of this process, not of the other one. On a mount with mapped ids,
+//! the mapping of the mount that this process uses counts. Of the other process's capabilities, only
+//! CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH count.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -24,24 +24,24 @@ use rustix::process::Gid;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The capabilities by which permissions of files are passed over.
-const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
+/// The capabilities that override file permissions.
+const FILE_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// As whom a process acts on files.
+/// The identity with which a process accesses files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// The user (`fsuid`).
     pub user: u32,
     group: u32,
     groups: Box<[u32]>,
-    /// Which of [`OF_FILES`] it has.
+    /// Those of [`FILE_CAPABILITIES`] that it has.
     capabilities: CapabilitySet,
 }
 
 impl Credentials {
-    /// Those of a process now; `None` where it has ended or cannot be looked at. The number may have
-    /// gone to another process: whoever needs to be sure holds a descriptor of the process and looks
-    /// whether it is alive *afterwards*.
+    /// The credentials of a process now; `None` where it has ended or `/proc` cannot be read. The process id
+    /// may have been reused: a caller that must be sure holds a pidfd and checks *afterwards* that the
+    /// process is alive.
     #[must_use]
     pub fn of(process: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -59,22 +59,22 @@ impl Credentials {
         // Real, effective, saved, file system.
         let fourth = |text: &str| text.split_ascii_whitespace().nth(3)?.parse::<u32>().ok();
         let groups = field("Groups")?.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>();
-        let told = u64::from_str_radix(field("CapEff")?, 16).ok()?;
-        let told = if own_namespace { told } else { 0 };
+        let bits = u64::from_str_radix(field("CapEff")?, 16).ok()?;
+        let bits = if own_namespace { bits } else { 0 };
         Some(Self {
             user: fourth(field("Uid")?)?,
             group: fourth(field("Gid")?)?,
             groups: groups.ok()?,
-            capabilities: CapabilitySet::from_bits_retain(told).intersection(OF_FILES),
+            capabilities: CapabilitySet::from_bits_retain(bits).intersection(FILE_CAPABILITIES),
         })
     }
 
-    /// Does `work` with this thread acting on files as the other process. Only checks belong there: an
-    /// `open` would be this user's as well, for the time of last access.
+    /// Runs `work` while this thread accesses files as the other process. Only checks belong there: an `open`
+    /// would be that user's too, who may not be allowed `O_NOATIME`.
     ///
     /// # Errors
-    /// What the kernel said where this thread may not act as another (it needs CAP_SETUID, CAP_SETGID
-    /// and CAP_SETPCAP), or cannot become itself again: it is of no use then.
+    /// The kernel's error where this thread may not change its credentials (it needs CAP_SETUID, CAP_SETGID
+    /// and CAP_SETPCAP) or cannot restore them. In the second case the thread is of no further use.
     pub fn acting<R>(&self, work: impl FnOnce() -> R) -> Result<R, Errno> {
         let own = Own::now()?;
         let entered = self.enter(&own);
@@ -87,15 +87,17 @@ impl Credentials {
         let groups: Vec<Gid> = self.groups.iter().map(|group| Gid::from_raw(*group)).collect();
         set_thread_groups(&groups)?;
         set_file_ids(self.user, self.group)?;
-        // A change of the user took those of files away, or gave them back.
+        // Setting the user has removed or added the file capabilities.
         let sets = capabilities(None)?;
-        let effective =
-            sets.effective.difference(OF_FILES).union(self.capabilities.intersection(own.sets.permitted));
+        let effective = sets
+            .effective
+            .difference(FILE_CAPABILITIES)
+            .union(self.capabilities.intersection(own.sets.permitted));
         set_capabilities(None, CapabilitySets { effective, ..sets })
     }
 }
 
-/// As whom this thread acts.
+/// The credentials of this thread.
 struct Own {
     user: u32,
     group: u32,
@@ -120,8 +122,8 @@ impl Own {
     }
 }
 
-/// Sets the file system user and group of this thread. The calls answer what was before, so that only a
-/// second call tells whether the first one worked.
+/// Sets the file system user and group of this thread. The calls return the previous value, so that only a
+/// second call shows whether the first one worked.
 fn set_file_ids(user: u32, group: u32) -> Result<(), Errno> {
     // SAFETY: no memory is passed; both concern the calling thread alone.
     let done = unsafe {
@@ -132,10 +134,11 @@ fn set_file_ids(user: u32, group: u32) -> Result<(), Errno> {
     if done { Ok(()) } else { Err(Errno::PERM) }
 }
 
-/// Whether this thread, as it acts now, has this access to an open file or directory (`O_PATH` suffices).
+/// Whether this thread, with its current credentials, has this access to an open file or directory (`O_PATH`
+/// suffices).
 ///
 /// # Errors
-/// What the kernel said, other than that it may not.
+/// The kernel's error, other than that access is denied.
 pub fn may(fd: BorrowedFd<'_>, access: Access) -> Result<bool, Errno> {
     let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
     let mode = access.bits();
@@ -161,9 +164,9 @@ mod tests {
 
     #[test]
     fn the_file_system_ids_and_the_capabilities_count() {
-        let told = Credentials::parse(STATUS, true).unwrap();
-        assert_eq!((told.user, told.group, &*told.groups), (1003, 8, &[4, 24, 27][..]));
-        assert_eq!(told.capabilities, OF_FILES);
+        let other = Credentials::parse(STATUS, true).unwrap();
+        assert_eq!((other.user, told.group, &*told.groups), (1003, 8, &[4, 24, 27][..]));
+        assert_eq!(other.capabilities, FILE_CAPABILITIES);
         let foreign = Credentials::parse(STATUS, false).unwrap();
         assert_eq!(foreign.capabilities, CapabilitySet::empty());
         for cut in 0..STATUS.len() - 20 {
@@ -201,7 +204,7 @@ mod tests {
         assert_eq!([&private, &own].map(|fd| reads(&bare, fd)), [true, false]);
         let full = Credentials::of(std::process::id()).unwrap();
         assert_eq!([&private, &shared, &own].map(|fd| reads(&full, fd)), [true; 3]);
-        // It is itself again.
+        // Its own credentials are back.
         assert!(may(private.as_fd(), Access::READ_OK).unwrap());
         assert_eq!(Credentials::of(std::process::id()).unwrap(), full);
     }

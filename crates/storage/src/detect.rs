@@ -1,22 +1,22 @@
 //! The device under a file, as sysfs describes it.
 //!
 //! A file's `st_dev` names a partition, a whole disk or an anonymous device (btrfs, overlay, NFS,
-//! FUSE). Partitions are resolved to their disk and the sector where they start, since it is the
-//! disk that has the head.
+//! FUSE). Partitions are resolved to their disk and the sector where they start, since requests of all
+//! partitions share the disk's head.
 
 use crate::small_file;
 use foreseek_units::{Bytes, Sectors};
 use std::path::{Path, PathBuf};
 
-/// Devices that are looked at below one: an array of 60 disks with partitions, under LVM and encryption.
-const BELOW: usize = 256;
+/// The most devices visited below one: an array of 60 disks with partitions, under LVM and encryption.
+const VISITED_MOST: usize = 256;
 
 /// A device's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceNumber {
-    /// The driver.
+    /// The number of the driver.
     pub major: u32,
-    /// Which of its devices.
+    /// The number of the device within the driver.
     pub minor: u32,
 }
 
@@ -34,12 +34,12 @@ impl DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// The block device's node in `/dev`, by the name that sysfs has for it; `None` where there is
-    /// none, or where what has that name is another device.
+    /// The block device's node in `/dev`, by its name in sysfs; `None` where there is none, or where the node
+    /// is another device's.
     #[must_use]
     pub fn node(self) -> Option<PathBuf> {
-        let told = small_file::read(&Path::new("/sys/dev/block").join(self.to_string()).join("uevent"))?;
-        let name = told.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
+        let uevent = small_file::read(&Path::new("/sys/dev/block").join(self.to_string()).join("uevent"))?;
+        let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
         let path = Path::new("/dev").join(name);
         let stat = rustix::fs::stat(&path).ok()?;
         let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
@@ -53,16 +53,16 @@ impl std::fmt::Display for DeviceNumber {
     }
 }
 
-/// What is known of the device under a file. `None` where sysfs does not say.
+/// What sysfs reports of the device under a file. `None` where it reports nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The whole disk, or the anonymous device where there is none.
     pub disk: DeviceNumber,
-    /// Where the partition starts on the disk.
+    /// The sector of the disk where the partition starts.
     pub start: Sectors,
     /// The length of the partition or disk.
     pub length: Option<Bytes>,
-    /// Whether it seeks (`queue/rotational`).
+    /// Whether it is rotational (`queue/rotational`).
     pub rotational: Option<bool>,
     /// The longest request (`queue/max_sectors_kb`).
     pub max_request: Option<Bytes>,
@@ -71,16 +71,17 @@ pub struct Backing {
 }
 
 impl Backing {
-    /// What is under a device number.
+    /// The device with this number.
     #[must_use]
     pub fn of(number: DeviceNumber) -> Self {
         Self::within(Path::new("/sys"), number)
     }
 
-    /// The same in another sysfs.
+    /// The same under another root of sysfs.
     fn within(sys: &Path, number: DeviceNumber) -> Self {
         let own = sys.join("dev/block").join(number.to_string());
-        // `..` of the symbolic link is the disk's own folder; that of a whole disk is not a device.
+        // For a partition, `..` of the symbolic link is the disk's directory; for a whole disk it is no
+        // device.
         let parent = own.join("..");
         let disk_number =
             || small_file::read(&parent.join("dev")).and_then(|text| DeviceNumber::parse(&text));
@@ -106,8 +107,9 @@ impl Backing {
     }
 }
 
-/// The disks on which a block device lies: several below RAID, LVM over several disks, or a disk with a cache on another one.
-/// A disk lies on itself. So does a device that stands for several ways to one disk (multipath), and one of which sysfs says nothing.
+/// The disks under a block device: several under RAID, under LVM over several disks, or under a disk with a
+/// cache on another disk. A disk is its own. So is a multipath device (several paths to one disk), and a
+/// device that sysfs does not list.
 #[must_use]
 pub fn disks_below(number: DeviceNumber) -> Vec<DeviceNumber> {
     disks_within(Path::new("/sys"), number)
@@ -115,7 +117,7 @@ pub fn disks_below(number: DeviceNumber) -> Vec<DeviceNumber> {
 
 fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
     let (mut disks, mut waiting, mut seen) = (Vec::new(), vec![number], Vec::new());
-    while let Some(next) = waiting.pop().filter(|_| seen.len() < BELOW) {
+    while let Some(next) = waiting.pop().filter(|_| seen.len() < VISITED_MOST) {
         let disk = Backing::within(sys, next).disk;
         if seen.contains(&disk) {
             continue;
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!((unknown.read_ahead, unknown.length), (None, None));
     }
 
-    /// A device with what lies below it.
+    /// A device with the devices below it.
     fn stack(sys: &Path, name: &str, number: &str, below: &[&str]) {
         let own = sys.join("devices").join(name);
         fs::create_dir_all(own.join("slaves")).unwrap();

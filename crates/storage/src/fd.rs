@@ -1,4 +1,4 @@
-//! Descriptors that belong to the host program, and what file is behind one.
+//! Descriptors that belong to the host program, and the files behind them.
 #![allow(unsafe_code)]
 
 use crate::detect::DeviceNumber;
@@ -7,9 +7,9 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// A descriptor of the host. It is only ever lent to the kernel; it may be closed at any time, and
-/// its number may then name another file, so that whoever uses one [identifies](HostFd::identify) it
-/// first. Advice that still goes astray in between costs time and changes no data.
+/// A descriptor of the host. It is only passed to the kernel. The host may close it at any time, and its
+/// number may then refer to another file: a user of it [identifies](HostFd::identify) it first. Advice that
+/// reaches another file in between costs time and changes no data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostFd(RawFd);
 
@@ -27,7 +27,7 @@ pub enum FileKind {
 pub struct Identity {
     /// The device that holds the file, or the block device itself.
     pub device: DeviceNumber,
-    /// The inode number; 0 for a block device, whose page cache is one whatever node opened it.
+    /// The inode number; 0 for a block device, which has one page cache for all its nodes.
     pub inode: u64,
     /// Which kind of file.
     pub kind: FileKind,
@@ -53,8 +53,8 @@ impl HostFd {
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 
-    /// Which file this is and how long: `None` for what is neither file nor block device, or not
-    /// open. A block device's length is not in its inode and comes out as `None`.
+    /// Which file this is, and its length: `None` for anything but an open regular file or block device. The
+    /// length of a block device is not in its inode and is `None`.
     #[must_use]
     pub fn identify(self) -> Option<(Identity, Option<Bytes>)> {
         let stat = rustix::fs::fstat(self.borrow()).ok()?;
@@ -79,17 +79,17 @@ impl HostFd {
         }
     }
 
-    /// Whether the file belongs to the user of this process, or the process is root's.
+    /// Whether this process's user owns the file, or this process runs as root.
     pub(crate) fn is_own(self) -> bool {
         let user = rustix::process::geteuid();
         user.is_root() || rustix::fs::fstat(self.borrow()).is_ok_and(|stat| stat.st_uid == user.as_raw())
     }
 
-    /// Reads at an offset, without moving the place where the next `read` starts. Answers how much
-    /// was read: less than the buffer holds at the end of the file.
+    /// Reads at an offset (`pread`); the file position stays. Returns how much was read: less than the length
+    /// of the buffer at the end of the file.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn read_at(self, buffer: &mut [u8], offset: ByteOffset) -> Result<usize, Errno> {
         let mut done = 0;
         while done < buffer.len() {
@@ -103,16 +103,17 @@ impl HostFd {
         Ok(done)
     }
 
-    /// Where the next `read` starts; `None` where there is no such place (a pipe).
+    /// The file position; `None` where there is none (a pipe).
     #[must_use]
     pub fn position(self) -> Option<ByteOffset> {
         rustix::fs::seek(self.borrow(), rustix::fs::SeekFrom::Current(0)).ok().map(ByteOffset)
     }
 
-    /// Whether messages may be written here. A number that is standard error by custom may have been
-    /// closed and be a database by now: a file counts only if it was opened for writing alone, as
-    /// shells open the targets of redirections and databases are not. And it must take them at once:
-    /// to write into a pipe that nobody reads waits for ever, or ends the process (SIGPIPE).
+    /// Whether messages may be written to this descriptor. The host may have closed its standard error and
+    /// opened a database under that number. A file therefore counts only if it was opened for writing alone,
+    /// as shells open the targets of redirections and databases are not opened. The descriptor must also be
+    /// writable at once: a write to a full pipe would wait, and one to a pipe without readers would end the
+    /// process (SIGPIPE).
     #[must_use]
     pub fn takes_messages(self) -> bool {
         let Ok(flags) = rustix::fs::fcntl_getfl(self.borrow()) else { return false };
@@ -121,18 +122,18 @@ impl HostFd {
 
     fn is_writable_now(self) -> bool {
         let mut poll = libc::pollfd { fd: self.0, events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one live structure is passed, as told; the kernel checks the descriptor.
+        // SAFETY: one live structure is passed, and a count of one; the kernel checks the descriptor.
         let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
         ready == 1 && poll.revents & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) == libc::POLLOUT
     }
 
-    /// Whether reads through it go past the page cache (`O_DIRECT`).
+    /// Whether reads through it bypass the page cache (`O_DIRECT`).
     #[must_use]
     pub fn is_direct(self) -> bool {
         rustix::fs::fcntl_getfl(self.borrow()).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
     }
 
-    /// Why reads through this descriptor can't be prefetched; `None` where they can.
+    /// Why reads through this descriptor cannot be prefetched; `None` where they can.
     #[must_use]
     pub fn obstacle(self) -> Option<&'static str> {
         let flags = match rustix::fs::fcntl_getfl(self.borrow()) {
@@ -145,7 +146,7 @@ impl HostFd {
         } else if flags & OFlags::ACCMODE == OFlags::WRONLY {
             Some("it was opened for writing only: open it for reading")
         } else if flags.contains(OFlags::DIRECT) {
-            Some("it was opened with O_DIRECT, and such reads go past the page cache: open it without")
+            Some("it was opened with O_DIRECT, which bypasses the page cache: open it without")
         } else if self.identify().is_none() {
             Some("it is neither a regular file nor a block device")
         } else {
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_neither_waits_for_a_reader_nor_dies_of_having_none() {
+    fn a_message_neither_waits_for_a_reader_nor_fails_without_one() {
         let (reader, writer) = std::io::pipe().unwrap();
         let fd = HostFd::new(writer.as_raw_fd()).unwrap();
         rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();

@@ -1,15 +1,14 @@
-//! The memory behind an engine's frame numbers: pages of 4 KiB that are filled by I/O, read by
-//! replies and given back.
+//! The memory behind an engine's frame numbers: pages of 4 KiB that I/O fills and replies read.
 //!
-//! The engine decides what a frame holds; here is only seen to it that nothing is read while it is
-//! written. A frame is *empty*, *being filled* by one I/O, or *full* and read by any number of
-//! replies. [`Filling`] and [`Reading`] are the right to do so, held for as long as the I/O or the
-//! reply lasts; who asks for a frame that is not in the right state gets nothing, so that an error of
-//! an engine costs a prefetch and never a byte.
+//! The engine decides what a frame holds; this module ensures that no frame is read while it is written. A
+//! frame is *empty*, *being filled* by one I/O, or *full* and read by any number of replies. [`Filling`] and
+//! [`Reading`] are guards: the right to fill or read frames for as long as the I/O or the reply lasts. A
+//! request for a frame in another state gets `None`. An error of an engine thus costs a prefetch, and never
+//! returns wrong data.
 //!
-//! Address space is reserved once; a frame takes memory when it is first filled, and
-//! [`give_back`](Frames::give_back) gives that of empty frames back. An operation costs one atomic instruction
-//! a frame.
+//! Address space is reserved once. A frame takes memory when it is first filled, and
+//! [`give_back`](Frames::give_back) returns the memory of empty frames. An operation costs one atomic
+//! instruction for each frame.
 #![allow(unsafe_code)]
 
 use crate::region::{PAGE, Region};
@@ -18,17 +17,17 @@ use foreseek_units::{Bytes, Pages};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Nothing is in it, and it takes no memory.
+/// Empty, without memory.
 const BARE: u32 = 0;
-/// Nothing is in it, but memory is behind it.
+/// Empty, with memory.
 const EMPTY: u32 = 1;
-/// An I/O writes into it, or its memory is given back.
+/// An I/O fills it, or its memory is being returned.
 const TAKEN: u32 = 2;
-/// It is full, and this number less [`FULL`] replies read it.
+/// Full. The state less [`FULL`] is the number of replies that read it.
 const FULL: u32 = 3;
-/// A bit beside a full frame's number: it is empty once the last reply has left it.
+/// A flag of a full frame: it becomes empty once the last reply has released it.
 const DOOMED: u32 = 1 << 31;
-/// No more replies may read a frame: many times over as many as there are requests.
+/// The most replies that may read a frame: many times the number of requests.
 const READERS_MOST: u32 = DOOMED / 2;
 
 /// Page-sized buffers by number.
@@ -36,7 +35,7 @@ const READERS_MOST: u32 = DOOMED / 2;
 pub struct Frames {
     region: Region,
     states: Box<[AtomicU32]>,
-    /// How many have memory behind them.
+    /// How many frames have memory.
     backed: AtomicUsize,
 }
 
@@ -48,7 +47,7 @@ struct FrameRun {
 }
 
 impl Frames {
-    /// So many frames, all empty. `None` where there is no address space for them.
+    /// `count` frames, all empty. `None` where there is no address space for them.
     #[must_use]
     pub fn new(count: Pages) -> Option<Arc<Self>> {
         let region = Region::reserve(count.bytes())?;
@@ -56,26 +55,26 @@ impl Frames {
         Some(Arc::new(Self { region, states, backed: AtomicUsize::new(0) }))
     }
 
-    /// Keeps filled frames from being swapped out. Whether the kernel lets this process.
+    /// Locks filled frames in memory, so that they are not swapped out. Returns whether the kernel allows it.
     #[must_use]
     pub fn lock_memory(&self) -> bool {
         self.region.lock()
     }
 
-    /// How many there are.
+    /// The number of frames.
     #[must_use]
     pub fn count(&self) -> Pages {
         Pages(self.states.len() as u64)
     }
 
-    /// How many take memory.
+    /// The number of frames that have memory.
     #[must_use]
     pub fn backed(&self) -> Pages {
         Pages(self.backed.load(Ordering::Relaxed) as u64)
     }
 
-    /// The right to fill these frames, in this order. `None` where one is being filled or read, or
-    /// there is no such frame; what it held is lost otherwise.
+    /// The right to fill these frames, in this order; what they held is lost. `None` where one is being
+    /// filled or read, or does not exist.
     #[must_use]
     pub fn fill(self: &Arc<Self>, frames: &[FrameId]) -> Option<Filling> {
         for (at, frame) in frames.iter().enumerate() {
@@ -96,15 +95,15 @@ impl Frames {
             let got = state
                 .is_some_and(|state| state.fetch_update(Ordering::Acquire, Ordering::Relaxed, add).is_ok());
             if !got {
-                frames[..at].iter().for_each(|frame| self.leave(frame.0 as usize));
+                frames[..at].iter().for_each(|frame| self.release(frame.0 as usize));
                 return None;
             }
         }
         Some(Reading { frames: Arc::clone(self), runs: runs(frames) })
     }
 
-    /// What these frames hold is no longer wanted. One that is being read is empty when the last
-    /// reply has left it; one that is being filled stays as it is.
+    /// Discards the content of these frames. A frame that is being read becomes empty once the last reply has
+    /// released it; one that is being filled stays as it is.
     pub fn empty(&self, frames: &[FrameId]) {
         let doom = |state| match state {
             FULL => Some(EMPTY),
@@ -116,16 +115,16 @@ impl Frames {
         }
     }
 
-    /// Gives the memory of those of these frames back that are empty.
+    /// Returns the memory of those of these frames that are empty.
     pub fn give_back(&self, frames: &[FrameId]) {
         let take = |frame: &FrameId| self.take(frame.0 as usize);
         let taken: Vec<FrameId> = frames.iter().copied().filter(take).collect();
-        runs(&taken).into_iter().for_each(|run| self.strip(run));
+        runs(&taken).into_iter().for_each(|run| self.return_memory(run));
     }
 
-    /// Gives the memory of frames back that were empty and were taken for that.
-    fn strip(&self, run: FrameRun) {
-        // SAFETY: the frames were empty and are taken: nobody fills or reads them.
+    /// Returns the memory of frames that were empty and that the caller has taken.
+    fn return_memory(&self, run: FrameRun) {
+        // SAFETY: the frames were empty and are taken: no other thread fills or reads them.
         unsafe { self.region.give_back(run.first, run.count) };
         self.backed.fetch_sub(run.count, Ordering::Relaxed);
         (run.first..run.first + run.count).for_each(|frame| self.set(frame, BARE));
@@ -139,7 +138,7 @@ impl Frames {
         self.states.get(frame).is_some_and(take)
     }
 
-    /// Takes a frame that nobody fills or reads.
+    /// Takes a frame that is neither being filled nor read.
     fn claim(&self, frame: usize) -> bool {
         let Some(state) = self.states.get(frame) else { return false };
         let free = |state| matches!(state, BARE | EMPTY | FULL).then_some(TAKEN);
@@ -158,7 +157,7 @@ impl Frames {
         self.states[frame].store(state, Ordering::Release);
     }
 
-    fn leave(&self, frame: usize) {
+    fn release(&self, frame: usize) {
         const LAST_OF_DOOMED: u32 = (FULL + 1) | DOOMED;
         let less = |state| Some(if state == LAST_OF_DOOMED { EMPTY } else { state - 1 });
         let _ = self.states[frame].fetch_update(Ordering::Release, Ordering::Relaxed, less);
@@ -181,7 +180,7 @@ fn members(runs: &[FrameRun]) -> impl Iterator<Item = usize> + '_ {
     runs.iter().flat_map(|run| run.first..run.first + run.count)
 }
 
-/// The right to fill frames. Dropped, they are empty.
+/// The right to fill frames. If it is dropped unfinished, the frames are empty.
 #[derive(Debug)]
 pub struct Filling {
     frames: Arc<Frames>,
@@ -190,25 +189,25 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// How much fits.
+    /// How many bytes fit.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count * PAGE
     }
 
-    /// Whether these are no frames at all.
+    /// Whether it has no frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The memory from the byte `skip` on, in pieces. It is the caller's for as long as it has this.
+    /// The memory from byte `skip` on, in pieces. It belongs to the caller while this guard lives.
     pub(crate) fn pieces(&self, skip: usize) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
         pieces(&self.runs, skip, usize::MAX)
             .map(|(page, within, length)| (self.frames.region.page(page).wrapping_add(within), length))
     }
 
-    /// Copies bytes in from the byte `skip` on: for those who got them without I/O, and for tests.
+    /// Copies bytes in from byte `skip` on, for data that came without I/O and for tests.
     pub fn copy_from(&mut self, skip: usize, mut bytes: &[u8]) {
         for (to, length) in self.pieces(skip) {
             let (now, later) = bytes.split_at(length.min(bytes.len()));
@@ -219,8 +218,8 @@ impl Filling {
         }
     }
 
-    /// The first `got` bytes have arrived: their frames are full, the rest of the last of them is
-    /// zero, the others are empty.
+    /// Ends the fill after `got` bytes. Their frames are full, and the rest of the last one is zero; the
+    /// other frames are empty.
     pub fn finish(mut self, got: Bytes) {
         let got = usize::try_from(got.get()).unwrap_or(usize::MAX).min(self.len());
         let full = got.div_ceil(PAGE);
@@ -228,7 +227,7 @@ impl Filling {
             // SAFETY: from `got` to the end of its page lies within one piece.
             unsafe { to.write_bytes(0, full * PAGE - got) };
         }
-        // From here on they may be anyone's.
+        // From here on other threads may use them.
         let runs = std::mem::take(&mut self.runs);
         for (at, frame) in members(&runs).enumerate() {
             self.frames.set(frame, if at < full { FULL } else { EMPTY });
@@ -250,12 +249,12 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// `length` bytes from the byte `skip` on, in as few slices as their frames lie in.
+    /// `length` bytes from byte `skip` on, one slice for each run of consecutive frames.
     #[must_use]
     pub fn slices(&self, skip: usize, length: usize) -> Vec<&[u8]> {
         pieces(&self.runs, skip, length)
             .map(|(page, within, length)| {
-                // SAFETY: the bytes lie within full frames, which nobody writes while this lives.
+                // SAFETY: the bytes lie within full frames, which no thread writes while this guard lives.
                 unsafe {
                     std::slice::from_raw_parts(self.frames.region.page(page).wrapping_add(within), length)
                 }
@@ -266,11 +265,11 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        members(&self.runs).for_each(|frame| self.frames.leave(frame));
+        members(&self.runs).for_each(|frame| self.frames.release(frame));
     }
 }
 
-/// `length` bytes of runs from the byte `skip` on: the page, where in it, how many bytes.
+/// `length` bytes of runs from byte `skip` on: the page, the offset in it, the number of bytes.
 fn pieces(runs: &[FrameRun], skip: usize, length: usize) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
     let (mut skip, mut left) = (skip, length);
     runs.iter().filter_map(move |run| {
@@ -317,7 +316,7 @@ mod tests {
         assert!(frames.read(&ids(&[1])).is_none());
         assert!(frames.fill(&ids(&[2, 1])).is_none());
         filling.finish(Bytes(2 * PAGE as u64));
-        assert!(frames.read(&ids(&[0, 2])).is_none(), "2 was given up again, and is empty");
+        assert!(frames.read(&ids(&[0, 2])).is_none(), "2 was released again, and is empty");
         let (one, two) = (frames.read(&ids(&[0])).expect("full"), frames.read(&ids(&[0])).expect("full"));
         drop(one);
         assert!(frames.fill(&ids(&[0])).is_none());
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_that_is_given_up_leaves_nothing() {
+    fn a_fill_that_is_dropped_leaves_nothing() {
         let frames = Frames::new(Pages(1)).expect("memory");
         drop(frames.fill(&ids(&[0])));
         assert!(frames.read(&ids(&[0])).is_none());

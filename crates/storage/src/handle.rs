@@ -1,4 +1,4 @@
-//! File handles: a file named by what its file system calls it, without a path and without holding it.
+//! File handles (`name_to_handle_at`): they name a file without a path and without holding it open.
 //!
 //! A handle outlives renames and names nothing once the file is deleted (ESTALE). Opening one needs
 //! CAP_DAC_READ_SEARCH, and a descriptor on some mount of the file system.
@@ -32,7 +32,7 @@ struct Raw {
 }
 
 impl FileHandle {
-    /// From its type and its bytes; `None` where there are more than a handle has.
+    /// From its type and its bytes; `None` where there are too many.
     #[must_use]
     pub fn from_parts(kind: i32, bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= LONGEST).then(|| Self { kind, bytes: bytes.into() })
@@ -45,8 +45,8 @@ impl FileHandle {
     pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mut raw = Raw { length: LONGEST as libc::c_uint, kind: 0, bytes: [0; LONGEST] };
         let mut mount = 0;
-        // SAFETY: the structure is laid out as `struct file_handle` with room for as many bytes as it
-        // says; the path is an empty string; the kernel checks the descriptor.
+        // SAFETY: the structure is laid out as `struct file_handle` with space for as many bytes as its
+        // `length` says; the path is an empty string; the kernel checks the descriptor.
         let result = unsafe {
             libc::name_to_handle_at(
                 fd.as_raw_fd(),
@@ -63,10 +63,10 @@ impl FileHandle {
             .ok_or(Errno::OVERFLOW)
     }
 
-    /// Opens it through a mount of its file system.
+    /// Opens the file through a mount of its file system.
     ///
     /// # Errors
-    /// ESTALE where it is gone, EPERM without CAP_DAC_READ_SEARCH, and what else the kernel said.
+    /// ESTALE where the file is gone, EPERM without CAP_DAC_READ_SEARCH, or another error of the kernel.
     pub fn open(&self, mount: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut raw = Raw { length: self.bytes.len() as libc::c_uint, kind: self.kind, bytes: [0; LONGEST] };
         raw.bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
@@ -76,11 +76,11 @@ impl FileHandle {
         if fd < 0 {
             return Err(last_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// The inode's number, where this kind of handle holds it in a known place.
+    /// The inode number, for types of handles whose layout is known.
     #[must_use]
     pub fn inode(&self) -> Option<u64> {
         if INODE_32.contains(&self.kind) {
@@ -115,8 +115,8 @@ mod tests {
         };
         drop(fd);
         let inode = rustix::fs::stat(&path).unwrap().st_ino;
-        if let Some(told) = handle.inode() {
-            assert_eq!(told, inode);
+        if let Some(number) = handle.inode() {
+            assert_eq!(number, inode);
         }
         std::fs::rename(&path, &other).unwrap();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;

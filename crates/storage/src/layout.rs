@@ -1,11 +1,11 @@
-//! Where a file lies on its device (FIEMAP), for fetching in disk order.
+//! The physical layout of a file (FIEMAP), for fetching in disk order.
 //!
-//! The file is not synced first (`FIEMAP_FLAG_SYNC` is left out): that would write the host's dirty
-//! data back at a time that the host did not choose, and what it would place is dirty and so in
-//! memory, where nothing need be fetched. Pages that have no place yet (delayed allocation, holes,
-//! unknown) or whose reading moves no head (preallocated, unwritten) are left out. Compressed
-//! extents are taken as if they were as long on the device as in the file, and data in an inode or a
-//! shared block counts as lying where that block lies: near enough for an order.
+//! The file is not synced first (no `FIEMAP_FLAG_SYNC`): that would write the host's dirty data at a time
+//! that the host did not choose. Only dirty pages would gain an address by it, and these are in memory
+//! already. Pages without an address (delayed allocation, holes, unknown) are left out, as are pages that are
+//! read without I/O (preallocated, unwritten). A compressed extent counts as if it were as long on the device
+//! as in the file. Data in an inode or a shared block have the address of that block: accurate enough for an
+//! order.
 #![allow(unsafe_code)]
 
 use crate::fd::{FileKind, HostFd, Identity};
@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use rustix::ioctl::Updater;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many extents of one file are kept; 24 bytes each, 6 MiB. At the 4 MiB that a file of
-/// thoroughly mixed writers gets an extent, that places 1 TiB; what lies beyond is unplaced.
+/// How many extents of one file are kept: at 24 bytes each, 6 MiB. With extents of 4 MiB, as files get that
+/// are written alternately with many others, that covers 1 TiB. Pages beyond have no address.
 pub const EXTENTS_LIMIT: usize = 256 * 1024;
 
-/// Pages of a block device when only its place matters: 8 PiB, more than any has.
+/// The pages of a block device, where only addresses matter: 8 PiB, more than any has.
 const WHOLE_DEVICE: Pages = Pages(1 << 41);
-/// Extents a call: 14 KiB, on the heap.
+/// Extents in a call: 14 KiB, on the heap.
 const BATCH: usize = 256;
-/// Calls of this process so far.
+/// FIEMAP calls of this process.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: rustix::ioctl::Opcode = 0xC020_660B;
@@ -35,7 +35,7 @@ const ENCODED: u32 = 0x8;
 const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
 
-/// How often this process has asked.
+/// How many FIEMAP calls this process has made.
 pub(crate) fn calls() -> u64 {
     CALLS.load(Relaxed)
 }
@@ -62,57 +62,58 @@ struct Fiemap {
     extents: [FiemapExtent; BATCH],
 }
 
-/// Where a file lies.
+/// The physical layout of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Placed pages, ascending and disjoint; neighbours on file and device are merged.
+    /// Extents with an address, ascending and disjoint; those that are adjacent both in the file and on the
+    /// device are merged.
     pub extents: Vec<Extent>,
-    /// Whether the file has more extents than the limit; the rest is unplaced.
+    /// Whether the file has more extents than the limit; the pages beyond have no address.
     pub cut_short: bool,
 }
 
-/// Which extents of a file are placed.
+/// Which extents of a file count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rules {
     /// The most extents.
     limit: usize,
-    /// Extents with one of these flags have no place.
-    placeless: u32,
+    /// Extents with one of these flags have no address.
+    without_address: u32,
 }
 
 impl Rules {
-    /// Near enough for an order: a compressed extent or inline data have a place.
-    const FOR_ORDER: Self = Self { limit: EXTENTS_LIMIT, placeless: UNKNOWN | DELAYED | UNWRITTEN };
+    /// Accurate enough for an order: a compressed extent or inline data have an address.
+    const FOR_ORDER: Self = Self { limit: EXTENTS_LIMIT, without_address: UNKNOWN | DELAYED | UNWRITTEN };
 
-    /// Places from which a read of exactly these pages moves exactly these sectors.
+    /// Addresses at which a read of exactly these pages reads exactly these sectors.
     const fn exact(limit: usize) -> Self {
-        Self { limit, placeless: UNKNOWN | DELAYED | UNWRITTEN | INLINE | ENCODED }
+        Self { limit, without_address: UNKNOWN | DELAYED | UNWRITTEN | INLINE | ENCODED }
     }
 }
 
 impl Layout {
-    /// The layout of an open file whose partition begins at `start` of its disk.
+    /// The layout of an open file whose partition begins at sector `start` of its disk.
     ///
     /// # Errors
-    /// EOPNOTSUPP where the file system has no FIEMAP, or what else the kernel said.
+    /// EOPNOTSUPP where the file system has no FIEMAP, or another error of the kernel.
     pub fn of(fd: HostFd, identity: &Identity, start: Sectors) -> Result<Self, Errno> {
         if identity.kind == FileKind::BlockDevice {
             let whole = Extent { page: PageIndex::ZERO, pages: WHOLE_DEVICE, lba: Lba::ZERO + start };
             return Ok(Self { extents: vec![whole], cut_short: false });
         }
-        Self::ask(fd, start, Rules::FOR_ORDER)
+        Self::read(fd, start, Rules::FOR_ORDER)
     }
 
-    /// The exact layout of an open file or directory: at most `limit` extents, and none that is
-    /// inline or encoded (compressed, encrypted), whose reading moves other sectors than it says.
+    /// The exact layout of an open file or directory: at most `limit` extents, and none that is inline or
+    /// encoded (compressed, encrypted), since the device then reads other sectors than FIEMAP reports.
     ///
     /// # Errors
     /// As [`Layout::of`].
     pub fn exactly(fd: HostFd, start: Sectors, limit: usize) -> Result<Self, Errno> {
-        Self::ask(fd, start, Rules::exact(limit))
+        Self::read(fd, start, Rules::exact(limit))
     }
 
-    fn ask(fd: HostFd, start: Sectors, rules: Rules) -> Result<Self, Errno> {
+    fn read(fd: HostFd, start: Sectors, rules: Rules) -> Result<Self, Errno> {
         let mut layout = Self::default();
         let mut map = Box::new(Fiemap {
             start: 0,
@@ -155,8 +156,8 @@ impl Layout {
         }
     }
 
-    /// Adds an extent, without a page that the one before holds already (two extents may share one
-    /// where blocks are smaller than pages).
+    /// Adds an extent, less a first page that the last extent already covers (where blocks are smaller than
+    /// pages, two extents may share a page).
     fn push(&mut self, mut extent: Extent) {
         if let Some(last) = self.extents.last_mut() {
             let last_end = last.page + last.pages;
@@ -176,9 +177,9 @@ impl Layout {
     }
 }
 
-/// The pages of an extent, outward to whole pages; `None` where they have no place.
+/// The pages of an extent, rounded outward to whole pages; `None` where they have no address.
 fn placed(found: &FiemapExtent, start: Sectors, rules: Rules) -> Option<Extent> {
-    if found.flags & rules.placeless != 0
+    if found.flags & rules.without_address != 0
         || found.length == 0
         || (found.flags & INLINE != 0 && found.physical == 0)
     {
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_extents_are_cut_and_said() {
+    fn too_many_extents_are_cut_and_reported() {
         let parts: Vec<_> =
             (0..EXTENTS_LIMIT as u64 + 5).map(|n| found(n * 4096, (n + 1) * 8192, 4096, 0)).collect();
         let mut layout = Layout::default();

@@ -1,11 +1,10 @@
-//! Real I/O: descriptors, advice, residency, physical layout, memory limits and pressure, loop
-//! devices, small files; for servers, direct reads and the memory that they fill.
+//! System calls for storage: descriptors, advice, residency, physical layout, memory limits and pressure,
+//! loop devices, small files; for servers, direct reads and the memory that they fill.
 //!
-//! What a guest in another program's process uses works on descriptors that belong to that program
-//! ([`HostFd`]): none is opened, duplicated or closed on the caller's behalf, since closing a
-//! descriptor of a file drops the process's fcntl locks on it; only [`reads`] opens files, for
-//! servers. System calls go past the C library where they can, so that errno stays as it was and an
-//! interposed `read` is not met again.
+//! Code that runs inside another program's process works on that program's descriptors ([`HostFd`]). It
+//! opens, duplicates and closes none of them: closing a descriptor of a file drops the process's fcntl locks
+//! on that file. Only [`reads`] opens files, for servers. System calls bypass the C library where they can,
+//! so that errno is unchanged and an interposed `read` is not entered again.
 
 mod advice;
 mod arena;

@@ -1,13 +1,13 @@
 //! Loop devices: a block device `/dev/loopN` over a file, with direct I/O.
 //!
-//! A free device is found and configured without a race: the kernel names a free one, and
-//! `LOOP_CONFIGURE` (Linux 5.8) sets file, flags and block size in one step or fails with `EBUSY`
-//! when another process was faster; then the next one is tried. Direct I/O is part of that step:
-//! without it a loop device cuts requests to 128 KiB and its file is cached twice.
+//! A free device is configured without a race. The kernel names a free device, and `LOOP_CONFIGURE` (Linux
+//! 5.8) sets file, flags and block size in one step. It fails with `EBUSY` if another process took the device
+//! first; then the next free one is tried. Direct I/O is part of that step: without it a loop device splits
+//! requests to 128 KiB, and its file is cached twice.
 //!
-//! Queue settings survive from an earlier attachment of the same number, so all that matter are
-//! set anew. Clearing takes effect when the last user closes the device; [`LoopDevice::clear`]
-//! waits for that, within a limit.
+//! Queue settings survive from an earlier attachment of the same number; all that matter are therefore set
+//! again. Clearing takes effect when the last user closes the device; [`LoopDevice::clear`] waits for that,
+//! within a limit.
 #![allow(unsafe_code)]
 
 use foreseek_units::{Bytes, SECTOR_SIZE};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Tries to win a free device before giving up: each lost race is one by another process, and
-/// more than this many at once does not happen by chance.
+/// Attempts to get a free device: each lost race is one that another process won, and more than this many in
+/// a row do not happen by chance.
 const TRIES: usize = 64;
-/// Between looks at whether a device is free yet.
+/// Between checks whether a device is free.
 const POLL: Duration = Duration::from_millis(5);
 /// The kernel's own default for `read_ahead_kb`.
 pub const DEFAULT_READ_AHEAD: Bytes = Bytes::kib(128);
@@ -36,20 +36,20 @@ pub enum LoopError {
     Unavailable {
         /// The device node.
         path: PathBuf,
-        /// What the kernel said; part of the message, and so no `source`.
+        /// The kernel's error; part of the message, and so no `source`.
         cause: io::Error,
     },
-    /// Others took each free device first.
-    #[error("no loop device could be had in {TRIES} tries: others took each of them first")]
+    /// Other processes took each free device first.
+    #[error("no free loop device in {TRIES} attempts: other processes took each one first")]
     Contended,
     /// A step failed.
     #[error("cannot {operation} {path}: {cause}")]
     Failed {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On which device or file.
+        /// The device or file.
         path: PathBuf,
-        /// What the kernel said; part of the message, and so no `source`.
+        /// The kernel's error; part of the message, and so no `source`.
         cause: io::Error,
     },
     /// The device stays in use.
@@ -57,7 +57,7 @@ pub enum LoopError {
     InUse {
         /// The device.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         seconds: u64,
     },
     /// The path names something else.
@@ -65,19 +65,19 @@ pub enum LoopError {
     NotALoop(PathBuf),
 }
 
-/// How a loop device shall behave.
+/// The settings of a loop device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// Whether the kernel shall take it for a disk with a head.
+    /// Whether the kernel treats it as rotational.
     pub rotational: bool,
-    /// The read-ahead that files on it start with.
+    /// The read-ahead of files on it.
     pub read_ahead: Bytes,
-    /// Its logical block: a power of two from a sector to a page.
+    /// Its logical block size: a power of two from a sector to a page.
     pub block: Bytes,
 }
 
 impl LoopOptions {
-    /// A disk with a head and sectors, as the kernel takes it.
+    /// A rotational disk with blocks of a sector.
     pub const DISK: Self =
         Self { rotational: true, read_ahead: DEFAULT_READ_AHEAD, block: Bytes(SECTOR_SIZE) };
 }
@@ -97,7 +97,7 @@ impl LoopDevice {
     pub fn attach(file: &File, name: &Path, options: LoopOptions) -> Result<Self, LoopError> {
         let control = open(Path::new("/dev/loop-control"))?;
         for _ in 0..TRIES {
-            // SAFETY: LOOP_CTL_GET_FREE takes no argument and touches no memory of ours.
+            // SAFETY: LOOP_CTL_GET_FREE takes no argument and touches no memory of this process.
             let number = unsafe { libc::ioctl(control.as_raw_fd(), raw::LOOP_CTL_GET_FREE as _) };
             let number = u32::try_from(number).map_err(|_| LoopError::Failed {
                 operation: "find a free loop device by",
@@ -133,7 +133,7 @@ impl LoopDevice {
         }
     }
 
-    /// The attached loop devices that are `wanted`.
+    /// The attached loop devices that `wanted` accepts.
     pub fn find(mut wanted: impl FnMut(&Self) -> bool) -> Vec<Self> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
@@ -159,15 +159,15 @@ impl LoopDevice {
         format!("/sys/block/loop{}", self.number).into()
     }
 
-    /// The file under it, as the kernel names it; `None` where it is not attached.
+    /// The file under it, as the kernel reports it; `None` where it is not attached.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
         let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
         Some(text.trim_end_matches('\n').into())
     }
 
-    /// The minor number of the file system that its file lies on: it names a file system without a
-    /// device, such as FUSE, wherever it is mounted and even when it no longer is.
+    /// The minor number of the file system that holds its file. It identifies a file system without a device,
+    /// such as FUSE, wherever it is mounted and even after it was unmounted.
     #[must_use]
     pub fn file_system_minor(&self) -> Option<u32> {
         let device = File::open(self.path()).ok()?;
@@ -180,11 +180,11 @@ impl LoopDevice {
         if got == 0 { u32::try_from(minor).ok() } else { None }
     }
 
-    /// Frees the device: at once, or when its last user closes it, waiting no longer than `limit`.
-    /// Freeing what is free already is fine.
+    /// Frees the device: at once, or when its last user closes it. Waits no longer than `limit`. Freeing a
+    /// free device succeeds.
     ///
     /// # Errors
-    /// [`LoopError::InUse`] when the limit passed; the device still frees itself later.
+    /// [`LoopError::InUse`] when the limit has passed; the kernel still frees the device later.
     pub fn clear(&self, limit: Duration) -> Result<(), LoopError> {
         let deadline = Instant::now() + limit;
         self.begin_clear()?;
@@ -197,7 +197,7 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Asks the kernel to free the device as soon as nobody uses it; returns at once.
+    /// Requests that the kernel free the device as soon as it has no users; returns at once.
     ///
     /// # Errors
     /// [`LoopError::Failed`].
@@ -205,12 +205,12 @@ impl LoopDevice {
         if self.file().is_none() {
             return Ok(());
         }
-        // Opened for reading: closing a descriptor that may write makes udev look at the device.
+        // Opened for reading: closing a writable descriptor makes udev probe the device.
         let device = File::open(self.path()).map_err(|cause| self.failed("open", cause))?;
-        // SAFETY: LOOP_CLR_FD takes no argument and touches no memory of ours.
+        // SAFETY: LOOP_CLR_FD takes no argument and touches no memory of this process.
         if unsafe { libc::ioctl(device.as_raw_fd(), raw::LOOP_CLR_FD as _) } < 0 {
             let error = io::Error::last_os_error();
-            // ENXIO: another process freed it meanwhile.
+            // ENXIO: another process has freed it.
             if error.raw_os_error() != Some(libc::ENXIO) {
                 return Err(self.failed("free", error));
             }
@@ -227,7 +227,7 @@ impl LoopDevice {
         config.block_size = block.get() as u32;
         config.info.lo_flags = raw::LO_FLAGS_DIRECT_IO as u32;
         let shown = name.as_os_str().as_encoded_bytes();
-        // One byte stays zero: the kernel wants the name terminated.
+        // One byte stays zero: the kernel requires a terminated name.
         let room = config.info.lo_file_name.len() - 1;
         for (to, from) in config.info.lo_file_name[..room].iter_mut().zip(shown) {
             *to = *from as _;
@@ -250,7 +250,7 @@ impl LoopDevice {
         };
         set("rotational", u8::from(options.rotational).to_string())?;
         set("read_ahead_kb", (options.read_ahead.get() >> 10).to_string())?;
-        // An elevator that an earlier user of this number chose is not this disk's.
+        // An earlier user of this number may have set another scheduler.
         set("scheduler", "none".to_owned())
     }
 

@@ -1,44 +1,43 @@
-//! How much memory there is for cached pages: the machine's and the control groups' limits, less
-//! what is in use for other things.
+//! The memory available for cached pages: the limits of the machine and of the control groups, less other
+//! use.
 //!
-//! For the control group of this process and each of its ancestors: the limit, less the group's use
-//! that is not file cache (the file pages on its reclaim lists can give way). For the machine:
-//! `MemAvailable`, the kernel's own estimate of the same. The least of all counts. Versions 1 and 2 of
-//! control groups are read, also side by side; a version 2 group's `memory.high` counts as a limit,
-//! since a group that exceeds it is made to wait.
+//! For the control group of this process and each of its ancestors: the limit, less the group's use other
+//! than file cache (the file pages on its reclaim lists can be reclaimed). For the machine: `MemAvailable`,
+//! the kernel's own estimate of the same. The lowest value counts. Versions 1 and 2 of control groups are
+//! read, also side by side. `memory.high` of a version 2 group counts as a limit, since the kernel throttles
+//! a group that exceeds it.
 //!
-//! A limit of an ancestor outside this process's control group namespace can't be seen in version 2;
-//! in version 1 the group's own `hierarchical_memory_limit` tells it.
+//! In version 2, the limit of an ancestor outside this process's control group namespace cannot be seen; in
+//! version 1, the group's own `hierarchical_memory_limit` includes it.
 
 use crate::small_file;
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 
-/// What memory there is for cached pages when not even `/proc` can be read: little enough for any
-/// machine that runs a database.
+/// The memory assumed where not even `/proc` can be read: little for any machine that runs a database.
 const FALLBACK: Bytes = Bytes::mib(64);
 
-/// How many ancestors of a control group are looked at; the kernel's own default limit of depth is
-/// far above, and trees deeper than a dozen are not seen in practice.
+/// How many ancestors of a control group are read: the kernel's own default limit is far above, and trees
+/// deeper than a dozen levels are not seen in practice.
 const LEVELS_LIMIT: usize = 64;
 
-/// What binds the memory.
+/// What limits the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The machine: `MemAvailable`.
     Machine,
     /// The limit of this control group.
     Group(PathBuf),
-    /// Nothing could be read; a cautious guess.
+    /// Nothing could be read; the value is a cautious guess.
     Unknown,
 }
 
-/// How much memory there is for cached pages, those that hold file data now included.
+/// The memory available for cached pages, including those that hold file data now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// How much.
     pub bytes: Bytes,
-    /// What binds it.
+    /// What limits it.
     pub bound: Bound,
 }
 
@@ -48,13 +47,13 @@ pub fn available() -> Available {
     available_within(Path::new("/"), None)
 }
 
-/// The same without a group whose limit this process set itself.
+/// The same, leaving out one group, whose limit this process set itself.
 #[must_use]
 pub fn available_besides(own: &Path) -> Available {
     available_within(Path::new("/"), Some(own))
 }
 
-/// The same under another root.
+/// The same under another root directory.
 fn available_within(root: &Path, besides: Option<&Path>) -> Available {
     let machine = small_file::read(&root.join("proc/meminfo"))
         .and_then(|text| machine_available(&text))
@@ -71,8 +70,8 @@ fn available_within(root: &Path, besides: Option<&Path>) -> Available {
         .unwrap_or(Available { bytes: FALLBACK, bound: Bound::Unknown })
 }
 
-/// The memory that the control groups of another process leave for its cached pages; `None` where none limits it, or
-/// where that cannot be read.
+/// The memory that the control groups of another process leave for its cached pages; `None` where no group
+/// limits it, or none can be read.
 #[must_use]
 pub fn available_to(process: u32) -> Option<Bytes> {
     available_to_within(Path::new("/"), process)
@@ -82,7 +81,7 @@ fn available_to_within(root: &Path, process: u32) -> Option<Bytes> {
     groups(root, &process.to_string()).iter().filter_map(Group::free).min()
 }
 
-/// All memory of the machine; `None` where that cannot be read.
+/// The machine's total memory; `None` where it cannot be read.
 #[must_use]
 pub fn machine_memory() -> Option<Bytes> {
     meminfo(&small_file::read(Path::new("/proc/meminfo"))?, "MemTotal")
@@ -103,7 +102,7 @@ fn machine_available(text: &str) -> Option<Bytes> {
     })
 }
 
-/// Which files of a control group tell what.
+/// The version of a control group hierarchy; its files differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
@@ -118,7 +117,7 @@ struct Group {
 }
 
 impl Group {
-    /// Its limit less its use that is not file cache; `None` without a limit.
+    /// Its limit, less its use other than file cache; `None` without a limit.
     fn free(&self) -> Option<Bytes> {
         let read = |file: &str| small_file::read(&self.path.join(file));
         let stat = read("memory.stat").unwrap_or_default();
@@ -140,7 +139,7 @@ impl Group {
     }
 }
 
-/// A limit as its file tells it; `None` for none.
+/// The limit in a file; `None` for no limit.
 fn limit(text: &str) -> Option<Bytes> {
     let text = text.trim();
     if text == "max" {
@@ -170,14 +169,15 @@ fn file_cache(version: Version, stat: &str) -> Bytes {
     keys.into_iter().filter_map(|key| stat_value(stat, key)).sum()
 }
 
-/// Where this process's own control group tells of waiting for memory, version 2 alone.
+/// The files that report how long tasks of this process's own control group waited for memory; version 2
+/// alone.
 pub(crate) fn pressure_files() -> Vec<PathBuf> {
-    // The first of each hierarchy is the process's own; waiting counts in its ancestors too.
+    // The first group of each hierarchy is the process's own; the ancestors' counts include it.
     let own = groups(Path::new("/"), SELF).into_iter().find(|group| group.version == Version::V2);
     own.into_iter().map(|group| group.path.join("memory.pressure")).filter(|path| path.exists()).collect()
 }
 
-/// How `/proc` calls this process.
+/// The name of this process in `/proc`.
 const SELF: &str = "self";
 
 /// The control groups that may limit a process's memory, as this process sees them: its own and their ancestors.
@@ -186,7 +186,7 @@ fn groups(root: &Path, process: &str) -> Vec<Group> {
     let mounts = mounts(&read("proc/self/mountinfo"));
     let mut groups = Vec::new();
     for (version, member) in memberships(&read(&format!("proc/{process}/cgroup"))) {
-        // Of another process a member outside of what is mounted is a group that cannot be seen.
+        // A group of another process that lies outside the mounted hierarchy cannot be seen.
         let is_seen = |mount: &&Mount| process == SELF || within(mount, &member).is_some();
         for mount in mounts.iter().filter(|mount| mount.version == version).filter(is_seen) {
             groups.extend(ancestry(mount, &member, root).map(|path| Group { version, path }));
@@ -195,8 +195,8 @@ fn groups(root: &Path, process: &str) -> Vec<Group> {
     groups
 }
 
-/// The groups from a member up to the mount point. A member outside of what is mounted (another
-/// namespace's) is taken to be the mounted group itself.
+/// The groups from a member up to the mount point. A member outside the mounted hierarchy (in another
+/// namespace) counts as the mounted group itself.
 fn ancestry(mount: &Mount, member: &Path, root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let within = within(mount, member).unwrap_or(Path::new(""));
     let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
@@ -204,7 +204,7 @@ fn ancestry(mount: &Mount, member: &Path, root: &Path) -> impl Iterator<Item = P
     below.into_iter().take(LEVELS_LIMIT)
 }
 
-/// A member's path below the group that is mounted; `None` for one outside of it.
+/// A member's path below the mounted group; `None` for one outside of it.
 fn within<'a>(mount: &Mount, member: &'a Path) -> Option<&'a Path> {
     let path = member.strip_prefix(&mount.root).ok()?;
     path.components().all(|part| matches!(part, std::path::Component::Normal(_))).then_some(path)
@@ -230,9 +230,9 @@ fn memberships(text: &str) -> Vec<(Version, PathBuf)> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// Which group is mounted.
+    /// The group that is mounted.
     root: PathBuf,
-    /// Where.
+    /// The mount point.
     point: PathBuf,
 }
 
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn another_processs_groups_tell_what_they_leave_it() {
+    fn another_processs_groups_limit_it() {
         let root = machine(&[
             ("proc/self/mountinfo", V2_MOUNT),
             ("proc/self/cgroup", "0::/\n"),

@@ -1,12 +1,11 @@
-//! The kernel's page cache as an engine's driver reaches it, through descriptors of the host.
+//! The kernel's page cache, as the driver of an engine uses it, through descriptors of the host.
 //!
-//! A file is an object, known by device and inode, whichever descriptors refer to it. Each use looks
-//! for a descriptor that still does (`fstat`, a fifth of a microsecond); without one, fetches are
-//! refused as [`Refusal::Gone`] until a read brings a new descriptor.
+//! A file is an object, identified by device and inode, whichever descriptors refer to it. Each use checks
+//! that a descriptor still does (`fstat`, a fifth of a microsecond). Without such a descriptor, fetches are
+//! refused as [`Refusal::Gone`] until a read brings one.
 //!
-//! Objects on different disks sort by disk first: the address of a page is given as its sector plus
-//! a multiple of [`DISK_STRIDE`], so that one pass in ascending order is one pass over each disk in
-//! turn.
+//! Objects on different disks sort by disk first. The address of a page is its sector plus a multiple of
+//! [`DISK_STRIDE`], so that one sweep in ascending order sweeps one disk after the other.
 
 use crate::advice::{DontNeed, Means, clip, dont_need, will_need};
 use crate::detect::{Backing, DeviceNumber};
@@ -22,33 +21,32 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Sectors between the addresses of one disk and the next: 8 PiB, more than any disk.
 pub const DISK_STRIDE: Sectors = Sectors(1 << 44);
 
-/// Descriptors remembered for one object. One is enough to work; a few more let it go on when the
-/// host closes some of them.
+/// Descriptors kept for one object. One suffices; the others serve when the host closes some of them.
 const DESCRIPTORS_LIMIT: usize = 8;
 
-/// Ranges to give back that are collected before they are handed over; a bound on memory, which a
-/// round of prefetching seldom reaches.
+/// The most ranges to drop that are collected before they are passed to the kernel. It bounds memory; a round
+/// of prefetching seldom reaches it.
 const FORGET_LIMIT: usize = 64 * 1024;
 
-/// What the cache of one client should do.
+/// Settings of the cache of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Leave the layout of files unasked: they are fetched in file order.
+    /// Do not read the layout of files: they are fetched in file order.
     pub file_order: bool,
 }
 
-/// Something that can't be done here, with its remedy. To be said once.
+/// Something that this system does not support, with its remedy; reported once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Notice {
     /// `cachestat` is refused.
     #[error(
         "cannot see which pages of a file are in memory, since the file belongs to another user (cachestat: \
-         EPERM); going by own account: run as the file's owner, or give write permission, for better results"
+         EPERM); using the prefetcher's own record: run as the file's owner, or give write permission, for better results"
     )]
     ResidencyForbidden,
-    /// No way to know.
+    /// No way to find out.
     #[error(
-        "cannot see which pages of a file are in memory (no cachestat); going by own account: Linux 6.5 or \
+        "cannot see which pages of a file are in memory (no cachestat); using the prefetcher's own record: Linux 6.5 or \
          later has it"
     )]
     ResidencyUnsupported,
@@ -62,9 +60,9 @@ pub enum Notice {
     #[error("a file has more than {EXTENTS_LIMIT} extents; fetching the rest in file order: defragment it")]
     LayoutCut,
     /// No advice.
-    #[error("the kernel takes no prefetching advice for a file ({0}); it is read as without prefetching")]
+    #[error("the kernel takes no prefetching advice for a file ({0}); it is read without prefetching")]
     NoAdvice(Errno),
-    /// No figures about memory.
+    /// The size of memory cannot be read.
     #[error(
         "cannot read how much memory there is (/proc/meminfo); assuming 64 MiB: mount /proc, or set \
          FORESEEK_MEMORY"
@@ -74,18 +72,18 @@ pub enum Notice {
 
 struct Object {
     identity: Identity,
-    /// Where its partition starts.
+    /// The sector where its partition starts.
     start: Sectors,
-    /// Whose addresses it has: the index of its disk.
+    /// The index of the disk that holds it, of which its addresses are.
     disk: usize,
-    /// Latest first.
+    /// Most recently used first.
     descriptors: Vec<HostFd>,
     length: Bytes,
-    /// How long one call may be.
+    /// The longest call for a range.
     call: Bytes,
     means: Means,
     residency: Option<Residency>,
-    forget: DontNeed,
+    to_drop: DontNeed,
 }
 
 impl Object {
@@ -107,7 +105,7 @@ impl Object {
             call: backing.call_length(),
             means: Means::default(),
             residency: None,
-            forget: DontNeed::default(),
+            to_drop: DontNeed::default(),
         }
     }
 }
@@ -116,18 +114,18 @@ impl Object {
 pub struct KernelPageCache {
     options: Options,
     origin: std::time::Instant,
-    /// Those that are watched; a number is never used again.
+    /// The watched objects. Numbers are not reused.
     objects: BTreeMap<ObjectId, Object>,
     next_object: u64,
     by_identity: HashMap<Identity, ObjectId>,
     disks: Vec<DeviceNumber>,
-    /// How many ranges wait to be given back.
-    forgetting: usize,
-    /// An object and a descriptor of it that was looked at within this call.
+    /// How many ranges are collected to be dropped.
+    ranges_to_drop: usize,
+    /// An object and its descriptor that was checked within the current call.
     confirmed: Option<(ObjectId, HostFd)>,
     /// The last budget that was read.
     budget: Option<Pages>,
-    said: HashSet<std::mem::Discriminant<Notice>>,
+    reported: HashSet<std::mem::Discriminant<Notice>>,
     notices: Vec<Notice>,
 }
 
@@ -142,20 +140,20 @@ impl KernelPageCache {
             next_object: 0,
             by_identity: HashMap::new(),
             disks: Vec::new(),
-            forgetting: 0,
+            ranges_to_drop: 0,
             confirmed: None,
             budget: None,
-            said: HashSet::new(),
+            reported: HashSet::new(),
             notices: Vec::new(),
         }
     }
 
-    /// The object behind a descriptor that was just identified, made where it is new, with the
-    /// descriptor as its first choice. `length` as [`HostFd::identify`] tells it.
-    pub fn learn(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> ObjectId {
+    /// The object behind a descriptor that was just identified; a new one where it is unknown. The descriptor
+    /// becomes its first choice. `length` is that of [`HostFd::identify`].
+    pub fn register(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> ObjectId {
         let object = match self.by_identity.get(&identity) {
             Some(object) => *object,
-            None => self.number(identity),
+            None => self.create(identity),
         };
         let disks = &mut self.disks;
         let entry = self.objects.entry(object).or_insert_with(|| Object::new(identity, disks));
@@ -171,16 +169,16 @@ impl KernelPageCache {
         object
     }
 
-    fn number(&mut self, identity: Identity) -> ObjectId {
+    fn create(&mut self, identity: Identity) -> ObjectId {
         let object = ObjectId(self.next_object);
         self.next_object += 1;
         self.by_identity.insert(identity, object);
         object
     }
 
-    /// Forgets an object: nothing of it is wanted any more. What was to be given back of it is.
+    /// Removes an object that is no longer used. Its ranges to drop are dropped first.
     pub fn remove(&mut self, object: ObjectId) {
-        self.hand_over();
+        self.drop_ranges();
         if let Some(gone) = self.objects.remove(&object) {
             self.by_identity.remove(&gone.identity);
         }
@@ -193,19 +191,19 @@ impl KernelPageCache {
         self.by_identity.get(identity).copied()
     }
 
-    /// The length of an object when it was last looked at.
+    /// The length of an object when it was last checked.
     #[must_use]
     pub fn length(&self, object: ObjectId) -> Bytes {
         self.objects.get(&object).map_or(Bytes::ZERO, |object| object.length)
     }
 
-    /// Whether no descriptor of an object is known any more.
+    /// Whether no open descriptor of an object is known.
     #[must_use]
     pub fn is_gone(&self, object: ObjectId) -> bool {
         self.objects.get(&object).is_none_or(|object| object.descriptors.is_empty())
     }
 
-    /// How many objects are known.
+    /// The number of known objects.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -219,7 +217,7 @@ impl KernelPageCache {
         self.confirmed = self.confirmed.filter(|(_, known)| *known != fd);
     }
 
-    /// A descriptor that refers to the object now, and brings its length up to date.
+    /// A descriptor that refers to the object now. Updates the length of the object.
     pub fn descriptor(&mut self, object: ObjectId) -> Option<HostFd> {
         if let Some((known, fd)) = self.confirmed
             && known == object
@@ -241,46 +239,45 @@ impl KernelPageCache {
         None
     }
 
-    /// Hands over what is to be given back and forgets which descriptors were looked at: to be
-    /// called when a call into the driver is over.
+    /// Ends a call into the driver: drops the collected ranges and forgets which descriptor was checked.
     pub fn finish(&mut self) {
-        self.hand_over();
+        self.drop_ranges();
         self.confirmed = None;
     }
 
-    /// Takes out what should be said; each kind comes once.
+    /// Takes out the notices that are to be shown; each kind comes once.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
     fn notice(&mut self, notice: Notice) {
-        if self.said.insert(std::mem::discriminant(&notice)) {
+        if self.reported.insert(std::mem::discriminant(&notice)) {
             self.notices.push(notice);
         }
     }
 
-    /// Gives all collected ranges back.
-    fn hand_over(&mut self) {
-        if self.forgetting == 0 {
+    /// Drops all collected ranges.
+    fn drop_ranges(&mut self) {
+        if self.ranges_to_drop == 0 {
             return;
         }
-        self.forgetting = 0;
+        self.ranges_to_drop = 0;
         let waiting: Vec<(ObjectId, Vec<PageSpan>)> = self
             .objects
             .iter_mut()
-            .filter(|(_, object)| !object.forget.is_empty())
-            .map(|(id, object)| (*id, object.forget.take()))
+            .filter(|(_, object)| !object.to_drop.is_empty())
+            .map(|(id, object)| (*id, object.to_drop.take()))
             .collect();
         for (object, ranges) in waiting {
             let Some(fd) = self.descriptor(object) else { continue };
             for range in ranges {
-                // Best effort: what the kernel keeps, it will reclaim by itself.
+                // Best effort: the kernel will reclaim by itself what it keeps now.
                 let _ = dont_need(fd, range);
             }
         }
     }
 
-    fn ask_for(&mut self, object: ObjectId, fd: HostFd, range: PageSpan) -> Result<Pages, Refusal> {
+    fn request(&mut self, object: ObjectId, fd: HostFd, range: PageSpan) -> Result<Pages, Refusal> {
         let entry = self.objects.get_mut(&object).ok_or(Refusal::Gone)?;
         let bytes = range.bytes();
         let (call, means) = (entry.call, entry.means);
@@ -292,7 +289,7 @@ impl KernelPageCache {
             other => other,
         };
         match outcome {
-            Ok(asked) => Ok(asked.pages_floor()),
+            Ok(requested) => Ok(requested.pages_floor()),
             Err(Errno::BADF) => Err(Refusal::Gone),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOMEM) => Err(Refusal::Busy),
             Err(error) => {
@@ -309,34 +306,34 @@ impl PageCache for KernelPageCache {
     }
 
     fn fetch(&mut self, object: ObjectId, range: PageSpan) -> Result<Pages, Refusal> {
-        // What is given back makes room for what is brought in.
-        self.hand_over();
+        // Dropped pages make room for fetched ones.
+        self.drop_ranges();
         let fd = self.descriptor(object).ok_or(Refusal::Gone)?;
         let within = clip(range, self.length(object));
         if within.is_empty() {
-            // The file has shrunk: these pages are not there, others may be.
+            // The file has shrunk: these pages do not exist, others may.
             return Ok(Pages::ZERO);
         }
-        self.ask_for(object, fd, within)
+        self.request(object, fd, within)
     }
 
     fn forget(&mut self, object: ObjectId, range: PageSpan) {
         let Some(entry) = self.objects.get_mut(&object).filter(|_| !range.is_empty()) else { return };
-        entry.forget.push(range);
-        self.forgetting += 1;
-        if self.forgetting >= FORGET_LIMIT {
-            self.hand_over();
+        entry.to_drop.push(range);
+        self.ranges_to_drop += 1;
+        if self.ranges_to_drop >= FORGET_LIMIT {
+            self.drop_ranges();
         }
     }
 
     fn resident(&mut self, object: ObjectId, range: PageSpan, runs: &mut Vec<PageSpan>) -> bool {
         let Some(fd) = self.descriptor(object) else { return false };
         let Some(entry) = self.objects.get_mut(&object) else { return false };
-        let stale = entry.forget.overlaps(range);
+        let stale = entry.to_drop.overlaps(range);
         let within = clip(range, entry.length);
         let residency = *entry.residency.get_or_insert_with(|| Residency::of(fd));
         if stale {
-            self.hand_over();
+            self.drop_ranges();
         }
         match residency {
             Residency::Forbidden => self.notice(Notice::ResidencyForbidden),
@@ -373,7 +370,7 @@ impl PageCache for KernelPageCache {
     fn budget(&mut self) -> Pages {
         let available = memory::available();
         if available.bound == Bound::Unknown {
-            // Out of descriptors, say: what was known last is better than a guess.
+            // No free descriptor, for instance: the last value is better than a guess.
             if let Some(last) = self.budget {
                 return last;
             }

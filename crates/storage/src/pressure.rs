@@ -1,10 +1,11 @@
-//! Waits for memory to become scarce: pressure stall information (PSI), of the machine and of this
-//! process's own control group.
+//! Waits for memory to become scarce: pressure stall information (PSI), of the machine and of this process's
+//! own control group.
 //!
-//! A trigger is written into `/proc/pressure/memory` and, with version 2 of control groups, into the
-//! group's `memory.pressure`; the kernel then wakes who polls the file whenever tasks waited for
-//! memory for longer than it says. Where there is no PSI (it is off on some distributions, version 1
-//! groups have none) [`wait`](PressureWatch::wait) just takes its time, and whoever uses it looks at
+//! A trigger is written to `/proc/pressure/memory` and, with version 2 of control groups, to the group's
+//! `memory.pressure`. The kernel then wakes a poll of the file whenever tasks waited for memory for longer
+//! than the trigger says. Where there is no PSI (some distributions switch it off, version 1 groups have
+//! none), [`wait`](PressureWatch::wait) returns after its time limit. Its caller then reads
+//! [`available`](crate::available), which has the limits of both versions.
 //! [`available`](crate::available) in between, which sees the limits of either version.
 
 use crate::memory;
@@ -15,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// 200 ms of waiting in 2 s: a tenth, which is felt. Windows of whole multiples of 2 s may be asked
-/// for without rights (Linux 6.5).
+/// 200 ms of waiting in 2 s: a tenth, which users notice. A process without privileges may set windows that
+/// are multiples of 2 s (Linux 6.5).
 const TRIGGER: &[u8] = b"some 200000 2000000\0";
 
 /// See the module's documentation.
@@ -26,7 +27,7 @@ pub struct PressureWatch {
 }
 
 impl PressureWatch {
-    /// Sets the triggers that this kernel lets this process set; maybe none.
+    /// Sets the triggers that the kernel allows this process; there may be none.
     #[must_use]
     pub fn new() -> Self {
         let machine = Path::new("/proc/pressure/memory").to_owned();
@@ -38,13 +39,13 @@ impl PressureWatch {
         Self { triggers: files.into_iter().filter_map(|path| trigger(&path)).collect() }
     }
 
-    /// How many triggers there are: without any, only the amount of memory tells of its want.
+    /// The number of triggers. Without any, scarcity shows only in the amount of available memory.
     #[must_use]
     pub fn triggers(&self) -> usize {
         self.triggers.len()
     }
 
-    /// Waits until memory is scarce, at most so long; whether it is.
+    /// Waits until memory is scarce, at most for `limit`. Returns whether it is scarce.
     #[must_use]
     pub fn wait(&self, limit: Duration) -> bool {
         let mut polled: Vec<PollFd<'_>> =
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_pressure_it_takes_its_time_and_no_more() {
+    fn without_pressure_a_wait_lasts_as_long_as_its_limit() {
         let watch = PressureWatch::new();
         if watch.triggers() == 0 {
             println!("SKIPPED: no PSI for this process here: only the waiting is tested");
@@ -91,13 +92,12 @@ mod tests {
         assert!(scarce || start.elapsed() >= Duration::from_millis(20));
     }
 
-    /// Names the group that a child enters.
+    /// The group that a child enters.
     const GROUP: &str = "FORESEEK_TEST_GROUP";
-    /// Where version 2 alone is mounted.
+    /// The mount point of version 2, where it is mounted alone.
     const GROUPS: &str = "/sys/fs/cgroup";
 
-    /// Tasks of this process's group wait for memory, and nobody else's: only the group's own trigger is
-    /// set.
+    /// Tasks of this process's group wait for memory, and no others do: only the group's own trigger is set.
     #[test]
     fn waiting_in_the_own_group_of_version_2_is_noticed() {
         let root = Path::new(GROUPS);
@@ -130,22 +130,22 @@ mod tests {
         assert_eq!(files, [group.join("memory.pressure")]);
         let watch = PressureWatch::of(files);
         assert_eq!(watch.triggers(), 1);
-        assert!(!watch.wait(Duration::from_millis(2500)), "nobody waits yet");
+        assert!(!watch.wait(Duration::from_millis(2500)), "no task waits yet");
         std::fs::write(group.join("memory.high"), (24 << 20).to_string()).unwrap();
         let busy = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
         let until_told = std::sync::Arc::clone(&busy);
         let eater = std::thread::spawn(move || {
             let mut eaten: Vec<Vec<u8>> = Vec::new();
             while until_told.load(std::sync::atomic::Ordering::Relaxed) {
-                // It goes on at 128 MiB, from the start.
+                // From 128 MiB on it starts again at the beginning.
                 eaten.truncate(eaten.len() % 128);
                 eaten.push(vec![1; 1 << 20]);
             }
         });
         let begun = std::time::Instant::now();
         let noticed = watch.wait(Duration::from_secs(60));
-        let told = std::fs::read_to_string(group.join("memory.pressure")).unwrap();
-        println!("noticed: {noticed}, after {:?}: {told}", begun.elapsed());
+        let figures = std::fs::read_to_string(group.join("memory.pressure")).unwrap();
+        println!("noticed: {noticed}, after {:?}: {figures}", begun.elapsed());
         std::fs::write(group.join("memory.high"), "max").unwrap();
         busy.store(false, std::sync::atomic::Ordering::Relaxed);
         eater.join().unwrap();

@@ -1,11 +1,11 @@
-//! Whether this process has more rights than whoever started it.
+//! Whether this process has more rights than the process that started it.
 #![allow(unsafe_code)]
 
-/// Whether the program gained rights when it was started (set-user-id, file capabilities). Then its
-/// environment is somebody else's wish and must not name files to write.
+/// Whether the program gained rights when it was started (set-user-id, file capabilities). Its environment is
+/// then untrusted and must not name files to write.
 #[must_use]
 pub fn has_gained_rights() -> bool {
-    // SAFETY: reads what the kernel handed over at the start of the process.
+    // SAFETY: it reads a value that the kernel passed at the start of the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 

@@ -1,7 +1,8 @@
-//! The number of this process, without a system call for each question.
+//! The id of this process, without a system call for each use.
 //!
-//! It is kept in a page that a forked child finds empty (`MADV_WIPEONFORK`, Linux 4.14), so that the child asks the kernel anew. A child of `vfork`,
-//! which has its parent's memory until it runs another program, is given its parent's number.
+//! It is kept in a page that the kernel zeroes in a forked child (`MADV_WIPEONFORK`, Linux 4.14), so that the
+//! child asks the kernel again. A child of `vfork` shares its parent's memory until it runs another program;
+//! it gets its parent's id.
 #![allow(unsafe_code)]
 
 use std::ptr::null_mut;
@@ -9,12 +10,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// The page; null until it is made. No lock: a fork may leave one locked for ever.
 static KEPT: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
-/// What stands for a page where there can be none: the number is asked for each time.
+/// Stands for a page that cannot be made: each use is a system call then.
 static NONE: AtomicU32 = AtomicU32::new(0);
-/// Of which only the first four bytes are used.
+/// The length of the page; only the first four bytes are used.
 const LENGTH: usize = 4096;
 
-/// The number of this process.
+/// The id of this process.
 #[must_use]
 pub fn process_id() -> u32 {
     match kept() {
@@ -26,7 +27,7 @@ pub fn process_id() -> u32 {
     }
 }
 
-/// The same, asked of the kernel: also where a child of `vfork` has been the first to ask in this process.
+/// The same, from the kernel: also correct where a child of `vfork` was the first to store an id.
 pub fn renew_process_id() -> u32 {
     let id = std::process::id();
     if let Some(kept) = kept() {
@@ -35,24 +36,24 @@ pub fn renew_process_id() -> u32 {
     id
 }
 
-/// Where it is kept, if there can be such a page.
+/// The stored id, if there can be such a page.
 fn kept() -> Option<&'static AtomicU32> {
     let page = match KEPT.load(Ordering::Acquire) {
         page if page.is_null() => make(),
         page => page,
     };
-    // SAFETY: what `make` has put there is never unmapped, and a wiped page is zero.
+    // SAFETY: a page made by `make` is never unmapped, and a wiped page is zero.
     (!std::ptr::eq(page, &raw const NONE)).then(|| unsafe { &*page })
 }
 
-/// Makes the page, or finds that another thread has.
+/// Makes the page, or uses the one that another thread has made.
 fn make() -> *mut AtomicU32 {
     let made = wiped_on_fork().unwrap_or((&raw const NONE).cast_mut());
     match KEPT.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(others) => {
             if !std::ptr::eq(made, &raw const NONE) {
-                // SAFETY: it is the page that was just made, and nobody else knows it.
+                // SAFETY: it is the page that was just made, and no other thread has it.
                 unsafe { libc::munmap(made.cast(), LENGTH) };
             }
             others
@@ -62,7 +63,7 @@ fn make() -> *mut AtomicU32 {
 
 fn wiped_on_fork() -> Option<*mut AtomicU32> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping at a place of the kernel's choice.
+    // SAFETY: a new mapping at an address of the kernel's choice.
     let page = unsafe { libc::mmap(null_mut(), LENGTH, access, flags, -1, 0) };
     if page == libc::MAP_FAILED {
         return None;
@@ -81,10 +82,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forked_child_is_given_its_own() {
+    fn a_forked_child_gets_its_own() {
         assert_eq!(process_id(), std::process::id());
         assert_eq!(process_id(), std::process::id());
-        // SAFETY: the child makes system calls alone, and ends without what the parent has arranged.
+        // SAFETY: the child only makes system calls, and ends without running the parent's exit handlers.
         unsafe {
             let child = libc::fork();
             if child == 0 {

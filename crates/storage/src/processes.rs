@@ -1,22 +1,22 @@
-//! Which threads have run since they were last looked at, and which have ended, from `/proc`.
+//! Which threads have run or ended since the last check, from `/proc`.
 //!
-//! A thread's `schedstat` counts how often it was given a processor: a change means that it ran. On
-//! kernels that count nothing (`CONFIG_SCHED_INFO` off) the processor time in `stat` serves, in ticks
-//! of some milliseconds. A file costs about 6 us to look at, so a [`sample`](ProcessWatch::sample)
-//! looks at a bounded number and the next goes on where it ended.
+//! A thread's `schedstat` counts how often it was scheduled: a change means that it ran. On kernels without
+//! these counts (`CONFIG_SCHED_INFO` off), the processor time in `stat` is used, in ticks of some
+//! milliseconds. Reading a file costs about 6 us, so a [`sample`](ProcessWatch::sample) checks a bounded
+//! number of threads, and the next continues where it ended.
 //!
-//! Limits: a number that is given to a new thread between two looks is taken for the old thread, one
-//! that ran. A thread of another pid namespace has the number 0 at a FUSE interface and is not watched.
+//! Limits: if an id is reused between two checks, the new thread counts as the old one, which has run. A
+//! thread of another pid namespace has the id 0 in FUSE requests and is not watched.
 
 use crate::small_file;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Threads watched at a time: more than the thousand readers that a mount is made for, several times
-/// over. The one looked at longest ago gives way to a new one.
+/// Threads watched at a time: several times the thousand readers that a mount is made for. A new one replaces
+/// the one that was checked longest ago.
 pub const WATCHED_MOST: usize = 8192;
 
-/// What became of a thread.
+/// What has happened to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// It has run.
@@ -25,19 +25,19 @@ pub enum Activity {
     Ended,
 }
 
-/// Threads that are watched.
+/// The watched threads.
 #[derive(Debug)]
 pub struct ProcessWatch {
     proc: PathBuf,
     watched: Vec<Watched>,
-    places: HashMap<u32, usize>,
+    index_of: HashMap<u32, usize>,
     next: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     thread: u32,
-    /// What was counted when it was last looked at; `None` before that.
+    /// Its count when it was last checked; `None` before that.
     count: Option<u64>,
 }
 
@@ -49,37 +49,37 @@ impl Default for ProcessWatch {
 
 impl ProcessWatch {
     fn within(proc: PathBuf) -> Self {
-        Self { proc, watched: Vec::new(), places: HashMap::new(), next: 0 }
+        Self { proc, watched: Vec::new(), index_of: HashMap::new(), next: 0 }
     }
 
-    /// Watches a thread from now on, by the number that `/proc` has it under.
+    /// Watches a thread from now on, by its id in `/proc`.
     pub fn watch(&mut self, thread: u32) {
-        if thread == 0 || self.places.contains_key(&thread) {
+        if thread == 0 || self.index_of.contains_key(&thread) {
             return;
         }
         let new = Watched { thread, count: None };
         if self.watched.len() < WATCHED_MOST {
-            self.places.insert(thread, self.watched.len());
+            self.index_of.insert(thread, self.watched.len());
             self.watched.push(new);
             return;
         }
-        // The next to be looked at is the one that was looked at longest ago.
+        // The next to be checked is the one that was checked longest ago.
         let at = self.next % WATCHED_MOST;
-        self.places.remove(&self.watched[at].thread);
-        self.places.insert(thread, at);
+        self.index_of.remove(&self.watched[at].thread);
+        self.index_of.insert(thread, at);
         self.watched[at] = new;
         self.next = at + 1;
     }
 
-    /// How many are watched.
+    /// How many threads are watched.
     #[must_use]
     pub fn watched(&self) -> usize {
         self.watched.len()
     }
 
-    /// Looks at up to `most` threads, those first that were looked at longest ago; tells of those
-    /// that have run or ended. Who has ended is no longer watched.
-    pub fn sample(&mut self, most: usize, mut tell: impl FnMut(u32, Activity)) {
+    /// Checks up to `most` threads, those checked longest ago first, and reports those that have run or
+    /// ended. An ended thread is no longer watched.
+    pub fn sample(&mut self, most: usize, mut report: impl FnMut(u32, Activity)) {
         for _ in 0..most.min(self.watched.len()) {
             if self.next >= self.watched.len() {
                 self.next = 0;
@@ -88,11 +88,11 @@ impl ProcessWatch {
             match count_of(&self.proc, thread) {
                 None => {
                     self.forget(self.next);
-                    tell(thread, Activity::Ended);
+                    report(thread, Activity::Ended);
                 }
                 now => {
                     if count.is_some() && count != now {
-                        tell(thread, Activity::Ran);
+                        report(thread, Activity::Ran);
                     }
                     self.watched[self.next].count = now;
                     self.next += 1;
@@ -103,25 +103,25 @@ impl ProcessWatch {
 
     fn forget(&mut self, at: usize) {
         let gone = self.watched.swap_remove(at);
-        self.places.remove(&gone.thread);
+        self.index_of.remove(&gone.thread);
         if let Some(moved) = self.watched.get(at) {
-            self.places.insert(moved.thread, at);
+            self.index_of.insert(moved.thread, at);
         }
     }
 }
 
-/// Something that rises whenever the thread runs; `None` where there is no such thread any more.
+/// A count that rises whenever the thread runs; `None` where the thread has ended.
 fn count_of(proc: &Path, thread: u32) -> Option<u64> {
-    let place = proc.join(thread.to_string());
+    let folder = proc.join(thread.to_string());
     let slices = |text: String| text.split_ascii_whitespace().nth(2)?.parse().ok();
-    // Of a kernel that does not count it reads "0 0 0".
-    let counted = small_file::read(&place.join("schedstat")).and_then(slices).filter(|slices| *slices > 0);
-    counted.or_else(|| ticks(&small_file::read(&place.join("stat"))?))
+    // It reads "0 0 0" on a kernel that does not count.
+    let counted = small_file::read(&folder.join("schedstat")).and_then(slices).filter(|slices| *slices > 0);
+    counted.or_else(|| ticks(&small_file::read(&folder.join("stat"))?))
 }
 
-/// Processor time out of `stat`; `None` for a thread that has ended and is only not yet buried.
+/// Processor time from `stat`; `None` for a thread that has ended, zombies included.
 fn ticks(stat: &str) -> Option<u64> {
-    // The name may hold spaces and parentheses.
+    // The name may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let user: u64 = fields.nth(10)?.parse().ok()?;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_given_a_processor_has_run_and_who_is_gone_has_ended() {
+    fn a_scheduled_thread_has_run_and_a_missing_one_has_ended() {
         let proc = Proc::new();
         proc.write(7, "schedstat", "100 200 3\n");
         proc.write(8, "schedstat", "100 200 3\n");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counts_the_processor_time_serves_and_a_zombie_has_ended() {
+    fn without_counts_the_processor_time_is_used_and_a_zombie_has_ended() {
         let proc = Proc::new();
         let stat = |state: &str, ticks: u32| {
             format!("9 (a) b) {state} 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20 0 1 0 99 1 2\n")
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_bounded_and_the_next_goes_on() {
+    fn a_sample_is_bounded_and_the_next_continues() {
         let proc = Proc::new();
         let mut watch = proc.watch();
         for thread in 1..=5 {
@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_does_not_grow_the_table_without_bound() {
+    fn the_number_of_watched_threads_is_bounded() {
         let proc = Proc::new();
         let mut watch = proc.watch();
         (1..=WATCHED_MOST as u32 + 100).for_each(|thread| watch.watch(thread));
-        assert_eq!((watch.watched(), watch.places.len()), (WATCHED_MOST, WATCHED_MOST));
+        assert_eq!((watch.watched(), watch.index_of.len()), (WATCHED_MOST, WATCHED_MOST));
         for (at, watched) in watch.watched.iter().enumerate() {
-            assert_eq!(watch.places[&watched.thread], at);
+            assert_eq!(watch.index_of[&watched.thread], at);
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(sampled(&mut watch, 8), [(me, Activity::Ran)]);
         watch.watch(other);
-        // A thread is still there for a moment after it was joined.
+        // A thread exists for a moment after it was joined.
         let ended = (0..500).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(2));
             sampled(&mut watch, 8).contains(&(other, Activity::Ended))

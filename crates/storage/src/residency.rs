@@ -1,14 +1,15 @@
 //! Which pages of a file are in the page cache.
 //!
-//! `cachestat` (Linux 6.5) counts the cached pages of a range, exactly, for a file's owner, for
-//! whoever may write it and for root, and refuses others (EPERM). Runs are found by halving: a range
-//! that is wholly cached or wholly not needs one call, and the count of one half gives that of the
-//! other. A page whose read is under way counts as cached, which is what a prefetcher wants (`mincore`
+//! `cachestat` (Linux 6.5) counts the cached pages of a range exactly. It works for the file's owner, for
+//! users who may write it and for root, and refuses others (EPERM). Runs are found by halving: a range that
+//! is wholly cached or wholly uncached needs one call, and the count of one half gives that of the other. A
+//! page whose read is in flight counts as cached, as a prefetcher needs it (`mincore` counts it once its data
+//! have arrived).
 //! counts it when its data has arrived).
-//!
-//! Where the kernel has no `cachestat` (ENOSYS), `mincore` on a mapping tells the same of a file
-//! that belongs to us. For anybody else's file it claims that everything is resident, so there it is
-//! never asked. `preadv2(RWF_NOWAIT)` would work for all, but its miss starts the read: a probe
+//! Where the kernel has no `cachestat` (ENOSYS), `mincore` on a mapping gives the same for a file of this
+//! process's user. For another user's file it reports all pages as resident, so it is not used there.
+//! `preadv2(RWF_NOWAIT)` would work for all files, but a miss starts a read, and a probe must not cause what
+//! it probes for. What remains is the engine's own record of its fetches.
 //! that does what it asks about is none. What remains is the engine's own account.
 #![allow(unsafe_code)]
 
@@ -21,8 +22,8 @@ use std::os::fd::RawFd;
 /// Number of the system call `cachestat`, on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How much of a file is mapped at a time to ask `mincore`: 64 MiB of address space and 16 KiB of
-/// answer, which a 32-bit host can spare too.
+/// How much of a file is mapped for a call of `mincore`: 64 MiB of address space and 16 KiB for the answer,
+/// which a 32-bit host can afford too.
 const WINDOW: Pages = Pages(16 * 1024);
 
 #[repr(C)]
@@ -41,36 +42,36 @@ struct CachestatCounts {
     recently_evicted: u64,
 }
 
-/// How residency of a file can be known.
+/// How the residency of a file can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
     /// By `cachestat`.
     Cachestat,
-    /// By `mincore`: the kernel is older than 6.5 and the file is ours.
+    /// By `mincore`: the kernel is older than 6.5 and this process's user owns the file.
     Mincore,
-    /// Not at all: the file belongs to somebody else.
+    /// Not at all: the file belongs to another user.
     Forbidden,
-    /// Not at all: the kernel is older than 6.5 and the file belongs to somebody else, or the file
-    /// system keeps no page cache.
+    /// Not at all: the kernel is older than 6.5 and the file belongs to another user, or the file system has
+    /// no page cache.
     Unsupported,
 }
 
 impl Residency {
-    /// How residency of this file can be known, found by asking for its first page.
+    /// How the residency of this file can be found; it checks the first page to find out.
     #[must_use]
     pub fn of(fd: HostFd) -> Self {
         let first = Span::new(PageIndex(0), PageIndex(1));
         match cachestat(fd, first) {
             Ok(_) => Self::Cachestat,
             Err(Errno::PERM | Errno::ACCESS) => Self::Forbidden,
-            // A seccomp filter that does not know the call may answer ENOSYS or EPERM.
+            // A seccomp filter without this call may return ENOSYS or EPERM.
             Err(Errno::NOSYS) if fd.is_own() => Self::Mincore,
             Err(_) => Self::Unsupported,
         }
     }
 
-    /// Appends the resident runs of a range, ascending and merged. Answers false where they can't be
-    /// known; `runs` is then as it was.
+    /// Appends the resident runs of a range, ascending and merged. Returns false, with `runs` unchanged,
+    /// where they cannot be found.
     pub fn runs(self, fd: HostFd, range: PageSpan, runs: &mut Vec<PageSpan>) -> bool {
         let before = runs.len();
         let known = match self {
@@ -88,24 +89,24 @@ impl Residency {
 /// How many pages of a range are cached.
 ///
 /// # Errors
-/// EPERM for somebody else's file, ENOSYS before Linux 6.5, EOPNOTSUPP for hugetlbfs.
+/// EPERM for another user's file, ENOSYS before Linux 6.5, EOPNOTSUPP for hugetlbfs.
 pub fn cachestat(fd: HostFd, range: PageSpan) -> Result<Pages, Errno> {
     let bytes = range.bytes();
     if bytes.is_empty() {
-        // A length of zero would mean: up to the end of the file.
+        // A length of zero means "up to the end of the file".
         return Ok(Pages::ZERO);
     }
-    let asked = CachestatRange { offset_bytes: bytes.start.get(), length_bytes: bytes.len().get() };
+    let counted = CachestatRange { offset_bytes: bytes.start.get(), length_bytes: bytes.len().get() };
     let mut counts = CachestatCounts::default();
     // SAFETY: both structures are laid out as the kernel's `struct cachestat_range` and `struct
     // cachestat`, and live until the call returns. The kernel checks the descriptor.
     let result = unsafe {
-        libc::syscall(SYS_CACHESTAT, fd.raw(), &raw const asked, &raw mut counts, 0 as libc::c_uint)
+        libc::syscall(SYS_CACHESTAT, fd.raw(), &raw const counted, &raw mut counts, 0 as libc::c_uint)
     };
     if result == 0 { Ok(Pages(counts.cached)) } else { Err(last_error()) }
 }
 
-/// Appends a run, merged with the last one where it is one of this answer's (index `from` on).
+/// Appends a run, merged with the last one if that belongs to this answer (index `from` on).
 fn append(runs: &mut Vec<PageSpan>, from: usize, run: PageSpan) {
     match runs[from..].last_mut() {
         Some(last) if last.end == run.start => last.end = run.end,
@@ -113,7 +114,7 @@ fn append(runs: &mut Vec<PageSpan>, from: usize, run: PageSpan) {
     }
 }
 
-/// Finds the runs of a range by counting halves.
+/// Finds the runs of a range by counts of its halves.
 fn halve(
     range: PageSpan,
     count: &mut impl FnMut(PageSpan) -> Result<Pages, Errno>,
@@ -138,16 +139,15 @@ fn halve_known(
         append(runs, from, range);
         return Ok(());
     }
-    // One page is wholly cached or not, so from here the range has at least two and both halves
-    // are shorter than it. The cache may change between two counts; then the answer is as old as
-    // the first of them.
+    // One page is wholly cached or not, so from here on the range has at least two, and both halves are
+    // shorter. The cache may change between two counts; the answer is then as old as the first of them.
     let (left, right) = range.split(range.start + range.len() / 2);
     let in_left = count(left)?;
     halve_known(left, in_left, count, from, runs)?;
     halve_known(right, cached.saturating_sub(in_left), count, from, runs)
 }
 
-/// Finds the runs of a range of a file that belongs to us by `mincore` on a mapping of it.
+/// Finds the runs of a range by `mincore` on a mapping, for a file of this process's user.
 fn mincore(fd: RawFd, range: PageSpan, from: usize, runs: &mut Vec<PageSpan>) -> Result<(), Errno> {
     let mut rest = range;
     while !rest.is_empty() {
@@ -162,9 +162,8 @@ fn mincore_window(fd: RawFd, range: PageSpan, from: usize, runs: &mut Vec<PageSp
     let length = usize::try_from(range.len().bytes().get()).map_err(|_| Errno::OVERFLOW)?;
     let offset = i64::try_from(range.bytes().start.get()).map_err(|_| Errno::OVERFLOW)?;
     let mut answer = vec![0u8; range.iter().len()];
-    // SAFETY: a new mapping that nothing refers to; it is never read, so that a file shorter than
-    // it can't fault. The kernel checks the descriptor. Unmapping closes no descriptor and so
-    // drops no lock.
+    // SAFETY: a new mapping that nothing refers to. It is never read, so it cannot fault if the file is
+    // shorter. The kernel checks the descriptor. Unmapping closes no descriptor and so drops no lock.
     let result = unsafe {
         let map = libc::mmap64(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd, offset);
         if map == libc::MAP_FAILED {
@@ -216,8 +215,8 @@ mod tests {
             prop_assert!(calls <= length.max(1), "{} calls for {} pages", calls, length);
         }
 
-        /// The cache may change under the counting: no answer leaves the range, overlaps itself or
-        /// keeps the counting from ending.
+        /// The cache may change between counts: no answer leaves the range or overlaps itself, and the
+        /// counting ends.
         #[test]
         fn halving_survives_a_cache_that_changes(seed in any::<u64>(), length in 1..200u64) {
             let range = PageSpan::at(PageIndex(7), Pages(length));

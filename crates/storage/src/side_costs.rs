@@ -1,4 +1,5 @@
-//! What this process costs the machine besides reading: processor time, FIEMAP calls, memory that the kernel reclaims from others.
+//! What this process costs the machine besides reading: processor time, FIEMAP calls, and memory that the
+//! kernel reclaims.
 
 use crate::{layout, small_file};
 use foreseek_units::{Bytes, Pages};
@@ -11,14 +12,14 @@ use std::time::Duration;
 pub struct SideCosts {
     /// Processor time of this process and its threads.
     pub processor: Duration,
-    /// How often this process asked where a file lies.
+    /// How often this process read the layout of a file.
     pub fiemap_calls: u64,
-    /// Reclaimed by the kernel on the whole machine; what a control group loses by its own limit is not in it.
+    /// Memory that the kernel reclaimed on the whole machine, other than by the limit of a control group.
     pub reclaimed: Bytes,
 }
 
 impl SideCosts {
-    /// Since this process (`reclaimed`: the machine) was started.
+    /// Since the start of this process (`reclaimed`: of the machine).
     #[must_use]
     pub fn now() -> Self {
         let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -30,7 +31,7 @@ impl SideCosts {
         }
     }
 
-    /// From another time to this one.
+    /// The costs from an earlier time to this one.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -46,7 +47,7 @@ fn reclaimed_within(proc: &Path) -> Bytes {
     let text = small_file::read(&proc.join("vmstat")).unwrap_or_default();
     let pages = text.lines().filter_map(|line| {
         let (name, count) = line.split_once(' ')?;
-        // These two are the same pages by their kind.
+        // These two count the same pages again, by kind.
         let counts = name.starts_with("pgsteal_") && name != "pgsteal_anon" && name != "pgsteal_file";
         counts.then(|| count.trim().parse().ok().map(Pages))?
     });

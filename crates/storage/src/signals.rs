@@ -1,8 +1,8 @@
-//! Signals as a queue that is read, with where each came from (signalfd).
+//! Signals as a queue to read, with the origin of each (signalfd).
 //!
-//! A program that runs another one passes on what is sent to it alone (`kill PID`); what a terminal
-//! sends (Ctrl-C) reaches the whole foreground group, the other program included, and must not
-//! reach it twice. The two differ in the signal's code.
+//! A program that runs another one passes on signals that were sent to itself alone (`kill PID`). A signal of
+//! the terminal (Ctrl-C) reaches the whole foreground group, including the other program, which must not get
+//! it twice. The signal's code distinguishes the two.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -12,12 +12,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// A signal that came.
+/// A signal from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     /// Its number.
     pub number: i32,
-    /// Whether the kernel sent it (a terminal did) and not a process.
+    /// Whether the kernel sent it (for a terminal) rather than a process.
     pub by_kernel: bool,
 }
 
@@ -27,20 +27,20 @@ impl std::fmt::Debug for SignalQueue {
     }
 }
 
-/// Signals that are blocked and read.
+/// Signals that are blocked and queued.
 pub struct SignalQueue {
     queue: OwnedFd,
-    /// The mask as it was before.
+    /// The signal mask before the block.
     before: libc::sigset_t,
 }
 
 impl SignalQueue {
-    /// Blocks these signals in this thread and in those that it starts from now on, and queues
-    /// them. To be called before any thread is started. Programs inherit the block, other than
-    /// those started by [`spawn`](Self::spawn).
+    /// Blocks these signals in this thread and in threads that it starts later, and queues them. Call it
+    /// before any thread is started. Programs inherit the block, except those started by
+    /// [`spawn`](Self::spawn).
     ///
     /// # Errors
-    /// EINVAL for what is no signal, EMFILE.
+    /// EINVAL for a number that is no signal, EMFILE.
     pub fn block(signals: &[i32]) -> Result<Self, Errno> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -62,40 +62,40 @@ impl SignalQueue {
         if queue < 0 {
             return Err(last_error());
         }
-        // SAFETY: the descriptor is new and nobody else's; the call that blocked the signals wrote
-        // the mask before.
+        // SAFETY: the descriptor is new and has no other owner; the call that blocked the signals wrote the
+        // previous mask.
         Ok(unsafe { Self { queue: OwnedFd::from_raw_fd(queue), before: before.assume_init() } })
     }
 
-    /// Starts a program with the signals as they were before they were blocked.
+    /// Starts a program with the signal mask from before the block.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     pub fn spawn(&self, command: &mut Command) -> std::io::Result<Child> {
         let before = self.before;
         let unblock = move || {
-            // SAFETY: the set was written by the kernel's C library and is a copy of this closure's own.
+            // SAFETY: the C library wrote the set, and the closure owns a copy of it.
             let failed =
                 unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
             if failed == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(failed)) }
         };
-        // SAFETY: between fork and exec only `pthread_sigmask` is called, which may be called there
+        // SAFETY: between fork and exec only `pthread_sigmask` is called, which is async-signal-safe
         // (signal-safety(7)); nothing is allocated.
         unsafe { command.pre_exec(unblock) };
         command.spawn()
     }
 
-    /// The next signal that came; does not wait.
+    /// The next queued signal; does not wait.
     #[must_use]
     pub fn next(&self) -> Option<Signal> {
-        let mut told = [0u8; size_of::<libc::signalfd_siginfo>()];
-        let read = rustix::io::read(&self.queue, &mut told[..]).ok()?;
-        if read < told.len() {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let read = rustix::io::read(&self.queue, &mut info[..]).ok()?;
+        if read < info.len() {
             return None;
         }
-        // SAFETY: there are as many bytes as the structure has, and each value is one of it.
-        let told: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(told.as_ptr().cast()) };
-        Some(Signal { number: told.ssi_signo.cast_signed(), by_kernel: told.ssi_code == libc::SI_KERNEL })
+        // SAFETY: there are as many bytes as the structure has, and any bytes are a valid one.
+        let info: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(info.as_ptr().cast()) };
+        Some(Signal { number: info.ssi_signo.cast_signed(), by_kernel: info.ssi_code == libc::SI_KERNEL })
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_signal_from_a_process_is_queued_and_known_as_such() {
-        // In a thread of its own: its mask goes with it.
+        // In a thread of its own, whose mask ends with it.
         std::thread::spawn(|| {
             let queue = SignalQueue::block(&[libc::SIGURG]).unwrap();
             assert_eq!(queue.next(), None);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_started_takes_the_signals() {
+    fn a_program_that_is_started_gets_the_signals() {
         let status = std::thread::spawn(|| {
             let queue = SignalQueue::block(&[libc::SIGTERM]).unwrap();
             let mut command = Command::new("sleep");

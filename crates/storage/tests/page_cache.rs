@@ -1,4 +1,4 @@
-//! The kernel's page cache on a real file: advice, residency by both means, layout, clipping.
+//! The kernel's page cache on a real file: advice, residency by both calls, layout, clipping.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// A file of written pages on the disk that holds the build (a tmpfs takes no advice).
+/// A file of written pages on the disk with the build directory (a tmpfs ignores advice).
 fn file(pages: u64) -> File {
     let mut file = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for page in 0..pages {
@@ -30,12 +30,12 @@ fn span(start: u64, pages: u64) -> PageSpan {
     PageSpan::at(PageIndex(start), Pages(pages))
 }
 
-/// A cache that knows the file, with none of its pages resident; `None` where the file system or
-/// the kernel cannot show it.
+/// A cache with the file as an object, of which no page is resident; `None` where the file system or the
+/// kernel does not allow that.
 fn cold(file: &File, pages: u64) -> Option<(KernelPageCache, ObjectId)> {
     let mut cache = KernelPageCache::new(Options::default());
     let (identity, length) = host(file).identify().unwrap();
-    let object = cache.learn(host(file), identity, length);
+    let object = cache.register(host(file), identity, length);
     cache.forget(object, span(0, pages));
     cache.finish();
     match cachestat(host(file), span(0, pages)) {
@@ -51,8 +51,8 @@ fn cold(file: &File, pages: u64) -> Option<(KernelPageCache, ObjectId)> {
     }
 }
 
-/// Waits until the data is there: `mincore` counts pages when their data has arrived, `cachestat`
-/// when their read begins, and a page whose read is under way can't be given back.
+/// Waits until the data are there: `mincore` counts pages whose data have arrived, `cachestat` already those
+/// whose read has begun, and a page whose read is in flight cannot be dropped.
 fn wait_until_resident(file: &File, range: PageSpan) -> bool {
     let limit = Instant::now() + Duration::from_secs(20);
     loop {
@@ -72,7 +72,7 @@ fn wait_until_resident(file: &File, range: PageSpan) -> bool {
 fn what_is_fetched_is_resident_and_what_is_forgotten_is_not() {
     let file = file(2000);
     let Some((mut cache, object)) = cold(&file, 2000) else { return };
-    // 1500 pages are more than one call of any device's longest request takes.
+    // 1500 pages are more than any device's longest request.
     assert_eq!(cache.fetch(object, span(100, 1500)), Ok(Pages(1500)));
     assert!(wait_until_resident(&file, span(100, 1500)));
     let mut runs = Vec::new();
@@ -82,7 +82,7 @@ fn what_is_fetched_is_resident_and_what_is_forgotten_is_not() {
     cache.forget(object, span(200, 10));
     cache.forget(object, span(210, 10));
     runs.clear();
-    assert!(cache.resident(object, span(0, 2000), &mut runs), "asking hands over what is to be given back");
+    assert!(cache.resident(object, span(0, 2000), &mut runs), "a query drops the collected ranges first");
     assert_eq!(runs, [span(100, 100), span(220, 1380)]);
     assert_eq!(cache.notices(), []);
 }
@@ -136,8 +136,8 @@ fn a_number_that_names_another_file_now_is_not_used() {
     let (first, second) = (file(10), file(10));
     let mut cache = KernelPageCache::new(Options::default());
     let (identity, length) = host(&first).identify().unwrap();
-    // The descriptor of the second file stands for one whose number was reused unseen.
-    let object = cache.learn(host(&second), identity, length);
+    // The descriptor of the second file stands for one whose number was reused without notice.
+    let object = cache.register(host(&second), identity, length);
     cache.finish();
     assert_eq!(cache.descriptor(object), None);
     assert_eq!(cache.fetch(object, span(0, 1)), Err(Refusal::Gone));
@@ -158,7 +158,10 @@ fn a_file_lies_in_ascending_extents_without_gaps() {
     assert!(!layout.cut_short);
     assert!(layout.extents.windows(2).all(|two| two[0].page + two[0].pages <= two[1].page));
     for page in 0..1000 {
-        assert!(lba_of(&layout.extents, PageIndex(page)).is_some(), "page {page} of a synced file is placed");
+        assert!(
+            lba_of(&layout.extents, PageIndex(page)).is_some(),
+            "page {page} of a synced file has an address"
+        );
     }
     assert_eq!(lba_of(&layout.extents, PageIndex(1000)), None);
 }
@@ -177,7 +180,7 @@ fn many_extents_are_read_in_batches() {
         return;
     };
     let placed: Pages = layout.extents.iter().map(|extent| extent.pages).sum();
-    assert_eq!(placed, Pages(600), "holes have no place");
+    assert_eq!(placed, Pages(600), "holes have no address");
     for n in 0..600 {
         assert!(lba_of(&layout.extents, PageIndex(2 * n)).is_some());
         assert_eq!(lba_of(&layout.extents, PageIndex(2 * n + 1)), None);
@@ -210,7 +213,7 @@ fn objects_on_different_disks_sort_by_disk() {
     let mut cache = KernelPageCache::new(Options::default());
     let mut place = |file: &File| {
         let (identity, length) = host(file).identify().unwrap();
-        let object = cache.learn(host(file), identity, length);
+        let object = cache.register(host(file), identity, length);
         cache.finish();
         lba_of(&cache.extents(object), PageIndex(9))
     };
@@ -219,12 +222,12 @@ fn objects_on_different_disks_sort_by_disk() {
         println!("SKIPPED: the build folder's file system has no FIEMAP");
         return;
     };
-    // The loop device is the second disk that was seen: all of it lies beyond all of the first.
+    // The loop device is the second disk in the cache: all its addresses lie beyond those of the first.
     assert!(first < on_loop && last < on_loop, "{first:?} {on_loop:?} {last:?}");
     assert_eq!(
         on_loop.get() % (1 << 44),
         72,
-        "within its disk, a block device's page lies where its number says"
+        "within its disk, the address of a block device's page is its offset"
     );
 }
 
@@ -233,7 +236,7 @@ fn files_in_file_order_are_not_placed() {
     let file = file(4);
     let mut cache = KernelPageCache::new(Options { file_order: true });
     let (identity, length) = host(&file).identify().unwrap();
-    let object = cache.learn(host(&file), identity, length);
+    let object = cache.register(host(&file), identity, length);
     assert_eq!(cache.extents(object), []);
     assert_eq!(cache.notices(), []);
 }

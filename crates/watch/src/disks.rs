@@ -131,7 +131,7 @@ impl Disks {
             && !walks
             && let Some(marker) = &self.marker
         {
-            marker.leave_all();
+            marker.flush();
         }
         self.attends = walks;
     }
@@ -210,7 +210,7 @@ fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: Op
         let file_system = shared.file_system(directory.device).ok_or(Errno::STALE)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let fd = file_system.view()?.open(&known.handle, flags)?;
-        if on { marker.attend(fd.as_fd()) } else { marker.leave(fd.as_fd()) }
+        if on { marker.add(fd.as_fd()) } else { marker.remove(fd.as_fd()) }
     };
     match mark() {
         // The mark went with its inode.

@@ -16,7 +16,7 @@ use crate::watched::{Changes, Watching};
 use crate::work::Shared;
 use foreseek_seam::ProcessId;
 use foreseek_storage::FileHandle;
-use foreseek_storage::fanotify::{Group, Seen};
+use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Event, Node};
 use rustc_hash::FxHashMap;
@@ -227,7 +227,7 @@ impl Driver {
                 if !processes.counts(seen.process) {
                     return shared.counters.passed_over.add(1);
                 }
-                let Seen { process, process_fd, file_system, directory, .. } = seen;
+                let OpenEvent { process, process_fd, file_system, directory, .. } = seen;
                 let Some(file_system) = watching.by_id(file_system) else { return };
                 let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
                     return shared.counters.gone.add(1);

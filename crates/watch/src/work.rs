@@ -284,7 +284,7 @@ impl Worker {
                 let file_system = self.shared.file_system(node.device).ok_or(Errno::STALE)?;
                 file_system.view()?.open(&known.handle, OFlags::PATH | OFlags::DIRECTORY)
             };
-            let _ = open().and_then(|fd| marker.leave(fd.as_fd()));
+            let _ = open().and_then(|fd| marker.remove(fd.as_fd()));
         }
     }
 

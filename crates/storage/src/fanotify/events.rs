@@ -1,39 +1,39 @@
-//! What the kernel writes into a fanotify descriptor's reader, decoded from bytes.
+//! Decodes the events that the kernel writes to the reader of a fanotify descriptor.
 //!
-//! Source: fanotify(7) and include/uapi/linux/fanotify.h: events of `event_len` bytes, each with a
-//! structure of `metadata_len` bytes and information records after it. Records of other kinds are
-//! passed over. Bytes that contradict themselves end the decoding.
+//! Source: fanotify(7) and include/uapi/linux/fanotify.h: events of `event_len` bytes, each a structure of
+//! `metadata_len` bytes followed by information records. Records of other kinds are skipped. Lengths that
+//! contradict each other end the decoding.
 //!
-//! Pure: descriptors are numbers here.
+//! Pure: descriptors are plain numbers here.
 
 use crate::handle::FileHandle;
 use std::os::fd::RawFd;
 
-/// The structure that every event begins with.
+/// The length of the structure that begins every event.
 const METADATA: usize = 24;
-/// A record's type, padding and length.
+/// The length of a record's header: type, padding, length.
 const RECORD: usize = 4;
-/// Before the bytes of a handle: its record's head, the file system, its length and its type.
+/// The bytes of a record before the handle itself: header, file system, length and type of the handle.
 const BEFORE_HANDLE: usize = RECORD + 8 + 8;
 
-/// The file system of an event: `f_fsid` as `statvfs` has it.
+/// The file system of an event: `f_fsid` of `statvfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(pub u64);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Whether the queue overflowed: everything else is empty then.
+    /// Whether the queue overflowed; all other fields are empty then.
     pub overflow: bool,
-    /// Whether a directory was opened; otherwise something in one.
+    /// Whether a directory was opened; otherwise an entry of one.
     pub on_directory: bool,
-    /// The process.
+    /// The process that opened it.
     pub process: u32,
-    /// A descriptor of the process, if the group asked for one and the process was there.
+    /// A pidfd of the process, if the group requests them and the process was still there.
     pub process_fd: Option<RawFd>,
-    /// The directory: the one that was opened, or the one that holds what was opened.
+    /// The directory that was opened, or that holds the opened entry.
     pub directory: Option<(FileSystemId, FileHandle)>,
-    /// The name in the directory; none for the directory itself.
+    /// The name of the entry; none for the directory itself.
     pub name: Option<&'a [u8]>,
 }
 
@@ -44,7 +44,7 @@ pub struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// The events in what was read.
+    /// The events in a buffer.
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
@@ -104,7 +104,7 @@ fn read_record<'a>(record: &'a [u8], event: &mut Event<'a>) {
             }
         }
         libc::FAN_EVENT_INFO_TYPE_PIDFD => {
-            // Negative where the process had ended.
+            // Negative where the process has ended.
             let fd = u32_at(record, RECORD).map(u32::cast_signed);
             event.process_fd = fd.filter(|fd| *fd >= 0);
         }
@@ -114,7 +114,7 @@ fn read_record<'a>(record: &'a [u8], event: &mut Event<'a>) {
 
 type Handle = (FileSystemId, FileHandle);
 
-/// A record's file system and handle, and what follows them.
+/// A record's file system and handle, and the bytes after them.
 fn read_handle(record: &[u8]) -> Option<(Handle, &[u8])> {
     let file_system = u64::from(u32_at(record, 4)?) | (u64::from(u32_at(record, 8)?) << 32);
     let length = u32_at(record, 12)? as usize;
@@ -204,7 +204,7 @@ mod tests {
             }
         }
 
-        /// Whatever is changed in true events, decoding ends and gives no more events than there were bytes for.
+        /// However an event is damaged, decoding ends and gives no more events than there are bytes for.
         #[test]
         fn damaged_events_are_survived(
             names in prop::collection::vec(prop::collection::vec(1u8.., 0..20), 0..6),

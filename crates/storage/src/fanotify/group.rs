@@ -1,4 +1,4 @@
-//! A fanotify group: what it is told to watch, and the events that it brings.
+//! A fanotify group: its marks and its events.
 #![allow(unsafe_code)]
 
 use super::events::{Events, FileSystemId};
@@ -7,24 +7,24 @@ use crate::handle::FileHandle;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The buffer for a read: some 400 events of a directory, 200 with names.
+/// The size of a read: some 400 events of a directory, 200 with names.
 const BUFFER: usize = 32 * 1024;
 
-/// One event as a watcher sees it.
+/// An open of a directory or of an entry of one.
 #[derive(Debug)]
-pub struct Seen<'a> {
-    /// The process that opened something.
+pub struct OpenEvent<'a> {
+    /// The process that opened it.
     pub process: u32,
-    /// A descriptor of it, if the group brings them and the process was there: it names that process for
-    /// good, unlike the number.
+    /// A pidfd of the process, if the group requests them and the process was still there. Unlike the number,
+    /// it is never reused.
     pub process_fd: Option<OwnedFd>,
     /// The file system.
     pub file_system: FileSystemId,
-    /// The directory that was opened, or that holds what was opened.
+    /// The directory that was opened, or that holds the opened entry.
     pub directory: FileHandle,
     /// Whether the directory itself was opened.
     pub on_directory: bool,
-    /// The name of what was opened in the directory.
+    /// The name of the entry; none for the directory itself.
     pub name: Option<&'a [u8]>,
 }
 
@@ -60,22 +60,22 @@ impl Group {
         if fd < 0 {
             return Err(last_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, overflows: 0 })
     }
 
-    /// Reports every directory that is opened on the file system of `place`, and no file.
+    /// Reports each open of a directory, and of no file, on the file system of `any`.
     ///
     /// # Errors
-    /// What the kernel said: ENODEV, EXDEV or EOPNOTSUPP from file systems that cannot be watched.
-    pub fn watch_directories(&self, place: BorrowedFd<'_>) -> Result<(), Errno> {
+    /// The kernel's error: ENODEV, EXDEV or EOPNOTSUPP where the file system cannot be watched.
+    pub fn watch_directories(&self, any: BorrowedFd<'_>) -> Result<(), Errno> {
         let on = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
-        // Before the mark that reports: otherwise files would be reported in between.
-        mark(&self.fd, on | libc::FAN_MARK_IGNORE_SURV, libc::FAN_OPEN, place)?;
-        mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, place)
+        // The ignore mask first: otherwise opens of files would be reported in between.
+        mark(&self.fd, on | libc::FAN_MARK_IGNORE_SURV, libc::FAN_OPEN, any)?;
+        mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, any)
     }
 
-    /// Whereby other threads say which directories are attended.
+    /// A second handle on the group, with which other threads mark directories.
     ///
     /// # Errors
     /// Too many descriptors are open.
@@ -83,20 +83,20 @@ impl Group {
         Ok(Marker { fd: rustix::io::fcntl_dupfd_cloexec(&self.fd, 0)? })
     }
 
-    /// Takes the events that wait, one buffer of them; does not wait. Answers whether there may be more.
-    pub fn take(&mut self, mut each: impl FnMut(Seen<'_>)) -> bool {
-        // The structures are of 8-byte numbers; the decoder reads them wherever they lie.
+    /// Reads the queued events, one buffer of them, without waiting. Returns whether there may be more.
+    pub fn take(&mut self, mut each: impl FnMut(OpenEvent<'_>)) -> bool {
+        // The decoder reads bytes: the buffer needs no alignment.
         let mut buffer = [0u8; BUFFER];
         let Ok(read) = rustix::io::read(&self.fd, &mut buffer[..]) else { return false };
         for event in Events::of(&buffer[..read.min(BUFFER)]) {
-            // SAFETY: the kernel opened this descriptor for whoever reads the event, and each event is
+            // SAFETY: the kernel opened this descriptor for the reader of the event, and each event is
             // decoded once.
             let process_fd = event.process_fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
             if event.overflow {
                 self.overflows += 1;
             }
             let Some((file_system, directory)) = event.directory else { continue };
-            each(Seen {
+            each(OpenEvent {
                 process: event.process,
                 process_fd,
                 file_system,
@@ -115,24 +115,24 @@ impl Group {
     }
 }
 
-/// Says which directories are attended.
+/// Marks directories whose files are watched.
 #[derive(Debug)]
 pub struct Marker {
     fd: OwnedFd,
 }
 
 impl Marker {
-    /// Reports every file that is opened by its name in this directory.
+    /// Reports each open of a file by its name in this directory.
     ///
     /// # Errors
-    /// What the kernel said.
-    pub fn attend(&self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    /// The kernel's error.
+    pub fn add(&self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_EVICTABLE | libc::FAN_MARK_ONLYDIR;
         mark(&self.fd, flags, libc::FAN_OPEN | libc::FAN_EVENT_ON_CHILD, directory)
     }
 
-    /// Ends [`attend`](Self::attend) for all directories.
-    pub fn leave_all(&self) {
+    /// Removes all marks.
+    pub fn flush(&self) {
         // SAFETY: no memory is passed; the kernel checks the descriptors.
         unsafe {
             libc::fanotify_mark(
@@ -145,26 +145,26 @@ impl Marker {
         }
     }
 
-    /// Ends [`attend`](Self::attend).
+    /// Removes the mark of a directory.
     ///
     /// # Errors
-    /// What the kernel said: ENOENT where the mark is gone already.
-    pub fn leave(&self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    /// The kernel's error: ENOENT where the mark is gone already.
+    pub fn remove(&self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         let flags = libc::FAN_MARK_REMOVE | libc::FAN_MARK_ONLYDIR;
         mark(&self.fd, flags, libc::FAN_OPEN | libc::FAN_EVENT_ON_CHILD, directory)
     }
 }
 
-fn mark(group: &OwnedFd, flags: libc::c_uint, mask: u64, place: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: the path is a string that ends with NUL and outlives the call, which checks the
+fn mark(group: &OwnedFd, flags: libc::c_uint, mask: u64, on: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the path is a string that ends with NUL and outlives the call. The kernel checks the
     // descriptors.
     let result =
-        unsafe { libc::fanotify_mark(group.as_raw_fd(), flags, mask, place.as_raw_fd(), c".".as_ptr()) };
+        unsafe { libc::fanotify_mark(group.as_raw_fd(), flags, mask, on.as_raw_fd(), c".".as_ptr()) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 impl AsFd for Group {
-    /// Readable while events wait.
+    /// Readable while events are queued.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn one_group_sees_directories_alone_and_the_other_files_of_attended_directories_alone() {
+    fn one_group_sees_directories_alone_and_the_other_files_of_marked_directories_alone() {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
-        let (attended, other) = (place.path().join("attended"), place.path().join("other"));
-        for directory in [&attended, &other] {
+        let (marked, other) = (place.path().join("marked"), place.path().join("other"));
+        for directory in [&marked, &other] {
             std::fs::create_dir(directory).unwrap();
             std::fs::write(directory.join("file"), "text").unwrap();
         }
@@ -224,9 +224,9 @@ mod tests {
             return;
         }
         let marker = files.marker().unwrap();
-        marker.attend(open(&attended).as_fd()).unwrap();
+        marker.add(open(&marked).as_fd()).unwrap();
         let inode = |path: &Path| Some(rustix::fs::stat(path).unwrap().st_ino);
-        cat(&attended.join("file"));
+        cat(&marked.join("file"));
         cat(&other.join("file"));
         assert!(Command::new("ls").arg(&other).output().unwrap().status.success());
         let seen = taken(&mut directories);
@@ -236,10 +236,10 @@ mod tests {
         // `ls` had ended when the event was read, and its zombie was gone.
         assert!(!listed[0].alive);
         let seen = taken(&mut files);
-        assert_eq!(seen.len(), 1, "one file of the attended directory");
-        assert_eq!((seen[0].inode, seen[0].name.as_deref()), (inode(&attended), Some(&b"file"[..])));
-        marker.leave(open(&attended).as_fd()).unwrap();
-        cat(&attended.join("file"));
+        assert_eq!(seen.len(), 1, "one file of the marked directory");
+        assert_eq!((seen[0].inode, seen[0].name.as_deref()), (inode(&marked), Some(&b"file"[..])));
+        marker.remove(open(&marked).as_fd()).unwrap();
+        cat(&marked.join("file"));
         assert!(taken(&mut files).is_empty());
     }
 }

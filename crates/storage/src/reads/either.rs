@@ -1,9 +1,9 @@
-//! Reads by io_uring, and by threads those of files with which io_uring does not go well: FUSE's.
+//! Reads by io_uring; files of FUSE file systems are read by threads.
 //!
-//! Linux (6.18 at least) reads such files within the submitting call, however long their server takes, for
-//! a file that can be polled counts as one that never waits. Where the server opened the file for direct
-//! I/O and an answer comes short, io_uring asks on by itself, at the place of the first answer again, and
-//! tells the whole as read: bytes of another place.
+//! io_uring does not suit FUSE. Linux (6.18 at least) reads such files within the submitting call, however
+//! long their server takes, because it takes a file that can be polled for one that never blocks. If the
+//! server opened the file for direct I/O and an answer comes short, io_uring reads on by itself, but from the
+//! offset of the first answer. It then reports the whole as read, with bytes of the wrong offset.
 
 use super::pool::PoolReads;
 use super::read::{DiskRead, DiskReader, SharedSink, sink_to};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// See the module's documentation.
 pub(super) struct EitherReads {
     ring: UringReads,
-    /// Started for the first file that needs it.
+    /// Started for the first FUSE file.
     threads: OnceLock<Option<PoolReads>>,
     sink: SharedSink,
 }
@@ -29,11 +29,11 @@ impl EitherReads {
         Ok(Self { ring, threads: OnceLock::new(), sink: Arc::clone(sink) })
     }
 
-    fn by_threads(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
+    fn start_on_threads(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         if reads.is_empty() {
             return reads;
         }
-        // Without a single thread they are refused, each time.
+        // If not even one thread could be started, they are refused each time.
         match self.threads.get_or_init(|| PoolReads::start(sink_to(&self.sink)).ok()) {
             Some(threads) => threads.start(reads),
             None => reads,
@@ -47,14 +47,14 @@ impl DiskReader for EitherReads {
             return self.ring.start(reads);
         }
         let (fuse, others): (Vec<_>, Vec<_>) = reads.into_iter().partition(|read| read.file.is_fuse());
-        let mut refused = self.by_threads(fuse);
+        let mut refused = self.start_on_threads(fuse);
         refused.extend(self.ring.start(others));
         refused
     }
 
     fn stop(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
-        // None are started from now on.
+        // From now on no threads are started.
         let threads = self.threads.get_or_init(|| None).as_ref();
         let over = self.ring.stop(patience);
         threads.is_none_or(|threads| threads.stop(until.saturating_duration_since(Instant::now()))) && over

@@ -1,14 +1,14 @@
-//! A file opened anew for reading past the kernel's page cache.
+//! A file opened again for reads that bypass the kernel's page cache.
 //!
-//! *Direct* where the file system does direct I/O in units that divide a page, as it says itself
-//! (`STATX_DIOALIGN`, Linux 6.1) or, where it says nothing, as is tried: pages are then a unit that
-//! every device takes. *Buffered* elsewhere (tmpfs, overlays over it, large blocks): what was read
-//! is dropped from the page cache at once, lest it is kept twice. A file that refuses a direct read
-//! later (some do, at some offsets) is read buffered from then on.
+//! *Direct* where the file system does direct I/O in units that divide a page. The file system reports the
+//! unit (`STATX_DIOALIGN`, Linux 6.1); where it does not, a read is tried, and the unit is then a page, which
+//! every device accepts. *Buffered* elsewhere (tmpfs, overlays over it, large blocks): data are dropped from
+//! the page cache as soon as they are read, so that they are not cached twice. A file that refuses a direct
+//! read later (some do, at some offsets) is read buffered from then on.
 //!
-//! It is opened anew through `/proc/self/fd`, since the flag belongs to the open file and not to the
-//! descriptor. **Closing it drops fcntl locks** that this process holds on the file: a server that
-//! locks files for its callers uses locks of open files (`F_OFD_SETLK`).
+//! It is opened through `/proc/self/fd`, since `O_DIRECT` belongs to the open file and not to the descriptor.
+//! **Closing it drops the fcntl locks** of this process on the file: a server that locks files for its
+//! clients uses open file description locks (`F_OFD_SETLK`).
 #![allow(unsafe_code)]
 
 use crate::advice::{dont_need, last_error};
@@ -33,9 +33,9 @@ const FUSE: rustix::fs::FsWord = 0x6573_5546;
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Past the page cache.
+    /// Bypassing the page cache.
     Direct,
-    /// Through the page cache, which is emptied of it at once.
+    /// Through the page cache, from which the data are dropped at once.
     Buffered,
 }
 
@@ -43,20 +43,19 @@ pub enum Access {
 #[derive(Debug)]
 pub struct ReadFile {
     direct: Option<(OwnedFd, Bytes)>,
-    /// Opened when it is first needed, from the direct one.
+    /// Opened when it is first needed, through the direct one.
     buffered: OnceLock<Arc<File>>,
-    /// Whether the direct one refused a read.
+    /// Whether a direct read was refused.
     refused: AtomicBool,
-    /// Whether it is of a FUSE file system.
+    /// Whether it belongs to a FUSE file system.
     fuse: bool,
 }
 
 impl ReadFile {
-    /// Opens the file behind a descriptor anew; the descriptor may be one for its path alone
-    /// (`O_PATH`).
+    /// Opens the file behind a descriptor again; an `O_PATH` descriptor suffices.
     ///
     /// # Errors
-    /// What the kernel said: no permission, most likely.
+    /// The kernel's error, most likely EACCES.
     pub fn reopen(fd: BorrowedFd<'_>) -> Result<Self, Errno> {
         let (direct, buffered) = match open(fd, OFlags::DIRECT) {
             Ok(file) => match unit(file.as_fd()) {
@@ -66,7 +65,7 @@ impl ReadFile {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => (None, OnceLock::from(plain(fd)?)),
             Err(error) => return Err(error),
         };
-        let fuse = rustix::fs::fstatfs(fd).is_ok_and(|told| told.f_type == FUSE);
+        let fuse = rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == FUSE);
         Ok(Self { direct, buffered, refused: AtomicBool::new(false), fuse })
     }
 
@@ -76,7 +75,7 @@ impl ReadFile {
         Self { direct: None, buffered: OnceLock::from(file), refused: AtomicBool::new(false), fuse: false }
     }
 
-    /// How it is read now.
+    /// How it is read at present.
     #[must_use]
     pub fn access(&self) -> Access {
         if self.direct.is_some() && !self.refused.load(Ordering::Relaxed) {
@@ -86,42 +85,42 @@ impl ReadFile {
         }
     }
 
-    /// What offsets and lengths of reads must be multiples of: a divisor of a page, 1 at least.
+    /// Offsets and lengths of reads must be multiples of this: a divisor of a page, at least 1.
     #[must_use]
     pub fn alignment(&self) -> Bytes {
-        // A file that once was direct stays aligned: a read may be half-way through.
+        // A file that was direct once stays aligned: a read may be under way.
         self.direct.as_ref().map_or(Bytes(1), |(_, unit)| *unit)
     }
 
-    /// Its length now.
+    /// Its length at present.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn length(&self) -> Result<Bytes, Errno> {
         let fd = self.any().ok_or(Errno::BADF)?;
         Ok(Bytes(u64::try_from(rustix::fs::fstat(fd)?.st_size).unwrap_or(0)))
     }
 
-    /// Whether a FUSE server answers its reads, in its own time and as short as it likes.
+    /// Whether a FUSE server answers its reads: slowly, and with short reads anywhere.
     pub(super) fn is_fuse(&self) -> bool {
         self.fuse
     }
 
-    /// Whether there is nothing from here on, as far as this machine knows: no server is asked.
-    pub(super) fn ends_by(&self, place: ByteOffset) -> bool {
+    /// Whether the file ends by this offset, as far as the kernel knows without asking a server.
+    pub(super) fn ends_by(&self, offset: ByteOffset) -> bool {
         let Some(fd) = self.any() else { return true };
-        let told = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | DONT_SYNC, StatxFlags::SIZE);
-        told.map_or(true, |told| told.stx_size <= place.get())
+        let stat = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | DONT_SYNC, StatxFlags::SIZE);
+        stat.map_or(true, |stat| stat.stx_size <= offset.get())
     }
 
-    /// Some descriptor of it, for questions.
+    /// One of its descriptors, for queries.
     #[must_use]
     pub fn any(&self) -> Option<BorrowedFd<'_>> {
         let direct = self.direct.as_ref().map(|(file, _)| file.as_fd());
         direct.or_else(|| self.buffered.get().map(|file| file.as_fd()))
     }
 
-    /// The descriptor to be read in this way.
+    /// The descriptor for reads of this kind.
     pub(super) fn raw(&self, access: Access) -> Result<RawFd, Errno> {
         match (access, &self.direct) {
             (Access::Direct, Some((file, _))) => Ok(file.as_raw_fd()),
@@ -129,25 +128,25 @@ impl ReadFile {
         }
     }
 
-    /// A direct read was refused as such: no more of them.
+    /// A direct read was refused: from now on reads are buffered.
     pub(super) fn refuse_direct(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
 
-    /// Drops what was read from the page cache, where it went through that.
+    /// Drops what was read from the page cache, if the read was buffered.
     pub(super) fn forget(&self, range: ByteSpan) {
         if self.access() == Access::Buffered
             && let Some(fd) = self.buffered.get().and_then(|file| HostFd::new(file.as_raw_fd()))
         {
-            // Best effort: what the kernel keeps, it will reclaim by itself.
+            // Best effort: the kernel will reclaim by itself what it keeps now.
             let _ = dont_need(fd, range.pages());
         }
     }
 
-    /// Reads by itself, waiting, up to the end of the file: for the last resort and for tests.
+    /// Reads in this thread, up to the end of the file: as a last resort, and for tests.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn read_waiting(&self, buffer: &mut [u8], offset: ByteOffset) -> Result<usize, Errno> {
         let file = self.buffered()?;
         HostFd::new(file.as_raw_fd()).ok_or(Errno::BADF)?.read_at(buffer, offset)
@@ -171,18 +170,18 @@ fn plain(fd: BorrowedFd<'_>) -> Result<Arc<File>, Errno> {
     Ok(Arc::new(File::from(open(fd, OFlags::empty())?)))
 }
 
-/// In which unit a file takes direct reads; `None` where that is none that divides a page.
+/// The unit of a file's direct reads; `None` where it does not divide a page.
 fn unit(file: BorrowedFd<'_>) -> Option<Bytes> {
     let wanted = StatxFlags::from_bits_retain(DIOALIGN);
-    let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok();
-    let unit = match told.filter(|told| told.stx_mask & DIOALIGN != 0) {
-        Some(told) => {
-            let (memory, offset) = (told.stx_dio_mem_align, told.stx_dio_offset_align);
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok();
+    let unit = match stat.filter(|stat| stat.stx_mask & DIOALIGN != 0) {
+        Some(stat) => {
+            let (memory, offset) = (stat.stx_dio_mem_align, stat.stx_dio_offset_align);
             (memory > 0 && PAGE_SIZE.is_multiple_of(memory.into())).then_some(Bytes(offset.into()))?
         }
         None => match try_page(file) {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return None,
-            // Another error is of that page, or of the moment, and not of direct I/O.
+            // Another error comes from that page or from the moment, not from direct I/O.
             Ok(()) | Err(_) => Bytes(PAGE_SIZE),
         },
     };
@@ -194,7 +193,7 @@ fn try_page(file: BorrowedFd<'_>) -> Result<(), Errno> {
     #[repr(align(4096))]
     struct Page([u8; PAGE_SIZE as usize]);
     let mut page = Page([0; PAGE_SIZE as usize]);
-    // SAFETY: the buffer is as long as told and lives until the call returns.
+    // SAFETY: the buffer has the given length and lives until the call returns.
     let got = unsafe { libc::pread(file.as_raw_fd(), page.0.as_mut_ptr().cast(), page.0.len(), 0) };
     if got < 0 { Err(last_error()) } else { Ok(()) }
 }

@@ -1,14 +1,15 @@
-//! A read on its way: what of it is asked for next, and what an answer means.
+//! A read in flight: what to request next, and what an answer means.
 //!
-//! A read is asked for in one piece, or in several where its frames lie in more runs than one call
-//! takes. An answer shorter than what was asked for is the end of the file where it ends off the
-//! file's alignment and the file has no more; elsewhere the rest is asked for again, until nothing more
-//! comes (what FUSE and network file systems give comes short at any place). What a signal or a shortage
-//! of the kernel's interrupted is tried again a few times. A page for which somebody waits, and which
-//! failed, is asked for once more by itself: the block layer makes one request of reads that lie together,
-//! whoever asked for them, and on an error of the medium all of them may fail. It makes none of reads whose
-//! priorities differ, so that a page gets one that its neighbours have not. A file that does not take direct reads after
-//! all is read buffered.
+//! A read is one request, or several where its frames form more runs than one call takes. An answer that is
+//! shorter than the request is the end of the file if it ends off the file's alignment and the file is no
+//! longer. Otherwise the rest is requested again until nothing more comes (FUSE and network file systems give
+//! short reads at any offset). A request that a signal or a shortage in the kernel interrupted is repeated a
+//! few times.
+//!
+//! A page that a reader waits for and that failed is requested once more on its own. The block layer merges
+//! adjacent reads, whoever requested them, and on a medium error all of them may fail. It does not merge
+//! requests of different priorities, so that page gets a priority that its neighbours do not have. A file
+//! that refuses direct reads is read buffered.
 
 use super::file::Access;
 use super::read::{DiskRead, Ended, Target};
@@ -17,47 +18,47 @@ use rustix::io::Errno;
 use std::os::fd::RawFd;
 use std::time::Instant;
 
-/// Buffers of one call: the kernel takes `IOV_MAX`, no more.
+/// Buffers of one call: the kernel's limit, `IOV_MAX`.
 const VECTORS_MOST: usize = 1024;
-/// How often what was interrupted is tried again: shortages pass, and one that does not is the
-/// reader's to hear of.
+/// How often an interrupted request is repeated: shortages pass, and one that does not is reported to the
+/// reader.
 const RETRIES: u32 = 8;
 
 /// See the module's documentation.
 pub(super) struct ReadInFlight {
     read: DiskRead,
     done: usize,
-    /// What was last asked for.
+    /// The last request.
     vectors: Vec<libc::iovec>,
-    asked: usize,
+    requested: usize,
     access: Access,
     retries: u32,
-    /// Whether it is asked for by itself.
+    /// Whether it is requested on its own.
     alone: bool,
     issued: Instant,
     others: usize,
 }
 
-// SAFETY: the vectors point into the read's own memory, which moves with it.
+// SAFETY: the vectors point into memory of the read, which moves with it.
 #[allow(unsafe_code)]
 unsafe impl Send for ReadInFlight {}
 
-/// What to ask the kernel for.
-pub(super) struct Ask<'a> {
-    /// Of which descriptor, open as long as the flight lives.
+/// The next request to the kernel.
+pub(super) struct Request<'a> {
+    /// The descriptor, open while the read is in flight.
     pub(super) fd: RawFd,
-    /// Where to.
+    /// The memory to fill.
     pub(super) vectors: &'a [libc::iovec],
-    /// From where.
+    /// The offset in the file.
     pub(super) offset: ByteOffset,
-    /// With what priority, as `ioprio_set` has it; 0 is the thread's own.
+    /// The priority, as for `ioprio_set`; 0 is the thread's own.
     pub(super) priority: u16,
 }
 
-/// What is to be done after an answer.
+/// What to do after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask for what is left.
+    /// Request the rest.
     Again,
     /// It is over.
     Over(Option<Errno>),
@@ -65,14 +66,14 @@ pub(super) enum Next {
 
 impl ReadInFlight {
     pub(super) fn new(read: DiskRead, others: usize) -> Self {
-        let (done, asked, retries, issued) = (0, 0, 0, Instant::now());
+        let (done, requested, retries, issued) = (0, 0, 0, Instant::now());
         let (access, alone) = (Access::Direct, false);
-        Self { read, done, vectors: Vec::new(), asked, access, retries, alone, issued, others }
+        Self { read, done, vectors: Vec::new(), requested, access, retries, alone, issued, others }
     }
 
-    /// What to ask for next. The vectors and their memory stay where they are until this is called
-    /// again or the flight is over.
-    pub(super) fn ask(&mut self) -> Result<Ask<'_>, Errno> {
+    /// The next request. The vectors and their memory stay valid until the next call or the end of the
+    /// flight.
+    pub(super) fn request(&mut self) -> Result<Request<'_>, Errno> {
         self.vectors.clear();
         self.access = self.read.file.access();
         let fd = self.read.file.raw(self.access)?;
@@ -87,13 +88,13 @@ impl ReadInFlight {
                 self.vectors.push(vector((rest.as_mut_ptr(), rest.len())));
             }
         }
-        self.asked = self.vectors.iter().map(|vector| vector.iov_len).sum();
+        self.requested = self.vectors.iter().map(|vector| vector.iov_len).sum();
         let offset = self.read.offset + Bytes(done as u64);
         let priority = if self.alone { unlike_its_neighbours(offset) } else { 0 };
-        Ok(Ask { fd, vectors: &self.vectors, offset, priority })
+        Ok(Request { fd, vectors: &self.vectors, offset, priority })
     }
 
-    /// Whether it may have failed for what lies beside it.
+    /// Whether the page itself may be readable, and failed because of an adjacent one.
     fn may_be_sound(&self) -> bool {
         let is_page = self.read.into.len() as u64 <= PAGE_SIZE || matches!(self.read.into, Target::Buffer(_));
         self.read.urgent && is_page && !self.alone
@@ -105,9 +106,9 @@ impl ReadInFlight {
         match answer {
             Ok(0) => Next::Over(None),
             Ok(got) => {
-                self.done += got.min(self.asked);
+                self.done += got.min(self.requested);
                 self.retries = 0;
-                let short = got < self.asked && !aligned(self.done);
+                let short = got < self.requested && !aligned(self.done);
                 let end = self.read.offset + Bytes(self.done as u64);
                 let over = self.done == self.read.into.len() || (short && self.read.file.ends_by(end));
                 if over { Next::Over(None) } else { Next::Again }
@@ -137,8 +138,8 @@ impl ReadInFlight {
     }
 }
 
-/// A priority that a page shares with none of those next to it, nor with threads that were given none:
-/// `IOPRIO_CLASS_BE` (2), levels 0 to 3 of 8, of which 4 is what threads have.
+/// A priority that differs from those of the adjacent pages and from that of threads without a set one:
+/// `IOPRIO_CLASS_BE` (2), levels 0 to 3 of 8, of which 4 is the default.
 fn unlike_its_neighbours(offset: ByteOffset) -> u16 {
     2 << 13 | (offset.get() / PAGE_SIZE % 4) as u16
 }
@@ -154,7 +155,7 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// A read of so many pages of a file without alignment.
+    /// A read of this many pages of a file without alignment.
     fn flight(pages: usize) -> ReadInFlight {
         let file = Arc::new(ReadFile::buffered_over(Arc::new(tempfile::tempfile().expect("a file"))));
         let arena = Arena::untouched(Bytes::mib(1)).expect("memory");
@@ -165,13 +166,13 @@ mod tests {
         )
     }
 
-    fn asked(flight: &mut ReadInFlight) -> (u64, usize) {
-        let ask = flight.ask().expect("open");
+    fn requested(flight: &mut ReadInFlight) -> (u64, usize) {
+        let request = flight.request().expect("open");
         (ask.offset.get(), ask.vectors.iter().map(|vector| vector.iov_len).sum())
     }
 
     #[test]
-    fn what_came_short_is_asked_on_until_nothing_comes() {
+    fn a_short_read_is_continued_until_nothing_comes() {
         let mut flight = flight(4);
         assert_eq!(asked(&mut flight), (8192, 4 * PAGE));
         assert_eq!(flight.answered(Ok(5000)), Next::Again);
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_interrupted_is_tried_again_and_not_for_ever() {
+    fn an_interrupted_read_is_repeated_a_few_times() {
         let mut flight = flight(1);
         for _ in 0..RETRIES {
             asked(&mut flight);
@@ -196,10 +197,10 @@ mod tests {
         let mut flight = flight(2);
         asked(&mut flight);
         assert_eq!(flight.answered(Ok(PAGE)), Next::Again);
-        // Once more by itself: it may have failed for what lies beside it.
-        assert_eq!(flight.ask().expect("open").priority, 0);
+        // Once more on its own: an adjacent page may be the cause.
+        assert_eq!(flight.request().expect("open").priority, 0);
         assert_eq!(flight.answered(Err(Errno::IO)), Next::Again);
-        assert_ne!(flight.ask().expect("open").priority, 0);
+        assert_ne!(flight.request().expect("open").priority, 0);
         assert_eq!(flight.answered(Err(Errno::IO)), Next::Over(Some(Errno::IO)));
         assert_eq!(flight.end(Some(Errno::IO)).got, Bytes(PAGE as u64));
     }
@@ -234,7 +235,7 @@ mod tests {
             asked(flight);
         }
         for flight in &mut flights {
-            // Both were under way when the first was refused.
+            // Both were in flight when the first was refused.
             let answer = flight.answered(Err(Errno::INVAL));
             assert_eq!(answer, if direct { Next::Again } else { Next::Over(Some(Errno::INVAL)) });
             asked(flight);

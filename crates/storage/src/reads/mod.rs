@@ -1,16 +1,15 @@
-//! Reading files past the kernel's page cache, many reads at a time, out of order.
+//! Reads files past the kernel's page cache, many at a time, completed out of order.
 //!
-//! A [`DiskReader`] takes reads from any thread, makes so many of them at a time as its module says, and
-//! tells how they ended from a thread of its own. [`start`] chooses the best that this kernel lets:
-//! io_uring, or else a pool of threads. What happens around one read (pieces, short reads, what is
-//! tried again) is the same for both.
+//! A [`DiskReader`] takes reads from any thread, keeps a bounded number of them in flight (its module says
+//! how many) and reports completions from a thread of its own. [`start`] chooses the best one that this
+//! kernel allows: io_uring, or else a pool of threads. Requests, short reads and retries are the same for
+//! both.
 //!
-//! *Errors.* A read that fails tells how much of it had arrived and what the kernel said. It is not
-//! divided here: whoever waits for a part of it reads that part by itself, so that an error reaches
-//! the bytes concerned alone.
+//! *Errors.* A failed read reports how much of it arrived and the kernel's error. It is not divided here: a
+//! reader that waits for a part of it reads that part on its own, so that only the bytes concerned fail.
 //!
-//! *Who owns the memory.* A [`Read`] owns its buffer until it has ended, whoever asked for it and
-//! whatever becomes of them: memory is never given back while the kernel may write into it.
+//! *Memory.* A [`DiskRead`] owns its buffer until it has ended, whatever happens to the program that
+//! requested it: memory is never returned while the kernel may write to it.
 
 mod either;
 mod file;
@@ -28,10 +27,10 @@ use either::EitherReads;
 use read::{SharedSink, sink_to};
 use std::sync::Arc;
 
-/// Something that makes reads (by threads those of files of FUSE), and a warning where it is not the best.
+/// A reader, and a warning where it is not the best. Files of FUSE file systems are always read by threads.
 ///
 /// # Errors
-/// Not even a thread could be started.
+/// Not even one thread could be started.
 pub fn start(sink: Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)> {
     let sink = SharedSink::from(sink);
     match EitherReads::start(&sink) {

@@ -1,5 +1,6 @@
-//! Reads by a pool of threads, each of which waits for one read at a time: where io_uring is
-//! forbidden (containers, hardened kernels). Each read goes to the kernel by itself, be it to go apart or not.
+//! Reads by a pool of threads, each with one read at a time, where io_uring is forbidden (containers,
+//! hardened kernels). Each read is a system call of its own, whether or not it is marked
+//! [`apart`](super::DiskRead::apart).
 #![allow(unsafe_code)]
 
 use super::flight::{Next, ReadInFlight};
@@ -10,10 +11,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Threads, and so reads at a time: as many as a disk's own queue holds (NCQ), beyond which only the
-/// kernel's elevator would profit.
+/// Threads, and so reads at a time: the length of a disk's own queue (NCQ). More would only serve the
+/// kernel's I/O scheduler.
 pub(super) const THREADS: usize = 32;
-/// A thread only waits in system calls: 64 KiB of stack would do, this is what glibc and tracing need.
+/// The stack of a thread. Its system calls need less than 64 KiB; glibc and tracing need this.
 const STACK: usize = 256 << 10;
 
 /// See the module's documentation.
@@ -34,7 +35,7 @@ struct Shared {
 struct Queue {
     urgent: VecDeque<DiskRead>,
     patient: VecDeque<DiskRead>,
-    under_way: usize,
+    in_flight: usize,
     threads: usize,
     stopping: bool,
 }
@@ -70,8 +71,8 @@ impl DiskReader for PoolReads {
             return reads;
         }
         for read in reads {
-            let line = if read.urgent { &mut queue.urgent } else { &mut queue.patient };
-            line.push_back(read);
+            let queue = if read.urgent { &mut queue.urgent } else { &mut queue.patient };
+            queue.push_back(read);
             self.shared.work.notify_one();
         }
         Vec::new()
@@ -100,12 +101,12 @@ impl Drop for PoolReads {
 }
 
 impl Shared {
-    /// The queue is whole after every step.
+    /// The queue is consistent after every step.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One thread's life.
+    /// The main loop of a thread.
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
@@ -117,12 +118,12 @@ impl Shared {
                     queue = self.lock();
                 }
                 Some(read) => {
-                    let flight = ReadInFlight::new(read, queue.under_way);
-                    queue.under_way += 1;
+                    let flight = ReadInFlight::new(read, queue.in_flight);
+                    queue.in_flight += 1;
                     drop(queue);
                     (self.sink)(vec![fly(flight)]);
                     queue = self.lock();
-                    queue.under_way -= 1;
+                    queue.in_flight -= 1;
                 }
                 None if queue.stopping => break,
                 None => queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner),
@@ -133,7 +134,7 @@ impl Shared {
     }
 }
 
-/// While it lives, this thread reads with a priority of its own.
+/// While it lives, this thread's reads have a priority of their own.
 struct Priority;
 
 impl Priority {
@@ -150,21 +151,22 @@ impl Drop for Priority {
 }
 
 fn set_priority(priority: u16) {
-    /// `IOPRIO_WHO_PROCESS`, of which 0 is this thread.
+    /// `IOPRIO_WHO_PROCESS`; with 0 it means the calling thread.
     const PROCESS: libc::c_int = 1;
-    // SAFETY: it takes numbers. Should it fail, a read may be part of another's request.
+    // SAFETY: it takes numbers only. If it fails, the read may be merged with another one.
     unsafe { libc::syscall(libc::SYS_ioprio_set, PROCESS, 0, libc::c_int::from(priority)) };
 }
 
 /// Makes one read.
 fn fly(mut flight: ReadInFlight) -> Ended {
     loop {
-        let answer = flight.ask().and_then(|ask| {
-            let vectors = ask.vectors.len() as libc::c_int;
-            let _own = (ask.priority != 0).then(|| Priority::new(ask.priority));
-            // SAFETY: the vectors describe memory that the flight owns, and the call is over before
-            // the flight is.
-            let got = unsafe { libc::preadv(ask.fd, ask.vectors.as_ptr(), vectors, ask.offset.get() as i64) };
+        let answer = flight.request().and_then(|request| {
+            let vectors = request.vectors.len() as libc::c_int;
+            let _own = (request.priority != 0).then(|| Priority::new(request.priority));
+            // SAFETY: the vectors describe memory that the flight owns, and the flight outlives the call.
+            let got = unsafe {
+                libc::preadv(request.fd, request.vectors.as_ptr(), vectors, request.offset.get() as i64)
+            };
             usize::try_from(got).map_err(|_| last_error())
         });
         if let Next::Over(error) = flight.answered(answer) {

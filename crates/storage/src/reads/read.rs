@@ -1,4 +1,4 @@
-//! A read, how it ended, and what makes reads.
+//! A read, its completion, and the trait of readers.
 
 use super::file::ReadFile;
 use crate::arena::Buffer;
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 /// A read to be made.
 #[derive(Debug)]
 pub struct DiskRead {
-    /// Names it to whoever asked for it.
+    /// Identifies it to its requester.
     pub token: u64,
-    /// Of which file.
+    /// The file.
     pub file: Arc<ReadFile>,
-    /// From where; a multiple of the file's [alignment](ReadFile::alignment).
+    /// The offset; a multiple of the file's [alignment](ReadFile::alignment).
     pub offset: ByteOffset,
-    /// Where to; its length is the read's, again a multiple of the alignment.
+    /// The memory to fill. Its length is that of the read: again a multiple of the alignment.
     pub into: Target,
-    /// Whether somebody waits for it: it goes before those for which nobody does.
+    /// Whether a reader waits for it: it is then submitted before those that none waits for.
     pub urgent: bool,
-    /// Whether it goes to the kernel by itself, before those that are told after it.
+    /// Whether it is submitted on its own, before the reads that follow it.
     pub apart: bool,
 }
 
@@ -35,7 +35,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// How much fits.
+    /// How many bytes fit.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -51,30 +51,30 @@ impl Target {
     }
 }
 
-/// A read that is over.
+/// A read that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Which; it owns the memory with what was read.
+    /// The read; it owns the memory with the data.
     pub read: DiskRead,
-    /// How much arrived, from its start: less than asked for at the end of the file.
+    /// How much arrived, from its start: less than requested at the end of the file.
     pub got: Bytes,
-    /// Why no more did; ECANCELED where it was not made any more.
+    /// Why no more arrived; ECANCELED where it was never made.
     pub error: Option<Errno>,
-    /// When it was handed to the kernel.
+    /// When it was submitted to the kernel.
     pub issued: Instant,
-    /// When it was seen to be over.
+    /// When its completion was seen.
     pub ended: Instant,
-    /// How many others were under way when it was handed to the kernel.
+    /// How many others were in flight when it was submitted.
     pub others: usize,
 }
 
-/// Hears of reads that are over, some at a time, from a thread of the [`DiskReader`]. It should not block.
+/// Takes completions, several at a time, from a thread of the [`DiskReader`]. It should not block.
 pub type Sink = Box<dyn Fn(Vec<Ended>) + Send + Sync>;
 
-/// One that several [`DiskReader`]s report to.
+/// A sink that several [`DiskReader`]s share.
 pub(super) type SharedSink = Arc<dyn Fn(Vec<Ended>) + Send + Sync>;
 
-/// A sink of its own for one of them.
+/// A sink that passes on to a shared one.
 pub(super) fn sink_to(shared: &SharedSink) -> Sink {
     let shared = Arc::clone(shared);
     Box::new(move |ended| shared(ended))
@@ -82,15 +82,15 @@ pub(super) fn sink_to(shared: &SharedSink) -> Sink {
 
 /// Makes reads.
 pub trait DiskReader: Send + Sync {
-    /// Makes reads, now or when others are over; those that lie together are best told together and in
-    /// order, for then the kernel may make one request of them, but for one that is to go
-    /// [apart](Read::apart). Their ends are told to the sink, never
-    /// from within this call. Those that were not taken come back: it is stopping, or a file could not
-    /// be opened.
+    /// Starts reads, now or once others have ended. Adjacent reads are best passed together and in order,
+    /// since the kernel may then merge them; a read marked [`apart`](DiskRead::apart) is not merged with
+    /// later ones. Completions go to the sink, never from within this call. Returns the reads that were not
+    /// accepted, because the reader is stopping or a file could not be opened.
     #[must_use]
     fn start(&self, reads: Vec<DiskRead>) -> Vec<DiskRead>;
 
-    /// Takes no more reads and waits until those under way are over, at most so long; those that
-    /// wait end with ECANCELED. Whether all are over: what is not keeps its memory until it is.
+    /// Accepts no more reads and waits until those in flight have ended, no longer than `patience`. Waiting
+    /// reads end with ECANCELED. Returns whether all have ended: one that has not keeps its memory until
+    /// then.
     fn stop(&self, patience: Duration) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Both ways of reading, held to the same.
+//! Both readers pass the same tests.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use super::*;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const PAGE: usize = PAGE_SIZE as usize;
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their offset.
 fn contents(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / PAGE * 31 + at % 253) as u8).collect()
 }
@@ -29,8 +29,8 @@ fn file_of(directory: &Path, bytes: &[u8]) -> Arc<ReadFile> {
     Arc::new(ReadFile::reopen(File::open(&path).expect("just made").as_fd()).expect("readable"))
 }
 
-/// Runs a test with each way of reading that this machine has, on a file system with direct I/O and
-/// on one without.
+/// Runs a test with each reader that this machine supports, on a file system with direct I/O and on one
+/// without.
 fn with_each(test: impl Fn(&dyn DiskReader, &Receiver<Ended>, &Path)) {
     for place in [Some(Path::new("/var/tmp")), Some(Path::new("/dev/shm"))] {
         let place = place.filter(|place| place.is_dir()).unwrap_or(Path::new("."));
@@ -206,9 +206,9 @@ fn after_stop_nothing_is_taken_and_all_that_was_taken_has_ended() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told() {
+fn an_error_of_the_kernel_is_reported() {
     with_each(|reads, from, directory| {
-        // A directory can be opened, and not read.
+        // A directory can be opened, but not read.
         let folder = File::open(directory).expect("a directory");
         let Ok(file) = ReadFile::reopen(folder.as_fd()) else { return };
         let frames = Frames::new(Pages(1)).expect("memory");
@@ -231,7 +231,7 @@ fn what_the_kernel_refuses_is_told() {
 fn tmpfs_is_buffered_and_a_disk_direct() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("shared memory");
     let file = file_of(directory.path(), b"abc");
-    // Newer kernels take O_DIRECT on tmpfs and read through the page cache all the same.
+    // Newer kernels accept O_DIRECT on tmpfs and use the page cache all the same.
     let mut bytes = [0; 8];
     assert_eq!(file.read_waiting(&mut bytes, ByteOffset(1)), Ok(2));
     assert_eq!(&bytes[..2], b"bc");
@@ -245,7 +245,7 @@ fn tmpfs_is_buffered_and_a_disk_direct() {
 }
 
 #[test]
-fn one_for_its_path_alone_is_reopened() {
+fn a_path_descriptor_is_reopened() {
     let directory = tempfile::tempdir().expect("a writable directory");
     let path = directory.path().join("file");
     std::fs::write(&path, b"abc").expect("room");
@@ -256,7 +256,7 @@ fn one_for_its_path_alone_is_reopened() {
     assert_eq!(file.read_waiting(&mut bytes, ByteOffset(0)), Ok(3));
 }
 
-/// Reads of one page, named by their place.
+/// Reads of one page, identified by page number.
 struct Pageful {
     file: Arc<ReadFile>,
     frames: Arc<Frames>,

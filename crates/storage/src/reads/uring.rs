@@ -1,17 +1,17 @@
-//! Reads by io_uring: submitted by whoever asks, completed in one thread.
+//! Reads by io_uring: submitted in the requester's thread, completed in one thread.
 //!
-//! A read is put into the ring under a short lock and submitted outside of it. At most
-//! [`AT_A_TIME`] are under way; the others wait in two lines, those that somebody waits for first.
-//! Since each read under way has one entry at most, the submission queue is never full.
+//! A read is put into the ring under a short lock and submitted outside of it. At most [`AT_A_TIME`] are in
+//! flight; the others wait in two queues, of which that of urgent reads goes first. Each read in flight has
+//! at most one entry, so the submission queue is never full.
 //!
-//! Reads that are told together are submitted together, so that those that lie together become one request
-//! of the device; one that is to go apart ends what is submitted at once.
+//! Reads that are passed together are submitted together, so that adjacent ones become one request of the
+//! device. A read marked [`apart`](super::DiskRead::apart) ends a submission.
 //!
-//! The kernel ends requests of a thread that exits: reads should be asked for by threads that live
-//! as long as the mount, and one that was cancelled so is told as such.
+//! The kernel cancels requests of a thread that exits. Reads should be requested by threads that live as long
+//! as the mount; a read cancelled in this way is reported with that error.
 //!
-//! Limits: what a file system can't do without waiting (metadata that is not in memory, a full
-//! request queue) the kernel hands to workers of its own, of which there are a few.
+//! Limits: the kernel passes operations that would block (metadata that is not in memory, a full request
+//! queue) to a few worker threads of its own.
 #![allow(unsafe_code)]
 
 use super::flight::{Next, ReadInFlight};
@@ -24,17 +24,17 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Reads under way at most: what a block device's scheduler holds (`nr_requests` 256), so that the
-/// elevator has all to choose from that it can take.
+/// The most reads in flight: the queue of a block device's scheduler (`nr_requests`, 256), so that the
+/// scheduler has as many to choose from as it can hold.
 const AT_A_TIME: usize = 256;
 /// Entries of the submission queue: one for each read under way and one to wake the thread.
 const ENTRIES: u32 = 2 * AT_A_TIME as u32;
-/// The thread looks at least so often whether something was left in the submission queue: only when
-/// the kernel refused a submission for want of memory.
-const LOOK: types::Timespec = types::Timespec::new().sec(1);
-/// No read has this number: it wakes the thread.
+/// The longest wait of the thread before it submits leftover entries: there are some only where the kernel
+/// refused a submission for lack of memory.
+const RESUBMIT: types::Timespec = types::Timespec::new().sec(1);
+/// The number of no read: it wakes the thread.
 const WAKE: u64 = u64::MAX;
-/// `IORING_ENTER_GETEVENTS`, and `IORING_ENTER_EXT_ARG` for the limit of the wait.
+/// `IORING_ENTER_GETEVENTS`, and `IORING_ENTER_EXT_ARG` for the time limit of the wait.
 const WAIT: u32 = 1 << 0 | 1 << 3;
 
 /// See the module's documentation.
@@ -54,7 +54,7 @@ struct Table {
     flights: Slab<ReadInFlight>,
     urgent: VecDeque<DiskRead>,
     patient: VecDeque<DiskRead>,
-    /// Entries that the kernel did not take yet.
+    /// Entries that the kernel has not accepted yet.
     left: u32,
     stopping: bool,
     over: bool,
@@ -84,7 +84,7 @@ impl DiskReader for UringReads {
         while !reads.is_empty() {
             let apart = reads.iter().position(|read| read.apart);
             let rest = apart.map_or_else(Vec::new, |at| reads.split_off(at + 1));
-            refused.extend(self.shared.take_on(std::mem::replace(&mut reads, rest)));
+            refused.extend(self.shared.accept(std::mem::replace(&mut reads, rest)));
         }
         refused
     }
@@ -97,7 +97,7 @@ impl DiskReader for UringReads {
             let pushed = self.shared.push(&opcode::Nop::new().build().user_data(WAKE));
             drop(table);
             self.shared.submit(pushed);
-            // What waits in the kernel's workers is not made any more; what is with the device is.
+            // Cancels what waits in the kernel's workers; requests at the device complete.
             let all = types::CancelBuilder::any();
             let _ = self.shared.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), all);
             table = self.shared.lock();
@@ -115,19 +115,19 @@ impl DiskReader for UringReads {
 
 impl Drop for UringReads {
     fn drop(&mut self) {
-        // The thread owns what is under way, and ends with it.
+        // The thread owns the reads in flight, and ends with them.
         self.stop(Duration::ZERO);
     }
 }
 
 impl Shared {
-    /// The table is whole after every step.
+    /// The table is consistent after every step.
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes reads, or lets them wait; those that were not taken.
-    fn take_on(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
+    /// Starts reads or queues them. Returns those that were not accepted.
+    fn accept(&self, reads: Vec<DiskRead>) -> Vec<DiskRead> {
         let (mut failed, mut pushed) = (Vec::new(), 0);
         let mut table = self.lock();
         if table.stopping {
@@ -137,8 +137,8 @@ impl Shared {
             if table.flights.len() < AT_A_TIME {
                 pushed += self.launch(&mut table, read, &mut failed);
             } else {
-                let line = if read.urgent { &mut table.urgent } else { &mut table.patient };
-                line.push_back(read);
+                let queue = if read.urgent { &mut table.urgent } else { &mut table.patient };
+                queue.push_back(read);
             }
         }
         drop(table);
@@ -146,24 +146,24 @@ impl Shared {
         failed.into_iter().map(|ended| ended.read).collect()
     }
 
-    /// Puts a read into the ring; how many entries that were. One whose file could not be opened is
-    /// over.
+    /// Puts a read into the ring. Returns the number of entries added. A read whose file cannot be opened
+    /// ends.
     fn launch(&self, table: &mut Table, read: DiskRead, ended: &mut Vec<Ended>) -> u32 {
         let others = table.flights.len();
         let slot = table.flights.insert(ReadInFlight::new(read, others));
-        self.ask(table, slot, ended)
+        self.request(table, slot, ended)
     }
 
-    /// Asks for what a flight wants next.
-    fn ask(&self, table: &mut Table, slot: usize, ended: &mut Vec<Ended>) -> u32 {
-        let entry = table.flights[slot].ask().map(|ask| {
-            let vectors = ask.vectors.len() as u32;
-            let read = opcode::Readv::new(types::Fd(ask.fd), ask.vectors.as_ptr(), vectors);
-            read.offset(ask.offset.get()).ioprio(ask.priority).build().user_data(slot as u64)
+    /// Puts the next request of a flight into the ring.
+    fn request(&self, table: &mut Table, slot: usize, ended: &mut Vec<Ended>) -> u32 {
+        let entry = table.flights[slot].request().map(|request| {
+            let vectors = request.vectors.len() as u32;
+            let read = opcode::Readv::new(types::Fd(request.fd), request.vectors.as_ptr(), vectors);
+            read.offset(request.offset.get()).ioprio(request.priority).build().user_data(slot as u64)
         });
         let error = match entry {
             Ok(entry) if self.push(&entry) > 0 => return 1,
-            // The ring has an entry for each read under way. If ever it had not, this one would never end.
+            // The ring has an entry for each read in flight. Without one, this read would never end.
             Ok(_) => Errno::IO,
             Err(error) => error,
         };
@@ -171,22 +171,22 @@ impl Shared {
         0
     }
 
-    /// Puts an entry into the ring; how many that were, which is one while there is room. The caller holds the table's lock.
+    /// Puts an entry into the ring. Returns the number of entries added, which is one while there is room.
+    /// The caller holds the table's lock.
     fn push(&self, entry: &io_uring::squeue::Entry) -> u32 {
-        // SAFETY: the lock is held, so there is one submission queue at a time; the memory and the
-        // descriptor that the entry names belong to a flight, which stays in its slot until the
-        // kernel has answered.
+        // SAFETY: the lock is held, so only one submission queue exists at a time. The memory and the
+        // descriptor of the entry belong to a flight, which stays in its slot until the kernel has answered.
         let pushed = unsafe { self.ring.submission_shared().push(entry) };
         u32::from(pushed.is_ok())
     }
 
-    /// Submits so many entries of those in the ring.
+    /// Submits this many entries of the ring.
     fn submit(&self, entries: u32) {
         let mut left = entries;
         while left > 0 {
             // SAFETY: no argument is passed.
             match unsafe { self.ring.submitter().enter::<libc::sigset_t>(left, 0, 0, None) } {
-                // Another thread took them along.
+                // Another thread has submitted them.
                 Ok(0) => break,
                 Ok(taken) => left = left.saturating_sub(taken as u32),
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
@@ -198,14 +198,14 @@ impl Shared {
         }
     }
 
-    /// The thread's life: it ends when all is over after `stop`.
+    /// The main loop of the thread. It ends when all reads have ended after `stop`.
     fn serve(&self) {
         let mut answers = Vec::with_capacity(ENTRIES as usize);
         loop {
-            // SAFETY: this thread alone looks at the completion queue.
+            // SAFETY: only this thread uses the completion queue.
             let completions = unsafe { self.ring.completion_shared() };
             answers.extend(completions.map(|entry| (entry.user_data(), entry.result())));
-            if answers.is_empty() && self.rest() {
+            if answers.is_empty() && self.wait() {
                 return;
             }
             let ended = self.take(&mut answers);
@@ -215,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Takes answers, asks on and launches what waits; what is over.
+    /// Takes answers, requests what is left and starts queued reads. Returns the reads that have ended.
     fn take(&self, answers: &mut Vec<(u64, i32)>) -> Vec<Ended> {
         let (mut ended, mut pushed) = (Vec::new(), 0);
         let mut table = self.lock();
@@ -223,7 +223,7 @@ impl Shared {
             let slot = number as usize;
             let answer = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
             match table.flights[slot].answered(answer) {
-                Next::Again => pushed += self.ask(&mut table, slot, &mut ended),
+                Next::Again => pushed += self.request(&mut table, slot, &mut ended),
                 Next::Over(error) => ended.push(table.flights.remove(slot).end(error)),
             }
         }
@@ -242,8 +242,8 @@ impl Shared {
         ended
     }
 
-    /// Waits for answers; whether there will be none any more.
-    fn rest(&self) -> bool {
+    /// Waits for answers. Returns whether there will be no more.
+    fn wait(&self) -> bool {
         let mut table = self.lock();
         if table.stopping && table.flights.is_empty() && table.urgent.is_empty() && table.patient.is_empty() {
             table.over = true;
@@ -251,9 +251,9 @@ impl Shared {
             return true;
         }
         drop(table);
-        let limit = types::SubmitArgs::new().timespec(&LOOK);
-        // SAFETY: the argument is the structure that the flags announce, and outlives the call. It
-        // ends early or fails for nothing that looking again does not mend.
+        let limit = types::SubmitArgs::new().timespec(&RESUBMIT);
+        // SAFETY: the argument is the structure that the flags announce, and outlives the call. After an
+        // early end or an error, the caller's loop tries again.
         let _ = unsafe { self.ring.submitter().enter(0, 1, WAIT, Some(&limit)) };
         false
     }
