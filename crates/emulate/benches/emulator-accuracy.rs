@@ -1,12 +1,12 @@
-//! How exact and how fast an emulated disk is.
+//! The accuracy and the speed of an emulated disk.
 //!
-//! Accuracy: 4 KiB direct reads at random places, one at a time. The model's own answer is computed
-//! here, in virtual time, for the times at which this program issued the reads; the error is what
-//! the emulated disk took more or less. Bars on an idle machine: median 0.1 ms, p90 0.2 ms, the
-//! mean within 1 %.
+//! Accuracy: 4 KiB direct reads at random offsets, one at a time. This program computes the model's own
+//! response times, in virtual time, for the times at which it issued the reads; the error is the difference
+//! from the emulated disk's response time. Bars on an idle machine: median 0.1 ms, p90 0.2 ms, the mean
+//! within 1 %.
 //!
-//! Throughput: a disk without profile over a file of real data, 4 KiB at random at depth 16 (bar:
-//! 40,000 a second) and 1 MiB in sequence (bar: 900 MB/s).
+//! Throughput: a disk without profile over a file of real data, 4 KiB random reads at depth 16 (bar: 40,000 a
+//! second) and 1 MiB sequential reads (bar: 900 MB/s).
 //!
 //! `cargo bench -p foreseek-emulate` prints a table and, last, one JSON line. It needs root.
 #![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
@@ -30,15 +30,15 @@ const READS: usize = 1500;
 const DATA: Bytes = Bytes::gib(1);
 const DEPTH: u32 = 16;
 const SECONDS: u64 = 5;
-/// Thoughts between reads, up to this: a closed loop without any would always meet the platter at
-/// the same angle after the answer.
+/// The longest think time between reads: a closed loop without any would always find the platter at the same
+/// angle.
 const THINK: Nanos = Nanos::from_millis(9);
 
 #[repr(align(4096))]
 struct Buffer<const N: usize>([u8; N]);
 
 fn main() -> ExitCode {
-    if let Some(status) = serve::run_if_asked() {
+    if let Some(status) = serve::run_if_requested() {
         return status;
     }
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
@@ -99,7 +99,7 @@ impl Drop for Attached {
 }
 
 struct Accuracy {
-    /// In order of size, without sign.
+    /// Absolute values, sorted.
     errors: Vec<Nanos>,
     measured_mean: Nanos,
     modelled_mean: Nanos,
@@ -155,7 +155,7 @@ impl std::fmt::Display for Accuracy {
 fn accuracy(profile: &str) -> Result<Accuracy> {
     let disk = Attached::new(&AttachOptions { thin: true, ..AttachOptions::new(profile, SIZE) })?;
     let file = disk.open()?;
-    // Whoever looks at new devices shall have done so.
+    // Wait until udev and others have probed the new device.
     std::thread::sleep(Duration::from_millis(500));
     let epoch = Instant(disk.stats(true)?.model_epoch_ns);
     let mut random = Random(1);
@@ -169,11 +169,11 @@ fn accuracy(profile: &str) -> Result<Accuracy> {
         reads.push((page, start, now()));
     }
     let stats = disk.stats(false)?;
-    ensure!(stats.reads == READS as u64, "others read the disk too: {} reads", stats.reads);
+    ensure!(stats.reads == READS as u64, "other programs read the disk too: {} reads", stats.reads);
     let mut model = modelled(profile, epoch)?;
     let modelled = reads.iter().map(|(page, start, _)| model(*page, *start)).collect::<Result<Vec<_>>>()?;
     let measured = reads.iter().map(|(_, start, end)| *end - *start);
-    // The first finds the modelled head elsewhere: the kernel has looked at the new device.
+    // The first read is left out: the kernel has probed the new device, so the modelled head is elsewhere.
     let pairs: Vec<_> = measured.zip(modelled).skip(1).collect();
     let mut errors: Vec<_> = pairs.iter().map(|(a, b)| Nanos(a.get().abs_diff(b.get()))).collect();
     errors.sort_unstable();
@@ -186,7 +186,7 @@ fn accuracy(profile: &str) -> Result<Accuracy> {
     })
 }
 
-/// The model's own answer to a read of a page at a real time.
+/// The model's response time of a read of a page at a real time.
 fn modelled(profile: &str, epoch: Instant) -> Result<impl FnMut(u64, Instant) -> Result<Nanos>> {
     let profile = Profile::builtin(profile).context("a built-in profile")?;
     let mut device: Box<dyn Device> = profile.build(&Build { size: Some(SIZE), ..Build::default() })?;
@@ -220,7 +220,7 @@ fn throughput() -> Result<(f64, f64)> {
     result
 }
 
-/// Real data: an allocated file without any reads almost nothing from the disk.
+/// Real data: reading a file that is only allocated causes almost no I/O.
 fn fill(path: &Path) -> Result<()> {
     let file = File::create(path).with_context(|| format!("make {}", path.display()))?;
     let block: Vec<u8> =
@@ -243,25 +243,25 @@ fn random_reads(file: &File) -> Result<f64> {
             .build()
             .user_data(slot as u64)
     };
-    let (start, mut count, mut under_way) = (now(), 0u64, 0u32);
+    let (start, mut count, mut in_flight) = (now(), 0u64, 0u32);
     let until = start + Nanos::from_secs(SECONDS);
     for slot in 0..DEPTH as usize {
         let entry = next(slot, &mut buffers);
         // SAFETY: each slot's buffer is used by one read at a time and lives until all have ended.
         unsafe { ring.submission().push(&entry) }.context("submit")?;
-        under_way += 1;
+        in_flight += 1;
     }
-    while under_way > 0 {
+    while in_flight > 0 {
         ring.submit_and_wait(1).context("wait")?;
         let ended: Vec<_> = ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (slot, result) in ended {
             ensure!(result == 4096, "a read gave {result}");
-            (count, under_way) = (count + 1, under_way - 1);
+            (count, in_flight) = (count + 1, in_flight - 1);
             if now() < until {
                 let entry = next(slot as usize, &mut buffers);
                 // SAFETY: as above.
                 unsafe { ring.submission().push(&entry) }.context("submit")?;
-                under_way += 1;
+                in_flight += 1;
             }
         }
     }

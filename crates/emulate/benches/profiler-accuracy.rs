@@ -1,14 +1,14 @@
-//! The circle closed through the real kernel: emulated disks of every built-in profile are attached,
-//! profiled like real ones, and what was measured is compared with what was modelled.
+//! Attaches emulated disks of every built-in profile, profiles them through the real kernel like real disks,
+//! and compares the measured values with the modelled ones.
 //!
-//! Bars on an idle machine: average seek, turn, outer and inner rate within 5 % for disks, switch cost
-//! and rate for arrays, competitive depth for both. The same measurement in virtual time is a test of
-//! `foreseek-storage`; what this adds is the kernel, its path and its noise.
+//! Bars on an idle machine: average seek, rotation period, outer and inner rate within 5 % for disks,
+//! positioning time and rate for arrays, competitive depth for both. The same measurement in virtual time is
+//! a test of `foreseek-profiler`; this one adds the kernel, its path and its noise.
 //!
-//! `cargo bench -p foreseek-emulate --bench profiler-accuracy` prints measured/modelled and, last, one
-//! JSON line; `-- --quick` measures quickly, `-- NAME...` only these, `-- --stretch=8` disks whose time
-//! is stretched eightfold, on which a busy host's lateness weighs an eighth (it takes as much longer). It needs root; all of them take
-//! a quarter of an hour.
+//! `cargo bench -p foreseek-emulate --bench profiler-accuracy` prints measured/modelled and, last, one JSON
+//! line; `-- --quick` measures quickly, `-- NAME...` only these profiles, `-- --stretch=8` disks with time
+//! stretched eightfold. On these a busy host's delays weigh an eighth, and the measurement takes eight times
+//! as long. It needs root; all profiles take a quarter of an hour.
 #![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 use anyhow::{Context, Result};
@@ -19,14 +19,14 @@ use foreseek_units::{Bytes, Nanos};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Larger files than this are not had on ext4 with blocks of 4 KiB (16 TiB); a larger disk's full
-/// stroke is stretched over so much.
+/// The longest file of ext4 with blocks of 4 KiB is 16 TiB; a larger disk's full stroke is scaled to this
+/// size.
 const SIZE_MOST: Bytes = Bytes::gib(15 << 10);
-/// What the bars are.
+/// The bars.
 const BAR: f64 = 0.05;
 
 fn main() -> ExitCode {
-    if let Some(status) = serve::run_if_asked() {
+    if let Some(status) = serve::run_if_requested() {
         return status;
     }
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
@@ -51,7 +51,7 @@ fn run() -> Result<()> {
     let stretch = arguments.iter().find_map(|argument| argument.strip_prefix("--stretch="));
     let stretch: f64 = stretch.map_or(Ok(1.0), str::parse).context("--stretch= takes a number")?;
     println!("measured / modelled, {how}, time stretched by {stretch}; load {}", load());
-    Target::hurry();
+    Target::raise_priority();
     let mut fields = Vec::new();
     for name in Profile::builtin_names().filter(|name| all || asked(name)) {
         match circle(name, plan.stretched(stretch), stretch) {
@@ -59,7 +59,7 @@ fn run() -> Result<()> {
                 println!("{circle}");
                 fields.push(format!("{name:?}:{}", circle.json()));
             }
-            // One that fails does not keep the others.
+            // A profile that fails does not stop the others.
             Err(error) => println!("{name:<22} {error:#}"),
         }
     }
@@ -86,11 +86,11 @@ impl Drop for Attached {
     }
 }
 
-/// What came out for one profile.
+/// The result for one profile.
 struct Circle {
     name: &'static str,
     verdict: &'static str,
-    /// What was measured, as a share of the model's.
+    /// Measured over modelled values.
     ratios: Vec<(&'static str, f64)>,
     elapsed: Nanos,
     warnings: Vec<String>,
@@ -115,7 +115,7 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
         source: "measured through the kernel".to_owned(),
     };
     let seed = std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64;
-    let found = profiler::profile(&mut target, plan.said_to_turn(true), &label, seed, &mut |_, _| {})?;
+    let found = profiler::profile(&mut target, plan.reported_rotational(true), &label, seed, &mut |_, _| {})?;
     warnings.extend(found.warnings.clone());
     warnings.extend(target.others());
     let verdict = match found.verdict {
@@ -132,7 +132,7 @@ fn circle(name: &'static str, plan: Plan, stretch: f64) -> Result<Circle> {
     })
 }
 
-/// What was measured over what was modelled, the stretch taken off.
+/// Measured over modelled values, corrected for the stretch.
 fn ratios(name: &str, model: &Profile, found: &Findings, stretch: f64) -> Vec<(&'static str, f64)> {
     let measured = &found.profile;
     let time = |measured: Nanos, model: Nanos| measured.get() as f64 / model.get() as f64 / stretch;
@@ -143,7 +143,7 @@ fn ratios(name: &str, model: &Profile, found: &Findings, stretch: f64) -> Vec<(&
     {
         ratios.push(("seek", time(one, other)));
     }
-    if let (Some(turn), Some(rpm)) = (found.turn, model.rotation_rpm()) {
+    if let (Some(turn), Some(rpm)) = (found.rotation_period, model.rotation_rpm()) {
         ratios.push(("turn", turn.as_secs_f64() * rpm / 60.0 / stretch));
     }
     if let (Kind::Disk, Some(first), Some(last)) = (model.kind(), found.zones.first(), found.zones.last()) {
@@ -159,7 +159,7 @@ fn ratios(name: &str, model: &Profile, found: &Findings, stretch: f64) -> Vec<(&
     ratios
 }
 
-/// A number of a built-in profile's text.
+/// A number in a built-in profile's text.
 fn number(name: &str, key: &str) -> f64 {
     let text = Profile::builtin_text(name).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));

@@ -11,13 +11,13 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a temporary file lies unless told otherwise: `/tmp` is often memory.
+/// The directory of temporary files by default: `/tmp` is often in memory.
 const SPARSE_DIRECTORY: &str = "/var/tmp";
 /// The kernel's largest file offset is below 2^63.
 const SIZE_MOST: Bytes = Bytes::gib(1 << 30);
 
-/// An open backing file, locked against other disks. A temporary one, or one that was made for a
-/// disk that then could not be attached, is removed when dropped.
+/// An open backing file, locked against other disks. A temporary file is removed when this is dropped, as is
+/// a file that was made for a disk whose attachment failed.
 #[derive(Debug)]
 pub(crate) struct Backing {
     file: File,
@@ -29,7 +29,7 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
-    /// Opens or makes the file that the options ask for.
+    /// Opens or creates the file that the options name.
     pub(crate) fn open(options: &AttachOptions, name: &str) -> Result<Self, Error> {
         let (path, temporary) = match &options.backing {
             Wanted::File(path) => (path.clone(), false),
@@ -72,7 +72,7 @@ impl Backing {
         Ok(backing)
     }
 
-    /// From now on the file stays, unless it is temporary.
+    /// Keeps the file, unless it is temporary.
     pub(crate) fn keep(&self) {
         self.remove_on_drop.store(self.temporary, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ impl Backing {
         self.temporary
     }
 
-    /// What could not be had.
+    /// A warning where the file system has no direct I/O.
     pub(crate) fn warning(&self) -> Option<String> {
         (!self.direct).then(|| {
             format!(
@@ -101,7 +101,7 @@ impl Backing {
 
     /// Reads these bytes, all of them.
     pub(crate) fn read(&self, range: ByteSpan, into: &mut [u8]) -> Result<(), Failure> {
-        // A file that someone cut meanwhile ends early: that is an I/O error, not zeros.
+        // If another process has shortened the file, the read ends early: that is an I/O error, not zeros.
         self.file.read_exact_at(into, range.start.get()).map_err(|error| self.failure("read", range, &error))
     }
 
@@ -118,7 +118,7 @@ impl Backing {
         })
     }
 
-    /// Gives up the space of these bytes: they read as zero.
+    /// Frees the space of these bytes: they read as zero.
     pub(crate) fn discard(&self, range: ByteSpan) -> Result<(), Failure> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&self.file, flags, range.start.get(), range.len().get()).map_err(|error| {
@@ -149,14 +149,14 @@ impl Backing {
         Ok(())
     }
 
-    /// Changes to direct I/O where the file system does it in units of a sector.
+    /// Switches to direct I/O where the file system does it in units of a sector.
     fn go_direct(&mut self) {
         #[repr(align(4096))]
         struct Aligned([u8; 512]);
         let Ok(direct) = open_file(&self.path, false, true) else { return };
         let mut sector = Aligned([0; 512]);
         if self.size.is_zero() || direct.read_exact_at(&mut sector.0, 0).is_ok() {
-            // The lock belongs to the first descriptor: it is taken anew before that is closed.
+            // The lock belongs to the first descriptor: the second is locked before the first is closed.
             let same = |a: &File, b: &File| Some(a.metadata().ok()?.ino() == b.metadata().ok()?.ino());
             if same(&direct, &self.file) == Some(true) {
                 let _ = flock(&self.file, FlockOperation::Unlock);
@@ -189,24 +189,24 @@ fn open_file(path: &Path, make: bool, direct: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// The size asked for, or the file's own.
-fn decide_size(asked: Option<Bytes>, found: Option<Bytes>, path: &Path) -> Result<Bytes, Error> {
-    let size = match (asked, found) {
-        (Some(asked), Some(found)) if !found.is_zero() && found != asked => {
-            check_asked(asked)?;
+/// The given size, or that of the file.
+fn decide_size(given: Option<Bytes>, found: Option<Bytes>, path: &Path) -> Result<Bytes, Error> {
+    let size = match (given, found) {
+        (Some(given), Some(found)) if !found.is_zero() && found != given => {
+            check_size(given)?;
             let file = path.display();
-            let other = if found > asked {
+            let other = if found > given {
                 "name another file".to_owned()
             } else {
-                // Growing a file of someone's is not for a slip of the keyboard to do.
-                format!("let the file grow by 'truncate -s {} {file}'", asked.get())
+                // A typing error must not make the user's file grow.
+                format!("let the file grow by 'truncate -s {} {file}'", given.get())
             };
             let reason = format!("{file} holds {}: leave --size out, or {other}", exactly(found));
-            return Err(invalid("--size", &exactly(asked), &reason));
+            return Err(invalid("--size", &exactly(given), &reason));
         }
-        (Some(asked), _) => {
-            check_asked(asked)?;
-            asked
+        (Some(given), _) => {
+            check_size(given)?;
+            given
         }
         (None, Some(found)) if found.is_zero() => {
             return Err(invalid(
@@ -231,7 +231,7 @@ fn decide_size(asked: Option<Bytes>, found: Option<Bytes>, path: &Path) -> Resul
     Ok(size)
 }
 
-fn check_asked(size: Bytes) -> Result<(), Error> {
+fn check_size(size: Bytes) -> Result<(), Error> {
     if is_size(size) {
         return Ok(());
     }
@@ -243,7 +243,7 @@ fn is_size(size: Bytes) -> bool {
     !size.is_zero() && size <= SIZE_MOST && (size % Bytes(PAGE_SIZE)).is_zero()
 }
 
-/// A size of which no byte is lost: in binary units only where they divide it.
+/// A size to the byte: in binary units only where they divide it.
 fn exactly(size: Bytes) -> String {
     let shown = size.to_string();
     if shown.contains('.') { format!("{} bytes", size.get()) } else { shown }
@@ -314,7 +314,7 @@ mod tests {
         let path = directory.path().join("disk");
         drop(Backing::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens"));
         assert!(!path.exists());
-        fs::write(&path, vec![1; 8192]).expect("a file of someone's");
+        fs::write(&path, vec![1; 8192]).expect("a file of the user's");
         drop(Backing::open(&options(&path, None), "t").expect("opens"));
         assert_eq!(fs::read(&path).expect("it stays"), vec![1; 8192]);
     }

@@ -1,13 +1,12 @@
-//! Measuring what the path costs, through the very device that callers will use.
+//! Measures the cost of the path, through the device that callers will use.
 //!
-//! Direct reads of the loop device are timed while every request takes a fixed delay: what they
-//! take beyond it is the path. The delay lets processors go idle between, as they do under a disk,
-//! so that the wake-ups cost what they will cost. Reads are timed in batches; of each batch the
-//! lower quartile is taken and of these the least: a read, or a whole batch, that something else on
-//! the machine held up says nothing about the path. What is still beyond all reason is bounded.
+//! Direct reads of the loop device are timed while every request takes a fixed delay; the time beyond the
+//! delay is the path's. The delay lets processors go idle, as they do while they wait for a disk, so that
+//! wake-ups cost what they will cost later. Reads are timed in batches: the result is the least of the
+//! batches' lower quartiles, since a read or batch that the machine delayed says nothing about the path. A
+//! result beyond a plausible bound is reduced to that bound.
 //!
-//! It is the attaching program that reads, not the server: a process that waits for itself cannot
-//! be ended.
+//! The attaching program makes the reads, not the server: a process that waits for itself cannot be ended.
 
 use crate::clock::ModelClock;
 use crate::fixed_delay::FixedDelay;
@@ -22,24 +21,24 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Every request takes this long while measuring: in the order of a disk's.
+/// The delay of every request while measuring, similar to a disk's.
 pub(crate) const DELAY: Nanos = Nanos::from_millis(4);
-/// Batches of reads of each size: a program that takes the processor for a few tens of
-/// milliseconds spoils one or two of them, not all.
+/// Batches of reads of each size: a program that uses the processor for a few tens of milliseconds disturbs
+/// one or two of them, not all.
 const BATCHES: usize = 5;
-/// Reads of a batch: with two tenths of a second for all small ones their quartile is good to a few
+/// Reads in a batch: all small ones take two tenths of a second, and their quartile is accurate to a few
 /// microseconds.
 const SMALL_READS: usize = 9;
 const LARGE_READS: usize = 4;
-/// The most that a small read's path can cost: ten times what it does on a slow machine. Beyond it
-/// something else was measured, and taking that off would make the disk faster than its model.
+/// The highest plausible cost of a small read's path: ten times that of a slow machine. A higher value
+/// measured something else, and subtracting it would make the disk faster than its model.
 const BASE_MOST: Nanos = Nanos::from_millis(1);
-/// The most that the path of each further MiB can cost: copying at a tenth of a slow memory's rate.
+/// The highest plausible cost of each further MiB: copying at a tenth of a slow memory's rate.
 const PER_MIB_MOST: Nanos = Nanos::from_millis(5);
 const SMALL: Bytes = Bytes(PAGE_SIZE);
 const LARGE: Bytes = Bytes::mib(1);
 
-/// A schedule in which nothing is modelled but a fixed delay.
+/// A schedule that models a fixed delay alone.
 pub(crate) fn fixed_schedule(delay: Nanos) -> Schedule {
     Schedule::new(Box::new(FixedDelay::new(delay)), ModelClock::new(now(), 1.0), PathModel::default())
 }
@@ -57,7 +56,7 @@ pub(crate) fn measure(device: &Path, size: Bytes) -> Result<Measured, crate::Err
     })
 }
 
-/// The path that makes these times of a fixed delay, and what to say where it had to be bounded.
+/// The path that explains these times with a fixed delay, and a warning where it was reduced.
 pub(crate) fn path_of(measured: &Measured, delay: Nanos) -> (PathModel, Option<String>) {
     let beyond = |ns: u64| Nanos(ns) - delay;
     let (small, large) = (beyond(measured.small_ns), beyond(measured.large_ns));
@@ -71,8 +70,8 @@ pub(crate) fn path_of(measured: &Measured, delay: Nanos) -> (PathModel, Option<S
     );
     let bounded = (base < small || copying < large - small).then(|| {
         format!(
-            "the path to the disk measured {:.0} us for {SMALL} and {:.0} us for {}, more than it can cost: \
-             at most {:.0} us and {:.0} us a MiB are taken off, and delays are less exact; attach it anew \
+            "the path to the disk measured {:.0} us for {SMALL} and {:.0} us for {}, more than a path can cost: \
+             at most {:.0} us and {:.0} us a MiB are subtracted, and delays are less exact; attach it again \
              when the machine is less busy",
             small.as_micros_f64(),
             large.as_micros_f64(),
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_path_costs_is_bounded_and_said() {
+    fn an_implausible_cost_is_bounded_with_a_warning() {
         let (cost, warning) = path(3993, 4393);
         assert_eq!((cost.base_us, cost.per_mib_us.round()), (1000.0, 400.0));
         assert!(warning.is_some_and(|said| said.contains("3993 us") && said.contains("1000 us")));
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_was_held_up_does_not_move_the_quartile() {
+    fn a_read_that_was_delayed_does_not_move_the_quartile() {
         let times = [90, 4000, 100, 95, 4000, 4000, 110, 4000, 105].map(Nanos).to_vec();
         assert_eq!(quartile(times), Nanos(100));
     }

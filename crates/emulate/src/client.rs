@@ -1,12 +1,12 @@
-//! Attaching emulated disks and talking to their servers.
+//! Attaches emulated disks and sends requests to their servers.
 //!
 //! Every call is bounded in time. A target is a disk's name or its `/dev/loopN`.
 
 use crate::calibrate::measure;
 use crate::model::check_scale;
-use crate::protocol::{Laid, Lay, Measured, Reply, ServerRequest};
+use crate::protocol::{AttachLoop, LoopAttached, Measured, Reply, ServerRequest};
 use crate::state::{self, Record};
-use crate::teardown::{wait_for_end, wreck};
+use crate::teardown::{free_leftovers, wait_for_end};
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
@@ -20,20 +20,20 @@ use std::{fs, io};
 
 pub use crate::protocol::Attached;
 
-/// Longest wait for a server to write back, free its device and end.
+/// Longest wait for a server to write back, free its device and exit.
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
-/// Longest wait for a disk that is still being attached, or given up since whoever attached it
-/// was killed: measuring its path takes half a second, on a busy machine some times that.
+/// Longest wait for a disk that is still being attached, or whose attachment was killed: measuring the path
+/// takes half a second, and several times that on a busy machine.
 const STARTING_LIMIT: Duration = Duration::from_secs(5);
-/// Between looks at it.
+/// Between checks of it.
 const STARTING_POLL: Duration = Duration::from_millis(5);
-/// How long a device that is open may be so only for a moment: long for a moment, and short for whoever waits for
-/// the answer that it is busy.
-const MOMENT: Duration = Duration::from_millis(500);
-/// Requests that a log holds unless told otherwise.
+/// How long a device may be open before it counts as busy: other programs may open it briefly, and the caller
+/// waits for the answer.
+const BRIEFLY: Duration = Duration::from_millis(500);
+/// Requests that a log holds by default.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 
-/// What `losetup` shows for the file of an emulated disk's loop device.
+/// The name that `losetup` shows for the file of an emulated disk's loop device.
 const SHOWN_NAME: &str = "foreseek";
 
 /// A disk in the list.
@@ -41,9 +41,9 @@ const SHOWN_NAME: &str = "foreseek";
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// The block device, where it has come so far.
+    /// The block device, if it has been attached yet.
     pub device: Option<PathBuf>,
-    /// How its server is.
+    /// The state of its server.
     pub health: Health,
     /// The server's process.
     pub pid: Option<u32>,
@@ -53,7 +53,7 @@ pub struct Listed {
     pub failed_member: Option<usize>,
     /// Its size.
     pub size_bytes: u64,
-    /// Where its data lie.
+    /// The file that holds its data.
     pub backing: PathBuf,
     /// Where it is mounted.
     pub mount_points: Vec<PathBuf>,
@@ -64,38 +64,37 @@ pub struct Listed {
 pub struct Log {
     /// The requests, in order of completion.
     pub entries: Vec<LogEntry>,
-    /// Requests that found the log full.
+    /// Requests that were not logged because the log was full.
     pub missed: u64,
 }
 
 /// Attaches a disk: starts its server, which outlives the caller.
 ///
 /// # Errors
-/// Whatever kept the disk from being attached; nothing is left behind then, unless the server
-/// crashed ([`Error::Died`]).
+/// Why the disk could not be attached; nothing is left behind then, unless the server crashed
+/// ([`Error::Died`]).
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
-    // Here too: JSON has no word for what is no number.
+    // Checked here too: JSON has no representation of NaN and infinity.
     check_scale(options.time_scale)?;
     let program = options.server.clone().unwrap_or_else(|| "/proc/self/exe".into());
     let launch = Launch { program: &program, arguments: &["disk", "serve"] };
     let options = with_absolute_paths(options)?;
-    let laid = |asked: Lay| match lay(&asked.file, Bytes(asked.size_bytes)) {
-        Ok((device, measured)) => Laid { device: Ok(device), measured },
-        Err(why) => Laid { device: Err(why.to_string()), measured: Measured::default() },
+    let attach = |request: AttachLoop| match attach_and_measure(&request.file, Bytes(request.size_bytes)) {
+        Ok((device, measured)) => LoopAttached { device: Ok(device), measured },
+        Err(why) => LoopAttached { device: Err(why.to_string()), measured: Measured::default() },
     };
-    Ok(launch.start_with(&options, laid)?)
+    Ok(launch.start_with(&options, attach)?)
 }
 
-/// Lays a loop device over a disk's file and times reads of it. The server frees it whatever goes
-/// wrong.
-fn lay(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
+/// Attaches a loop device to a disk's file and times reads of it. On any failure the server frees it.
+fn attach_and_measure(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), Error> {
     let options = LoopOptions::DISK;
     let device = attach_loop(file, SHOWN_NAME, options).map_err(|error| Error::Refused(error.to_string()))?;
     let measured = measure(&device.path(), size)?;
     Ok((device.path(), measured))
 }
 
-/// The same with paths that mean the same in the server's working directory.
+/// The same options with absolute paths, since the server has another working directory.
 fn with_absolute_paths(options: &AttachOptions) -> Result<AttachOptions, Error> {
     let lost = |result: io::Result<_>| result.context("find", "the working directory");
     let mut options = options.clone();
@@ -114,7 +113,7 @@ fn with_absolute_paths(options: &AttachOptions) -> Result<AttachOptions, Error> 
     Ok(options)
 }
 
-/// All emulated disks, dead ones included.
+/// All emulated disks, including those whose server is dead.
 ///
 /// # Errors
 /// When their directory cannot be read.
@@ -130,15 +129,15 @@ pub fn find(target: &str) -> Result<Listed, Error> {
     Ok(listed(&state::find(target)?))
 }
 
-/// Detaches a disk and removes every trace of it but a kept backing file. A dead or silent server
-/// is cleaned up after. `force` takes the device away from its users: file systems on it are
-/// written back as far as possible and unmounted lazily.
+/// Detaches a disk and removes everything but a kept backing file. A dead or silent server is cleaned up.
+/// `force` detaches the device although it is in use: file systems on it are written back as far as possible
+/// and unmounted lazily.
 ///
 /// # Errors
-/// [`Error::Busy`] while someone uses it and `force` is not set; nothing is changed then.
+/// [`Error::Busy`] while it is in use and `force` is not set; nothing is changed then.
 pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     let folder = state::find(target)?;
-    settle(&folder);
+    wait_until_started(&folder);
     if !folder.path().exists() {
         return Ok(());
     }
@@ -147,16 +146,16 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     let server = record.as_ref().map(|record| record.server.pid);
     let users = || {
         let mut users = device.as_ref().map(|device| Users::of(&device.path(), server)).unwrap_or_default();
-        // A server that says nothing has none.
+        // A server that does not answer has no clients.
         let clients = stats(target, false).map(|stats| stats.clients).unwrap_or_default();
         users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));
         users
     };
     let Some(record) = record.filter(|record| record.server.is_alive()) else {
-        // Nothing can be lost by taking a dead disk away from its users.
-        return wreck(&folder, &users());
+        // Detaching a dead disk from its users loses nothing more.
+        return free_leftovers(&folder, &users());
     };
-    let refuse_if_used = || match lasting(&users, force) {
+    let refuse_if_used = || match lasting_users(&users, force) {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
             device: device.as_ref().map(LoopDevice::path).unwrap_or_default(),
@@ -165,9 +164,9 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     };
     refuse_if_used()?;
     if Client::of(&folder).ping().is_err() {
-        return wreck(&folder, &users());
+        return free_leftovers(&folder, &users());
     }
-    // At full speed: nobody measures this disk any more.
+    // At full speed: delays are of no use to anyone now.
     if let Err(error) = set(target, &Set { delays: Some(false), ..Set::default() }) {
         tracing::debug!("delays stay on: {error}");
     }
@@ -175,7 +174,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
         users().write_back(DETACH_LIMIT);
         notify(target, &ServerRequest::Dismiss)?;
     }
-    // What is written back when the device is closed is better waited for here than in the server.
+    // Closing the device writes data back. This process waits for that rather than the server.
     if let Some(device) = &device
         && users().is_empty()
         && let Err(error) = device.begin_clear()
@@ -184,16 +183,16 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     if users().is_empty() && Client::of(&folder).end().is_ok() && wait_for_end(&folder, &record, DETACH_LIMIT)
     {
-        return if folder.path().exists() { wreck(&folder, &users()) } else { Ok(()) };
+        return if folder.path().exists() { free_leftovers(&folder, &users()) } else { Ok(()) };
     }
     refuse_if_used()?;
-    wreck(&folder, &users())
+    free_leftovers(&folder, &users())
 }
 
-/// The users that stay. Who attaches a loop device asks the kernel for a free one and opens it; where two get the same
-/// number, the slower has the device of the faster open for a moment.
-fn lasting(users: &impl Fn() -> Users, force: bool) -> Users {
-    let deadline = Instant::now() + MOMENT;
+/// The users that remain after a moment. A program that attaches a loop device asks the kernel for a free one
+/// and opens it. If two get the same number, the slower one briefly has the device of the faster one open.
+fn lasting_users(users: &impl Fn() -> Users, force: bool) -> Users {
+    let deadline = Instant::now() + BRIEFLY;
     loop {
         let found = users();
         if force || found.is_empty() || !found.mount_points.is_empty() || Instant::now() >= deadline {
@@ -203,9 +202,9 @@ fn lasting(users: &impl Fn() -> Users, force: bool) -> Users {
     }
 }
 
-/// Waits until a disk is no longer being attached: until then its server answers nobody, and it
+/// Waits until a disk is no longer being attached: until then its server answers no requests, and the server
 /// or the attaching program has the device open.
-fn settle(folder: &ServerFolder) {
+fn wait_until_started(folder: &ServerFolder) {
     let deadline = Instant::now() + STARTING_LIMIT;
     let starting = || state::record(folder).as_ref().is_some_and(is_starting);
     while starting() && Instant::now() < deadline {
@@ -217,7 +216,7 @@ fn is_starting(record: &Record) -> bool {
     !record.ready && record.server.is_alive()
 }
 
-/// What a disk has done; `reset` starts counting anew.
+/// The counters of a disk; `reset` restarts them.
 ///
 /// # Errors
 /// [`Error::Unknown`], [`Error::Dead`], [`Error::Silent`].
@@ -230,13 +229,13 @@ pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
     }
 }
 
-/// Changes a running disk; requests in flight are answered by the new rule.
+/// Changes a running disk; the new settings apply to requests in flight too.
 ///
 /// # Errors
-/// [`Error::Refused`] for values that make no sense; nothing is changed then. Otherwise as
+/// [`Error::Refused`] for invalid values; nothing is changed then. Otherwise as
 /// [`stats`].
 pub fn set(target: &str, set: &Set) -> Result<(), Error> {
-    // Here too: JSON has no word for what is no number.
+    // Checked here too: JSON has no representation of NaN and infinity.
     set.time_scale.map(check_scale).transpose()?;
     notify(target, &ServerRequest::Set(set.clone()))
 }
@@ -249,7 +248,7 @@ pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
     notify(target, &ServerRequest::LogStart { capacity })
 }
 
-/// Stops logging and takes the log.
+/// Stops logging and returns the log.
 ///
 /// # Errors
 /// As [`stats`]; [`Error::Refused`] where no log was started.
@@ -268,7 +267,7 @@ fn notify(target: &str, ask: &ServerRequest) -> Result<(), Error> {
 }
 
 fn unexpected(folder: &ServerFolder, reply: &Reply) -> Error {
-    Error::of(folder, foreseek_server::Error::Silent(io::Error::other(format!("it said {reply:?}"))))
+    Error::of(folder, foreseek_server::Error::Silent(io::Error::other(format!("it sent {reply:?}"))))
 }
 
 fn listed(folder: &ServerFolder) -> Listed {
@@ -293,7 +292,7 @@ fn listed(folder: &ServerFolder) -> Listed {
     }
 }
 
-/// The loop device over the disk's file: what the kernel says, not what the record hopes.
+/// The loop device over the disk's file, according to the kernel: the record may not have it yet.
 fn device_of(folder: &ServerFolder) -> Option<LoopDevice> {
     let connection = state::record(folder).and_then(|record| record.connection);
     loop_device_over(&folder.mount_point(), connection)

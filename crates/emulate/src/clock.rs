@@ -1,13 +1,13 @@
-//! Real time to modelled time and back, with a factor that can change while the disk runs.
+//! Converts real time to modelled time and back, with a factor that can change while the disk runs.
 
 use foreseek_units::{Instant, Nanos};
 
-/// The smallest and largest factor: below, the path's own cost is all that remains; above, a
-/// single request would take minutes, which the kernel takes for a hung disk.
+/// The smallest and largest factor. Below, only the path's own cost would remain. Above, a single request
+/// would take minutes, and the kernel would report a hung disk.
 pub(crate) const SCALES: std::ops::RangeInclusive<f64> = 0.001..=100.0;
 
-/// Maps real time to modelled time: a straight line that is bent, never broken, where the factor
-/// changes. So modelled time never runs backwards and never jumps.
+/// Maps real time to modelled time: a piecewise linear function without jumps, whose slope changes with the
+/// factor. Modelled time therefore never runs backwards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelClock {
     real: Instant,
@@ -25,13 +25,13 @@ impl ModelClock {
         self.scale
     }
 
-    /// The modelled time at a real time; that of the last bend for times before it.
+    /// The modelled time at a real time; for times before the last change of the factor, that of the change.
     pub(crate) fn model_at(&self, real: Instant) -> Instant {
         let passed = (real - self.real).get() as f64 / self.scale;
         self.model + Nanos(passed as u64)
     }
 
-    /// The first real time at which it is at least that modelled time.
+    /// The first real time at which modelled time is at least `model`.
     pub(crate) fn real_at(&self, model: Instant) -> Instant {
         let passed = (model - self.model).get() as f64 * self.scale;
         let mut real = self.real + Nanos(passed as u64);
@@ -41,12 +41,12 @@ impl ModelClock {
         real
     }
 
-    /// The real time at which modelled time was zero, had it always run by today's factor.
+    /// The real time of modelled time zero, if the present factor had always applied.
     pub(crate) fn epoch(&self) -> Instant {
         self.real - self.model.distance(Instant::ZERO).scale(self.scale)
     }
 
-    /// From now on modelled time runs by another factor.
+    /// Changes the factor from `now` on.
     pub(crate) fn set_scale(&mut self, now: Instant, scale: f64) {
         *self = Self { real: now.max(self.real), model: self.model_at(now), scale };
     }

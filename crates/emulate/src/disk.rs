@@ -1,8 +1,8 @@
-//! The server of a disk's requests.
+//! Serves the requests of a disk.
 //!
-//! The threads that take requests from the kernel also move the data, so that nothing is handed
-//! over that need not be. With delays the request is first told to the timer, then its data are
-//! moved while its time passes. Without delays it is answered at once by the same thread.
+//! The threads that receive requests also move the data, so that no hand-over is needed. With delays, a
+//! thread first passes the request to the timer and moves the data while the modelled time passes. Without
+//! delays, the same thread answers at once.
 
 use crate::backing::Backing;
 use crate::flight::{Answer, Flight};
@@ -11,7 +11,7 @@ use crate::meter::{Gauge, Kind, Meter};
 use crate::options::LbaRange;
 use crate::protocol::LoggedOp;
 use crate::timer::{TimerMessage, ToTimer, delayed, kind_of, now};
-use crate::volatile::Volatile;
+use crate::volatile::VolatileCache;
 use foreseek_device::{Io, IoId, Op};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_storage::{Arena, Buffer};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 /// See the module's documentation.
 pub(crate) struct Disk {
     backing: Backing,
-    cache: Volatile,
+    cache: VolatileCache,
     arena: Arc<Arena>,
     timer: ToTimer,
     delays: AtomicBool,
@@ -34,7 +34,7 @@ pub(crate) struct Disk {
     gauge: Arc<Gauge>,
 }
 
-/// A request as the disk keeps it: the data of a write are borrowed until it is moved.
+/// A request that is being served: the data of a write are borrowed until they are moved.
 enum Work<'a> {
     Read(DataReply),
     Write(&'a [u8], DoneReply),
@@ -53,7 +53,7 @@ impl Disk {
     ) -> Self {
         Self {
             backing,
-            cache: Volatile::new(volatile, Arc::clone(&arena)),
+            cache: VolatileCache::new(volatile, Arc::clone(&arena)),
             arena,
             timer,
             delays: AtomicBool::new(delays),
@@ -70,7 +70,7 @@ impl Disk {
         &self.backing
     }
 
-    /// Its power, and what it would lose.
+    /// Switches the power on or off; what its volatile cache holds is lost with the power.
     pub(crate) fn set_power(&self, on: bool) -> Result<(), Failure> {
         self.cache.set_power(&self.backing, on)
     }
@@ -91,24 +91,24 @@ impl Disk {
         self.delays.load(Ordering::Relaxed)
     }
 
-    /// Whether requests take the modelled time from now on.
+    /// Sets whether requests take the modelled time.
     pub(crate) fn set_delays(&self, on: bool) {
         self.delays.store(on, Ordering::Relaxed);
         self.timer.notify(TimerMessage::Delays(on));
     }
 
-    /// The sectors whose requests fail from now on.
+    /// Sets the sectors whose requests fail.
     pub(crate) fn set_failing(&self, ranges: Vec<LbaRange>) {
         self.any_failing.store(!ranges.is_empty(), Ordering::Release);
         *self.failing.write().unwrap_or_else(PoisonError::into_inner) = ranges;
     }
 
-    /// How many requests are under way.
+    /// The count of requests in flight.
     pub(crate) fn gauge(&self) -> &Gauge {
         &self.gauge
     }
 
-    /// The counters of requests that the timer did not answer.
+    /// The counters of the requests that the timer does not answer.
     pub(crate) fn meter(&self) -> MutexGuard<'_, Meter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,12 +145,12 @@ impl Disk {
         }
     }
 
-    /// Brings the data where they belong; what is left is to answer.
+    /// Moves the data; the request is then ready to be answered.
     fn move_data(&self, range: ByteSpan, work: Work<'_>) -> Answer {
-        let sound = if self.fails(range) { Err(Failure::Io) } else { Ok(()) };
+        let media = if self.fails(range) { Err(Failure::Io) } else { Ok(()) };
         match work {
-            Work::Read(reply) => Answer::Data(reply, sound.and_then(|()| self.read(range))),
-            Work::Write(data, reply) => Answer::Done(reply, sound.and_then(|()| self.write(range, data))),
+            Work::Read(reply) => Answer::Data(reply, media.and_then(|()| self.read(range))),
+            Work::Write(data, reply) => Answer::Done(reply, media.and_then(|()| self.write(range, data))),
             Work::Flush(reply) => Answer::Done(reply, self.cache.flush(&self.backing)),
         }
     }
@@ -164,7 +164,7 @@ impl Disk {
 
     fn write(&self, range: ByteSpan, data: &[u8]) -> Result<(), Failure> {
         self.cache.change(&self.backing, range, || {
-            // Direct I/O needs aligned memory, which what the kernel handed over is not.
+            // Direct I/O needs aligned memory, and the kernel's buffer is not aligned.
             let mut buffer = self.buffer(range)?;
             buffer.copy_from_slice(data);
             self.backing.write(range, &buffer)
@@ -219,7 +219,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    /// Longest wait for an answer: an answer that does not come is a failure, not a hang.
+    /// Longest wait for an answer: a missing answer is a failure, not a hang.
     const LIMIT: Duration = Duration::from_secs(20);
     const SIZE: Bytes = Bytes::mib(4);
 
@@ -228,7 +228,7 @@ mod tests {
         _directory: tempfile::TempDir,
     }
 
-    /// A disk over a real file, whose every request takes `delay`, without FUSE.
+    /// A disk over a real file without FUSE; each request takes `delay`.
     fn fixture(delay: Nanos) -> Fixture {
         let directory = tempfile::tempdir().expect("a directory");
         let options = AttachOptions {
@@ -267,8 +267,8 @@ mod tests {
             from
         }
 
-        /// Waits until every answer that was heard is also counted: an answer leaves first.
-        fn settle(&self) {
+        /// Waits until every received answer is counted: an answer is sent first.
+        fn wait_until_counted(&self) {
             let until = std::time::Instant::now() + LIMIT;
             while self.disk.gauge().read(false).0 > 0 {
                 assert!(std::time::Instant::now() < until, "answers were not counted");
@@ -277,7 +277,7 @@ mod tests {
         }
 
         fn report(&self) -> Report {
-            self.settle();
+            self.wait_until_counted();
             self.disk.timer().report(false).expect("the timer runs")
         }
     }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn switching_delays_off_answers_those_who_wait() {
+    fn switching_delays_off_answers_waiting_requests() {
         let fixture = fixture(Nanos::from_secs(3600));
         let waiting: Vec<_> = (0..40).map(|page| fixture.read(page * 4096, 4096)).collect();
         assert_eq!(fixture.disk.gauge().read(false), (40, 40));
@@ -308,7 +308,7 @@ mod tests {
         for answer in waiting {
             answer.recv_timeout(LIMIT).expect("an answer").expect("read");
         }
-        fixture.settle();
+        fixture.wait_until_counted();
         assert_eq!(fixture.disk.gauge().read(true), (0, 40));
     }
 

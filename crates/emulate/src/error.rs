@@ -1,18 +1,18 @@
-//! What can go wrong with an emulated disk.
+//! Errors of emulated disks.
 
 use foreseek_server::{Error as Failed, ServerFolder};
 use std::io;
 use std::path::PathBuf;
 
-/// Why something could not be done to an emulated disk.
+/// Why an operation on an emulated disk failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option's value makes no sense.
+    /// An option's value is invalid.
     #[error("{option} {value}: {reason}")]
     Invalid {
         /// The option, as on the command line.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
         /// What is wrong with it and what to give instead.
         reason: String,
@@ -23,7 +23,7 @@ pub enum Error {
     /// A disk of this name exists.
     #[error("a disk named '{0}' exists: choose another --name, or detach it first")]
     Exists(String),
-    /// Someone uses the device.
+    /// The device is in use.
     #[error(
         "{device} is busy: {users}; end that first, or give --force (what cannot be written back is lost)"
     )]
@@ -43,17 +43,17 @@ pub enum Error {
     },
     /// The file system of the backing file is too full.
     #[error(
-        "no space: {path} needs {needed}, but its file system has {free} free; give another place, or --thin to let writes fail when it is full"
+        "no space: {path} needs {needed}, but its file system has {free} free; choose another file system, or give --thin to let writes fail when it is full"
     )]
     NoSpace {
         /// The backing file.
         path: PathBuf,
-        /// What the disk needs beyond what it has.
+        /// The space that the disk needs beyond what it has.
         needed: foreseek_units::Bytes,
-        /// What there is.
+        /// The free space.
         free: foreseek_units::Bytes,
     },
-    /// The server said why it could not.
+    /// The server refused, with its reason.
     #[error("{0}")]
     Refused(String),
     /// The server is dead.
@@ -68,12 +68,12 @@ pub enum Error {
         name: String,
         /// The server's log.
         log: PathBuf,
-        /// How the exchange with it failed.
+        /// The error of the exchange with it.
         cause: io::Error,
     },
     /// The server ended before the disk was ready.
     #[error(
-        "the server ended before the disk was ready ({0}); what it left behind, 'foreseek disk list' shows and 'detach' frees"
+        "the server ended before the disk was ready ({0}); 'foreseek disk list' shows what it left behind, and 'foreseek disk detach' frees it"
     )]
     Died(String),
     /// An operating-system call failed.
@@ -85,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What went wrong with a request to a disk's server.
+    /// The error of a request to a disk's server.
     pub(crate) fn of(folder: &ServerFolder, error: Failed) -> Self {
         match error {
             Failed::Dead => Self::Dead(folder.name()),
@@ -99,7 +99,7 @@ impl From<Failed> for Error {
     fn from(error: Failed) -> Self {
         match error {
             Failed::Call(error) => Self::Call(error),
-            Failed::NoWord(limit) => Self::Died(format!("no word from it within {} s", limit.as_secs())),
+            Failed::NoWord(limit) => Self::Died(format!("it reported nothing within {} s", limit.as_secs())),
             Failed::Died(cause) => Self::Died(cause.to_string()),
             error => Self::Refused(error.to_string()),
         }

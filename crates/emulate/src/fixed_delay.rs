@@ -1,4 +1,4 @@
-//! A device whose every request takes the same time, any number at once: to measure the path with.
+//! A device whose every request takes the same time, at any concurrency: used to measure the path.
 
 use foreseek_device::{Counters, Device, Finished, Full, Io, Outcome};
 use foreseek_units::{Instant, Nanos, Sectors};
@@ -7,28 +7,28 @@ use std::collections::VecDeque;
 /// See the module's documentation.
 pub(crate) struct FixedDelay {
     delay: Nanos,
-    under_way: VecDeque<(Instant, Io)>,
+    in_flight: VecDeque<(Instant, Io)>,
 }
 
 impl FixedDelay {
     pub(crate) fn new(delay: Nanos) -> Self {
-        Self { delay, under_way: VecDeque::new() }
+        Self { delay, in_flight: VecDeque::new() }
     }
 }
 
 impl Device for FixedDelay {
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full> {
-        self.under_way.push_back((now + self.delay, io));
+        self.in_flight.push_back((now + self.delay, io));
         Ok(())
     }
 
     fn next(&self) -> Option<Instant> {
-        self.under_way.front().map(|(end, _)| *end)
+        self.in_flight.front().map(|(end, _)| *end)
     }
 
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>) {
-        while let Some((at, io)) = self.under_way.front().copied().filter(|(end, _)| *end <= now) {
-            self.under_way.pop_front();
+        while let Some((at, io)) = self.in_flight.front().copied().filter(|(end, _)| *end <= now) {
+            self.in_flight.pop_front();
             done.push(Finished { id: io.id, at, outcome: Outcome::Done });
         }
     }

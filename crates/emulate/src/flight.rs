@@ -1,4 +1,4 @@
-//! A request under way: its data and its time, whichever comes later lets it be answered.
+//! A request in flight: it is answered once its data have been moved and its time has come.
 
 use crate::schedule::Due;
 use foreseek_device::Io;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A request between its arrival and its answer.
 pub(crate) struct Flight {
-    /// What the model sees of it.
+    /// The request as the model sees it.
     pub(crate) io: Io,
     /// When it reached the server.
     pub(crate) arrival: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Flight {
 enum Stage {
     /// Neither.
     Moving,
-    /// The data are where they belong, or could not be brought there.
+    /// The data have been moved, or moving them failed.
     Moved(Answer),
     /// Its time has come.
     Due(Due),
@@ -27,16 +27,16 @@ enum Stage {
     Ended,
 }
 
-/// All that is needed to answer.
+/// What is needed to answer.
 pub(crate) enum Answer {
-    /// A read, and what was read.
+    /// A read, and its data.
     Data(DataReply, Result<Buffer, Failure>),
-    /// A write, flush or discard, and how it went.
+    /// A write, flush or discard, and its result.
     Done(DoneReply, Result<(), Failure>),
 }
 
 impl Answer {
-    /// Answers; `failed` says that the modelled device failed the request.
+    /// Sends the answer; `failed`: the modelled device failed the request.
     pub(crate) fn send(self, failed: bool) -> Result<(), Failure> {
         let outcome = self.outcome(failed);
         match (self, outcome) {
@@ -47,7 +47,7 @@ impl Answer {
         outcome
     }
 
-    /// What it will say.
+    /// The result that it will report.
     pub(crate) fn outcome(&self, failed: bool) -> Result<(), Failure> {
         match self {
             _ if failed => Err(Failure::Io),
@@ -63,7 +63,7 @@ impl Flight {
         Self { io, arrival, stage: Mutex::new(Stage::Moving) }
     }
 
-    /// The data are there; gives the answer back where its time has come already.
+    /// The data have been moved. Returns the answer if its time has already come.
     pub(crate) fn moved(&self, answer: Answer) -> Option<(Answer, Due)> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match *stage {
@@ -78,7 +78,7 @@ impl Flight {
         }
     }
 
-    /// Its time has come; gives the answer where the data are there already.
+    /// Its time has come. Returns the answer if the data have already been moved.
     pub(crate) fn due(&self, due: Due) -> Option<Answer> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Ended) {

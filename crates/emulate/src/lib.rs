@@ -1,15 +1,16 @@
-//! A hard disk, array or network volume that is a file, with modelled timing in real time.
+//! A hard disk, array or network volume backed by a file, with modelled timing in real time.
 //!
-//! `attach` starts a server process that mounts a FUSE file system of one file, lays a direct-I/O
-//! loop device over the file, and answers each request when the modelled device would have: the
-//! kernel sees a block device `/dev/loopN`, on which a real file system, page cache and scheduler
+//! `attach` starts a server process that mounts a FUSE file system of one file, attaches a direct-I/O loop
+//! device to the file, and answers each request when the modelled device would have. The kernel sees a block
+//! device `/dev/loopN` with a real file system, page cache and scheduler. The model is the same
+//! [`foreseek_device::Device`] that the simulator drives.
 //! run. The model is the same [`foreseek_device::Device`] that the simulator drives.
-//!
-//! Callers use [`client`]; the program that they run as server calls `serve::run`. Inside:
-//! `disk` takes requests from the kernel and moves their data, `timer` owns the
+//! Callers use [`client`]; the program that they run as server calls `serve::run`. Inside, `disk` receives
+//! requests from the kernel and moves their data, `timer` has the model and decides when each request is
+//! answered, and `clock` converts real time to modelled time.
 //! model and decides when each is answered, `clock` maps real time to modelled time.
-//!
-//! Limits: root and `/dev/fuse` are needed; timing is as good as the machine's wake-ups (the
+//! Limits: it needs root and `/dev/fuse`. Timing is as accurate as the machine's wake-ups (see `lateness` in
+//! [`Stats`]). Discards take no modelled time.
 //! `lateness` in [`Stats`] says how good); discards cost no modelled time.
 
 mod backing;

@@ -1,4 +1,4 @@
-//! The log of requests: switched on and off while the disk runs, bounded.
+//! The log of requests. It can be started and stopped while the disk runs, and is bounded.
 
 use crate::protocol::{LogEntry, LoggedOp};
 use foreseek_export::Failure;
@@ -16,7 +16,7 @@ pub(crate) struct Logbook {
     log: Mutex<Option<Log>>,
 }
 
-/// A log under way or taken.
+/// A log that is running or finished.
 #[derive(Debug)]
 pub(crate) struct Log {
     started: Instant,
@@ -27,7 +27,8 @@ pub(crate) struct Log {
 }
 
 impl Logbook {
-    /// Logs from now on, at most `capacity` requests; memory for them is taken now.
+    /// Starts logging, at most `capacity` requests; allocates the memory for them. Returns whether there was
+    /// enough.
     pub(crate) fn start(&self, now: Instant, capacity: usize) -> bool {
         let mut entries = Vec::new();
         if entries.try_reserve_exact(capacity).is_err() {
@@ -38,13 +39,13 @@ impl Logbook {
         true
     }
 
-    /// Stops and gives the log.
+    /// Stops logging and returns the log.
     pub(crate) fn stop(&self) -> Option<Log> {
         self.on.store(false, Ordering::Release);
         self.lock().take()
     }
 
-    /// A request is answered right after this: a reader's next request comes after it in the log.
+    /// Logs a request right before it is answered, so that a reader's next request follows it in the log.
     pub(crate) fn answers(
         &self,
         op: LoggedOp,

@@ -1,7 +1,7 @@
-//! Counting what a disk does.
+//! Counts what a disk does.
 //!
-//! Requests are counted where they are answered: by the timer, which owns a meter of its own, or
-//! by the threads that take requests, which share one under a lock. A report adds the two.
+//! A request is counted where it is answered: by the timer, which has a meter of its own, or by the threads
+//! that receive requests, which share one under a lock. A report adds the two.
 
 use crate::stats::{Distribution, Stats, Step};
 use foreseek_export::Failure;
@@ -9,10 +9,10 @@ use foreseek_units::{Bytes, Nanos};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Times up to which the histograms are exact to their three digits; longer ones count as this.
+/// The longest time that the histograms record to three digits; longer ones count as this.
 const LONGEST: Nanos = Nanos::from_secs(1000);
 
-/// What kind of request.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -21,18 +21,18 @@ pub(crate) enum Kind {
     Discard,
 }
 
-/// A delayed request's times besides its latency.
+/// Times of a delayed request besides its latency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delayed {
-    /// How long after its time it was answered.
+    /// How long after its due time it was answered.
     pub(crate) late: Nanos,
-    /// What the model said.
+    /// The modelled time.
     pub(crate) modelled: Nanos,
-    /// What the path costs.
+    /// The cost of the path.
     pub(crate) path: Nanos,
 }
 
-/// How many requests are under way.
+/// The number of requests in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     now: AtomicU64,
@@ -40,18 +40,18 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// One more arrived.
+    /// A request arrived.
     pub(crate) fn arrived(&self) {
         let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// One was answered.
+    /// A request was answered.
     pub(crate) fn answered(&self) {
         self.now.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many there are, and the most at a time since the last reset.
+    /// The number of requests, and its maximum since the last reset.
     pub(crate) fn read(&self, reset: bool) -> (u64, u64) {
         let now = self.now.load(Ordering::Relaxed);
         let most = self.most.load(Ordering::Relaxed);
@@ -71,9 +71,9 @@ pub(crate) struct Meter {
     written: Bytes,
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
-    /// Sum of latencies: over the time counted, the mean number of requests under way.
-    under_way: Nanos,
-    /// Sums over delayed requests of what the caller saw, and of what of it the model did not say.
+    /// The sum of latencies: divided by the time counted, it is the mean number of requests in flight.
+    total_latency: Nanos,
+    /// Sums over delayed requests: the time that the caller saw, and the part of it that was not modelled.
     seen: Nanos,
     excess: Nanos,
 }
@@ -91,13 +91,13 @@ impl Meter {
             written: Bytes::ZERO,
             latency: histogram(),
             lateness: histogram(),
-            under_way: Nanos::ZERO,
+            total_latency: Nanos::ZERO,
             seen: Nanos::ZERO,
             excess: Nanos::ZERO,
         }
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn answered(
         &mut self,
         kind: Kind,
@@ -114,7 +114,7 @@ impl Meter {
             (Kind::Flush | Kind::Discard, Ok(())) => {}
         }
         self.latency.saturating_record(latency.get());
-        self.under_way += latency;
+        self.total_latency += latency;
         if let Some(delayed) = delayed {
             self.lateness.saturating_record(delayed.late.get());
             let seen = latency + delayed.path;
@@ -131,15 +131,15 @@ impl Meter {
         self.failed += other.failed;
         self.read += other.read;
         self.written += other.written;
-        // Both have the same bounds, so that nothing can be out of them.
+        // Both have the same bounds, so no value can be out of them.
         let _ = self.latency.add(&other.latency);
         let _ = self.lateness.add(&other.lateness);
-        self.under_way += other.under_way;
+        self.total_latency += other.total_latency;
         self.seen += other.seen;
         self.excess += other.excess;
     }
 
-    /// Writes what was counted over `time` into a report.
+    /// Writes the counts of a period of `time` into a report.
     pub(crate) fn report(&self, time: Nanos, stats: &mut Stats) {
         let [reads, writes, flushes, discards] = self.kinds;
         stats.seconds = time.as_secs_f64();
@@ -151,12 +151,12 @@ impl Meter {
         stats.latency = distribution(&self.latency);
         stats.latency_histogram = steps(&self.latency);
         stats.lateness = distribution(&self.lateness);
-        stats.in_flight_mean = share(self.under_way, time);
+        stats.in_flight_mean = share(self.total_latency, time);
         stats.path_share = share(self.excess, self.seen);
     }
 }
 
-/// One time over another; 0 where the other is none.
+/// One time over another; 0 where the other is zero.
 pub(crate) fn share(part: Nanos, whole: Nanos) -> f64 {
     if whole.is_zero() { 0.0 } else { part.get() as f64 / whole.get() as f64 }
 }
@@ -177,7 +177,7 @@ fn distribution(times: &Histogram<u64>) -> Distribution {
     }
 }
 
-/// Steps that double, from 1 us on.
+/// Steps of doubling length, from 1 us on.
 fn steps(times: &Histogram<u64>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut below = 0;

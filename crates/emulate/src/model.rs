@@ -1,4 +1,4 @@
-//! The modelled device that the options ask for.
+//! Builds the modelled device that the options name.
 
 use crate::clock::SCALES;
 use crate::{AttachOptions, DEFAULT_QUEUE_DEPTH, Error, NO_PROFILE, Queue};
@@ -34,7 +34,7 @@ pub(crate) fn build(options: &AttachOptions, size: Bytes) -> Result<Option<Box<d
     profile.build(&build).map(Some).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// What was asked of the model and has no effect, since there is none.
+/// The options that have no effect because there is no model.
 pub(crate) fn without_effect(options: &AttachOptions) -> Option<String> {
     let asked = [
         ("--time-scale", options.time_scale != 1.0),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_member_that_there_is_can_have_failed() {
+    fn only_an_existing_member_can_have_failed() {
         let with = |profile: &str, member| {
             let size = Bytes::gib(1);
             let options = AttachOptions { failed_member: Some(member), ..AttachOptions::new(profile, size) };
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sound_factors_are_taken() {
+    fn only_valid_factors_are_accepted() {
         for scale in [0.001, 0.25, 1.0, 100.0] {
             assert_eq!(check_scale(scale).ok(), Some(scale));
         }

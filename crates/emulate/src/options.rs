@@ -1,4 +1,4 @@
-//! What a caller asks for: how to attach a disk and what to change while it runs.
+//! Options of a caller: how to attach a disk and what to change while it runs.
 
 use foreseek_export::NbdAddress;
 use foreseek_units::{Bytes, Lba, SectorSpan, Span};
@@ -7,10 +7,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The name that stands for no model at all: requests are answered as fast as possible.
+/// Stands for no model: requests are answered as fast as possible.
 pub const NO_PROFILE: &str = "none";
 
-/// Requests that the modelled device's own queue holds: what SATA's native command queuing has.
+/// The default length of the modelled device's own queue: that of SATA's native command queuing.
 pub const DEFAULT_QUEUE_DEPTH: usize = 32;
 
 /// How to attach a disk.
@@ -19,41 +19,41 @@ pub const DEFAULT_QUEUE_DEPTH: usize = 32;
 pub struct AttachOptions {
     /// A built-in profile's name, a profile file's path, or [`NO_PROFILE`].
     pub profile: String,
-    /// The device's size. May be left out where the backing file stands: then it is the file's.
+    /// The device's size. If the backing file exists, its size is the default.
     #[serde(with = "optional_bytes")]
     pub size: Option<Bytes>,
-    /// Where the data lie.
+    /// What holds the data.
     pub backing: Backing,
-    /// Go on though the backing's file system has less free space than the size: a write that
-    /// finds none fails with ENOSPC.
+    /// Attach even if the backing's file system has less free space than the size: a write without space then
+    /// fails with ENOSPC.
     pub thin: bool,
-    /// Stretch the device's full stroke over the size, so that a small disk seeks like the large
-    /// one; otherwise the size is the outer part of the device's own geometry.
+    /// Scale the device's full stroke to the size, so that a small disk seeks like the large one. Otherwise
+    /// the size is the outer part of the device's geometry.
     pub fit: bool,
-    /// How the device chooses among the requests in its queue.
+    /// How the device schedules the requests in its queue.
     pub queue: Queue,
-    /// Requests that the device's queue holds; further ones wait in order of arrival.
+    /// The length of the device's queue; further requests wait in order of arrival.
     pub queue_depth: usize,
-    /// The member of an array that has failed, counted from zero: RAID-5 makes up its data from the
-    /// others, what lay on it in RAID-0 is an I/O error.
+    /// The member of an array that has failed, counted from zero: RAID-5 reconstructs its data from the
+    /// others; in RAID-0 its data are I/O errors.
     #[serde(default)]
     pub failed_member: Option<usize>,
     /// The factor on all modelled time: 0.1 makes the device ten times faster.
     pub time_scale: f64,
     /// Whether requests take the modelled time (can be changed later).
     pub delays: bool,
-    /// Bytes of a volatile write cache: what is lost with the power, where it was not flushed. 0: none.
+    /// Bytes of a volatile write cache: unflushed data in it are lost with the power. 0: no cache.
     #[serde(default)]
     pub volatile_bytes: u64,
     /// Sectors whose every request fails with EIO (can be changed later).
     pub fail_lba: Vec<LbaRange>,
-    /// Where it is heard over NBD, beside its block device.
+    /// The address of an NBD export, in addition to the block device.
     #[serde(default)]
     pub nbd: Option<NbdAddress>,
-    /// The disk's name; the first free `diskN` where not given.
+    /// The disk's name; by default the first free `diskN`.
     pub name: Option<String>,
-    /// The program to run as server, with the arguments `disk serve`; this very program where not
-    /// given. It must call `serve::run` then.
+    /// The program to run as server, with the arguments `disk serve`; by default this program. It must call
+    /// `serve::run` then.
     pub server: Option<PathBuf>,
 }
 
@@ -81,15 +81,15 @@ impl AttachOptions {
     }
 }
 
-/// Where a disk's data lie.
+/// What holds a disk's data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backing {
-    /// In this file, which is kept; it is made if it does not exist.
+    /// This file, which is kept; it is created if it does not exist.
     File(PathBuf),
-    /// In a sparse file that is removed at detach.
+    /// A sparse file that is removed at detach.
     Sparse {
-        /// Where; `/var/tmp` where not given.
+        /// Its directory; `/var/tmp` by default.
         directory: Option<PathBuf>,
     },
 }
@@ -98,14 +98,14 @@ pub enum Backing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queue {
-    /// The one that it can reach soonest, rotation included.
+    /// The one that it can reach soonest, including rotation.
     #[default]
     Sptf,
-    /// The one that came first.
+    /// The one that arrived first.
     Fifo,
 }
 
-/// What to change on a running disk; `None` leaves a thing as it is.
+/// Changes to a running disk; `None` changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Set {
@@ -113,9 +113,10 @@ pub struct Set {
     pub delays: Option<bool>,
     /// The factor on all modelled time.
     pub time_scale: Option<f64>,
-    /// The sectors that fail, in place of those before; empty: none.
+    /// The sectors that fail, replacing earlier ones; empty: none.
     pub fail_lba: Option<Vec<LbaRange>>,
-    /// Whether it has power: what its volatile cache holds is lost when that goes, and requests fail until it is back.
+    /// Whether it has power. Without power the content of its volatile cache is lost, and requests fail until
+    /// the power is back.
     pub power: Option<bool>,
 }
 

@@ -1,18 +1,18 @@
-//! What the way through the kernel costs a request, and where it falls.
+//! The cost of a request's path through the kernel, in each direction.
 //!
-//! A request spends time between the caller and the server (block layer, loop driver, FUSE, thread
-//! wake-ups, copying) that a disk's own time does not include. It is measured at attach and taken
-//! off: a request counts as having arrived when the caller issued it, and its answer leaves early
-//! enough to reach the caller when the modelled device would have finished.
+//! Between the caller and the server a request spends time (block layer, loop driver, FUSE, thread wake-ups,
+//! copying) that is not part of a disk's own time. It is measured at attach and subtracted: a request counts
+//! as having arrived when the caller issued it, and its answer is sent early enough to reach the caller when
+//! the modelled device would have finished.
 //!
-//! The base cost is taken to fall half before and half after the server; copying falls where the
-//! data move: before it for a write, after it for a read.
+//! Half of the base cost is assumed before the server and half after it. Copying is counted where the data
+//! move: before the server for a write, after it for a read.
 
 use crate::stats::PathCost;
 use foreseek_device::Op;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 
-/// The cost, both ways together.
+/// The cost, both directions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PathModel {
     base: Nanos,
@@ -38,7 +38,7 @@ impl PathModel {
         self.base / 2 + if op == Op::Read { self.copying(size) } else { Nanos::ZERO }
     }
 
-    /// Both together.
+    /// Both directions together.
     pub(crate) fn whole(&self, op: Op, size: Bytes) -> Nanos {
         self.before(op, size) + self.after(op, size)
     }

@@ -1,28 +1,28 @@
-//! What a disk's server is asked on its control socket, and what it asks whoever starts it.
+//! Requests on the control socket of a disk's server, and the server's request to the program that starts it.
 
 use crate::{Set, Stats};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerRequest {
-    /// What have you done?
+    /// Report the counters.
     Stats {
-        /// Start counting anew afterwards.
+        /// Reset the counters afterwards.
         reset: bool,
     },
-    /// Change this.
+    /// Change these settings.
     Set(Set),
-    /// Log requests from now on, at most so many; what was logged before is dropped.
+    /// Log requests from now on; an earlier log is dropped.
     LogStart {
-        /// How many.
+        /// The most requests.
         capacity: usize,
     },
-    /// Stop logging and hand the log over.
+    /// Stop logging and return the log.
     LogStop,
-    /// Take no clients over NBD any more, and close the connections of all.
+    /// Accept no more NBD clients, and close all connections.
     Dismiss,
 }
 
@@ -31,15 +31,15 @@ impl foreseek_server::ServerRequest for ServerRequest {
     type Line = LogEntry;
 }
 
-/// What the server answers.
+/// The server's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// To [`Ask::Stats`].
+    /// To [`ServerRequest::Stats`].
     Stats(Box<Stats>),
-    /// To [`Ask::LogStop`]; the entries follow.
+    /// To [`ServerRequest::LogStop`]; the entries follow.
     Log {
-        /// Requests that found the log full.
+        /// Requests that were not logged because the log was full.
         missed: u64,
     },
 }
@@ -51,31 +51,31 @@ pub struct Attached {
     pub name: String,
     /// The block device, `/dev/loopN`.
     pub device: PathBuf,
-    /// The URI of the NBD export, where one was asked for.
+    /// The URI of the NBD export, if there is one.
     pub nbd: Option<String>,
-    /// What could not be had on this machine and shows in how the disk behaves, one line each.
+    /// Warnings about what this machine lacks and what affects the disk's behaviour, one line each.
     pub warnings: Vec<String>,
-    /// Precautions against emergencies that could not be taken, one line each; the disk works as
-    /// well without them.
+    /// Precautions against memory shortage and similar emergencies that could not be taken, one line each;
+    /// the disk works the same without them.
     pub precautions: Vec<String>,
 }
 
-/// Lay a loop device over this file, time reads of it, and answer with [`Laid`]: a server that did so
-/// itself would wait for its own answers.
+/// Attach a loop device to this file, time reads of it, and answer with [`LoopAttached`]: a server that did
+/// so itself would wait for its own answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lay {
+pub(crate) struct AttachLoop {
     /// The FUSE file.
     pub(crate) file: PathBuf,
     /// Its size.
     pub(crate) size_bytes: u64,
 }
 
-/// The loop device that was laid over the disk's file.
+/// The loop device that was attached to the disk's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Laid {
-    /// Or why there is none.
+pub(crate) struct LoopAttached {
+    /// The device, or the reason why there is none.
     pub(crate) device: Result<PathBuf, String>,
-    /// What reads of it took, from call to return.
+    /// The times of reads of it, from call to return.
     pub(crate) measured: Measured,
 }
 
@@ -95,19 +95,19 @@ pub struct LogEntry {
     pub arrival_ns: u64,
     /// When it was answered.
     pub completion_ns: u64,
-    /// What it asked for.
+    /// Its kind.
     pub op: LoggedOp,
     /// Its first sector.
     pub lba: u64,
-    /// How many sectors.
+    /// Its length in sectors.
     pub sectors: u64,
-    /// Sectors from the end of the request completed before it to its start; negative is backward.
+    /// Sectors from the end of the previously completed request to its start; negative is backward.
     pub seek_sectors: i64,
     /// Whether it failed.
     pub failed: bool,
 }
 
-/// What a logged request asked for.
+/// The kind of a logged request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoggedOp {

@@ -1,4 +1,4 @@
-//! A disk that is being served: all its parts, made in order and freed in order.
+//! A running disk: creates all its parts, and frees them, in order.
 
 use crate::backing::Backing;
 use crate::calibrate::{DELAY, fixed_schedule, path_of};
@@ -25,19 +25,19 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// Memory for data on their way: a queue full of 1 MiB requests.
+/// Memory for data in flight: a full queue of 1 MiB requests.
 const DATA_MEMORY: Bytes = Bytes::mib(32);
-/// Threads that take requests and move their data: with fewer, a slow backing file holds up the
-/// arrival of requests; more only compete for the processors.
+/// Threads that receive requests and move their data. With fewer, a slow backing file delays the arrival of
+/// requests; more only compete for the processors.
 const THREADS: usize = 4;
-/// The largest volatile cache: four times that of a large disk; it takes some twice its size of memory.
+/// The largest volatile cache: four times that of a large disk. It takes about twice its size of memory.
 const VOLATILE_MOST: Bytes = Bytes::gib(1);
-/// Failing ranges at a time: the list is searched at each request.
+/// The most failing ranges: the list is searched at each request.
 const FAILING_MOST: usize = 4096;
 
-/// See the module's documentation. Dropping it frees what can be freed without waiting long.
+/// See the module's documentation. Dropping it frees what can be freed without a long wait.
 pub(crate) struct Running {
-    // In the order in which they are to be dropped.
+    // Dropped in this order.
     nbd: Option<NbdExport>,
     export: Option<Export>,
     disk: Arc<Disk>,
@@ -50,16 +50,16 @@ pub(crate) struct Running {
     counting_since: Instant,
 }
 
-/// Lays a loop device over a file of this size and times reads of it.
-pub(crate) type Lay<'a> = dyn FnMut(&Path, Bytes) -> Result<(PathBuf, Measured), Error> + 'a;
+/// Attaches a loop device to a file of this size and times reads of it.
+pub(crate) type AttachFn<'a> = dyn FnMut(&Path, Bytes) -> Result<(PathBuf, Measured), Error> + 'a;
 
 impl Running {
-    /// Attaches the disk that the options ask for, in `folder`; `lay` lays a loop
-    /// device over its file and times reads of it, in another process.
+    /// Attaches the disk that the options describe, in `folder`. `attach` attaches a loop device to its file
+    /// and times reads of it, in another process.
     pub(crate) fn start(
         options: &AttachOptions,
         folder: GuardedFolder,
-        lay: &mut Lay<'_>,
+        attach: &mut AttachFn<'_>,
     ) -> Result<Self, Error> {
         let left = leave_limited("disk")?;
         let mut warnings = Vec::from_iter(left.warning);
@@ -85,10 +85,10 @@ impl Running {
         warnings.extend_from_slice(export.warnings());
         record.connection = export.connection();
         folder.0.set_record(&record)?;
-        // While it is measured every request takes the same time.
+        // While the path is measured, every request takes the same time.
         let delay = if has_model { DELAY } else { Nanos::ZERO };
         disk.timer().notify(TimerMessage::Schedule(Box::new(fixed_schedule(delay))));
-        let (device, measured) = lay(&export.file(), size)?;
+        let (device, measured) = attach(&export.file(), size)?;
         record.device = Some(device.clone());
         folder.0.set_record(&record)?;
         let (path, bounded) = path_of(&measured, delay);
@@ -116,7 +116,7 @@ impl Running {
         })
     }
 
-    /// What whoever attached it is told.
+    /// The report to the attaching program.
     pub(crate) fn attached(&self) -> Attached {
         Attached {
             name: self.folder.0.name(),
@@ -127,7 +127,7 @@ impl Running {
         }
     }
 
-    /// What was done since the last reset.
+    /// The counters since the last reset.
     pub(crate) fn stats(&mut self, reset: bool) -> Result<Stats, Error> {
         let report = self.disk.timer().report(reset);
         let report = report.ok_or_else(|| Error::Died("its timer has ended".to_owned()))?;
@@ -179,7 +179,7 @@ impl Running {
         Ok(stats)
     }
 
-    /// Changes what can be changed; all of it or nothing.
+    /// Changes the settings: all of them or none.
     pub(crate) fn set(&self, set: &Set) -> Result<(), Error> {
         let scale = set.time_scale.map(check_scale).transpose()?;
         if let Some(ranges) = &set.fail_lba {
@@ -203,13 +203,13 @@ impl Running {
         }
         if let Some(on) = set.power {
             let path = self.disk.backing().path().display();
-            let lost = format!("cannot write to {path}, so what the disk holds is neither old nor new");
+            let lost = format!("cannot write to {path}: the disk's data are partly old and partly new");
             self.disk.set_power(on).map_err(|_| Error::Refused(lost))?;
         }
         Ok(())
     }
 
-    /// Logs requests from now on.
+    /// Starts logging requests.
     pub(crate) fn log_start(&self, capacity: usize) -> Result<(), Error> {
         if !(1..=CAPACITY_MOST).contains(&capacity) {
             return Err(Error::Invalid {
@@ -224,30 +224,31 @@ impl Running {
         Err(Error::Missing { what: "memory for the log".to_owned(), remedy: "log fewer requests".to_owned() })
     }
 
-    /// Stops logging and gives the log.
+    /// Stops logging and returns the log.
     pub(crate) fn log_stop(&self) -> Result<Log, Error> {
         self.disk.logbook().stop().ok_or_else(|| Error::Refused("no log was started".to_owned()))
     }
 
-    /// Takes the disk away from those who use it over NBD.
+    /// Disconnects all NBD clients.
     pub(crate) fn dismiss(&self) {
         self.nbd.iter().for_each(NbdExport::dismiss);
     }
 
-    /// Asks for the device back; returns at once. What is still to be written goes at full speed.
+    /// Requests that the kernel free the device; returns at once. Remaining writes go at full speed.
     pub(crate) fn begin_detach(&self) -> Result<(), Error> {
         self.disk.set_delays(false);
         self.nbd.iter().for_each(NbdExport::stop_listening);
         self.export.as_ref().map_or(Ok(()), Export::begin_detach).map_err(export_error)
     }
 
-    /// Whether nobody uses the device any more.
+    /// Whether the device has no more users.
     pub(crate) fn is_detached(&self) -> bool {
         self.export.as_ref().is_none_or(|export| export.device().is_none())
             && self.nbd.as_ref().is_none_or(|nbd| nbd.clients().is_empty())
     }
 
-    /// Whether the kernel still asks it: not after the mount was taken away or aborted by others.
+    /// Whether the kernel still sends it requests: not after another process has unmounted or aborted the
+    /// mount.
     pub(crate) fn is_exported(&self) -> bool {
         self.export.as_ref().is_some_and(Export::is_serving)
             && self.nbd.as_ref().is_none_or(NbdExport::is_serving)
@@ -278,7 +279,7 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
     }
 }
 
-/// The disk with its timer and its memory, before anybody asks it.
+/// The disk with its timer and its memory, before any request arrives.
 fn make(
     backing: Backing,
     volatile: Bytes,
@@ -295,13 +296,13 @@ fn make(
     let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
     let timer = start_timer(&logbook, &gauge, warnings)?;
     let arena = Arena::new(DATA_MEMORY).ok_or_else(|| Error::Missing {
-        what: format!("{DATA_MEMORY} of memory for data on their way"),
-        remedy: "end something else first".to_owned(),
+        what: format!("{DATA_MEMORY} of memory for data in flight"),
+        remedy: "free memory first".to_owned(),
     })?;
     Ok(Arc::new(Disk::new(backing, volatile, arena, timer, logbook, gauge, has_model)))
 }
 
-/// The time of its model from now on, or none beside the path's; what was counted until here is forgotten.
+/// Starts the modelled times, or none besides the path's, and resets the counters.
 fn begin(disk: &Disk, options: &AttachOptions, schedule: Option<Schedule>, path: PathModel) {
     match schedule {
         Some(schedule) => {

@@ -1,9 +1,9 @@
-//! When each request is answered: the model, its waiting room, and the answers to come.
+//! When each request is answered: the model, the requests that wait for its queue, and the answers to come.
 //!
-//! A state machine without clock or thread: real times come in, answers and the time of the next
-//! come out. The model runs in modelled time ([`ModelClock`]) and a little ahead of real time: by
-//! what the way back to the caller costs ([`PathModel`]), so that the answer can leave in time.
-//! Requests beyond the model's own queue wait in order of arrival.
+//! A state machine without clock or thread: real times are its input; its output is answers and the time of
+//! the next one. The model runs in modelled time ([`ModelClock`]), ahead of real time by the cost of the way
+//! back to the caller ([`PathModel`]), so that an answer can be sent in time. Requests beyond the model's own
+//! queue wait in order of arrival.
 
 use crate::clock::ModelClock;
 use crate::path::PathModel;
@@ -12,19 +12,19 @@ use foreseek_units::{Bytes, Instant, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// Requests that can be under way: twice what the loop driver has tags for.
+/// The most requests in flight: twice the tags of the loop driver.
 pub(crate) const REQUESTS: usize = 256;
 
 /// A request whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Which.
+    /// The request.
     pub(crate) id: IoId,
-    /// When its answer was to leave.
+    /// When its answer was due to be sent.
     pub(crate) at: Instant,
-    /// From the caller's issue to its completion, as the model has it, in real time.
+    /// From the caller's issue to its completion according to the model, in real time.
     pub(crate) modelled: Nanos,
-    /// What the path costs it, both ways together.
+    /// The cost of its path, both directions together.
     pub(crate) path: Nanos,
     /// Whether the modelled device failed it.
     pub(crate) failed: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Schedule {
     device: Box<dyn Device>,
     clock: ModelClock,
     path: PathModel,
-    /// The latest modelled time that the device was told.
+    /// The latest modelled time that was passed to the device.
     model_now: Instant,
     waiting: VecDeque<Io>,
     pending: HashMap<IoId, Pending>,
@@ -66,7 +66,7 @@ impl Schedule {
         }
     }
 
-    /// A request reached the server at `now`.
+    /// Takes a request that reached the server at `now`.
     pub(crate) fn arrive(&mut self, now: Instant, io: Io) {
         let issued = now - self.path.before(io.op, io.range.len().bytes());
         self.pending.insert(io.id, Pending { io, issued });
@@ -100,8 +100,7 @@ impl Schedule {
         }
     }
 
-    /// Gives up all requests: they are to be answered now. The device finishes what it holds
-    /// without anybody waiting for it.
+    /// Drops all requests: they are to be answered now. The device finishes what it holds without effect.
     pub(crate) fn release(&mut self, now: Instant, out: &mut Vec<Due>) {
         self.waiting.clear();
         self.leaving.clear();
@@ -138,14 +137,14 @@ impl Schedule {
         self.device.counters()
     }
 
-    /// How far the model runs ahead of real time: the way back of the largest request in it.
+    /// How far the model runs ahead of real time: the way back of the largest request in flight.
     fn lead(&self) -> Nanos {
         let way_back = |pending: &Pending| self.path.after(pending.io.op, size(&pending.io));
         self.pending.values().map(way_back).max().unwrap_or_default()
     }
 
-    /// Lets modelled time pass up to `until`, an event at a time so that a request that waits gets
-    /// its place in the queue when it becomes free.
+    /// Lets modelled time pass up to `until`, one event at a time, so that a waiting request enters the queue
+    /// when a slot becomes free.
     fn run_to(&mut self, until: Instant) {
         while let Some(next) = self.device.next().filter(|next| *next <= until) {
             self.model_now = self.model_now.max(next);
@@ -164,7 +163,7 @@ impl Schedule {
         self.model_now = self.model_now.max(until);
     }
 
-    /// Puts a request into the device's queue, or back in front of those that wait.
+    /// Puts a request into the device's queue, or back at the head of the waiting ones.
     fn offer(&mut self, io: Io) -> bool {
         match self.device.submit(self.model_now, io) {
             Ok(()) => true,
@@ -176,7 +175,7 @@ impl Schedule {
     }
 
     fn finish(&mut self, end: Finished) {
-        // One that is not known was released.
+        // An unknown one was released.
         let Some(pending) = self.pending.remove(&end.id) else { return };
         let done = self.clock.real_at(end.at);
         let (op, size) = (pending.io.op, size(&pending.io));
@@ -216,14 +215,14 @@ mod tests {
         PathModel::from_measured(small, large)
     }
 
-    /// Lets time pass to `until`, waking exactly when asked to.
+    /// Lets time pass to `until`, waking exactly when requested.
     fn wake_until(schedule: &mut Schedule, until: Instant, out: &mut Vec<Due>) {
         while let Some(next) = schedule.next().filter(|next| *next <= until) {
             schedule.act(next, out);
         }
     }
 
-    /// What the device itself says, driven straight: a queue before it, and no path.
+    /// The times of the device itself, driven directly: a queue before it, and no path.
     fn naive(arrivals: &[(Instant, Io)]) -> Vec<(IoId, Instant)> {
         let (mut device, mut waiting, mut ends) = (model(), VecDeque::new(), Vec::new());
         let mut arrivals: VecDeque<_> = arrivals.iter().copied().collect();
@@ -256,8 +255,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Without a path, and woken on time, the schedule is the device behind a queue, stretched
-        /// by the factor on time.
+        /// Without a path and with exact wake-ups, the schedule equals the device behind a queue, scaled by
+        /// the factor on time.
         #[test]
         fn answers_come_when_the_device_says(arrivals in arrivals(), scale in prop::sample::select(vec![1.0, 0.25, 2.0])) {
             let origin = Instant(1_000_000_000);
@@ -279,7 +278,7 @@ mod tests {
             prop_assert_eq!(answered, expected);
         }
 
-        /// The path is taken off: one request at a time takes for its caller what the model says.
+        /// The path is subtracted: for its caller, a single request takes the modelled time.
         #[test]
         fn a_caller_sees_the_modelled_time(pages in prop::collection::vec((0..65_536u64, 0..9_000_000u64), 1..30)) {
             let path = path();
@@ -294,7 +293,7 @@ mod tests {
                 wake_until(&mut schedule, Instant(u64::MAX / 2), &mut out);
                 let due = out.pop().expect("answered");
                 let mut done = Vec::new();
-                // Earlier events first: the drive reads ahead by itself.
+                // Earlier events first: the drive reads ahead on its own.
                 while let Some(next) = alone.next().filter(|next| *next <= clock.model_at(now)) {
                     alone.advance(next, &mut done);
                 }
@@ -310,8 +309,8 @@ mod tests {
             }
         }
 
-        /// Whatever is switched and however late the timer wakes, every request is answered once
-        /// and none before it arrived.
+        /// Whatever is switched and however late the timer wakes, every request is answered once and none
+        /// before it arrived.
         #[test]
         fn each_request_is_answered_exactly_once(
             steps in prop::collection::vec((0..5u8, 0..30_000_000u64, 0..65_536u64), 1..120)
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_request_is_said_to_have_failed() {
+    fn a_failed_request_is_reported_as_failed() {
         let build =
             Build { size: Some(SIZE), unreadable: vec![Span::at(Lba(80), Sectors(1))], ..Build::default() };
         let device = Profile::builtin("wd-500g").expect("built in").build(&build).expect("sound");

@@ -1,11 +1,11 @@
-//! The server's process: how it starts, what it listens to, how it ends.
+//! The server's process: how it starts, listens and ends.
 //!
-//! `attach` runs `PROGRAM disk serve` ([`foreseek_server::Launch`]). It ends when asked to detach or on
-//! SIGTERM, SIGINT or SIGHUP: it asks the kernel for the device back, goes on serving until the last user
-//! has closed it, frees everything and exits. A second signal makes it exit at once; `detach` then cleans
-//! up, as after a crash.
+//! `attach` runs `PROGRAM disk serve` ([`foreseek_server::Launch`]). The server ends on a request to detach
+//! and on SIGTERM, SIGINT or SIGHUP. It requests that the kernel free the device, serves until the last user
+//! has closed it, frees everything and exits. A second signal makes it exit at once; `detach` then cleans up,
+//! as after a crash.
 
-use crate::protocol::{Attached, Laid, Lay, Reply, ServerRequest};
+use crate::protocol::{AttachLoop, Attached, LoopAttached, Reply, ServerRequest};
 use crate::running::Running;
 use crate::state::{self, GuardedFolder};
 use crate::{AttachOptions, Error};
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Runs the server if the arguments say so (`disk serve`): for programs other than `foreseek` that
 /// attach disks. Call it first in `main`.
 #[must_use]
-pub fn run_if_asked() -> Option<ExitCode> {
+pub fn run_if_requested() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     (arguments == ["disk", "serve"]).then(run)
 }
@@ -39,13 +39,14 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     NotRoot::check("attach an emulated disk")?;
     let folder = GuardedFolder(state::make(options.name.as_deref())?);
     folder.0.log_here()?;
-    // It listens before the record says that it is ready, so that who sees the record is heard.
+    // It listens before the record says that it is ready: a client that reads the record can connect.
     let control = Control::open(&folder.0)?;
-    let mut lay = |file: &Path, size: Bytes| {
-        let laid: Laid = starter.ask(&Lay { file: file.to_owned(), size_bytes: size.get() })?;
-        Ok((laid.device.map_err(Error::Refused)?, laid.measured))
+    let mut attach = |file: &Path, size: Bytes| {
+        let attached: LoopAttached =
+            starter.ask(&AttachLoop { file: file.to_owned(), size_bytes: size.get() })?;
+        Ok((attached.device.map_err(Error::Refused)?, attached.measured))
     };
-    Ok((Running::start(&options, folder, &mut lay)?, control))
+    Ok((Running::start(&options, folder, &mut attach)?, control))
 }
 
 impl Daemon for Running {
@@ -96,9 +97,9 @@ impl Daemon for Running {
             Ending::Forced => {
                 tracing::error!("asked to end a second time while the disk is in use: leaving it behind");
             }
-            // All requests fail now. What is left is for `detach` to free: users may sit on it.
+            // All requests fail now. The device may still have users, so `detach` frees the rest.
             Ending::Vanished => {
-                tracing::error!("the FUSE mount was taken away or aborted by someone else: the disk is dead");
+                tracing::error!("another process unmounted or aborted the FUSE mount: the disk is dead");
             }
         }
         std::process::exit(1)

@@ -1,17 +1,17 @@
-//! How long the timer may spin, and how long before the time it must begin to.
+//! How long the timer may spin, and how long before a due time it begins to.
 //!
-//! A sleeping thread wakes late by some tens of microseconds, so the last stretch of a wait is
-//! spun away. [`Margin`] learns how long that stretch has to be from how late wake-ups are;
-//! [`SpinBudget`] holds all spinning to a share of a core.
+//! A sleeping thread wakes some tens of microseconds late, so the last part of a wait is spent spinning.
+//! [`Margin`] learns the length of that part from the lateness of wake-ups; [`SpinBudget`] limits all
+//! spinning to a share of a core.
 
 use foreseek_units::{Instant, Nanos};
 
 /// The share of a core that spinning may take, as a divisor.
 const SHARE: u64 = 4;
-/// The time over which the share is counted: short enough that an idle disk may spin at once when
-/// it is needed again, long enough that a burst of requests gets its precision.
+/// The window over which the share is counted: short enough that an idle disk may spin at once when it is
+/// used again, long enough that a burst of requests is timed precisely.
 const WINDOW: Nanos = Nanos::from_millis(1000);
-/// Parts of the window, each of which is forgotten as a whole.
+/// Parts of the window, each of which expires as a whole.
 const PARTS: usize = 10;
 const PART: Nanos = Nanos(WINDOW.0 / PARTS as u64);
 
@@ -19,26 +19,26 @@ const PART: Nanos = Nanos(WINDOW.0 / PARTS as u64);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpinBudget {
     parts: [Nanos; PARTS],
-    /// The number of the newest part since time began.
+    /// The number of the newest part, counted from time zero.
     newest: u64,
     total: Nanos,
 }
 
 impl SpinBudget {
-    /// How long may be spun from `now` on.
+    /// How long the timer may spin from `now` on.
     pub(crate) fn left(&mut self, now: Instant) -> Nanos {
         self.forget(now);
         (WINDOW / SHARE) - self.parts.iter().copied().sum()
     }
 
-    /// So long was spun.
+    /// Adds a time spent spinning.
     pub(crate) fn spent(&mut self, now: Instant, time: Nanos) {
         self.forget(now);
         self.parts[self.newest as usize % PARTS] += time;
         self.total += time;
     }
 
-    /// All that was ever spun.
+    /// All time spent spinning so far.
     pub(crate) fn total(&self) -> Nanos {
         self.total
     }
@@ -49,22 +49,22 @@ impl SpinBudget {
         for gone in 1..=passed {
             self.parts[(self.newest + gone) as usize % PARTS] = Nanos::ZERO;
         }
-        // After a long pause the loop has cleared all parts, whatever their numbers.
+        // After a long pause, the loop has cleared all parts.
         self.newest = self.newest.max(part);
     }
 }
 
-/// How long before the time a sleep must end.
+/// How long before its due time a sleep must end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Margin(Nanos);
 
 impl Margin {
-    /// Where it starts and its ceiling: what an idle virtual machine's wake-up takes at p99.
+    /// The initial and largest value: an idle virtual machine's wake-up time at p99.
     const MOST: Nanos = Nanos::from_micros(200);
-    /// Below this a wake-up on an otherwise busy core is still late.
+    /// The smallest value: a wake-up on an otherwise busy core is later than this.
     const LEAST: Nanos = Nanos::from_micros(20);
-    /// Each wake-up that was on time takes a 64th off, so that late ones, which double it, come at
-    /// about one in a hundred.
+    /// Each wake-up in time reduces the margin by a 64th, and each late one doubles it, so that about one in
+    /// a hundred is late.
     const DECAY: u64 = 64;
 
     pub(crate) const fn new() -> Self {
@@ -75,7 +75,7 @@ impl Margin {
         self.0
     }
 
-    /// A sleep ended so much later than asked for.
+    /// A sleep ended this much later than requested.
     pub(crate) fn woke_late_by(&mut self, late: Nanos) {
         self.0 = if late > self.0 {
             (self.0 * 2).min(Self::MOST)
@@ -91,8 +91,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Spinning as much as is allowed, whatever the pauses, stays within the share in every
-        /// window of whole parts.
+        /// If the timer spins as much as it may, whatever the pauses, spinning stays within the share in
+        /// every window of whole parts.
         #[test]
         fn no_window_has_more_than_the_share(pauses in prop::collection::vec(0..3_000_000_000u64, 1..200)) {
             let mut budget = SpinBudget::default();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_gives_the_whole_budget_back() {
+    fn after_a_pause_the_whole_budget_is_available() {
         let mut budget = SpinBudget::default();
         let now = Instant(77_000_000_000);
         budget.spent(now, Nanos::from_millis(250));

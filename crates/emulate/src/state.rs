@@ -1,5 +1,5 @@
-//! What is known of a disk outside its server: its folder below `/run/foreseek/disks`
-//! ([`ServerFolder`]), whose `mount/disk` is the file under the loop device.
+//! The state of a disk outside its server: its folder below `/run/foreseek/disks` ([`ServerFolder`]), whose
+//! `mount/disk` is the file under the loop device.
 
 use crate::Error;
 use foreseek_export::NbdAddress;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 /// The kind of server.
 const KIND: &str = "disks";
-/// The longest name that a folder of a server takes.
+/// The longest name of a server's folder.
 const NAME_LIMIT: usize = 32;
-/// Disks at a time; a name is looked for among so many.
+/// The most disks; a default name is the first free one of so many.
 const DISKS: usize = 256;
 
-/// What a server says of itself and its disk.
+/// What a server records of itself and its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(flatten)]
@@ -26,15 +26,15 @@ pub(crate) struct Record {
     #[serde(default)]
     pub(crate) failed_member: Option<usize>,
     pub(crate) backing: PathBuf,
-    /// Whether the backing file goes with the disk.
+    /// Whether the backing file is removed with the disk.
     pub(crate) remove_backing: bool,
     /// The FUSE connection's number, once mounted.
     pub(crate) connection: Option<u32>,
     /// The loop device, once attached.
     pub(crate) device: Option<PathBuf>,
-    /// A memory cgroup that was made for the server.
+    /// A memory cgroup created for the server.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Where the server is heard over NBD.
+    /// The address of its NBD export.
     #[serde(default)]
     pub(crate) nbd: Option<NbdAddress>,
 }
@@ -50,10 +50,10 @@ impl Drop for GuardedFolder {
     }
 }
 
-/// Makes the folder of a disk of this name, or of the first free `diskN`.
+/// Creates the folder of a disk of this name, or of the first free `diskN`.
 ///
 /// # Errors
-/// [`Error::Exists`], or what `mkdir` says.
+/// [`Error::Exists`], or the error of `mkdir`.
 pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
     let Some(name) = name else {
         for number in 0..DISKS {
@@ -95,12 +95,12 @@ pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
     found.ok_or_else(|| Error::Unknown(target.to_owned()))
 }
 
-/// What a disk's server wrote, if that can be read.
+/// The record of a disk's server, if it can be read.
 pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {
     folder.record().ok().flatten()
 }
 
-/// A name that can be told from an option, from a device and from all disks.
+/// A name must differ from options, from devices and from `all`.
 fn check_name(name: &str) -> Result<(), Error> {
     let invalid =
         |reason: String| Err(Error::Invalid { option: "--name", value: format!("'{name}'"), reason });
@@ -115,7 +115,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     let is_device =
         name.strip_prefix("loop").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
     if is_device || name == "all" {
-        return invalid("it would be taken for something else: give another".to_owned());
+        return invalid("the name would be ambiguous: give another".to_owned());
     }
     Ok(())
 }

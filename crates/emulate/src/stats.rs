@@ -1,8 +1,8 @@
-//! What a disk has done, as its server reports it.
+//! The counters of a disk, as its server reports them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a disk has done since it was attached or its counters were reset.
+/// The counters of a disk since it was attached or they were reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// The disk's name.
@@ -14,17 +14,17 @@ pub struct Stats {
     /// The member of an array that has failed, counted from zero.
     #[serde(default)]
     pub failed_member: Option<usize>,
-    /// What could not be had on this machine, one line each; the disk works without.
+    /// What this machine lacks, one line each; the disk works without it.
     #[serde(default, alias = "remarks")]
     pub warnings: Vec<String>,
     /// Whether requests take the modelled time.
     pub delays: bool,
     /// The factor on modelled time.
     pub time_scale: f64,
-    /// When modelled time was zero, by `CLOCK_MONOTONIC`, had it always run by this factor: with it
-    /// the model's own answers can be computed elsewhere.
+    /// When modelled time was zero, by `CLOCK_MONOTONIC`, if this factor had always applied: other programs
+    /// can compute the model's own answers with it.
     pub model_epoch_ns: u64,
-    /// Real time over which the counters ran.
+    /// The real time over which the counters ran.
     pub seconds: f64,
 
     /// Reads, writes, flushes and discards answered.
@@ -44,49 +44,49 @@ pub struct Stats {
     /// Bytes written.
     pub written_bytes: u64,
 
-    /// Accesses of the modelled device that did not start where the head was.
+    /// Accesses of the modelled device that did not start at the head's position.
     pub seeks: u64,
-    /// Sum of their distances.
+    /// The sum of their distances.
     pub seek_distance_bytes: u64,
-    /// Mean of their distances; 0 without seeks.
+    /// The mean of their distances; 0 without seeks.
     pub mean_seek_distance_bytes: u64,
     /// Reads that the modelled device answered from its own buffer.
     pub buffer_hits: u64,
-    /// Modelled time in which the device was at work, summed over the members of an array.
+    /// Modelled time in which the device was busy, summed over the members of an array.
     pub busy_seconds: f64,
 
     /// Requests in the server now.
     pub in_flight: u64,
-    /// The most that were in it at a time.
+    /// The most requests in it at a time.
     pub in_flight_most: u64,
-    /// Who is connected over NBD.
+    /// The connected NBD clients.
     #[serde(default)]
     pub clients: Vec<String>,
-    /// Their mean number, over time.
+    /// The mean number of requests in it, over time.
     pub in_flight_mean: f64,
 
     /// From a request's arrival at the server to its answer.
     pub latency: Distribution,
-    /// The same as steps; those without requests are left out.
+    /// The same as a histogram; steps without requests are left out.
     pub latency_histogram: Vec<Step>,
-    /// How much later than intended answers to delayed requests left the server.
+    /// How much later than due the answers to delayed requests were sent.
     pub lateness: Distribution,
     /// The share of a core that the timer spent spinning.
     pub spin_share: f64,
-    /// Waits that were left to sleep alone because spinning had used up its budget.
+    /// Waits that only slept because the budget for spinning was used up.
     pub spins_refused: u64,
 
-    /// What the path between the caller and the server costs, as measured at attach.
+    /// The cost of the path between the caller and the server, as measured at attach.
     pub path: PathCost,
-    /// The share of delayed requests' time that came from the path and the machine rather than
-    /// from the model: it does not shrink with the time scale.
+    /// The share of delayed requests' time that came from the path and the machine and not from the model: it
+    /// does not shrink with the time scale.
     pub path_share: f64,
 }
 
-/// Times in a nutshell, in microseconds.
+/// A summary of times, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// The number of times.
     pub count: u64,
     /// Their mean.
     pub mean_us: f64,
@@ -105,17 +105,17 @@ pub struct Distribution {
 /// A step of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Times from half of this, exclusive...
+    /// Its end; it begins at half of this, exclusive.
     pub up_to_us: f64,
-    /// ...how many there were.
+    /// The number of times in it.
     pub count: u64,
 }
 
-/// What the way through the kernel costs a request, both directions together.
+/// The cost of a request's path through the kernel, both directions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathCost {
-    /// A request of 4 KiB.
+    /// For a request of 4 KiB.
     pub base_us: f64,
-    /// Each further MiB.
+    /// For each further MiB.
     pub per_mib_us: f64,
 }

@@ -1,9 +1,9 @@
-//! The one thread that decides when a disk's delayed requests are answered.
+//! The single thread that decides when a disk's delayed requests are answered.
 //!
-//! It owns the [`Schedule`] and answers each request at its time: it sleeps until shortly before
-//! (woken by whatever arrives), then spins the rest away, within a budget ([`SpinBudget`]). It
-//! runs with real-time priority where it may. Data are moved by other threads meanwhile; a request
-//! whose data come later than its time is answered by the thread that moved them.
+//! It has the [`Schedule`] and answers each request at its due time: it sleeps until shortly before (any
+//! message wakes it), then spins, within a budget ([`SpinBudget`]). It runs with real-time priority where
+//! that is allowed. Other threads move the data meanwhile; if a request's data arrive after its due time, the
+//! thread that moved them answers it.
 
 use crate::clock::ModelClock;
 use crate::flight::Flight;
@@ -19,23 +19,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 
-/// What the timer is told.
+/// A message to the timer.
 pub(crate) enum TimerMessage {
     /// A request arrived.
     Arrived(Arc<Flight>),
-    /// Requests shall take the modelled time, or not.
+    /// Whether requests take the modelled time.
     Delays(bool),
-    /// Modelled time runs by another factor.
+    /// A new factor on modelled time.
     Scale(f64),
-    /// Serve by this schedule from now on; who waits is answered at once.
+    /// A new schedule; waiting requests are answered at once.
     Schedule(Box<Schedule>),
-    /// The path costs this.
+    /// A new cost of the path.
     Path(PathModel),
-    /// Say what was counted, and start anew if asked to.
+    /// Send the counters, and reset them if `reset` is set.
     Report { to: SyncSender<Report>, reset: bool },
 }
 
-/// What the timer has counted.
+/// The timer's counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) meter: Meter,
@@ -46,17 +46,17 @@ pub(crate) struct Report {
     pub(crate) spins_refused: u64,
 }
 
-/// The other end of the timer: it ends when this is dropped.
+/// A sender to the timer, which ends when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct ToTimer(SyncSender<TimerMessage>);
 
 impl ToTimer {
-    /// Tells the timer; waits where it has not kept up with [`REQUESTS`] messages.
+    /// Sends a message; waits while [`REQUESTS`] messages are queued.
     pub(crate) fn notify(&self, what: TimerMessage) -> bool {
         self.0.send(what).is_ok()
     }
 
-    /// What it has counted; `None` where it has ended.
+    /// The timer's counters; `None` where it has ended.
     pub(crate) fn report(&self, reset: bool) -> Option<Report> {
         let (to, from) = sync_channel(1);
         self.notify(TimerMessage::Report { to, reset });
@@ -77,11 +77,11 @@ pub(crate) struct Timer {
     budget: SpinBudget,
     margin: Margin,
     spins_refused: u64,
-    /// What was counted when it was last reset.
+    /// The device's counters and the time spent spinning at the last reset.
     since: (Counters, Nanos),
 }
 
-/// What ended a wait.
+/// Why a wait ended.
 enum Woken {
     Received(TimerMessage),
     Time,
@@ -89,7 +89,7 @@ enum Woken {
 }
 
 impl Timer {
-    /// A timer and its other end.
+    /// A timer and a sender to it.
     pub(crate) fn new(
         schedule: Schedule,
         delays: bool,
@@ -115,7 +115,7 @@ impl Timer {
         (timer, ToTimer(to))
     }
 
-    /// Serves until its other end is gone.
+    /// The main loop; it ends when all senders are dropped.
     pub(crate) fn run(mut self) {
         loop {
             self.answer_due();
@@ -136,11 +136,11 @@ impl Timer {
         self.due = due;
     }
 
-    /// Answers a request, or leaves that to the thread that still moves its data.
+    /// Answers a request, or leaves that to the thread that is still moving its data.
     fn answer(&mut self, due: Due) {
         let Some(flight) = self.flights.remove(&due.id) else { return };
         let Some(answer) = flight.due(due) else { return };
-        // What sending takes is part of the path.
+        // The time for sending is part of the path.
         let leaves = now();
         let (kind, op) = kind_of(flight.io.op);
         let outcome = answer.outcome(due.failed);
@@ -157,7 +157,7 @@ impl Timer {
                 self.flights.insert(flight.io.id, Arc::clone(&flight));
                 self.schedule.arrive(flight.arrival, flight.io);
                 if !self.delays {
-                    // It was under way when delays were switched off.
+                    // It was in flight when delays were switched off.
                     self.release();
                 }
             }
@@ -182,7 +182,7 @@ impl Timer {
                     self.since = (self.schedule.counters(), self.budget.total());
                     self.spins_refused = 0;
                 }
-                // Who asked may have gone.
+                // The requester may have gone.
                 let _ = to.try_send(report);
             }
         }
@@ -249,13 +249,13 @@ impl Timer {
     }
 }
 
-/// Now, by the clock that sleeping goes by.
+/// The present time, by the clock that sleeping uses.
 pub(crate) fn now() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Instant(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
 }
 
-/// What the model calls it, as counters and log do.
+/// The kind of the model's operation, for counters and log.
 pub(crate) fn kind_of(op: Op) -> (Kind, LoggedOp) {
     match op {
         Op::Read => (Kind::Read, LoggedOp::Read),
@@ -264,7 +264,7 @@ pub(crate) fn kind_of(op: Op) -> (Kind, LoggedOp) {
     }
 }
 
-/// The times of a request that was due and whose answer left at `left`.
+/// The times of a request that was due and whose answer was sent at `left`.
 pub(crate) fn delayed(due: &Due, left: Instant) -> Delayed {
     Delayed { late: left - due.at, modelled: due.modelled, path: due.path }
 }

@@ -1,12 +1,13 @@
 //! A disk's volatile write cache, and its power.
 //!
-//! Writes reach the backing file at once. What their sectors held before is kept until a flush is over. When the power goes off, that is
-//! written back: the disk holds what the last flush covered, and nothing of what came after it. A real cache destages in its own order, so that a part
-//! of the newer data may survive; this one loses all of it, which is the case that software has to be ready for.
+//! Writes reach the backing file at once. The previous content of their sectors is kept until the end of a
+//! flush. When the power goes off, that content is written back: the disk then holds what the last flush
+//! covered and nothing newer. A real cache destages in its own order, so that part of the newer data may
+//! survive. This one loses all of it, the worst case for software.
 //!
-//! One change is made at a time, so that a write is either before a flush or after it.
+//! Changes are made one at a time, so that a write is either before a flush or after it.
 //!
-//! Limits: what was written is lost as a whole, so a write torn in the middle does not occur; a cache that is full is flushed.
+//! Limits: a write is lost as a whole, so torn writes do not occur; a full cache is flushed.
 
 use crate::backing::Backing;
 use foreseek_export::Failure;
@@ -16,24 +17,24 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Read or written back at a time: a small part of the memory for data on their way.
+/// Read or written back at a time: a small part of the memory for data in flight.
 const PIECE: Bytes = Bytes::kib(256);
 const SECTOR: usize = SECTOR_SIZE as usize;
 
-/// What sectors held before they were written: by the sector's number.
+/// The content of sectors before they were written, by sector number.
 type Before = BTreeMap<u64, [u8; SECTOR]>;
 
 /// See the module's documentation.
-pub(crate) struct Volatile {
-    /// The most that is kept.
+pub(crate) struct VolatileCache {
+    /// The most bytes that are kept.
     limit: Bytes,
     before: Mutex<Before>,
     off: AtomicBool,
     arena: Arc<Arena>,
 }
 
-impl Volatile {
-    /// A cache of this size; without one every write is durable.
+impl VolatileCache {
+    /// A cache of this size; with size zero every write is durable.
     pub(crate) fn new(limit: Bytes, arena: Arc<Arena>) -> Self {
         Self { limit, before: Mutex::default(), off: AtomicBool::new(false), arena }
     }
@@ -47,7 +48,7 @@ impl Volatile {
         if self.is_off() { Err(Failure::Io) } else { Ok(()) }
     }
 
-    /// Makes a change of this range.
+    /// Changes this range.
     pub(crate) fn change(
         &self,
         backing: &Backing,
@@ -76,7 +77,7 @@ impl Volatile {
             }
             return make();
         }
-        // More than the cache holds goes through it.
+        // A write larger than the cache goes through it.
         make()?;
         backing.flush()
     }
@@ -90,7 +91,7 @@ impl Volatile {
         Ok(())
     }
 
-    /// Turns the power off: what was not flushed is lost, and requests fail. Or on again.
+    /// Switches the power off, which loses what was not flushed and makes requests fail, or on again.
     pub(crate) fn set_power(&self, backing: &Backing, on: bool) -> Result<(), Failure> {
         let mut before = self.lock();
         self.off.store(!on, Ordering::SeqCst);
@@ -131,7 +132,7 @@ mod tests {
     const SIZE: Bytes = Bytes::kib(64);
 
     struct Fixture {
-        cache: Volatile,
+        cache: VolatileCache,
         backing: Backing,
         _directory: tempfile::TempDir,
     }
@@ -144,7 +145,7 @@ mod tests {
         };
         let backing = Backing::open(&options, "t").expect("opens");
         let arena = Arena::new(Bytes::mib(1)).expect("memory");
-        Fixture { cache: Volatile::new(limit, arena), backing, _directory: directory }
+        Fixture { cache: VolatileCache::new(limit, arena), backing, _directory: directory }
     }
 
     impl Fixture {
@@ -192,7 +193,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a disk that remembers all of itself at each flush. A cache that overflows may keep more, never less.
+        /// The model is a disk that saves its whole content at each flush. A cache that overflows may keep
+        /// more, never less.
         #[test]
         fn it_is_as_after_the_last_flush(
             changes in proptest::collection::vec((0..120u64, 1..9u64, 0..5u8), 1..40), limit in prop_oneof![Just(4u64), Just(64)],
@@ -213,7 +215,7 @@ mod tests {
             if limit == 64 {
                 prop_assert_eq!(found, flushed);
             } else {
-                // Marks rise, and none is older than what the flush covered.
+                // Marks rise, and none is older than the last flush.
                 prop_assert!(found.iter().zip(&flushed).all(|(found, flushed)| found >= flushed));
             }
         }

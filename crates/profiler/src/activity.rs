@@ -1,9 +1,9 @@
-//! What a block device has done so far, by the kernel's books: who else uses it?
+//! The requests that a block device has completed, from the kernel's counters: do other programs use it?
 //!
-//! `/sys/dev/block/MAJOR:MINOR/stat` counts completed reads, writes and their sectors for the whole
-//! disk, whoever asked. What this program read is taken off; the rest are others. Limits: anonymous
-//! devices (network file systems, btrfs, overlays) have no books, and a virtual machine's disk does
-//! not show what the host's other guests do.
+//! `/sys/dev/block/MAJOR:MINOR/stat` counts completed reads, writes and their sectors for the whole disk and
+//! all programs. The reads of this program are subtracted; the rest are others'. Limits: anonymous devices
+//! (network file systems, btrfs, overlays) have no counters, and a virtual machine's disk does not show what
+//! other guests of the host do.
 
 use foreseek_storage::{DeviceNumber, read_text};
 use foreseek_units::{Bytes, Sectors};
@@ -19,14 +19,14 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Of a device; `None` where the kernel keeps no books on it.
+    /// The counters of a device; `None` where the kernel has none.
     pub(super) fn of(device: DeviceNumber) -> Option<Self> {
-        let books = Path::new("/sys/dev/block").join(device.to_string()).join("stat");
-        Self::parse(&read_text(&books).ok()?)
+        let stat = Path::new("/sys/dev/block").join(device.to_string()).join("stat");
+        Self::parse(&read_text(&stat).ok()?)
     }
 
-    /// Fields as in the kernel's Documentation/block/stat.rst: reads completed, merged, sectors,
-    /// ticks, then the same of writes.
+    /// Fields as in Documentation/block/stat.rst: reads completed, merged, sectors, ticks, then the same for
+    /// writes.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
         let mut field = |skip: usize| fields.nth(skip).flatten();
@@ -38,7 +38,7 @@ impl Activity {
         })
     }
 
-    /// What was done since an earlier look.
+    /// The requests since an earlier reading of the counters.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(earlier.reads),

@@ -1,26 +1,25 @@
-//! Does what lies far take longer to read than what lies near?
+//! Do distant reads take longer than near ones?
 //!
-//! Reads go near and far in turn from one region. If the far ones take longer, by the
-//! rank test of Mann and Whitney, something moves: then a revolution that was not found is due to a host
-//! or a device that is too busy, and no profile is made of it. A network and an SSD do not know far
-//! from near.
+//! From one region, near and far offsets are read alternately. If the far reads take longer, by the rank test
+//! of Mann and Whitney, an arm moves. A rotation that was not found is then due to a busy host or device, and
+//! no profile is made. On a network and on an SSD, distance makes no difference.
 
 use super::seeks::ALL_MEMBERS;
 use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteSpan, Bytes, Nanos};
 
-/// Reads of each sort, at least and at most: an arm's 5 ms more are certain after ten in spite of
-/// half a revolution of 4, on a busy host after some more.
+/// The least and the most reads of each kind. Ten show the 5 ms that an arm adds, beside rotational delays of
+/// 4 ms on average; on a busy host it takes some more.
 const READS: (usize, usize) = (10, 40);
-/// One part in so many of the plan's time may go into it.
+/// At most one part in this many of the plan's time is spent on it.
 const SHARE: u64 = 20;
-/// How far near is: some cylinders, and beyond what a drive reads ahead.
+/// The near distance: some cylinders, and beyond what a drive reads ahead.
 const NEAR: Bytes = Bytes::mib(24);
-/// From which part of the device on it is far.
+/// Of this many equal parts of the device, the first and the last are far from each other.
 const FAR_PART: u64 = 3;
-/// Standard deviations of the rank sum at which it counts: one in forty by chance, and then only a
-/// turn is looked for once more.
+/// The excess of the rank sum, in standard deviations, from which it counts: one in forty by chance, and then
+/// the rotation is only measured once more.
 const CERTAIN: f64 = 2.0;
 
 /// Whether far reads take longer than near ones.
@@ -30,19 +29,19 @@ pub(super) fn matters(session: &mut Session<'_>) -> Result<bool, Error> {
     let (mut near_times, mut far_times) = (Vec::with_capacity(READS.1), Vec::with_capacity(READS.1));
     let until = session.elapsed() + session.plan.limit / SHARE;
     while near_times.len() < READS.0 || (near_times.len() < READS.1 && session.elapsed() < until) {
-        // A long read in the upper third brings all arms there, those of an array's members too; then
-        // a page near that, and one in the lower third.
-        let high = session.places.between(far * 2, capacity - ALL_MEMBERS);
+        // A long read in the upper third moves all arms there, those of an array's members too. Then a page
+        // near that offset is read, and one in the lower third.
+        let high = session.offsets.between(far * 2, capacity - ALL_MEMBERS);
         session.probe.read(ByteSpan::at(high, ALL_MEMBERS))?;
         near_times.push(session.page(high - NEAR.min(far / 2))?.response());
-        let low = session.places.between(Bytes::ZERO, far);
+        let low = session.offsets.between(Bytes::ZERO, far);
         far_times.push(session.page(low)?.response());
     }
     Ok(rank_excess(&far_times, &near_times) > CERTAIN)
 }
 
-/// By how many standard deviations the ranks of `one` lie above those of as many others drawn from
-/// the same distribution.
+/// By how many standard deviations the ranks of `one` exceed those of as many samples of the same
+/// distribution.
 fn rank_excess(one: &[Nanos], other: &[Nanos]) -> f64 {
     let score = |a: &Nanos, b: &Nanos| match a.cmp(b) {
         std::cmp::Ordering::Greater => 1.0,

@@ -1,55 +1,55 @@
-//! What larger requests, and more of them at a time, bring.
+//! The effects of request size and queue depth.
 //!
-//! *Request size*: the rate of reading in sequence one request at a time, and the answer to a random
-//! read, by size. *Queue depth*: random pages, so many at a time; what comes out a second tells how
-//! much a drive gains by choosing among them, and how many heads there are.
+//! *Request size*: the rate of sequential reads, one request at a time, and the response time of a random
+//! read, by size. *Queue depth*: random pages at each depth. The pages a second show how much a drive gains
+//! by reordering, and how many heads there are.
 //!
 //! Source: ATC'09 section 3.4 (figure 5) for the request size.
 
 use super::estimate::statistics::median_time;
-use super::places::PAGE;
+use super::offsets::PAGE;
 use super::probe::Timed;
 use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Rate};
 
-/// Sizes, in KiB.
+/// Request sizes, in KiB.
 const SIZES_KIB: [u64; 6] = [4, 16, 64, 128, 256, 1024];
-/// Most bytes that are read in sequence for one size.
+/// The most bytes that are read in sequence for one size.
 const IN_SEQUENCE: Bytes = Bytes::mib(8);
-/// Depths: beyond 32, where common drives' queues end, nothing is gained on them.
+/// Queue depths: common drives' queues end at 32, and larger depths gain nothing on them.
 pub(super) const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// At each depth so many times the depth is read at least, so that filling and emptying the queue
-/// do not make the figure.
+/// At each depth at least this many times the depth is read, so that filling and draining the queue do not
+/// decide the result.
 const FILLINGS: usize = 4;
 
-/// No figure is made of fewer reads.
+/// The fewest reads for a result.
 const READS_LEAST: usize = 4;
-/// One part in so many of the plan's time may go into one size, read either way: on devices with
-/// long latencies fewer reads are made.
+/// At most one part in this many of the plan's time is spent on one size, for either kind of read: devices
+/// with long latencies get fewer reads.
 const SIZE_SHARE: u64 = 100;
 /// The same for one depth.
 const DEPTH_SHARE: u64 = 40;
 
-/// What a request size brings.
+/// The effect of a request size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizePoint {
-    /// Of a request.
+    /// The size of a request.
     pub size: Bytes,
-    /// In sequence, one request at a time.
+    /// The rate in sequence, one request at a time.
     pub rate: Rate,
-    /// Median answer at a random place.
+    /// The median response time at a random offset.
     pub random: Nanos,
 }
 
-/// What a queue depth brings.
+/// The effect of a queue depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DepthPoint {
-    /// Requests at a time.
+    /// The queue depth.
     pub depth: usize,
     /// Random pages a second.
     pub reads_per_second: f64,
-    /// Median answer.
+    /// The median response time.
     pub response: Nanos,
 }
 
@@ -63,12 +63,12 @@ pub(super) fn sizes(session: &mut Session<'_>) -> Result<Vec<SizePoint>, Error> 
         }
         let count = (session.plan.reads as u64).min(IN_SEQUENCE / size).max(READS_LEAST as u64);
         let start = session.anywhere(size * count);
-        let times = timely(session, count as usize, |_, at| ByteSpan::at(start + size * at, size))?;
+        let times = read_in_time(session, count as usize, |_, at| ByteSpan::at(start + size * at, size))?;
         let (first, last) = ends(&times);
         let read = size * (times.len() as u64 - 1);
         let rate = Rate::bytes_per_second(read.get() as f64 / (last - first).as_secs_f64().max(1e-9));
         let count = session.plan.reads.div_ceil(8).max(READS_LEAST);
-        let random = timely(session, count, |session, _| ByteSpan::at(session.anywhere(size), size))?;
+        let random = read_in_time(session, count, |session, _| ByteSpan::at(session.anywhere(size), size))?;
         let random: Vec<Nanos> = random.into_iter().map(Timed::response).collect();
         points.push(SizePoint { size, rate, random: median_time(&random) });
         session.at(points.len() as f64 / SIZES_KIB.len() as f64);
@@ -76,8 +76,8 @@ pub(super) fn sizes(session: &mut Session<'_>) -> Result<Vec<SizePoint>, Error> 
     Ok(points)
 }
 
-/// Reads one range after the other, until the share of the time that a figure may take is over.
-fn timely(
+/// Reads one range after the other, until the time for one result is used up.
+fn read_in_time(
     session: &mut Session<'_>,
     count: usize,
     mut range: impl FnMut(&mut Session<'_>, u64) -> ByteSpan,
@@ -106,7 +106,7 @@ pub(super) fn depths(session: &mut Session<'_>) -> Result<Vec<DepthPoint>, Error
     Ok(points)
 }
 
-/// Reads random pages, so many at a time; `before` is what a lower depth gave a second.
+/// Reads random pages at a queue depth; `before` is the rate at a lower depth, in pages a second.
 pub(super) fn at_depth(
     session: &mut Session<'_>,
     depth: usize,
@@ -115,19 +115,19 @@ pub(super) fn at_depth(
     let per_second = match before {
         Some(before) => before,
         None => {
-            let place = session.anywhere(PAGE);
-            1.0 / session.page(place)?.response().as_secs_f64().max(1e-9)
+            let offset = session.anywhere(PAGE);
+            1.0 / session.page(offset)?.response().as_secs_f64().max(1e-9)
         }
     };
     let in_time = (session.plan.limit / DEPTH_SHARE).as_secs_f64() * per_second;
     let count = session.plan.reads.min(in_time as usize).max(FILLINGS * depth).max(READS_LEAST);
     let capacity = session.capacity();
-    let pages: Vec<ByteSpan> = (0..count).map(|_| session.places.page(capacity)).collect();
+    let pages: Vec<ByteSpan> = (0..count).map(|_| session.offsets.page(capacity)).collect();
     let times = session.probe.read_all(&pages, depth)?;
     let issued = times.iter().map(|time| time.issued).min().unwrap_or(Instant::ZERO);
     let mut finished: Vec<Instant> = times.iter().map(|time| time.finished).collect();
     finished.sort_unstable();
-    // The last ones finish while the queue empties: what counts is up to when it begins to.
+    // The queue drains at the end: only the time before that counts.
     let full = count - depth;
     let until = finished.get(full).copied().unwrap_or(issued);
     let seconds = (until - issued).as_secs_f64().max(1e-9);
@@ -135,7 +135,7 @@ pub(super) fn at_depth(
     Ok(DepthPoint { depth, reads_per_second: (full + 1) as f64 / seconds, response: median_time(&responses) })
 }
 
-/// When the first and the last of some reads finished.
+/// When the first and the last of some reads completed.
 fn ends(times: &[Timed]) -> (Instant, Instant) {
     let finished = || times.iter().map(|time| time.finished);
     (finished().min().unwrap_or(Instant::ZERO), finished().max().unwrap_or(Instant::ZERO))

@@ -1,67 +1,66 @@
-//! What can go wrong with a measurement.
+//! Errors of a measurement.
 
 use foreseek_storage::DeviceNumber;
 use foreseek_units::{ByteOffset, Bytes};
 use std::path::PathBuf;
 
-/// A device that could not be measured. The message names the operation, the object and what the
-/// kernel said.
+/// A device that could not be measured. The message names the operation, the object and the kernel's error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was measured makes no profile.
+    /// The measurements make no valid profile.
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
-    /// A device refused to be read somewhere.
+    /// A read failed.
     #[error("read {} at offset {}, {length}: {cause}", .path.display(), offset.get())]
     Unreadable {
-        /// Of what.
+        /// The device or file.
         path: PathBuf,
-        /// Where.
+        /// The offset.
         offset: ByteOffset,
-        /// How much was to be read.
+        /// The length of the read.
         length: Bytes,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
-    /// Too small for a measurement.
+    /// Too small to be measured.
     #[error("too small to be profiled: it holds {capacity}, at least {least} are needed")]
     TooSmallToProfile {
-        /// What it holds.
+        /// Its capacity.
         capacity: Bytes,
-        /// What is needed.
+        /// The least capacity.
         least: Bytes,
     },
     /// Something that the profiler cannot measure.
     #[error("cannot profile {}: {reason}", .path.display())]
     NotProfiled {
-        /// What was given.
+        /// The given path.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
-    /// Others use the device that was to be measured.
+    /// Other programs use the device.
     #[error(
-        "cannot profile {}: disk {disk} is busy, others made {reads} reads and {writes} writes in {milliseconds} ms; \
+        "cannot profile {}: disk {disk} is busy: other programs made {reads} reads and {writes} writes in {milliseconds} ms; \
          stop them, or measure all the same with --force",
         .path.display()
     )]
     Busy {
-        /// What was given.
+        /// The given path.
         path: PathBuf,
         /// The disk below it.
         disk: DeviceNumber,
-        /// Reads of others.
+        /// Reads by other programs.
         reads: u64,
-        /// Writes of others.
+        /// Writes by other programs.
         writes: u64,
-        /// In which time.
+        /// The time in which they were counted.
         milliseconds: u64,
     },
-    /// Something seeks, but it could not be told how it turns.
+    /// The device seeks, but its rotation period could not be found.
     #[error(
         "the device seeks, since distant reads take longer, but the rotation period could not be determined: \
          the machine or the device is too busy; measure again when they are idle"
     )]
-    NoTurn,
+    NoRotation,
 }

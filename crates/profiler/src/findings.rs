@@ -1,4 +1,4 @@
-//! What a measurement found.
+//! The result of a measurement.
 
 use super::effects::{DepthPoint, SizePoint};
 use super::gaps::GapPoint;
@@ -8,68 +8,68 @@ use super::seeks::SeekPoint;
 use foreseek_device::Profile;
 use foreseek_units::{Bytes, Nanos, Rate};
 
-/// What sort of device it turned out to be.
+/// The kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// One disk: a platter turns, and what is far takes longer.
+    /// One disk: it rotates, and distant reads take longer.
     Disk,
-    /// Several disks as one: a platter turns, and in sequence more comes than one track passes.
+    /// Several disks as one: it rotates, and sequential reads are faster than a track passes the head.
     Array,
-    /// No head: an SSD, a network volume, a memory.
+    /// No head: an SSD, a network volume, memory.
     DoesNotSeek,
 }
 
-/// All that was measured, and the profile made of it.
+/// All measurements, and the profile made from them.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// What sort of device.
+    /// The kind of device.
     pub verdict: Verdict,
-    /// How much it holds.
+    /// The capacity.
     pub capacity: Bytes,
-    /// One revolution, where something turns.
-    pub turn: Option<Nanos>,
-    /// What going to a random place costs, by reading there: of a disk and an array the mean seek and
-    /// half a revolution, of others the mean latency.
-    pub switch_time: Nanos,
-    /// The rate at each location.
+    /// The rotation period, of a rotating device.
+    pub rotation_period: Option<Nanos>,
+    /// The positioning time, by random reads: for a disk and an array the mean seek and half a revolution,
+    /// otherwise the mean latency.
+    pub positioning_time: Nanos,
+    /// The sequential rate at each location.
     pub rates: Vec<RateAt>,
-    /// The zones that they show.
+    /// The zones found in these rates.
     pub zones: Vec<Zone>,
-    /// What each distance costs.
+    /// The cost of each distance.
     pub seeks: Vec<SeekPoint>,
-    /// What gaps cost, skipped and read through.
+    /// The cost of gaps, skipped and read through.
     pub gaps: Vec<GapPoint>,
-    /// The largest gap that is cheaper read through.
+    /// The largest gap that is cheaper to read through than to skip.
     pub infill: Bytes,
     /// The effect of request sizes.
     pub sizes: Vec<SizePoint>,
     /// The effect of queue depths.
     pub depths: Vec<DepthPoint>,
-    /// What was found of a latency-bound device: nothing moves in it.
+    /// The measurements of a latency-bound device.
     pub latency_bound: Option<LatencyBound>,
-    /// Overhead of a command that the drive answers from its buffer, the host's part included; zero
-    /// where there is no such thing.
+    /// The overhead of a command that the drive answers from its buffer, with the host's part; zero where it
+    /// could not be measured.
     pub command_overhead: Nanos,
-    /// From the drive to the host, where it could be measured.
+    /// The rate from the drive to the host, where it could be measured.
     pub bus: Option<Rate>,
     /// The profile, as TOML.
     pub toml: String,
     /// The profile, read back from that text.
     pub profile: Profile,
-    /// What whoever reads this should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// How long it took.
+    /// The time that it took.
     pub elapsed: Nanos,
 }
 
 impl Findings {
-    /// What a profile says by itself; the rest is empty.
+    /// The findings that follow from the profile alone; the rest is empty.
     pub(super) fn of(profile: Profile, toml: String, elapsed: Nanos) -> Self {
         Self {
             verdict: Verdict::DoesNotSeek,
             capacity: profile.capacity(),
-            turn: None,
-            switch_time: profile.switch_time(),
+            rotation_period: None,
+            positioning_time: profile.switch_time(),
             rates: Vec::new(),
             zones: Vec::new(),
             seeks: Vec::new(),

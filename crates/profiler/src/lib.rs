@@ -1,23 +1,22 @@
-//! The profiler: what a device costs, measured from the outside.
+//! The profiler: the costs of a device, measured from outside.
 //!
-//! Reads alone, past the page cache, a few thousand of them in less than two minutes: is there
-//! something that turns, how fast, how fast the data pass at each place, what a distance costs, what
-//! a command costs, up to which gap reading through is cheaper than skipping. Out comes a
-//! [`Profile`](foreseek_device::Profile) that every other part takes, and with it the competitive
-//! depth.
+//! It only reads: past the page cache, a few thousand reads in less than two minutes. It finds whether the
+//! device rotates and how fast, the rate at each offset, the cost of a distance, the overhead of a command,
+//! and up to which gap reading is cheaper than skipping. The result is a
+//! [`Profile`](foreseek_device::Profile), which every other part accepts, and with it the competitive
+//! prefetch size.
 //!
-//! It measures a [`Probe`]: a real device or file, or a modelled device in virtual time. The
-//! measurement is the same object, and in virtual time the circle is closed quickly: what is
-//! measured of a model must be the model. Each part is a file: [`turns`], [`command`], [`rates`],
-//! [`seeks`], [`gaps`], [`effects`], and [`latency_bound`] for what does not seek; what is arithmetic
-//! alone lies in [`estimate`].
+//! It measures a [`Probe`]: a real device or file, or a modelled device in virtual time. The code is the same
+//! for both, so it is tested quickly in virtual time: the profile measured on a model must equal the model.
+//! Each part is a file: [`rotation`], [`command`], [`rates`], [`seeks`], [`gaps`], [`effects`], and
+//! [`latency_bound`] for a device that does not seek. Pure arithmetic is in [`estimate`].
 //!
 //! Sources: TR-840 section 3 (f_seek by distance, f_transfer by location, measured offline in less
 //! than two minutes a drive), EuroSys'07 sections 3 and 5, ATC'09 section 3 (direct I/O, both
 //! directions, infill).
 //!
-//! Limits: a device that is used by others meanwhile, or that answers from a cache larger than what
-//! is read, shows costs that are not its own.
+//! Limits: if other programs use the device, or if a cache larger than the amount read answers, the measured
+//! costs are not the device's own.
 #![forbid(unsafe_code)]
 
 mod activity;
@@ -30,15 +29,15 @@ mod findings;
 mod gaps;
 mod latency_bound;
 mod model;
-mod places;
+mod offsets;
 mod plan;
 mod plot;
 mod probe;
 mod rates;
+mod rotation;
 mod seeks;
 mod session;
 mod target;
-mod turns;
 mod write;
 
 pub use effects::{DepthPoint, SizePoint};
@@ -60,28 +59,27 @@ pub use write::Label;
 
 use estimate::statistics;
 use foreseek_units::{ByteOffset, Bytes, Nanos};
+use rotation::Platter;
 use session::Session;
-use turns::Platter;
 
-/// The smallest device that is measured: with less there is no room for places that no cache holds.
+/// The smallest device that is measured: a smaller one has too few offsets that no cache holds.
 pub const CAPACITY_LEAST: Bytes = Bytes::mib(256);
 
-/// How often a revolution is looked for where something seeks: busy hosts have better moments.
-const TURN_TRIALS: usize = 3;
-/// The share of reads at one pace on a quiet device and host: crossings of tracks take some per cent
-/// of them away.
+/// How often rotation is looked for where something seeks: a busy host has quieter moments.
+const ROTATION_TRIALS: usize = 3;
+/// The share of reads in time on a quiet device and host: crossings of tracks cost some per cent.
 const QUIET: f64 = 0.7;
-/// By how much reading in sequence must be faster than a track passes for there to be several disks:
-/// a single disk stays below one, two disks come near two, and tracks are known to some per cent.
+/// By which factor sequential reads must be faster than a track passes the head to show several disks. A
+/// single disk stays below one, two disks come near two, and track sizes are known to some per cent.
 const ARRAY_EXCESS: f64 = 1.25;
-/// Random reads that take so many times the median are the host's doing: the longest seek and a
-/// whole turn are below three times it on any disk.
+/// Random reads that take this many times the median were delayed by the host: on any disk, the longest seek
+/// and a whole revolution stay below three times it.
 const OUTLIER: u64 = 4;
-/// By how much random reads may differ from what the profile predicts without a warning: three
-/// standard deviations of the mean of the fewest reads.
+/// By how much random reads may differ from the profile's prediction without a warning: three standard
+/// deviations of the mean of the fewest reads.
 const SURPRISE: f64 = 0.2;
 
-/// Refuses what is too small to be measured.
+/// Refuses a device that is too small to be measured.
 fn large_enough(capacity: Bytes) -> Result<(), Error> {
     if capacity < CAPACITY_LEAST {
         return Err(Error::TooSmallToProfile { capacity, least: CAPACITY_LEAST });
@@ -89,7 +87,7 @@ fn large_enough(capacity: Bytes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures a device. `seed` decides where is read: give another one for each run.
+/// Measures a device. `seed` decides which offsets are read: give another one for each run.
 ///
 /// # Errors
 /// A read that failed, a device that is too small.
@@ -102,22 +100,22 @@ pub fn profile(
 ) -> Result<Findings, Error> {
     large_enough(probe.capacity())?;
     let mut session = Session::new(probe, plan, seed, progress);
-    let mut still_ones = 0;
-    for _ in 0..TURN_TRIALS {
-        if let Some(platter) = turns::measure(&mut session)? {
-            return turning(&mut session, label, &platter);
+    let mut without_motion = 0;
+    for _ in 0..ROTATION_TRIALS {
+        if let Some(platter) = rotation::measure(&mut session)? {
+            return rotating(&mut session, label, &platter);
         }
-        still_ones += usize::from(!distance::matters(&mut session)?);
-        if still_ones >= session.plan.looks {
-            return still(&mut session, label);
+        without_motion += usize::from(!distance::matters(&mut session)?);
+        if without_motion >= session.plan.rotation_trials {
+            return latency_bound(&mut session, label);
         }
     }
-    Err(Error::NoTurn)
+    Err(Error::NoRotation)
 }
 
-/// Measures what has a platter: a disk, or several.
-fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Result<Findings, Error> {
-    let command = command::measure(session, Some(platter.turn))?;
+/// Measures a rotating device: a disk, or several.
+fn rotating(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Result<Findings, Error> {
+    let command = command::measure(session, Some(platter.period))?;
     let rates = rates::measure(session)?;
     let is_array = platter.excess(|offset| rates.at(offset)) > ARRAY_EXCESS;
     let seeks =
@@ -125,22 +123,22 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
     let depths = effects::depths(session)?;
     let gaps = gaps::measure(session, rates.at(ByteOffset::ZERO))?;
     let sizes = effects::sizes(session)?;
-    let besides = command.overhead + platter.media_rate().time_for(places::PAGE);
+    let besides = command.overhead + platter.media_rate().time_for(offsets::PAGE);
     let switch = if is_array { Some(random_read(session)? - besides) } else { None };
     let disk = write::Disk {
         capacity: session.capacity(),
-        turn: platter.turn,
+        period: platter.period,
         zones: &rates.zones,
         seeks: &seeks,
-        besides: besides + platter.turn / 2,
+        besides: besides + platter.period / 2,
         command,
         infill: gaps::threshold(&gaps),
-        average_seek: switch.map(|switch| switch - platter.turn / 2),
+        average_seek: switch.map(|switch| switch - platter.period / 2),
     };
     let (toml, profile) = write::disk(label, &disk)?;
     let mut findings = Findings::of(profile, toml, session.elapsed());
     findings.verdict = if is_array { Verdict::Array } else { Verdict::Disk };
-    findings.turn = Some(platter.turn);
+    findings.rotation_period = Some(platter.period);
     findings.command_overhead = command.overhead;
     findings.bus = command.bus;
     findings.infill = disk.infill;
@@ -158,8 +156,8 @@ fn turning(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resul
     })
 }
 
-/// Measures what has none.
-fn still(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
+/// Measures a latency-bound device.
+fn latency_bound(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
     let (found, depths) = latency_bound::measure(session)?;
     let sizes = effects::sizes(session)?;
     let (toml, profile) = write::remote(label, session.capacity(), &found)?;
@@ -170,15 +168,14 @@ fn still(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
     Ok(Findings { depths, sizes, infill, latency_bound: Some(found), ..findings })
 }
 
-/// The mean answer to random reads, each after the one before. What a host delays now and then by
-/// far is no part of it.
+/// The mean response time of random reads, one at a time. Long delays of the host are left out.
 fn random_read(session: &mut Session<'_>) -> Result<Nanos, Error> {
     session.begin("random reads", 0.2);
     let count = session.plan.random_reads;
     let mut responses = Vec::with_capacity(count);
     while responses.len() < count && (responses.is_empty() || !session.is_late()) {
-        let place = session.anywhere(places::PAGE);
-        responses.push(session.page(place)?.response());
+        let offset = session.anywhere(offsets::PAGE);
+        responses.push(session.page(offset)?.response());
         session.at(responses.len() as f64 / count as f64);
     }
     let limit = statistics::median_time(&responses) * OUTLIER;
@@ -187,16 +184,16 @@ fn random_read(session: &mut Session<'_>) -> Result<Nanos, Error> {
     Ok(sum / kept.len().max(1) as u64)
 }
 
-/// What whoever reads the findings of a disk should know.
+/// A warning where random reads of a disk contradict its profile.
 fn warnings(findings: &Findings, depths: &[DepthPoint]) -> Option<String> {
     let alone = depths.first().filter(|point| point.depth == 1)?;
     let measured = Nanos::from_secs_f64(1.0 / alone.reads_per_second);
-    let predicted = findings.switch_time + findings.command_overhead;
+    let predicted = findings.positioning_time + findings.command_overhead;
     let ratio = measured.get() as f64 / predicted.get().max(1) as f64;
     if (1.0 - SURPRISE..1.0 + SURPRISE).contains(&ratio) {
         return None;
     }
-    let why = if ratio < 1.0 { "a cache may answer some" } else { "others may use the device" };
+    let why = if ratio < 1.0 { "a cache may answer some" } else { "other programs may use the device" };
     Some(format!("random reads take {measured} on average, the profile predicts {predicted}: {why}"))
 }
 
@@ -210,12 +207,12 @@ fn noise_warning(in_time: f64) -> Option<String> {
     })
 }
 
-/// A disk turns at one speed, and its outer tracks hold no less than its inner ones. Where reading gets faster further in, the measurement or
-/// what is below the device is something else.
+/// A disk rotates at one speed, and its outer tracks hold no less than its inner ones. If inner offsets are
+/// faster, the measurement was disturbed, or the device is no single disk.
 fn rise_warning(zones: &[Zone]) -> Option<String> {
     let pair = zones.windows(2).find(|pair| pair[1].rate > pair[0].rate)?;
     Some(format!(
-        "reading is faster from byte {} on ({}) than before it ({}), which is impossible on a single disk: others used the device, the \
+        "reading is faster from byte {} on ({}) than before it ({}), which is impossible on a single disk: other programs used the device, the \
          machine was busy, or the device is made of several; measure again when it is idle",
         pair[1].start.get(),
         pair[1].rate,
@@ -243,7 +240,7 @@ mod tests {
         assert_eq!(rise_warning(&[zone(0, 180e6)]), None);
         assert_eq!(rise_warning(&[zone(0, 180e6), zone(1 << 30, 164.8e6)]), None);
         let warning = rise_warning(&[zone(0, 164.8e6), zone(1 << 30, 180e6)]).expect("a rise");
-        let told = ["1073741824", "180.0 MB/s", "164.8 MB/s", "impossible", "measure again"];
-        assert!(told.iter().all(|word| warning.contains(word)), "{warning}");
+        let parts = ["1073741824", "180.0 MB/s", "164.8 MB/s", "impossible", "measure again"];
+        assert!(parts.iter().all(|word| warning.contains(word)), "{warning}");
     }
 }

@@ -1,4 +1,4 @@
-//! A modelled device in virtual time, to be measured like a real one.
+//! A modelled device in virtual time, measured like a real one.
 
 use super::probe::{Probe, Timed};
 use crate::Error;
@@ -6,8 +6,8 @@ use foreseek_device::{Device, Finished, Io, IoId, Op, Outcome};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos};
 use std::path::PathBuf;
 
-/// A [`Device`] with a clock of its own. `path` is what each answer takes from the device to the
-/// reader, as the host's part does on a real machine.
+/// A [`Device`] with its own clock. `path` is the time that each response takes from the device to the
+/// reader: the host's part on a real machine.
 pub struct ModelProbe {
     device: Box<dyn Device>,
     path: Nanos,
@@ -29,7 +29,7 @@ impl ModelProbe {
         Self { device, path, now: Instant::ZERO, submitted: 0, done: Vec::new() }
     }
 
-    /// Submits what fits of `ranges` from `next` on; answers how many.
+    /// Submits as many of `ranges`, from `next` on, as the device accepts. Returns how many.
     fn submit(&mut self, ranges: &[ByteSpan], flight: &mut Vec<(u64, usize, Instant)>, next: usize) -> usize {
         self.device.advance(self.now, &mut self.done);
         let mut submitted = 0;
@@ -92,7 +92,7 @@ impl Probe for ModelProbe {
                 path: PathBuf::from("the modelled device"),
                 offset: ranges[index].start,
                 length: ranges[index].len(),
-                cause: std::io::Error::other("it answers that a sector cannot be read"),
+                cause: std::io::Error::other("a sector cannot be read"),
             }),
         }
     }

@@ -2,45 +2,45 @@
 
 use foreseek_units::Nanos;
 
-/// Places along the device at which the rate is measured: as many as TR-840's figure 3 has points
-/// that can be told apart, and most disks have fewer zones.
+/// Locations along the device at which the rate is measured: as many as the distinguishable points of
+/// TR-840's figure 3, and more than the zones of most disks.
 pub(super) const LOCATIONS: usize = 32;
 /// Distances of the seek curve: ten for each factor of ten on a disk of a terabyte.
 pub(super) const DISTANCES: usize = 64;
 
-/// How thorough a measurement is. Times are limits at which a part ends early; on disks of today no
-/// part reaches its limit.
+/// The thoroughness of a measurement. Times are limits at which a part ends early; on today's disks no part
+/// reaches its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// For how long each location is read in sequence.
+    /// How long each location is read in sequence.
     pub(super) piece: Nanos,
-    /// Places at which the turn is measured.
-    pub(super) turn_places: usize,
+    /// Offsets at which the rotation is measured.
+    pub(super) rotation_offsets: usize,
     /// Intervals between pages there, for each step.
     pub(super) intervals: usize,
-    /// Phases of the platter over which the reads of one distance are spread.
+    /// Rotational phases over which the reads of one distance are spread.
     pub(super) phases: usize,
-    /// How often all distances are gone through.
+    /// How often all distances are measured.
     pub(super) rounds: usize,
-    /// How often the long ones are, on which the average over random places depends most.
+    /// How often long distances are measured, which weigh most in the average over random offsets.
     pub(super) long_rounds: usize,
-    /// Reads of the queue depth's and the request size's effect, at each depth and size.
+    /// Reads at each queue depth and request size.
     pub(super) reads: usize,
-    /// Random reads from which an array's switch cost is told.
+    /// Random reads for an array's positioning time.
     pub(super) random_reads: usize,
-    /// Reads for each gap of the skip-or-read threshold.
+    /// Reads for each gap of the infill threshold.
     pub(super) gap_reads: usize,
     /// Samples of a latency distribution.
     pub(super) latencies: usize,
-    /// For how long a latency-bound device is kept busy to see what it sustains.
+    /// How long a latency-bound device is loaded to find what it sustains.
     pub(super) sustained: Nanos,
-    /// When the seek curve begins no further round, from the start of all.
+    /// When the seek curve begins no further round, from the start of the measurement.
     pub(super) seeks_until: Nanos,
-    /// When all should be over.
+    /// When the measurement should be over.
     pub(super) limit: Nanos,
-    /// How often it is looked for a revolution and for what lies far taking longer, before it is said that
-    /// nothing moves.
-    pub(super) looks: usize,
+    /// How often rotation and the effect of distance are looked for before the device counts as one without
+    /// moving parts.
+    pub(super) rotation_trials: usize,
 }
 
 impl Plan {
@@ -49,7 +49,7 @@ impl Plan {
     pub const fn full() -> Self {
         Self {
             piece: Nanos::from_millis(220),
-            turn_places: 5,
+            rotation_offsets: 5,
             intervals: 24,
             phases: 8,
             rounds: 3,
@@ -61,17 +61,17 @@ impl Plan {
             sustained: Nanos::from_secs(30),
             seeks_until: Nanos::from_secs(60),
             limit: Nanos::from_secs(110),
-            looks: 1,
+            rotation_trials: 1,
         }
     }
 
-    /// The same parts with fewer repetitions, in less than fifteen seconds: what is under way when the
-    /// limit is reached takes one or two more.
+    /// The same parts with fewer repetitions, in less than fifteen seconds. The read in progress at the limit
+    /// may take one or two more.
     #[must_use]
     pub const fn quick() -> Self {
         Self {
             piece: Nanos::from_millis(75),
-            turn_places: 3,
+            rotation_offsets: 3,
             intervals: 14,
             phases: 4,
             rounds: 1,
@@ -83,20 +83,20 @@ impl Plan {
             sustained: Nanos::from_millis(1200),
             seeks_until: Nanos::from_secs(7),
             limit: Nanos::from_secs(13),
-            looks: 1,
+            rotation_trials: 1,
         }
     }
 
-    /// The same for a device that the kernel holds for a disk that turns (`queue/rotational` is 1). It
-    /// holds network volumes for such, too, so that this decides nothing; but a revolution that a busy host hid is then
-    /// likelier than that there is none, and it is looked for a second time.
+    /// The plan for a device that the kernel reports as rotational (`queue/rotational` is 1). The kernel also
+    /// reports network volumes as such, so the flag decides nothing. But a rotation hidden by a busy host is
+    /// then likelier than none, so it is looked for twice.
     #[must_use]
-    pub fn said_to_turn(self, rotational: bool) -> Self {
-        Self { looks: if rotational { 2 } else { self.looks }, ..self }
+    pub fn reported_rotational(self, rotational: bool) -> Self {
+        Self { rotation_trials: if rotational { 2 } else { self.rotation_trials }, ..self }
     }
 
-    /// The same for a device whose time is stretched: an emulated one that was slowed down, so that a
-    /// busy host's lateness is small against it.
+    /// The plan for a device with stretched time: an emulated one that was slowed down, so that delays of a
+    /// busy host are small beside it.
     #[must_use]
     pub fn stretched(self, factor: f64) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! The curves as an SVG document: what a distance costs and how fast each place is read, or, of a
-//! latency-bound device, what more concurrent requests and larger ones bring.
+//! The curves as an SVG document: the cost of a distance and the rate at each offset or, for a latency-bound
+//! device, the effects of concurrency and request size.
 
 use super::findings::{Findings, Verdict};
 use foreseek_chart::{Across, Lines, Mark, Point, Series, stacked};

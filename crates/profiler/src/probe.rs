@@ -1,30 +1,30 @@
-//! What a measurement needs of the thing that it measures.
+//! The interface of a device to be measured.
 
 use crate::Error;
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos};
 
-/// When a read was asked for and when its data were there.
+/// When a read was issued and when its data had arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When it was asked for.
+    /// When it was issued.
     pub issued: Instant,
-    /// When it was answered.
+    /// When its data had arrived.
     pub finished: Instant,
 }
 
 impl Timed {
-    /// How long it took.
+    /// Its response time.
     #[must_use]
     pub fn response(self) -> Nanos {
         self.finished - self.issued
     }
 }
 
-/// Something that can be read and timed: a real device or file ([`Target`](super::Target)), or a
-/// modelled device in virtual time ([`ModelProbe`](super::ModelProbe)). The measurement is the same
-/// for both, so that it is tested without waiting.
+/// A device that can be read and timed: a real device or file ([`Target`](super::Target)), or a modelled
+/// device in virtual time ([`ModelProbe`](super::ModelProbe)). The measurement is the same for both, so that
+/// it is tested without waiting.
 pub trait Probe {
-    /// How much there is to read.
+    /// The capacity.
     fn capacity(&self) -> Bytes;
 
     /// Offsets and lengths of reads must be multiples of this; it divides a page.
@@ -36,14 +36,14 @@ pub trait Probe {
     /// Reads one range.
     ///
     /// # Errors
-    /// What the device answered, with the offset.
+    /// The device's error, with the offset.
     fn read(&mut self, range: ByteSpan) -> Result<Timed, Error>;
 
-    /// Reads ranges in this order, at most `depth` of them at a time; answers in the same order.
-    /// A device that holds fewer requests gets fewer.
+    /// Reads ranges in this order, at most `depth` of them at a time; returns their times in the same order.
+    /// A device with a shorter queue gets fewer at a time.
     ///
     /// # Errors
-    /// What the device answered to the first that failed, with the offset.
+    /// The error of the first read that failed, with the offset.
     fn read_all(&mut self, ranges: &[ByteSpan], depth: usize) -> Result<Vec<Timed>, Error>;
 
     /// Lets time pass without reading.

@@ -1,9 +1,9 @@
-//! The rate of sequential reading along the device, and the zones that it shows.
+//! The sequential rate along the device, and its zones.
 //!
-//! At each of 32 locations, from the first byte to the last, a piece is read in large requests,
-//! a few at a time so that neither the host's turn-around nor an array's members leave the device
-//! idle. What lies between the first and the last completion counts: the way there does not. The
-//! locations are visited in a scattered order, so that no piece lies in what was read ahead before.
+//! At each of 32 locations, from the first byte to the last, a piece is read in large requests. A few are in
+//! flight at a time, so that neither delays of the host nor an array's members leave the device idle. Only
+//! the time between the first and the last completion counts, without the seek to the piece. The locations
+//! are visited in a scattered order, so that no piece has been read ahead.
 //!
 //! Source: TR-840 section 3 (f_transfer by location); the zones are runs of equal rate
 //! ([`change_points`]).
@@ -15,35 +15,35 @@ use super::session::Session;
 use crate::Error;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Rate};
 
-/// Request size: large enough that what a request costs is hidden behind its transfer, small enough
-/// that a piece has enough completions for a line.
+/// Request size: large enough to hide the overhead of a request behind its transfer, small enough that a
+/// piece has enough completions for a line.
 const REQUEST: Bytes = Bytes::kib(256);
-/// Requests at a time: 2 MiB in all, some rows of an array and some tracks of a disk. As many
-/// completions at the start of a piece do not count: until then the members of an array whose arms
-/// were nearer have read ahead of the others, and more comes out than can be sustained.
+/// Concurrency: 2 MiB in all, some stripes of an array and some tracks of a disk. As many completions at the
+/// start of a piece do not count: until then, members of an array whose arms were nearer have read ahead, and
+/// more arrives than can be sustained.
 const AT_A_TIME: usize = 8;
-/// Requests in a piece: enough for a line through what is left without the first ones, and not more
-/// than 64 MiB.
+/// The least and the most requests in a piece: enough for a line without the first ones, and no more than 64
+/// MiB.
 const COUNTS: (u64, u64) = (3 * AT_A_TIME as u64, 256);
-/// Where no rate can be told.
+/// The rate where none can be found.
 const SLOWEST: Rate = Rate::bytes_per_second(1.0);
-/// The order of visits steps through the locations by this, which has no divisor in common with
-/// their number: neighbours are visited far apart in time.
+/// The step from one visited location to the next. It has no divisor in common with their number, so that
+/// neighbours are visited far apart in time.
 const STRIDE: usize = 13;
-/// The least noise that rates are credited with: pieces of some tracks end within a track, and
-/// where they do depends on the layout.
+/// The least noise assumed for rates: pieces of some tracks end within a track, at an offset that depends on
+/// the layout.
 const NOISE_FLOOR: f64 = 0.004;
 
 /// The rate at one location.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateAt {
-    /// Where.
+    /// The offset.
     pub offset: ByteOffset,
-    /// How fast.
+    /// The rate.
     pub rate: Rate,
 }
 
-/// A stretch of the device with one rate.
+/// A part of the device with one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Zone {
     /// Its first byte; it ends where the next begins.
@@ -52,7 +52,7 @@ pub struct Zone {
     pub rate: Rate,
 }
 
-/// What was measured along the device.
+/// The rates along the device, and its zones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) along: Vec<RateAt>,
@@ -67,7 +67,7 @@ impl Rates {
     }
 }
 
-/// What a piece showed: its rate, and that of either half.
+/// The rate of a piece, and those of its halves.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     whole: Rate,
@@ -108,8 +108,8 @@ fn read_piece(session: &mut Session<'_>, start: ByteOffset, count: u64) -> Resul
     Ok(Piece { whole: slope(finished), halves: (slope(first), slope(second)) })
 }
 
-/// The rate of completions of whole requests: the least-squares line through all of them, which one
-/// late answer or a piece that ends within a track moves little.
+/// The rate of completions of whole requests, from the least-squares line through all of them. One late
+/// completion, or a piece that ends within a track, changes it little.
 fn slope(finished: &[Instant]) -> Rate {
     let Some(&first) = finished.first() else { return SLOWEST };
     let count = finished.len() as f64;
@@ -124,17 +124,17 @@ fn slope(finished: &[Instant]) -> Rate {
     if each.is_finite() { Rate::bytes_per_second(REQUEST.get() as f64 / each) } else { SLOWEST }
 }
 
-/// The relative noise of a piece's rate, from how much its halves differ.
+/// The relative noise of a piece's rate, from the difference between its halves.
 fn noise(pieces: &[Piece]) -> f64 {
     let log = |rate: Rate| rate.as_bytes_per_second().ln();
     let difference = |piece: &Piece| (log(piece.halves.0) - log(piece.halves.1)).abs();
     let differences: Vec<f64> = pieces.iter().map(difference).collect();
-    // The variance of a slope falls with the third power of the number of points: that of half of
-    // them is eight times as large, that of a difference of two such sixteen times.
+    // The variance of a slope falls with the third power of the number of points: for half of them it is
+    // eight times as large, for a difference of two such slopes sixteen times.
     (median(&differences) * MAD_TO_SIGMA / 4.0).max(NOISE_FLOOR)
 }
 
-/// Runs of locations with one rate; a zone begins in the middle between two locations.
+/// Runs of locations with one rate; a zone begins midway between two locations.
 fn zones(along: &[RateAt], sigma: f64) -> Vec<Zone> {
     let logs: Vec<f64> = along.iter().map(|at| at.rate.as_bytes_per_second().ln()).collect();
     let zone = |run: std::ops::Range<usize>| {

@@ -1,57 +1,56 @@
 //! Seek time against distance, forward and backward.
 //!
-//! 64 distances, evenly apart on a logarithmic scale, up to the whole device. The answer to a read
-//! at a distance from the read before is overhead, seek, wait for the platter and transfer; the
-//! wait is anything up to a revolution. So the reads of one distance are spread evenly over the *phases*
-//! of the platter: of two neighbourhoods that lie the distance apart, pages are read in turn, and in
-//! one of them each page lies a share of a track further down than in the other. The waits of those
-//! reads are then as many even parts of a revolution, and their median is half a revolution whatever the phase
-//! was. Each read is one sample: there forward, back backward. Within both neighbourhoods places
-//! descend, against the direction of read-ahead.
+//! There are 64 distances, evenly spaced on a logarithmic scale, up to the whole device. The response time of
+//! a read at a distance from the previous one is overhead, seek, rotational delay and transfer, and the
+//! rotational delay is anything up to a revolution. The reads of one distance are therefore spread evenly
+//! over the *phases* of the rotation. Pages are read alternately in two neighbourhoods that lie the distance
+//! apart; in one of them, each page lies a fraction of a track further down than in the other. The rotational
+//! delays are then evenly spaced over a revolution, and their median is half a revolution, whatever the first
+//! phase. Each read is one sample: forward to the upper neighbourhood, backward to the lower one. In both,
+//! offsets descend, against the direction of read-ahead.
 //!
-//! Short distances (a few tracks) cannot be spread so: there single pairs at random places are read,
-//! and their medians are shown but are no part of the seek curve. ATC'09 section 3.1 shows them too.
+//! Short distances (a few tracks) cannot be spread in this way. For them, single pairs at random offsets are
+//! read; their medians are shown but are not part of the seek curve. ATC'09 section 3.1 shows them too.
 //!
-//! Source: ATC'09 section 3.1 (direct I/O, repeated reads a distance apart, both directions); the
-//! even spread over phases is ours, in place of hundreds of repetitions.
+//! Source: ATC'09 section 3.1 (direct I/O, repeated reads a distance apart, both directions). The even spread
+//! over phases, in place of hundreds of repetitions, is this project's.
 
 use super::estimate::statistics::median_time;
-use super::places::{PAGE, whole_pages};
+use super::offsets::{PAGE, whole_pages};
 use super::plan::DISTANCES;
+use super::rotation::Platter;
 use super::session::Session;
-use super::turns::Platter;
 use crate::Error;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
 
 /// The shortest distance: a few pages, well within a track.
 const SHORTEST: Bytes = Bytes::kib(16);
-/// The longest, as a share of the device: what is left is room for different places.
+/// The longest, as a share of the device: the rest is room for different offsets.
 const LONGEST: f64 = 0.985;
-/// From this part of the device on, distances are long: of random pairs of places 94 % lie further
-/// apart.
+/// From this part of the device on, distances are long: 94 % of random pairs of offsets lie further apart.
 const LONG: u64 = 32;
-/// Below so many tracks, distances are measured by single pairs.
+/// Below this many tracks, distances are measured by single pairs.
 const SPREAD_FROM_TRACKS: u64 = 4;
-/// A read of this length has a part on every member of an array: rows of common arrays are shorter.
+/// A read of this length reaches every member of an array: stripes of common arrays are shorter.
 pub(super) const ALL_MEMBERS: Bytes = Bytes::mib(1);
-/// Of arrays every so manyth distance is measured: each takes a large read more.
+/// Of an array, one in this many distances is measured: each takes an additional large read.
 const ARRAY_STEP: usize = 3;
-/// By how far the pages of the first neighbourhood descend: beyond the page itself, so that none
-/// lies in what a drive reads ahead while the next command is on its way.
+/// By how far the pages of the first neighbourhood descend: beyond the page itself, so that none has been
+/// read ahead by the drive before the next command arrived.
 const DESCENT: Bytes = Bytes::kib(16);
 
-/// What a distance costs.
+/// The cost of a distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeekPoint {
-    /// From the end of the read before to the start of this one, in bytes of the address space.
+    /// From the end of the previous read to the start of this one, in bytes of the address space.
     pub distance: Bytes,
-    /// Median answer to a read that much further on.
+    /// The median response time of a read at the higher offset.
     pub forward: Nanos,
-    /// Median answer to a read that much further back.
+    /// The median response time of a read at the lower offset.
     pub backward: Nanos,
-    /// How many samples in both directions.
+    /// The number of samples in both directions.
     pub samples: usize,
-    /// Whether the waits of its reads are spread evenly over a revolution.
+    /// Whether the rotational delays of its reads are spread evenly over a revolution.
     pub even: bool,
 }
 
@@ -64,8 +63,8 @@ struct Samples {
     backward: Vec<Nanos>,
 }
 
-/// Measures all distances on an array: before each read, a large one on the other place brings the
-/// arms of all members there. The waits are not spread; more reads take the place of that.
+/// Measures distances on an array. Before each read, a large one at the other offset moves the arms of all
+/// members there. The rotational delays are not spread; more reads make up for that.
 pub(super) fn measure_array(session: &mut Session<'_>, platter: &Platter) -> Result<Vec<SeekPoint>, Error> {
     session.begin("seek time", 0.3);
     let mut all = distances(session.capacity(), platter);
@@ -124,7 +123,7 @@ impl Samples {
     }
 }
 
-/// The distances, evenly apart on a logarithmic scale.
+/// The distances, evenly spaced on a logarithmic scale.
 fn distances(capacity: Bytes, platter: &Platter) -> Vec<Samples> {
     let track = platter.track_at(ByteOffset(capacity.get() / 2));
     let longest = capacity.get() as f64 * LONGEST;
@@ -137,14 +136,14 @@ fn distances(capacity: Bytes, platter: &Platter) -> Vec<Samples> {
         .collect()
 }
 
-/// Reads in turn in two neighbourhoods, spread over the phases of the platter.
+/// Reads alternately in two neighbourhoods, spread over the phases of the rotation.
 fn spread(session: &mut Session<'_>, platter: &Platter, samples: &mut Samples) -> Result<(), Error> {
     let phases = session.plan.phases as u64;
     let capacity = session.capacity();
-    // The upper neighbourhood may lie where tracks hold less: its step is that of its own place.
+    // Tracks may be smaller in the upper neighbourhood: it has a step of its own.
     let room = (platter.track_at(ByteOffset::ZERO) + DESCENT * phases) * 2;
     let highest = capacity.saturating_sub(samples.distance + PAGE);
-    let low = session.places.evenly(Bytes(room.get().min(highest.get())), highest);
+    let low = session.offsets.evenly(Bytes(room.get().min(highest.get())), highest);
     let high = low + samples.distance;
     let step = whole_pages(platter.track_at(high).get() as f64 / phases as f64) + DESCENT;
     for phase in 0..=phases {
@@ -159,8 +158,8 @@ fn spread(session: &mut Session<'_>, platter: &Platter, samples: &mut Samples) -
     Ok(())
 }
 
-/// Reads single pairs at random places: the first read of each, of `first` bytes, brings the arm
-/// there, the second is the sample.
+/// Reads single pairs at random offsets: the first read, of `first` bytes, moves the arm there, and the
+/// second is the sample.
 fn pairs(session: &mut Session<'_>, samples: &mut Samples, first: Bytes) -> Result<(), Error> {
     let between = samples.distance + first;
     for _ in 0..session.plan.phases.div_ceil(2) {

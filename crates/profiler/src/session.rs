@@ -1,19 +1,19 @@
-//! One measurement under way: the device, the plan, the places, the time.
+//! A measurement in progress: the device, the plan, the offsets, the time.
 
-use super::places::{PAGE, Places, page_at};
+use super::offsets::{Offsets, PAGE, page_at};
 use super::plan::Plan;
 use super::probe::{Probe, Timed};
 use crate::Error;
 use foreseek_units::{ByteOffset, Bytes, Instant, Nanos};
 
-/// Told now and then what is measured and which share of all is done.
+/// Called now and then with the current part and the share of the whole that is done.
 pub type Progress<'a> = &'a mut dyn FnMut(&'static str, f64);
 
-/// What all parts of a measurement share.
+/// The state that all parts of a measurement share.
 pub(super) struct Session<'a> {
     pub(super) probe: &'a mut dyn Probe,
     pub(super) plan: Plan,
-    pub(super) places: Places,
+    pub(super) offsets: Offsets,
     progress: Progress<'a>,
     started: Instant,
     part: (&'static str, f64, f64),
@@ -22,7 +22,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(probe: &'a mut dyn Probe, plan: Plan, seed: u64, progress: Progress<'a>) -> Self {
         let started = probe.now();
-        Self { probe, plan, places: Places::new(seed), progress, started, part: ("", 0.0, 0.0) }
+        Self { probe, plan, offsets: Offsets::new(seed), progress, started, part: ("", 0.0, 0.0) }
     }
 
     pub(super) fn capacity(&self) -> Bytes {
@@ -33,18 +33,18 @@ impl<'a> Session<'a> {
         self.probe.now() - self.started
     }
 
-    /// Whether the plan's time is over.
+    /// Whether the plan's time is used up.
     pub(super) fn is_late(&self) -> bool {
         self.elapsed() >= self.plan.limit
     }
 
-    /// A part of the measurement begins; it makes such a share of the whole.
+    /// Begins a part of the measurement, which is this share of the whole.
     pub(super) fn begin(&mut self, name: &'static str, share: f64) {
         self.part = (name, self.part.1 + self.part.2, share);
         self.at(0.0);
     }
 
-    /// So much of the part is done.
+    /// Reports the share of the current part that is done.
     pub(super) fn at(&mut self, share: f64) {
         let (name, before, whole) = self.part;
         (self.progress)(name, (before + whole * share.min(1.0)).min(1.0));
@@ -58,6 +58,6 @@ impl<'a> Session<'a> {
     /// A random offset at which `length` bytes fit.
     pub(super) fn anywhere(&mut self, length: Bytes) -> ByteOffset {
         let last = self.capacity() - length.max(PAGE);
-        self.places.between(Bytes::ZERO, last)
+        self.offsets.between(Bytes::ZERO, last)
     }
 }

@@ -1,11 +1,10 @@
-//! A real device or file: opened for reading alone, read past the page cache.
+//! A real device or file: opened for reading only, read past the page cache.
 //!
-//! `O_RDONLY | O_DIRECT`, nothing else: no flag in this file lets anything be written, and where the
-//! kernel allows it not even the time of the last access is. One read at a time is made by the
-//! measuring thread itself; more at a time by as many threads, which begin together. Threads and not
-//! io_uring: a blocked thread wakes as soon as a ring's owner would, containers that forbid io_uring
-//! are common, and it takes no `unsafe`. The sequence of submissions is kept by a lock that is held
-//! while a thread takes its number and the time.
+//! It is opened with `O_RDONLY | O_DIRECT`: nothing can be written, and where the kernel allows it the time
+//! of last access stays too. The measuring thread makes single reads itself; for concurrent reads there are
+//! as many threads, which begin together. They are threads and not io_uring for three reasons: a blocked
+//! thread wakes as soon as a ring's owner would, many containers forbid io_uring, and threads need no
+//! `unsafe`. A lock keeps submissions in order: a thread holds it while it takes its number and the time.
 
 use super::activity::Activity;
 use super::probe::{Probe, Timed};
@@ -19,21 +18,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Most reads at a time: each is a thread, and its own buffer.
+/// The most concurrent reads: each has a thread and a buffer.
 const AT_A_TIME_MOST: usize = 128;
-/// For how long it is watched whether others use the device.
+/// How long use by other programs is watched for.
 const WATCH: Duration = Duration::from_millis(500);
-/// Requests of others in that time that are no more than a file system's clock.
+/// Requests in that time that the periodic work of an idle file system explains.
 const OTHERS_AT_REST: u64 = 2;
-/// Which share of what was read may have been others' before it is said.
+/// The share of other programs' reads above which there is a warning.
 const OTHERS_SHARE: f64 = 0.01;
-/// What a device reads for itself and its holders (partition tables, superblocks) meanwhile.
+/// What the kernel reads meanwhile for the device and its holders (partition tables, superblocks).
 const OTHERS_BYTES: Bytes = Bytes::mib(1);
 /// Pauses up to this long are spent spinning: a sleeping thread wakes some 60 us late.
 const SPIN: Duration = Duration::from_micros(200);
-/// The highest priority that is not real-time.
+/// The highest priority (nice value) that is not real-time.
 const FIRST: i32 = -20;
-/// Direct reads go to buffers that begin at a multiple of this: what every kernel and driver takes.
+/// The alignment of buffers for direct reads: every kernel and driver accepts it.
 const ALIGNMENT: usize = PAGE_SIZE as usize;
 
 /// A device or file that is open for measuring.
@@ -41,10 +40,10 @@ const ALIGNMENT: usize = PAGE_SIZE as usize;
 pub struct Target {
     path: PathBuf,
     file: File,
-    /// Its length, which of a file need not be of whole pages.
+    /// Its length; that of a file need not be a multiple of a page.
     length: Bytes,
     block: Bytes,
-    /// The disk below; of a file that of its file system.
+    /// The disk below; for a file, the disk of its file system.
     disk: DeviceNumber,
     rotational: Option<bool>,
     started: std::time::Instant,
@@ -57,11 +56,11 @@ impl Target {
     /// Opens a block device, or a regular file without holes.
     ///
     /// # Errors
-    /// Neither of those; no permission; a file system without direct I/O; holes in the file.
+    /// It is neither of those; permission is denied; the file system has no direct I/O; the file has holes.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let refuse = |reason: String| Error::NotProfiled { path: path.to_owned(), reason };
         let failed = |errno: Errno| refuse(std::io::Error::from(errno).to_string());
-        // Looked at before it is opened: to open a pipe waits for its other end.
+        // Checked before it is opened: opening a pipe waits for its other end.
         let stat = rustix::fs::stat(path).map_err(failed)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if let Some(what) = not_measured(kind) {
@@ -94,7 +93,7 @@ impl Target {
         })
     }
 
-    /// Complains about what is too small for a measurement.
+    /// Refuses a device that is too small to be measured.
     ///
     /// # Errors
     /// [`Error::TooSmallToProfile`]
@@ -102,11 +101,11 @@ impl Target {
         super::large_enough(self.length)
     }
 
-    /// Watches for half a second whether anybody else uses the device. Also begins to count anew
-    /// what others do, for [`others`](Self::others).
+    /// Watches for half a second whether other programs use the device, and restarts the count of their use,
+    /// for [`others`](Self::others).
     ///
     /// # Errors
-    /// Somebody does.
+    /// Another program does.
     pub fn check_idle(&mut self) -> Result<(), Error> {
         let Some(before) = Activity::of(self.disk) else { return Ok(()) };
         std::thread::sleep(WATCH);
@@ -126,15 +125,15 @@ impl Target {
         })
     }
 
-    /// Puts the calling thread, and those that it starts, before all others that are not real-time:
-    /// on a busy machine answers are noticed sooner then. Without the right to, nothing changes.
-    pub fn hurry() {
-        // Nothing depends on it: a refusal makes the measurement noisier on busy machines.
+    /// Gives the calling thread, and threads that it starts, the highest priority that is not real-time: on a
+    /// busy machine, completions are noticed sooner then. Without the permission nothing changes.
+    pub fn raise_priority() {
+        // Best effort: without it the measurement is noisier on busy machines.
         let _ = rustix::process::setpriority_process(None, FIRST);
     }
 
-    /// What others did on the device since it was opened or found idle, as a warning; `None` where it
-    /// was next to nothing, or nobody counts.
+    /// A warning about the device's use by other programs since it was opened or found idle; `None` where it
+    /// was next to nothing, or there are no counters.
     #[must_use]
     pub fn others(&self) -> Option<String> {
         let done = Activity::of(self.disk)?.since(self.before?);
@@ -142,13 +141,13 @@ impl Target {
         let most = OTHERS_BYTES.max(self.read.scale(OTHERS_SHARE));
         (read > most || done.written > most).then(|| {
             format!(
-                "others read {read} and wrote {} on the device meanwhile: measure again when it is idle",
+                "other programs read {read} and wrote {} on the device meanwhile: measure again when it is idle",
                 done.written
             )
         })
     }
 
-    /// Whether the kernel holds it for a disk that turns.
+    /// Whether the kernel reports it as rotational.
     #[must_use]
     pub fn rotational(&self) -> Option<bool> {
         self.rotational
@@ -223,8 +222,8 @@ impl Probe for Target {
             }
         };
         let results: Vec<Result<Vec<(usize, Timed)>, Error>> = std::thread::scope(|scope| {
-            // None begins before all are there. Where the system has no more threads, the ones that
-            // there are read all; the last resort is this one.
+            // No thread begins before all exist. If the system has no more threads, those that exist do all
+            // reads; without any, this thread does.
             let hold = next.lock().unwrap_or_else(PoisonError::into_inner);
             let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker).ok();
             let workers: Vec<_> = (0..threads).map_while(spawn).collect();
@@ -256,7 +255,7 @@ impl Probe for Target {
     }
 }
 
-/// What is neither file nor block device, in words.
+/// The name of a kind that is neither file nor block device.
 fn not_measured(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile | FileType::BlockDevice => None,
@@ -268,7 +267,7 @@ fn not_measured(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// Opens for reading, past the page cache, and without a new time of last access where that may be.
+/// Opens for reading, past the page cache, and without a new time of last access where that is allowed.
 fn open(path: &Path, refuse: impl Fn(String) -> Error) -> Result<File, Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
@@ -291,9 +290,9 @@ fn open(path: &Path, refuse: impl Fn(String) -> Error) -> Result<File, Error> {
     })
 }
 
-/// Complains about holes: reading them reads no disk.
+/// Refuses holes: reading them reads no disk.
 fn check_holes(file: &File, length: Bytes) -> Result<(), String> {
-    // A file system that knows no holes answers with the end of the file, or not at all.
+    // A file system without holes returns the end of the file, or an error.
     match rustix::fs::seek(file, SeekFrom::Hole(0)) {
         Ok(hole) if hole < length.get() => Err(format!(
             "it has a hole at offset {hole}, and reading that reads no disk: fill the file with data first"

@@ -1,9 +1,9 @@
-//! The profile of what was measured, as TOML that every command accepts.
+//! Writes the measured profile as TOML that every command accepts.
 //!
-//! A disk is written with the zones that were found and a table of its seek curve. From outside, the
-//! number of heads cannot be told from the length of cylinders, and nothing depends on it: tracks
-//! are written as cylinders of one head (more where there would be more cylinders than a profile may
-//! have), and distances are in these. An array is written as the one disk that costs the same.
+//! A disk is written with the zones that were found and a table of its seek curve. From outside, the number
+//! of heads cannot be separated from the size of cylinders, and nothing depends on it. Tracks are written as
+//! cylinders of one head (of more, where there would be more cylinders than a profile may have), and
+//! distances are in these cylinders. An array is written as the single disk with the same costs.
 
 use super::command::CommandCost;
 use super::estimate::monotone;
@@ -16,25 +16,25 @@ use foreseek_device::Profile;
 use foreseek_units::{ByteOffset, Bytes, Nanos, Rate, SECTOR_SIZE};
 use std::fmt::Write;
 
-/// Most cylinders that are written; a profile may have eight times as many.
+/// The most cylinders that are written; a profile may have eight times as many.
 const CYLINDERS_MOST: u64 = 1 << 20;
-/// Places over which the number of tracks in a distance is averaged, since outer tracks hold more.
+/// Offsets over which the number of tracks in a distance is averaged, since outer tracks hold more.
 const MAPPED_AT: u64 = 64;
-/// Segments of the drive's buffer that are written: they cannot be measured in short time, and
-/// drives of the last twenty years have 8 to 32.
+/// The number of buffer segments that is written: it cannot be measured in short time, and drives of the last
+/// twenty years have 8 to 32.
 const SEGMENTS: u64 = 16;
-/// The size of a segment that is written: half to a quarter of what such drives have.
+/// The size of a segment that is written: half to a quarter of that of such drives.
 const SEGMENT: Bytes = Bytes::kib(512);
-/// Shortest average seek and longest time that a profile may give.
+/// The shortest average seek and the longest time that a profile may have.
 const LEAST_MS: f64 = 0.001;
 const LONGEST_MS: f64 = 250.0;
 
-/// Latencies that a profile may give.
+/// The latencies that a profile may have.
 const LATENCY_MS: (f64, f64) = (0.001, 100_000.0);
-/// Most parallel requests that a profile may give.
+/// The most parallel requests that a profile may have.
 const PARALLEL_LIMIT: usize = 1024;
 
-/// What a profile says of where it came from.
+/// The name and origin of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Its name: 1 to 64 letters, digits, '-', '_' or '.'.
@@ -45,24 +45,24 @@ pub struct Label {
     pub source: String,
 }
 
-/// What was measured of a disk.
+/// The measurements of a disk.
 #[derive(Clone, Debug)]
 pub(super) struct Disk<'a> {
     pub(super) capacity: Bytes,
-    pub(super) turn: Nanos,
+    pub(super) period: Nanos,
     pub(super) zones: &'a [Zone],
     pub(super) seeks: &'a [SeekPoint],
-    /// What an answer to a page holds beside the seek: half a revolution, overhead, transfer.
+    /// The response time of a page without the seek: half a revolution, overhead, transfer.
     pub(super) besides: Nanos,
     pub(super) command: CommandCost,
     pub(super) infill: Bytes,
-    /// Instead of the curve's own average.
+    /// Replaces the curve's own average.
     pub(super) average_seek: Option<Nanos>,
 }
 
-/// A zone as a profile has it.
+/// A zone in the terms of a profile.
 #[derive(Clone, Copy, Debug)]
-struct Laid {
+struct ProfileZone {
     start: ByteOffset,
     cylinders: u64,
     sectors_per_track: u64,
@@ -70,9 +70,8 @@ struct Laid {
 
 /// Writes the profile of a disk.
 ///
-/// The average of random seeks is what the model gets from the measured curve over the measured
-/// zones, so that a device made of the profile has it. Where the average was measured by itself the
-/// curve is scaled to it.
+/// The average seek is the model's average over the measured curve and zones, so that a device built from the
+/// profile has it. If the average was measured separately, the curve is scaled to it.
 pub(super) fn disk(label: &Label, disk: &Disk<'_>) -> Result<(String, Profile), Error> {
     let curve = curve(disk);
     let text = disk_text(label, disk, &curve, LEAST_MS);
@@ -105,7 +104,7 @@ fn disk_text(label: &Label, disk: &Disk<'_>, curve: &[(Bytes, f64)], average_ms:
     let overhead = disk.command.overhead.as_millis_f64();
     let outer = disk.zones.iter().fold(1e4, |most: f64, zone| most.max(zone.rate.as_bytes_per_second()));
     let bus = disk.command.bus.map_or(outer, |bus| bus.as_bytes_per_second().max(outer));
-    line("rotation_rpm", rounded(60.0 / disk.turn.as_secs_f64()), "measured");
+    line("rotation_rpm", rounded(60.0 / disk.period.as_secs_f64()), "measured");
     line("average_seek_ms", rounded(average_ms), "measured, over random pairs");
     line(
         "infill_kib",
@@ -160,31 +159,27 @@ pub(super) fn remote(
     line("rate_mb_per_s", rounded(rate), "measured");
     if let Some((burst, credit)) = found.burst_rate() {
         line("burst_rate_mb_per_s", rounded(burst), "measured, until the credit was spent");
-        line("burst_credit_mib", rounded(credit), "measured: what there was, at least");
+        line("burst_credit_mib", rounded(credit), "measured: at least this much");
     }
     match found.limit {
-        Limit::Parallel(places) => {
-            let places = (places.round() as usize).clamp(1, PARALLEL_LIMIT);
-            line("parallel_requests", places.to_string(), "measured: pages a second times latency");
+        Limit::Parallel(requests) => {
+            let requests = (requests.round() as usize).clamp(1, PARALLEL_LIMIT);
+            line("parallel_requests", requests.to_string(), "measured: pages a second times latency");
         }
         Limit::Operations(operations) => {
             line("operations_per_s", rounded(operations.clamp(0.1, 1e8)), "measured: the cap");
             if let Some((burst, credit)) = found.burst_operations(operations) {
                 line("burst_operations_per_s", rounded(burst), "measured, until the credit was spent");
-                line("burst_credit_operations", rounded(credit), "measured: what there was, at least");
+                line("burst_credit_operations", rounded(credit), "measured: at least this much");
             }
-            line(
-                "parallel_requests",
-                found.deepest.to_string(),
-                "the most that were tried: the cap comes first",
-            );
+            line("parallel_requests", found.deepest.to_string(), "the largest depth tried: the cap is lower");
         }
     }
     let profile = Profile::parse(&label.name, &text)?;
     Ok((text, profile))
 }
 
-/// The lines that all kinds have.
+/// The lines that profiles of all kinds have.
 fn heading(label: &Label, kind: &str, capacity: Bytes) -> String {
     let quoted = |text: &str| toml_text(text);
     let mut text = String::new();
@@ -208,13 +203,13 @@ fn toml_text(text: &str) -> String {
     quoted + "\""
 }
 
-/// Four decimals, and a point, so that it reads as a number of that kind.
+/// Four decimals, so that it reads as a floating-point number.
 fn rounded(number: f64) -> String {
     format!("{number:.4}")
 }
 
-/// The seek curve: distance in bytes, milliseconds. What is not the arm's is taken off: half a revolution,
-/// overhead, the transfer of a page; and it rises.
+/// The seek curve: distance in bytes, milliseconds. Half a revolution, overhead and the transfer of a page
+/// are subtracted, and the curve is made to rise.
 fn curve(disk: &Disk<'_>) -> Vec<(Bytes, f64)> {
     let even: Vec<&SeekPoint> = disk.seeks.iter().filter(|point| point.even).collect();
     let seek = |point: &&SeekPoint| {
@@ -226,9 +221,9 @@ fn curve(disk: &Disk<'_>) -> Vec<(Bytes, f64)> {
     even.iter().map(|point| point.distance).zip(held).collect()
 }
 
-/// The zones as a profile has them, and how many heads that takes.
-fn lay_out(disk: &Disk<'_>, shortest_ms: f64) -> (u64, Vec<Laid>) {
-    let pass = disk.turn.as_secs_f64() + shortest_ms / 1e3;
+/// The zones in the terms of a profile, and the number of heads.
+fn lay_out(disk: &Disk<'_>, shortest_ms: f64) -> (u64, Vec<ProfileZone>) {
+    let pass = disk.period.as_secs_f64() + shortest_ms / 1e3;
     let sectors =
         |rate: Rate| ((rate.as_bytes_per_second() * pass / SECTOR_SIZE as f64).round() as u64).max(4);
     let ends = disk.zones.iter().skip(1).map(|zone| zone.start).chain([ByteOffset(disk.capacity.get())]);
@@ -241,7 +236,7 @@ fn lay_out(disk: &Disk<'_>, shortest_ms: f64) -> (u64, Vec<Laid>) {
     let tracks = |bytes: Bytes, sectors: u64| bytes.get().div_ceil(sectors * SECTOR_SIZE);
     let all: u64 = held.iter().map(|(_, bytes, sectors)| tracks(*bytes, *sectors)).sum();
     let heads = all.div_ceil(CYLINDERS_MOST).max(1);
-    let zone = |(start, bytes, sectors_per_track): (ByteOffset, Bytes, u64)| Laid {
+    let zone = |(start, bytes, sectors_per_track): (ByteOffset, Bytes, u64)| ProfileZone {
         start,
         cylinders: tracks(bytes, sectors_per_track).div_ceil(heads).max(1),
         sectors_per_track,
@@ -250,7 +245,7 @@ fn lay_out(disk: &Disk<'_>, shortest_ms: f64) -> (u64, Vec<Laid>) {
 }
 
 /// How many tracks lie in a distance, on average over the device.
-fn tracks_in(capacity: Bytes, zones: &[Laid], distance: Bytes) -> f64 {
+fn tracks_in(capacity: Bytes, zones: &[ProfileZone], distance: Bytes) -> f64 {
     let track = |offset: f64| {
         let mut tracks = 0.0;
         for (at, zone) in zones.iter().enumerate() {
@@ -264,6 +259,7 @@ fn tracks_in(capacity: Bytes, zones: &[Laid], distance: Bytes) -> f64 {
         tracks
     };
     let room = capacity.saturating_sub(distance).get() as f64;
-    let places = (0..MAPPED_AT).map(|at| room * (at as f64 + 0.5) / MAPPED_AT as f64);
-    places.map(|place| track(place + distance.get() as f64) - track(place)).sum::<f64>() / MAPPED_AT as f64
+    let offsets = (0..MAPPED_AT).map(|at| room * (at as f64 + 0.5) / MAPPED_AT as f64);
+    offsets.map(|offset| track(offset + distance.get() as f64) - track(offset)).sum::<f64>()
+        / MAPPED_AT as f64
 }

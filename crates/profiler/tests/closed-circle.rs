@@ -1,5 +1,4 @@
-//! The circle closed in virtual time: a modelled device is measured, and what is found must be the
-//! model.
+//! A modelled device is measured in virtual time, and the result must equal the model.
 #![allow(clippy::print_stdout, reason = "what was measured is worth seeing where a test fails")]
 
 use foreseek_device::{Build, Kind, Profile};
@@ -8,8 +7,8 @@ use foreseek_profiler::{
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Rate};
 
-/// What an answer takes from the device to the reader: of the latency of a network volume it is a
-/// part that no profile has.
+/// The time of a response from the device to the reader. For a network volume it counts as latency, but no
+/// profile has it.
 const PATH: Nanos = Nanos::from_micros(15);
 
 fn measure(profile: &Profile, plan: Plan, seed: u64) -> Findings {
@@ -24,7 +23,7 @@ fn measure(profile: &Profile, plan: Plan, seed: u64) -> Findings {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// How thoroughly is measured.
+/// The thoroughness of a measurement.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Full,
@@ -47,7 +46,7 @@ impl How {
     }
 }
 
-/// A line of what was measured over what is modelled, as the benchmark through the kernel writes it.
+/// A line of measured over modelled values, as the benchmark through the kernel writes it.
 struct Line {
     text: String,
     bar: f64,
@@ -73,7 +72,7 @@ fn assert_near(what: &str, measured: f64, model: f64, bar: f64) {
     assert!((measured / model - 1.0).abs() < bar, "{what}: {measured} of {model}");
 }
 
-/// A number of the model's own text; of the arrays' disks it is in their table.
+/// A number in the model's own text; the disks of arrays have theirs in a table.
 fn key(name: &str, key: &str) -> f64 {
     let text = Profile::builtin_text(name).expect(name);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))).expect(key);
@@ -98,7 +97,7 @@ fn disk_is_found(name: &str, how: How, seed: u64, bar: f64) {
     line.end(found.elapsed);
 }
 
-/// What the papers reckon with: rate, and the competitive depth.
+/// The costs that the papers use: rate, and competitive depth.
 fn costs(line: &mut Line, profile: &Profile, model: &Profile) {
     let mean = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
     line.ratio("rate", mean(profile), mean(model));
@@ -106,7 +105,7 @@ fn costs(line: &mut Line, profile: &Profile, model: &Profile) {
     line.ratio("depth", depth(profile), depth(model));
 }
 
-/// The same of what is no single disk, with its switch cost.
+/// The same for a device that is no single disk, with its positioning time.
 fn costs_are_found(name: &str, verdict: Verdict, how: How, seed: u64, bar: f64) {
     let model = Profile::builtin(name).expect(name);
     let found = measure(&model, how.plan(), seed);
@@ -183,7 +182,7 @@ fn arrays_cost_what_the_model_says() {
 }
 
 #[test]
-fn what_has_no_head_is_told_by_latency_and_rate() {
+fn a_device_without_a_head_has_a_latency_and_a_rate() {
     for name in of_kind(Kind::Remote) {
         for seed in 0..4 {
             costs_are_found(name, Verdict::DoesNotSeek, How::Full, seed, 0.05);
@@ -205,13 +204,13 @@ fn a_steady_network_is_no_disk() {
     for (seed, median) in [0.8, 2.0, 4.0, 5.0, 6.0, 8.33, 11.0, 16.0].into_iter().enumerate() {
         let model = Profile::parse("steady", &text(median)).unwrap_or_else(|error| panic!("{error}"));
         let found = measure(&model, Plan::quick(), seed as u64);
-        assert_eq!(found.verdict, Verdict::DoesNotSeek, "{median} ms: {:?}", found.turn);
+        assert_eq!(found.verdict, Verdict::DoesNotSeek, "{median} ms: {:?}", found.rotation_period);
         let ratio = found.profile.switch_time().as_millis_f64() / model.switch_time().as_millis_f64();
         assert!((ratio - 1.0).abs() < 0.05, "{median} ms: {ratio}");
     }
 }
 
-/// A small disk over which the full stroke is stretched, and the outer part of a large one.
+/// A small disk onto which the full stroke is scaled, and the outer part of a large one.
 #[test]
 fn small_ones_are_measured_too() {
     let model = Profile::builtin("barracuda-500g").expect("built in");
@@ -223,7 +222,10 @@ fn small_ones_are_measured_too() {
         let found = profiler::profile(&mut probe, Plan::quick(), &label, 3, &mut |_, _| {})
             .unwrap_or_else(|error| panic!("{size} MiB: {error}"));
         assert_eq!(found.verdict, Verdict::Disk, "{size} MiB");
-        assert!((found.turn.map_or(0.0, |turn| turn.as_millis_f64()) - 8.333).abs() < 0.01, "{size} MiB");
+        assert!(
+            (found.rotation_period.map_or(0.0, |turn| turn.as_millis_f64()) - 8.333).abs() < 0.01,
+            "{size} MiB"
+        );
         let seek = |profile: &Profile| profile.average_seek().map_or(0.0, Nanos::as_millis_f64);
         println!("{size} MiB, fit {fit}: {} of {} ms", seek(&found.profile), seek(&model));
         if fit && size > 256 {
@@ -262,7 +264,7 @@ impl Probe for Volume {
     fn read_all(&mut self, ranges: &[ByteSpan], depth: usize) -> Result<Vec<Timed>, Error> {
         let mut times: Vec<Timed> = Vec::with_capacity(ranges.len());
         for (at, range) in ranges.iter().enumerate() {
-            // All take as long, so that they end in order.
+            // All take equally long, so that they end in order.
             let issued = at.checked_sub(depth).map_or(self.now, |before| times[before].finished);
             let started = issued.max(self.may_start);
             let apart = if self.credit > 0 { Nanos(333_333) } else { Nanos::from_millis(1) };
@@ -297,7 +299,7 @@ fn credit_that_runs_out_is_seen_and_the_base_is_written() {
     );
 }
 
-/// What a volume with credit for bytes and operations allows is what its profile says.
+/// The measured profile has the model's credit for bytes and for operations.
 #[test]
 fn credit_of_a_model_is_found_and_written() {
     let text = "name = \"v\"\nkind = \"remote\"\ncapacity_bytes = 1099511627776\nlatency_median_ms = 0.6\n\

@@ -1,4 +1,4 @@
-//! What can be measured, what is refused and how, and that nothing is ever open for writing.
+//! What can be measured, what is refused and why, and that nothing is ever open for writing.
 
 use foreseek_profiler::{self as profiler, Label, Plan, Probe, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -32,7 +32,7 @@ fn open(file: &tempfile::NamedTempFile) -> Option<Target> {
 }
 
 #[test]
-fn what_cannot_be_measured_says_why() {
+fn an_unsuitable_target_is_refused_with_the_reason() {
     assert!(reason(Path::new("/nonexistent")).contains("No such file"));
     assert!(reason(Path::new("/")).contains("a directory"));
     assert!(reason(Path::new("/dev/null")).contains("a character device"));
@@ -93,8 +93,8 @@ fn it_is_open_for_reading_alone() {
         let Ok(info) = std::fs::read_to_string(info) else { continue };
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).expect("flags");
         let flags = u32::from_str_radix(flags.trim(), 8).expect("octal");
-        let is_ours = std::fs::read_link(entry.path()).is_ok_and(|path| path == file.path());
-        if is_ours && flags & rustix::fs::OFlags::DIRECT.bits() != 0 {
+        let is_own = std::fs::read_link(entry.path()).is_ok_and(|path| path == file.path());
+        if is_own && flags & rustix::fs::OFlags::DIRECT.bits() != 0 {
             seen += 1;
             assert_eq!(flags & rustix::fs::OFlags::ACCMODE.bits(), 0, "{flags:o} is not read-only");
         }

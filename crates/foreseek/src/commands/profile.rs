@@ -111,10 +111,10 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Answer> {
         description: format!("{} of {}", path.display(), target.capacity()),
         source: format!("measured by 'foreseek profile' ({how}) on {}", path.display()),
     };
-    Target::hurry();
+    Target::raise_priority();
     let bar = progress(args.quiet);
     let plan = if args.quick { Plan::quick() } else { Plan::full() };
-    let plan = plan.said_to_turn(target.rotational() == Some(true));
+    let plan = plan.reported_rotational(target.rotational() == Some(true));
     let mut progress = |part: &'static str, share: f64| {
         bar.set_message(part);
         bar.set_position((share * STEPS) as u64);
@@ -240,7 +240,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
     };
     row("device", format!("{}, {}", target.display(), found.capacity));
     row("it", verdict(found).to_owned());
-    if let Some(period) = found.turn {
+    if let Some(period) = found.rotation_period {
         row("revolution", format!("{period} ({:.0} rpm)", 60.0 / period.as_secs_f64()));
     }
     if let Some(seek) = profile.average_seek() {
@@ -340,17 +340,17 @@ fn to_json(found: &Findings, target: &Path) -> Value {
         "seeks": found.verdict != Verdict::DoesNotSeek,
         "capacity_bytes": bytes(found.capacity),
         "rotation_rpm": profile.rotation_rpm(),
-        "rotation_period_ms": found.turn.map(ms),
+        "rotation_period_ms": found.rotation_period.map(ms),
         "average_seek_ms": profile.average_seek().map(ms),
-        "switch_time_ms": ms(profile.switch_time()),
+        "positioning_ms": ms(profile.switch_time()),
         "sequential_rate_mb_per_s": profile.sequential_rate().as_mb_per_second(),
         "outer_rate_mb_per_s": found.zones.first().map(|zone| zone.rate.as_mb_per_second()),
         "inner_rate_mb_per_s": found.zones.last().map(|zone| zone.rate.as_mb_per_second()),
         "command_overhead_ms": ms(found.command_overhead),
         "bus_rate_mb_per_s": found.bus.map(|bus| bus.as_mb_per_second()),
         "infill_bytes": bytes(found.infill),
-        "competitive_depth_bytes": bytes(profile.competitive_depth()),
-        "competitive_depth_pages": profile.competitive_depth().pages_floor().get(),
+        "competitive_prefetch_size_bytes": bytes(profile.competitive_depth()),
+        "competitive_prefetch_size_pages": profile.competitive_depth().pages_floor().get(),
         "latency": found.latency_bound.as_ref().map(latency_json),
         "seek_curve": found.seeks.iter().map(|point| json!({
             "distance_bytes": bytes(point.distance), "forward_ms": ms(point.forward),

@@ -1,11 +1,11 @@
-//! Where a staircase has its steps: the zones of a disk in rates measured along it.
+//! Finds the steps of a staircase: the zones of a disk in rates measured along it.
 //!
-//! Optimal partitioning: among all ways to cut the samples into runs, the one whose squared error
-//! around the runs' means plus a penalty for each run is least; by dynamic programming over the last
-//! cut, exact, quadratic in the number of samples (32 here). The penalty is that of the Bayesian
-//! information criterion for Gaussian noise: two parameters a run (its start, its mean) cost
-//! `2 x variance x ln n`. The noise comes from outside, measured: on a disk whose rate changes at
-//! every location the samples themselves cannot tell noise from steps.
+//! Optimal partitioning: of all ways to cut the samples into runs, it takes the one with the least squared
+//! error around the runs' means plus a penalty for each run. Dynamic programming over the last cut finds it
+//! exactly, in time quadratic in the number of samples (32 here). The penalty is that of the Bayesian
+//! information criterion for Gaussian noise: two parameters a run (its start, its mean) cost `2 x variance x
+//! ln n`. The caller measures the noise: on a disk whose rate changes at every location, the samples
+//! themselves cannot separate noise from steps.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(crate) fn runs(samples: &[f64], sigma: f64) -> Vec<Range<usize>> {
         let (sum, squares) = (sums[until].0 - sums[from].0, sums[until].1 - sums[from].1);
         (squares - sum * sum / (until - from) as f64).max(0.0)
     };
-    // The least cost of the samples before each place, and where the last run of it starts.
+    // The least cost of the samples before each index, and the start of their last run.
     let mut best = vec![(0.0, 0)];
     for until in 1..=n {
         let costs = (0..until).map(|from| (best[from].0 + error(from, until) + penalty, from));

@@ -1,42 +1,42 @@
-//! Credit that runs out: a volume that is fast at first and slower from some time on.
+//! Credit that runs out: a volume that is fast at first and slower later.
 //!
-//! The rates of equal slices of a long run are cut into runs of one rate; where the last is clearly
-//! slower than the first, what came beyond the last's rate until then was credit.
+//! The rates of equal slices of a long run are divided into runs of one rate. If the last is clearly slower
+//! than the first, the amount beyond the last's rate until then was credit.
 
 use super::change_points;
 use super::statistics::{MAD_TO_SIGMA, median};
 use foreseek_units::Nanos;
 use std::ops::Range;
 
-/// How much slower the end must be: volumes that sell credit fall to a half or a tenth; drifts of
-/// shared networks stay within some per cent.
+/// The ratio of the last rate to the first below which it counts: volumes that sell credit fall to a half or
+/// a tenth; shared networks drift by some per cent.
 const FALLS: f64 = 0.8;
-/// Fewer slices say nothing.
+/// The fewest slices.
 const SLICES_LEAST: usize = 8;
 
-/// What a slice brought.
+/// A slice of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slice {
-    /// How long it took.
+    /// Its duration.
     pub(crate) time: Nanos,
-    /// How much came: bytes, or reads.
+    /// The amount that arrived: bytes, or reads.
     pub(crate) amount: f64,
 }
 
 /// Credit that ran out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Credit {
-    /// A second, while it lasted.
+    /// The amount a second, while it lasted.
     pub burst_per_second: f64,
-    /// A second, afterwards.
+    /// The amount a second, afterwards.
     pub base_per_second: f64,
-    /// How much came beyond the base until then.
+    /// The amount beyond the base until it ran out.
     pub amount: f64,
     /// How long it lasted.
     pub lasted: Nanos,
 }
 
-/// The credit that slices in order of time show; `None` where the rate held.
+/// The credit that slices in order of time show; `None` where the rate stayed the same.
 pub(crate) fn of(slices: &[Slice]) -> Option<Credit> {
     if slices.len() < SLICES_LEAST {
         return None;
@@ -50,7 +50,7 @@ pub(crate) fn of(slices: &[Slice]) -> Option<Credit> {
     let runs = change_points::runs(&logs, sigma);
     let mean = |run: &Range<usize>| median(&rates[run.clone()]);
     let (burst, end) = (mean(runs.first()?), mean(runs.last()?));
-    // The base is all that follows without being clearly faster than the end: noise may cut it.
+    // The base is all that follows without being clearly faster than the end: noise may divide it.
     let base_runs = runs.iter().rev().take_while(|run| mean(run) * FALLS < end);
     let start = base_runs.last().map_or(rates.len(), |run| run.start);
     let base = median(&rates[start..]);

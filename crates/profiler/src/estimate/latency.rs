@@ -1,9 +1,8 @@
 //! A latency distribution from samples.
 //!
-//! Profiles describe a latency by its median and its 99th percentile, the mean following from a
-//! lognormal distribution through both. The mean is what a switch costs, so it is what is kept: the
-//! spread is chosen so that median and *mean* are the measured ones. The measured 90th and 99th
-//! percentiles are shown beside it.
+//! Profiles describe a latency by its median and its 99th percentile; the mean follows from a lognormal
+//! distribution through both. The mean is the positioning time, so it is preserved: the spread is chosen so
+//! that median and *mean* are the measured ones. The measured 90th and 99th percentiles are shown beside it.
 
 use super::statistics::{nanos, numbers, quantile};
 use foreseek_units::Nanos;
@@ -14,9 +13,9 @@ const NORMAL_99: f64 = 2.326_347_874_040_841;
 /// A measured distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LatencyFit {
-    /// Half of the answers take longer.
+    /// Half of the requests take longer.
     pub median: Nanos,
-    /// On average.
+    /// The average.
     pub mean: Nanos,
     /// One in ten takes longer.
     pub p90: Nanos,
@@ -26,7 +25,7 @@ pub struct LatencyFit {
     pub p99_for_mean: Nanos,
 }
 
-/// What samples show; `besides` is no part of the latency (the transfer of the data).
+/// The distribution of samples; `besides` is not part of the latency (the transfer of the data).
 pub(crate) fn fit(samples: &[Nanos], besides: Nanos) -> LatencyFit {
     let latencies = numbers(&samples.iter().map(|sample| *sample - besides).collect::<Vec<_>>());
     let middle = quantile(&latencies, 0.5).max(1.0);

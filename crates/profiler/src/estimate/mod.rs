@@ -1,9 +1,9 @@
-//! From samples to figures: pure arithmetic, no reading and no clock.
+//! From samples to results: pure arithmetic, without I/O and clock.
 
 pub(super) mod change_points;
 pub(super) mod credit;
 pub(super) mod latency;
 pub(super) mod monotone;
 pub(super) mod overlap;
+pub(super) mod rotation;
 pub(super) mod statistics;
-pub(super) mod turn;

@@ -1,11 +1,11 @@
 //! The nearest rising curve through noisy points: pool adjacent violators.
 //!
-//! An arm never takes longer for a shorter way. The least-squares fit among all curves that do not
-//! fall is found by merging neighbours that are out of order into their weighted mean (Ayer et al.
-//! 1955); it needs no form of curve and no parameter, so it suits drives whose curve is of neither
-//! textbook form. Linear time: each merge removes a block.
+//! A shorter seek never takes longer. The least-squares fit among all curves that do not fall is found by
+//! merging neighbours that are out of order into their weighted mean (Ayer et al. 1955). It assumes no form
+//! of curve and has no parameter, so it suits drives whose curve has neither of the textbook forms. Linear
+//! time: each merge removes a block.
 
-/// The fitted values, in the order of the points, each given as value and weight.
+/// The fitted values, in the order of the points; each point is a value and a weight.
 pub(crate) fn rising(points: &[(f64, f64)]) -> Vec<f64> {
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(points.len());
     for &(value, weight) in points {

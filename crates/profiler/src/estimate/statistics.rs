@@ -1,11 +1,11 @@
-//! Robust statistics: a host that is late now and then must not move a figure.
+//! Robust statistics: occasional delays of the host must not change a result.
 
 use foreseek_units::Nanos;
 
-/// From the median absolute deviation to the standard deviation of a normal distribution.
+/// The factor from the median absolute deviation to the standard deviation of a normal distribution.
 pub(crate) const MAD_TO_SIGMA: f64 = 1.482_602_218_505_602;
 
-/// The value below which a share of the samples lies, linear between neighbours; zero of none.
+/// The value below which a share of the samples lies, interpolated linearly; zero without samples.
 pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -15,14 +15,14 @@ pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     sorted[low] + (sorted[high] - sorted[low]) * at.fract()
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The middle sample, or the mean of the two in the middle.
 pub(crate) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// Where a share of the samples lies closest together: its median, and how far it reaches from end to
-/// end (the "shorth" for a half). Unlike the median it does not move while most samples are off, as
-/// long as those are off by different amounts: completions of a loaded host are.
+/// The narrowest range that holds a share of the samples: its median and its width (the "shorth" for a half).
+/// Unlike the median it stays the same while most samples are off, as long as they are off by different
+/// amounts, as completions of a loaded host are.
 pub(crate) fn densest(samples: &[f64], share: f64) -> (f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -44,7 +44,7 @@ pub(crate) fn median_time(times: &[Nanos]) -> Nanos {
     nanos(median(&numbers(times)))
 }
 
-/// A number of nanoseconds as a time; what is below zero is zero.
+/// A number of nanoseconds as a time; a negative one is zero.
 pub(crate) fn nanos(number: f64) -> Nanos {
     Nanos(number.max(0.0).round() as u64)
 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a few outliers say, the median stays among the others.
+        /// Whatever the values of a few outliers, the median stays among the other samples.
         #[test]
         fn outliers_do_not_move_it(mut good in prop::collection::vec(10.0..20.0f64, 9), bad in prop::collection::vec(-1e9..1e9f64, 0..4)) {
             good.extend(bad);
