@@ -101,11 +101,13 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
         users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));
         users
     };
-    let wreck = || -> Result<(), Error> {
-        state::wreck(&folder, record.as_ref()).free(&users())?;
+    let free_leftovers = || -> Result<(), Error> {
+        state::leftovers(&folder, record.as_ref()).free(&users())?;
         Ok(folder.remove()?)
     };
-    let Some(server) = server.filter(|server| server.is_alive()) else { return wreck().map(|()| false) };
+    let Some(server) = server.filter(|server| server.is_alive()) else {
+        return free_leftovers().map(|()| false);
+    };
     let refuse_if_used = || match users() {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
@@ -116,18 +118,18 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     };
     refuse_if_used()?;
     if Client::of(&folder).ping().is_err() {
-        return wreck().map(|()| true);
+        return free_leftovers().map(|()| true);
     }
     if force {
         users().write_back(DETACH_LIMIT);
         Client::of(&folder).notify(&ServerRequest::Dismiss)?;
     }
     if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
-        state::wreck(&folder, record.as_ref()).remove_cgroup();
-        return if folder.path().exists() { wreck().map(|()| true) } else { Ok(true) };
+        state::leftovers(&folder, record.as_ref()).remove_cgroup();
+        return if folder.path().exists() { free_leftovers().map(|()| true) } else { Ok(true) };
     }
     refuse_if_used()?;
-    wreck().map(|()| true)
+    free_leftovers().map(|()| true)
 }
 
 fn listed(folder: &ServerFolder) -> Listed {

@@ -1,7 +1,7 @@
 //! What is known of an array outside its server, and what is said to and by it.
 
 use crate::{Error, Status};
-use foreseek_export::{NbdAddress, Wreck};
+use foreseek_export::{Leftovers, NbdAddress};
 use foreseek_server::{ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -142,8 +142,8 @@ pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {
 }
 
 /// What is to be freed of it.
-pub(crate) fn wreck(folder: &ServerFolder, record: Option<&Record>) -> Wreck {
-    Wreck {
+pub(crate) fn leftovers(folder: &ServerFolder, record: Option<&Record>) -> Leftovers {
+    Leftovers {
         mount_point: folder.mount_point(),
         connection: record.and_then(|record| record.connection),
         server: record.map(|record| record.server),

@@ -99,7 +99,9 @@ impl From<Failed> for Error {
     fn from(error: Failed) -> Self {
         match error {
             Failed::Call(error) => Self::Call(error),
-            Failed::NoWord(limit) => Self::Died(format!("it reported nothing within {} s", limit.as_secs())),
+            Failed::NoReport(limit) => {
+                Self::Died(format!("it reported nothing within {} s", limit.as_secs()))
+            }
             Failed::Died(cause) => Self::Died(cause.to_string()),
             error => Self::Refused(error.to_string()),
         }

@@ -4,14 +4,13 @@
 //! device to the file, and answers each request when the modelled device would have. The kernel sees a block
 //! device `/dev/loopN` with a real file system, page cache and scheduler. The model is the same
 //! [`foreseek_device::Device`] that the simulator drives.
-//! run. The model is the same [`foreseek_device::Device`] that the simulator drives.
+//!
 //! Callers use [`client`]; the program that they run as server calls `serve::run`. Inside, `disk` receives
 //! requests from the kernel and moves their data, `timer` has the model and decides when each request is
 //! answered, and `clock` converts real time to modelled time.
-//! model and decides when each is answered, `clock` maps real time to modelled time.
+//!
 //! Limits: it needs root and `/dev/fuse`. Timing is as accurate as the machine's wake-ups (see `lateness` in
 //! [`Stats`]). Discards take no modelled time.
-//! `lateness` in [`Stats`] says how good); discards cost no modelled time.
 
 mod backing;
 mod calibrate;

@@ -1,4 +1,4 @@
-//! Mounting the file and laying the loop device over it.
+//! Mounts the file and attaches a loop device to it.
 
 use crate::fuse_file::{FILE, FuseFile, REQUEST_LIMIT};
 use crate::server::Server;
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 /// Longest wait for the loop device when an export is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
 
-/// Longest wait for the kernel to let go of the file below a loop device that it has freed: it does so a little
-/// later, by itself, and until then the file system is busy. It takes milliseconds.
+/// Longest wait for the kernel to close the file below a loop device that it has freed. The kernel does so a
+/// little later, within milliseconds, and until then the file system is busy.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
-/// Between tries.
+/// Between attempts.
 const POLL: Duration = Duration::from_millis(5);
 
 /// How to export a server.
@@ -33,19 +33,19 @@ pub struct ExportOptions {
     pub mount_point: PathBuf,
     /// The device's size, a multiple of a sector.
     pub size: Bytes,
-    /// Threads that take requests.
+    /// Threads that receive requests.
     pub threads: usize,
-    /// What the mount is called in the mount table.
+    /// The mount's name in the mount table.
     pub name: String,
-    /// Let the kernel give the mount up when a request is not answered in this time.
+    /// Lets the kernel abort the mount when a request is not answered in this time.
     pub request_timeout: Option<Duration>,
 }
 
-/// Seconds in which each request is answered, or the kernel gives the mount up.
+/// The seconds within which each request must be answered, or the kernel aborts the mount.
 const TIMEOUT_VARIABLE: &str = "FORESEEK_FUSE_TIMEOUT";
 
-/// What the environment says of [`ExportOptions::request_timeout`]: off unless it is set, since a slow device with a full queue may take
-/// long and be well.
+/// The environment's value of [`ExportOptions::request_timeout`]. It is off by default, since a slow device
+/// with a full queue may be slow without a fault.
 ///
 /// # Errors
 ///
@@ -62,15 +62,15 @@ pub fn request_timeout() -> Result<Option<Duration>, ExportError> {
     }
 }
 
-/// Why a server could not be exported, or its export not be ended.
+/// Why a server could not be exported, or its export could not be ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A variable of the environment makes no sense.
+    /// An environment variable is invalid.
     #[error("{name} {value}: {remedy}")]
     Variable {
         /// Its name.
         name: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
         /// What to give instead.
         remedy: &'static str,
@@ -78,42 +78,42 @@ pub enum ExportError {
     /// FUSE could not be mounted.
     #[error("cannot mount a FUSE file system on {mount_point}: {cause}; it needs root and /dev/fuse")]
     Mount {
-        /// Where.
+        /// The mount point.
         mount_point: PathBuf,
-        /// Why not; part of the message, and so no `source`.
+        /// The kernel's error; part of the message, and so no `source`.
         cause: io::Error,
     },
     /// FUSE could not be unmounted.
     #[error("cannot unmount the FUSE file system on {mount_point}: {cause}")]
     Unmount {
-        /// Where.
+        /// The mount point.
         mount_point: PathBuf,
-        /// Why.
+        /// The kernel's error.
         cause: Errno,
     },
-    /// The file in it could not be opened.
+    /// The file in the mount could not be opened.
     #[error("cannot open {file}: {cause}")]
     Open {
         /// The FUSE file.
         file: PathBuf,
-        /// Why not; part of the message, and so no `source`.
+        /// The kernel's error; part of the message, and so no `source`.
         cause: io::Error,
     },
-    /// Nobody can be heard there.
+    /// The address cannot be used.
     #[error("cannot listen at {address}: {cause}")]
     Listen {
         /// The address.
         address: String,
-        /// Why not.
+        /// The reason.
         cause: String,
     },
-    /// The loop device could not be had or freed.
+    /// The loop device could not be attached or freed.
     #[error(transparent)]
     Loop(#[from] LoopError),
 }
 
-/// A server's mounted file, with or without a loop device over it. Dropping it frees what can be
-/// freed without waiting.
+/// A server's mounted file, with or without a loop device over it. Dropping it frees what can be freed
+/// without a long wait.
 #[derive(Debug)]
 pub struct Export {
     options: ExportOptions,
@@ -123,7 +123,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Mounts the file: from now on the server is asked.
+    /// Mounts the file: from now on the server gets its requests.
     ///
     /// # Errors
     /// [`ExportError`]; nothing stays mounted then.
@@ -137,7 +137,7 @@ impl Export {
         ];
         config.acl = SessionACL::Owner;
         config.n_threads = Some(options.threads);
-        // A queue of its own for each thread, so that answers do not contend for one lock.
+        // A queue for each thread, so that answers do not contend for one lock.
         config.clone_fd = options.threads > 1;
         let file = FuseFile { server, size: options.size };
         let mut settings = MountSettings::take();
@@ -157,31 +157,31 @@ impl Export {
         self.options.mount_point.join(FILE)
     }
 
-    /// The number under which fusectl knows the mount.
+    /// The number of the mount's FUSE connection in fusectl.
     #[must_use]
     pub fn connection(&self) -> Option<u32> {
         self.connection
     }
 
-    /// What could not be had; the device works without.
+    /// Warnings about kernel settings that could not be changed; the device works without them.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Whether requests are still taken: not after the mount was taken away or aborted by others.
+    /// Whether it still gets requests: not after another process has unmounted or aborted the mount.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
-    /// The loop device over the file, as the kernel has it now.
+    /// The loop device over the file, according to the kernel.
     #[must_use]
     pub fn device(&self) -> Option<LoopDevice> {
         loop_device_over(&self.options.mount_point, self.connection)
     }
 
-    /// Asks the kernel to free the loop device when nobody uses it any more; returns at once.
+    /// Requests that the kernel free the loop device once it has no users; returns at once.
     ///
     /// # Errors
     /// [`ExportError::Loop`].
@@ -189,10 +189,10 @@ impl Export {
         self.device().map_or(Ok(()), |device| device.begin_clear()).map_err(Into::into)
     }
 
-    /// Unmounts, after waiting no longer than `limit` for the loop device to be free.
+    /// Unmounts, after waiting up to `limit` for the loop device to be free.
     ///
     /// # Errors
-    /// [`ExportError`]; where the device stays in use, it and the mount stay.
+    /// [`ExportError`]; while the device stays in use, it and the mount stay.
     pub fn end(mut self, limit: Duration) -> Result<(), ExportError> {
         if let Some(device) = self.device() {
             device.clear(limit)?;
@@ -205,13 +205,13 @@ impl Export {
         let mount_point = &self.options.mount_point;
         let refused = |cause| ExportError::Unmount { mount_point: mount_point.clone(), cause };
         let deadline = Instant::now() + RELEASE_LIMIT;
-        // Ours and not the session's: that tries once, and leaves the mount behind where it is busy.
+        // Not the session's own unmount: that tries once, and leaves the mount behind where it is busy.
         while let Err(cause) = unmount(mount_point, UnmountFlags::empty()) {
             match cause {
-                // Others took it away.
+                // Another process has unmounted it.
                 Errno::INVAL | Errno::NOENT => break,
                 Errno::BUSY if Instant::now() < deadline => sleep(POLL),
-                // Its threads end when whoever holds the file lets go.
+                // The session's threads end when the last user of the file closes it.
                 Errno::BUSY => return unmount(mount_point, UnmountFlags::DETACH).map_err(refused),
                 cause => return Err(refused(cause)),
             }
@@ -236,10 +236,10 @@ impl Drop for Export {
     }
 }
 
-/// Lays a loop device over an exported file.
+/// Attaches a loop device to an exported file.
 ///
-/// To be called in another process than the server's: the kernel flushes the file meanwhile, and a
-/// process that waits for its own answer cannot be ended.
+/// Call it in another process than the server's: the kernel flushes the file meanwhile, and a process that
+/// waits for its own answer cannot be ended.
 ///
 /// # Errors
 /// [`ExportError`]; nothing stays attached then.
@@ -253,12 +253,12 @@ pub fn attach_loop(file: &Path, name: &str, options: LoopOptions) -> Result<Loop
     Ok(LoopDevice::attach(&opened, Path::new(name), options)?)
 }
 
-/// The loop device over the file that is or was mounted there under that number.
+/// The loop device over the file that is or was mounted at `mount_point` with this connection number.
 #[must_use]
 pub fn loop_device_over(mount_point: &Path, connection: Option<u32>) -> Option<LoopDevice> {
     let named = |device: &LoopDevice| device.file().is_some_and(|file| file.starts_with(mount_point));
-    // The path ends at the mount when that was taken away; the number stays. Only then is it asked
-    // for: the kernel asks the file for it, and a server that hangs would not answer.
+    // After an unmount the path ends at the mount, and only the number stays. The number is read only then:
+    // the kernel queries the file for it, and a hung server would not answer.
     let lost = |device: &LoopDevice| device.file().is_some_and(|file| file == Path::new("/").join(FILE));
     let numbered = |device: &LoopDevice| {
         connection.is_some() && lost(device) && device.file_system_minor() == connection

@@ -1,4 +1,4 @@
-//! The FUSE file system of one file, `disk`, under its root.
+//! A FUSE file system with one file, `disk`, under its root.
 
 use crate::server::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, SECTOR_SIZE};
@@ -12,19 +12,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The largest request: the loop driver's 1280 KiB, and 64 KiB more so that one whose memory is not
-/// aligned to pages still comes whole.
+/// The largest request: the loop driver's 1280 KiB, and 64 KiB more so that a request whose memory is not
+/// aligned to pages is not split.
 pub const REQUEST_LIMIT: Bytes = Bytes::kib(1280 + 64);
 /// The file's name.
 pub(crate) const FILE: &str = "disk";
 const FILE_NODE: INodeNo = INodeNo(2);
-/// Nothing about the file ever changes.
+/// The file's attributes never change.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// Requests that the kernel may have under way: more than the loop driver's 128 tags, so that this
-/// is never what limits. fuser's default of 16 would cap the whole device.
+/// Requests that the kernel may have in flight: more than the loop driver's 128 tags, so that this limit is
+/// never reached. fuser's default of 16 would cap the whole device.
 const MAX_BACKGROUND: u16 = 1024;
 
-/// Hands the requests for the file to a server.
+/// Passes the requests for the file to a server.
 pub(crate) struct FuseFile {
     pub(crate) server: Arc<dyn Server>,
     pub(crate) size: Bytes,
@@ -56,7 +56,7 @@ impl FuseFile {
         })
     }
 
-    /// The bytes asked for, where the file has them all.
+    /// The requested bytes, if the file has them all.
     fn range(&self, node: INodeNo, offset: u64, length: u64) -> Option<ByteSpan> {
         let end = offset.checked_add(length)?;
         let fits = node == FILE_NODE && length > 0 && end <= self.size.get();
@@ -66,7 +66,7 @@ impl FuseFile {
 
 impl Filesystem for FuseFile {
     fn init(&mut self, _: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Without this the file sees one direct request at a time.
+        // Without this flag the file gets one direct request at a time.
         let wanted = InitFlags::FUSE_ASYNC_DIO;
         config
             .add_capabilities(wanted)
@@ -94,7 +94,7 @@ impl Filesystem for FuseFile {
         }
     }
 
-    /// For programs that walk through `/run`.
+    /// For programs that traverse `/run`.
     fn readdir(
         &self,
         _: &fuser::Request,
@@ -118,7 +118,7 @@ impl Filesystem for FuseFile {
 
     fn open(&self, _: &fuser::Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if node == FILE_NODE {
-            // Neither cached nor one writer at a time: the loop device orders what needs order.
+            // Not cached, and several writers at a time: the loop device orders what needs order.
             let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
             reply.opened(FileHandle(0), flags);
         } else {
@@ -127,12 +127,12 @@ impl Filesystem for FuseFile {
     }
 
     fn statfs(&self, _: &fuser::Request, _: INodeNo, reply: ReplyStatfs) {
-        // The loop driver takes the block size for the unit of discards.
+        // The loop driver uses the block size as the unit of discards.
         let blocks = self.size.get() / PAGE_SIZE;
         reply.statfs(blocks, 0, 0, 1, 0, PAGE_SIZE as u32, 255, PAGE_SIZE as u32);
     }
 
-    /// The kernel asks once for security labels, and never again.
+    /// The kernel asks once for security labels and, after this error, not again.
     fn getxattr(&self, _: &fuser::Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
         reply.error(Errno::ENOSYS);
     }
@@ -197,8 +197,8 @@ impl Filesystem for FuseFile {
     ) {
         let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         match self.range(node, offset, length) {
-            // Zeroing without giving up the space is left to the kernel, which then writes zeros
-            // and pays for them as it would on a disk.
+            // Zeroing that keeps the space is left to the kernel, which then writes zeros, as it would to a
+            // disk.
             _ if mode != punch => reply.error(Failure::Unsupported.into()),
             Some(range) => {
                 self.server.serve(Request::Discard { range, reply: DoneReply::empty(reply) });

@@ -1,4 +1,4 @@
-//! The seam between a block device's server and the interface by which requests come in.
+//! The interface between a block device's server and the sources of its requests.
 
 use foreseek_units::ByteSpan;
 use std::fmt;
@@ -7,10 +7,9 @@ pub use fuser::Errno;
 
 /// Answers a block device's requests.
 ///
-/// [`serve`](Server::serve) is called from several threads at once, and a call holds up one of
-/// them: a server whose answer takes long keeps the reply and returns. Every request lies within
-/// the device and every reply is used at most once, by being consumed; one that is dropped
-/// answers EIO.
+/// [`serve`](Server::serve) is called from several threads at once and blocks one of them: a server that
+/// takes long to answer keeps the reply and returns. Every request lies within the device. A reply is
+/// consumed when it is used; one that is dropped answers EIO.
 pub trait Server: Send + Sync + 'static {
     /// Takes a request.
     fn serve(&self, request: Request<'_>);
@@ -21,30 +20,30 @@ pub trait Server: Send + Sync + 'static {
 pub enum Request<'a> {
     /// Answer with these bytes.
     Read {
-        /// Which.
+        /// The bytes to read.
         range: ByteSpan,
         /// Takes exactly as many bytes.
         reply: DataReply,
     },
-    /// Store these bytes; answer when a later read would see them.
+    /// Store these bytes; answer once a later read would return them.
     Write {
-        /// Where.
+        /// The bytes to write.
         range: ByteSpan,
-        /// What; borrowed from the receiving thread until `serve` returns.
+        /// The data; borrowed from the receiving thread until `serve` returns.
         data: &'a [u8],
-        /// Takes the end.
+        /// Takes the result.
         reply: DoneReply,
     },
-    /// Answer when all writes that were answered before are durable.
+    /// Answer once all previously answered writes are durable.
     Flush {
-        /// Takes the end.
+        /// Takes the result.
         reply: DoneReply,
     },
-    /// Forget these bytes: they read as zero from now on.
+    /// Discard these bytes: they read as zero from now on.
     Discard {
-        /// Which.
+        /// The bytes to discard.
         range: ByteSpan,
-        /// Takes the end.
+        /// Takes the result.
         reply: DoneReply,
     },
 }
@@ -52,11 +51,11 @@ pub enum Request<'a> {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The medium cannot read or write there.
+    /// The medium cannot be read or written there.
     Io,
-    /// There is no room to store it.
+    /// There is no space to store it.
     NoSpace,
-    /// The server does not do this.
+    /// The server does not support the request.
     Unsupported,
 }
 
@@ -73,48 +72,48 @@ impl From<Failure> for Errno {
 type DataTaker = Box<dyn FnOnce(Result<&[u8], Failure>) + Send>;
 type DoneTaker = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
-/// Where the answer to a read goes.
-pub struct DataReply(DataDoor);
+/// Sends the answer to a read.
+pub struct DataReply(DataTarget);
 
-enum DataDoor {
+enum DataTarget {
     Fuse(fuser::ReplyData),
     Call(Option<DataTaker>),
 }
 
 impl DataReply {
     pub(crate) fn fuse(reply: fuser::ReplyData) -> Self {
-        Self(DataDoor::Fuse(reply))
+        Self(DataTarget::Fuse(reply))
     }
 
     /// Calls `taker` with the answer: for interfaces other than FUSE, and for tests.
     pub fn call(taker: impl FnOnce(Result<&[u8], Failure>) + Send + 'static) -> Self {
-        Self(DataDoor::Call(Some(Box::new(taker))))
+        Self(DataTarget::Call(Some(Box::new(taker))))
     }
 
-    /// Answers with the bytes asked for.
+    /// Answers with the requested bytes.
     pub fn data(mut self, data: &[u8]) {
         match self.disarm() {
-            DataDoor::Fuse(reply) => reply.data(data),
-            DataDoor::Call(taker) => taker.into_iter().for_each(|taker| taker(Ok(data))),
+            DataTarget::Fuse(reply) => reply.data(data),
+            DataTarget::Call(taker) => taker.into_iter().for_each(|taker| taker(Ok(data))),
         }
     }
 
-    /// Answers that it failed.
+    /// Answers with an error.
     pub fn fail(mut self, failure: Failure) {
         match self.disarm() {
-            DataDoor::Fuse(reply) => reply.error(failure.into()),
-            DataDoor::Call(taker) => taker.into_iter().for_each(|taker| taker(Err(failure))),
+            DataTarget::Fuse(reply) => reply.error(failure.into()),
+            DataTarget::Call(taker) => taker.into_iter().for_each(|taker| taker(Err(failure))),
         }
     }
 
-    fn disarm(&mut self) -> DataDoor {
-        std::mem::replace(&mut self.0, DataDoor::Call(None))
+    fn disarm(&mut self) -> DataTarget {
+        std::mem::replace(&mut self.0, DataTarget::Call(None))
     }
 }
 
 impl Drop for DataReply {
     fn drop(&mut self) {
-        if let DataDoor::Call(taker) = &mut self.0 {
+        if let DataTarget::Call(taker) = &mut self.0 {
             taker.take().into_iter().for_each(|taker| taker(Err(Failure::Io)));
         }
     }
@@ -126,10 +125,10 @@ impl fmt::Debug for DataReply {
     }
 }
 
-/// Where the answer to a write, flush or discard goes.
-pub struct DoneReply(DoneDoor);
+/// Sends the answer to a write, flush or discard.
+pub struct DoneReply(DoneTarget);
 
-enum DoneDoor {
+enum DoneTarget {
     Written(fuser::ReplyWrite, u32),
     Empty(fuser::ReplyEmpty),
     Call(Option<DoneTaker>),
@@ -137,37 +136,37 @@ enum DoneDoor {
 
 impl DoneReply {
     pub(crate) fn written(reply: fuser::ReplyWrite, size: u32) -> Self {
-        Self(DoneDoor::Written(reply, size))
+        Self(DoneTarget::Written(reply, size))
     }
 
     pub(crate) fn empty(reply: fuser::ReplyEmpty) -> Self {
-        Self(DoneDoor::Empty(reply))
+        Self(DoneTarget::Empty(reply))
     }
 
     /// Calls `taker` with the answer: for interfaces other than FUSE, and for tests.
     pub fn call(taker: impl FnOnce(Result<(), Failure>) + Send + 'static) -> Self {
-        Self(DoneDoor::Call(Some(Box::new(taker))))
+        Self(DoneTarget::Call(Some(Box::new(taker))))
     }
 
-    /// Answers.
+    /// Answers with a result.
     pub fn end(mut self, result: Result<(), Failure>) {
         match (self.disarm(), result) {
-            (DoneDoor::Written(reply, size), Ok(())) => reply.written(size),
-            (DoneDoor::Written(reply, _), Err(failure)) => reply.error(failure.into()),
-            (DoneDoor::Empty(reply), Ok(())) => reply.ok(),
-            (DoneDoor::Empty(reply), Err(failure)) => reply.error(failure.into()),
-            (DoneDoor::Call(taker), result) => taker.into_iter().for_each(|taker| taker(result)),
+            (DoneTarget::Written(reply, size), Ok(())) => reply.written(size),
+            (DoneTarget::Written(reply, _), Err(failure)) => reply.error(failure.into()),
+            (DoneTarget::Empty(reply), Ok(())) => reply.ok(),
+            (DoneTarget::Empty(reply), Err(failure)) => reply.error(failure.into()),
+            (DoneTarget::Call(taker), result) => taker.into_iter().for_each(|taker| taker(result)),
         }
     }
 
-    fn disarm(&mut self) -> DoneDoor {
-        std::mem::replace(&mut self.0, DoneDoor::Call(None))
+    fn disarm(&mut self) -> DoneTarget {
+        std::mem::replace(&mut self.0, DoneTarget::Call(None))
     }
 }
 
 impl Drop for DoneReply {
     fn drop(&mut self) {
-        if let DoneDoor::Call(taker) = &mut self.0 {
+        if let DoneTarget::Call(taker) = &mut self.0 {
             taker.take().into_iter().for_each(|taker| taker(Err(Failure::Io)));
         }
     }

@@ -1,9 +1,9 @@
-//! Freeing what a dead or wedged server of a block device left behind.
+//! Frees what a dead or hung server of a block device left behind.
 //!
-//! In this order, so that no step waits for an answer that cannot come: abort the FUSE connection
-//! (every request that hangs fails now), end the server, unmount what is mounted on the device, free
-//! the loop device, take the FUSE mount away. Each step is fine with
-//! finding its work done, so a teardown that was itself interrupted can be repeated.
+//! The order is such that no step waits for an answer that cannot come: abort the FUSE connection (every
+//! pending request fails then), kill the server, unmount file systems on the device, free the loop device,
+//! unmount the FUSE mount. Each step succeeds if its work is already done, so an interrupted teardown can be
+//! repeated.
 
 use crate::{NbdAddress, loop_device_over};
 use foreseek_server::mount_table::{abort_connection, connection_of, force_unmount};
@@ -13,26 +13,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest wait for a device to be free.
+/// Longest wait for a device to become free.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is known of a server that is to be freed.
+/// What a server has left behind.
 #[derive(Debug)]
-pub struct Wreck {
-    /// Where its file was mounted.
+pub struct Leftovers {
+    /// The mount point of its file.
     pub mount_point: PathBuf,
-    /// The number under which fusectl knows the mount.
+    /// The number of the mount's FUSE connection in fusectl.
     pub connection: Option<u32>,
     /// Its process.
     pub server: Option<ServerProcess>,
-    /// A memory cgroup that was made for it.
+    /// A memory cgroup created for it.
     pub cgroup: Option<PathBuf>,
-    /// Where it was heard over NBD.
+    /// The address of its NBD export.
     pub nbd: Option<NbdAddress>,
 }
 
-impl Wreck {
-    /// Frees everything but the server's folder, whatever state it is in; `users` of the device are unmounted lazily.
+impl Leftovers {
+    /// Frees everything but the server's folder, whatever the state of the server; `users` of the device are
+    /// unmounted lazily.
     ///
     /// # Errors
     /// The step that failed.
@@ -55,7 +56,7 @@ impl Wreck {
         device.map_or(Ok(()), |device| device.clear(LIMIT).map_err(refused))
     }
 
-    /// Removes the cgroup that was made for the server, once that has ended.
+    /// Removes the cgroup created for the server, once the server has ended.
     pub fn remove_cgroup(&self) {
         if let Some(group) = &self.cgroup {
             // Another server may still be in it.
@@ -64,12 +65,11 @@ impl Wreck {
     }
 }
 
-/// Makes every request of the FUSE file system mounted there fail, now and from now on; `recorded`
-/// is its number, should it no longer be mounted.
+/// Makes every pending and future request of the FUSE file system at `mount_point` fail; `recorded` is its
+/// connection number, for when it is no longer mounted.
 fn abort(mount_point: &Path, recorded: Option<u32>) -> Result<(), Error> {
-    // A number of the past may be another's by now: only one that a loop device of ours still
-    // holds is still ours.
-    let held = || recorded.filter(|_| loop_device_over(mount_point, recorded).is_some());
-    let Some(connection) = connection_of(mount_point).or_else(held) else { return Ok(()) };
+    // The number may have been reused: it counts only while a loop device over this mount still has it.
+    let in_use = || recorded.filter(|_| loop_device_over(mount_point, recorded).is_some());
+    let Some(connection) = connection_of(mount_point).or_else(in_use) else { return Ok(()) };
     Ok(abort_connection(connection).context("abort the FUSE connection of", mount_point)?)
 }

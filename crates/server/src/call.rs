@@ -1,4 +1,4 @@
-//! Operating-system calls that failed: what was tried, on what, why, and the remedy where it is known.
+//! Failed system calls: the operation, its object, the cause, and the remedy where it is known.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -7,16 +7,16 @@ use std::path::Path;
 /// A call that failed.
 #[derive(Debug)]
 pub struct CallError {
-    /// What was tried.
+    /// The operation.
     pub operation: &'static str,
-    /// On what.
+    /// Its object.
     pub object: String,
-    /// The system's answer. Part of the message, which also travels as text: no `source`.
+    /// The kernel's error. Part of the message, which is also sent as text: no `source`.
     pub cause: io::Error,
 }
 
 impl CallError {
-    /// This error, or where root privileges are missing that they are, to do `what`.
+    /// This error; where root privileges are missing, the error that `what` requires them.
     pub fn or_not_root<E: From<Self> + From<NotRoot>>(self, what: &'static str) -> E {
         if self.lacks_root() { NotRoot(what).into() } else { self.into() }
     }
@@ -26,16 +26,16 @@ impl CallError {
     }
 }
 
-/// What only root may do, and this process is not root's.
+/// An operation that only root may do, in a process without root privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {0}: root privileges required (run as root or with sudo)")]
 pub struct NotRoot(pub &'static str);
 
 impl NotRoot {
-    /// Refuses to do `what` for other users than root.
+    /// Refuses to do `what` without root privileges.
     ///
     /// # Errors
-    /// This one.
+    /// [`NotRoot`].
     pub fn check(what: &'static str) -> Result<(), Self> {
         if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Self(what)) }
     }
@@ -47,7 +47,7 @@ impl fmt::Display for CallError {
         write!(f, "cannot {operation} {object}: {cause}")?;
         match cause.kind() {
             _ if self.lacks_root() => f.write_str("; root privileges required (run as root or with sudo)"),
-            ErrorKind::StorageFull => f.write_str("; make room there"),
+            ErrorKind::StorageFull => f.write_str("; free space there"),
             _ => Ok(()),
         }
     }
@@ -55,12 +55,12 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Names what was tried on what when an I/O result is an error.
+/// Adds the operation and its object to an I/O error.
 pub trait Context<T> {
     /// Adds the operation and the path to an error.
     ///
     /// # Errors
-    /// The one that it was.
+    /// The same error, with both.
     fn context(self, operation: &'static str, object: impl AsRef<Path>) -> Result<T, CallError>;
 }
 
@@ -74,7 +74,7 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
-/// An error that says that the thing is not there is none.
+/// Ignores the error that something does not exist.
 ///
 /// # Errors
 /// Any other.
@@ -93,7 +93,7 @@ mod tests {
     fn a_message_names_operation_object_cause_and_remedy() {
         let full = Err::<(), _>(io::Error::from(ErrorKind::StorageFull)).context("write", "/a/b");
         let said = full.expect_err("it is full").to_string();
-        assert_eq!(said, "cannot write /a/b: no storage space; make room there");
+        assert_eq!(said, "cannot write /a/b: no storage space; free space there");
         let gone = Err::<(), _>(io::Error::from(ErrorKind::NotFound)).context("open", "/a");
         assert_eq!(gone.expect_err("it is gone").to_string(), "cannot open /a: entity not found");
         assert_eq!(

@@ -1,20 +1,20 @@
-//! Leaving a limited memory cgroup.
+//! Leaves a limited memory cgroup.
 //!
-//! A server of a block device inside the limited memory cgroup of its users deadlocks: they fill the memory
-//! with what the device must write, and the server, asking for memory, waits for just that writing.
-//! So it moves to the nearest ancestor that has no limit up to the root, and stays under every
-//! other rule that its starter is under. Only where a limit lies on the root of what this process
-//! can see, as in a container, can it not leave; then it says so.
+//! A server of a block device that is inside the limited memory cgroup of its users deadlocks: they fill the
+//! memory with pages that must be written to the device, and the server, which needs memory for that, waits
+//! for those writes. It therefore moves to the nearest ancestor without a limit up to the root, and stays
+//! under all other rules of its starter. Only where a limit is on the root of what this process can see, as
+//! in a container, it cannot leave; then it returns a warning.
 
 use crate::{CallError, Context};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// At and above this a version 1 limit is none: the kernel shows "no limit" as the largest
-/// multiple of the page size.
+/// From this value on, a version 1 limit is none: the kernel shows "no limit" as the largest multiple of the
+/// page size.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// A memory cgroup hierarchy: where it is mounted and where this process is in it.
+/// A memory cgroup hierarchy: its mount point, and the group of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
     pub(crate) mount: PathBuf,
@@ -26,20 +26,20 @@ pub(crate) struct Hierarchy {
 const V1_LIMITS: &[&str] = &["memory.limit_in_bytes"];
 const V2_LIMITS: &[&str] = &["memory.max", "memory.high"];
 
-/// What came of leaving.
+/// The result of leaving.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// What limit stays.
+    /// A warning about a limit that stays.
     pub warning: Option<String>,
-    /// A group made to go to; to be removed when the process has ended.
+    /// A group created to move to; it is to be removed when the process has ended.
     pub made: Option<PathBuf>,
 }
 
-/// Moves this process out of limited memory cgroups; `what` it serves ("disk") is named in the warning and in
-/// a group that is made.
+/// Moves this process out of limited memory cgroups. `what` is what it serves ("disk"): the warning and a new
+/// group are named after it.
 ///
 /// # Errors
-/// Where it is in a limited group that it could leave but may not.
+/// It is in a limited group that it could leave, but it is not allowed to.
 pub fn leave_limited(what: &str) -> Result<Left, CallError> {
     let mut all = Left::default();
     for hierarchy in own_hierarchies() {
@@ -79,7 +79,7 @@ fn hierarchies(own: &str, mounts: &str) -> Vec<Hierarchy> {
         if let Some(mount) = mounts.lines().find(is_it) {
             let mut fields = mount.split(' ').skip(3);
             let (Some(root), Some(point)) = (fields.next(), fields.next()) else { continue };
-            // The mount may show a part of the hierarchy only; a group outside of it is not seen.
+            // The mount may show only a part of the hierarchy; a group outside of it is not visible.
             let path = Path::new(path);
             let below = path.strip_prefix(root).or_else(|_| path.strip_prefix("/")).unwrap_or(Path::new(""));
             let seen = below.components().all(|part| part != Component::ParentDir);
@@ -100,8 +100,8 @@ impl Hierarchy {
         };
         let Some(target) = highest.parent().filter(|parent| parent.starts_with(&self.mount)) else {
             let warning = format!(
-                "the memory of everything here is limited as a whole ({}), the server's included: give the \
-                 {what}'s users a lower limit of their own, or they may lock up together",
+                "memory is limited as a whole ({}), including the server's: give the \
+                 {what}'s users a lower limit of their own, or they may deadlock with the server",
                 highest.display()
             );
             return Ok(Left { warning: Some(warning), made: None });
@@ -110,15 +110,14 @@ impl Hierarchy {
         let mut moved = fs::write(target.join("cgroup.procs"), &pid);
         let mut made = None;
         if moved.is_err() && target != self.mount {
-            // A group of the unified hierarchy that hands memory on to its children holds no
-            // processes itself.
+            // A version 2 group that passes the memory controller on to its children has no processes itself.
             let child = target.join(format!("foreseek-{what}s"));
             if fs::create_dir(&child).is_ok() || child.is_dir() {
                 moved = fs::write(child.join("cgroup.procs"), &pid);
                 made = Some(child);
             }
         }
-        moved.context("leave the limited memory of its users for", target)?;
+        moved.context("leave the limited memory cgroup for", target)?;
         tracing::info!("left the limited memory of {} for {}", own.display(), target.display());
         Ok(Left { warning: None, made })
     }
@@ -154,7 +153,7 @@ mod tests {
         assert_eq!(hierarchies("4:memory:/\n", ""), []);
     }
 
-    /// A hierarchy of directories: each with its limit.
+    /// A hierarchy of directories, each with its limit.
     fn tree(groups: &[(&str, &str)]) -> (tempfile::TempDir, impl Fn(&str) -> Hierarchy) {
         let root = tempfile::tempdir().expect("a directory");
         for (group, limit) in groups {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_moves_and_with_one_on_the_root_it_is_said() {
+    fn without_a_limit_nothing_moves_and_with_one_on_the_root_there_is_a_warning() {
         let (root, at) = tree(&[("", "max"), ("a", "9223372036854771712")]);
         assert_eq!(at("a").leave("disk").expect("stays"), Left::default());
         assert_eq!(fs::read_to_string(root.path().join("cgroup.procs")).expect("there"), "");

@@ -1,4 +1,4 @@
-//! Asking a server. Every call is bounded in time.
+//! Sends requests to a server. Every call is bounded in time.
 
 use crate::protocol::{Envelope, Reply, ServerRequest};
 use crate::wire::{read_message, write_message};
@@ -10,13 +10,14 @@ use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Longest wait for a word from a server: it gives each client before us two seconds.
+/// Longest wait for an answer: the server gives each earlier client two seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Longest wait for a server to end that has closed its connection: the kernel takes that long to free much locked memory.
+/// Longest wait for a server that has closed its connection to end: the kernel takes that long to free much
+/// locked memory.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
@@ -42,18 +43,18 @@ impl fmt::Display for Health {
     }
 }
 
-/// Asks the server of a folder.
+/// A client of the server of a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a>(&'a ServerFolder);
 
 impl<'a> Client<'a> {
-    /// Of this server, alive or not.
+    /// A client of this server, alive or not.
     #[must_use]
     pub fn of(folder: &'a ServerFolder) -> Self {
         Self(folder)
     }
 
-    /// Asks something that has an answer.
+    /// Sends a request that has a reply.
     ///
     /// # Errors
     /// [`Error::Dead`], [`Error::Silent`], [`Error::Refused`]; the record cannot be read.
@@ -61,7 +62,7 @@ impl<'a> Client<'a> {
         Ok(self.ask_lines(ask)?.0)
     }
 
-    /// Asks something whose answer comes with a number of lines.
+    /// Sends a request whose reply is followed by a number of lines.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -75,7 +76,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Asks for something to be done.
+    /// Sends a request without a reply of its own.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -83,7 +84,7 @@ impl<'a> Client<'a> {
         done(self.exchange::<_, A::Reply>(&Envelope::Own(ask))?.0)
     }
 
-    /// Whether it answers.
+    /// Checks that it answers.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -91,7 +92,7 @@ impl<'a> Client<'a> {
         done(self.exchange::<(), ()>(&Envelope::Ping)?.0)
     }
 
-    /// Asks it to give up what it serves and to end; it has not ended yet.
+    /// Requests that it stop serving and end; it may not have ended when this returns.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -99,7 +100,7 @@ impl<'a> Client<'a> {
         done(self.exchange::<(), ()>(&Envelope::End)?.0)
     }
 
-    /// How it is; [`Health::Starting`] is for its kind to know.
+    /// Its state; only its kind knows about [`Health::Starting`].
     #[must_use]
     pub fn health(self) -> Health {
         match self.ping() {
@@ -141,6 +142,6 @@ fn done<R>(reply: Reply<R>) -> Result<(), Error> {
 fn unexpected<R>(reply: Reply<R>) -> Error {
     match reply {
         Reply::Refused(why) => Error::Refused(why),
-        Reply::Done | Reply::Own { .. } => Error::Silent(io::Error::other("it answered something else")),
+        Reply::Done | Reply::Own { .. } => Error::Silent(io::Error::other("unexpected answer")),
     }
 }

@@ -1,4 +1,4 @@
-//! Becoming a server: a process of its own that ends in order when it is told to.
+//! Becomes a server: a process of its own that ends in order when it is signalled.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Leaves whoever started it: a session of its own, no working directory, no descriptors but the
-/// standard ones.
+/// Detaches from the starter: a session of its own, no working directory, no descriptors but the standard
+/// ones.
 pub(crate) fn become_daemon() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
@@ -17,7 +17,7 @@ pub(crate) fn become_daemon() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes standard output and error go to `log`, standard input come from nowhere.
+/// Redirects standard output and error to `log`, and standard input to `/dev/null`.
 pub(crate) fn redirect(log: &fs::File) -> io::Result<()> {
     rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(log)?;
@@ -25,8 +25,8 @@ pub(crate) fn redirect(log: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// Blocks the signals that ask a process to end, in this thread and those that it starts, and
-/// gives a descriptor that becomes readable when one came.
+/// Blocks the signals that request a process to end, in this thread and in threads that it starts. Returns a
+/// descriptor that becomes readable when one has arrived.
 pub(crate) fn end_signals() -> io::Result<OwnedFd> {
     // SAFETY: a signal set is plain memory, which sigemptyset initialises before it is used.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -45,11 +45,11 @@ pub(crate) fn end_signals() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel gave this descriptor to us alone.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes the signals that came from a descriptor that does not block.
+/// Reads all signals from a non-blocking descriptor.
 pub(crate) fn drain(signals: impl AsFd) {
     let mut taken = [0u8; 1024];
     while rustix::io::read(&signals, &mut taken).is_ok_and(|read| read > 0) {}

@@ -1,10 +1,10 @@
-//! What can go wrong with a server, before its kind is known.
+//! Errors of servers, whatever their kind.
 
 use crate::CallError;
 use std::io;
 use std::time::Duration;
 
-/// Why something could not be done to or by a server. Each kind of server has messages of its own for
+/// Why an operation on or by a server failed. Each kind of server has its own messages for
 /// [`Dead`](Self::Dead) and [`Silent`](Self::Silent), which name the server and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,22 +12,22 @@ pub enum Error {
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The server said why it could not.
+    /// The server refused, with its reason.
     #[error("{0}")]
     Refused(String),
-    /// It said nothing while it was started.
-    #[error("no word from the server within {} s", .0.as_secs())]
-    NoWord(Duration),
+    /// It sent nothing while it was started.
+    #[error("the server reported nothing within {} s", .0.as_secs())]
+    NoReport(Duration),
     /// It ended before it was ready.
     #[error("the server ended before it was ready ({0})")]
     Died(io::Error),
     /// Its process has ended without cleaning up.
     #[error("the server is dead")]
     Dead,
-    /// It runs and does not answer, or answers something else.
+    /// It runs but does not answer, or its answer is not understood.
     #[error("the server does not answer ({0})")]
     Silent(io::Error),
-    /// It was killed and is still there.
-    #[error("process {0} does not end though it was killed")]
+    /// It was killed and is still running.
+    #[error("process {0} was killed but does not end")]
     Unkillable(u32),
 }

@@ -1,16 +1,15 @@
-//! Where a server is found: its folder in the run directory.
+//! The folder of a server in the run directory.
 //!
 //! ```text
 //! /run/foreseek/KIND/NAME/    mode 0700
-//!     record.json             what the server has made so far, replaced as a whole
+//!     record.json             what the server has created so far, replaced as a whole
 //!     control                 the control socket
-//!     mount/                  where a server mounts a file system of its own, if it does
-//!     log                     what the server had to say
+//!     mount/                  mount point for a file system of the server's own
+//!     log                     the server's messages
 //! ```
-//! A server writes the record *before* it makes something that would outlive it, so that after a crash at
-//! any point its kind sees it and knows what to free. A record holds a
-//! [`ServerProcess`](crate::ServerProcess) (`#[serde(flatten)]`), by which a stale folder is told from a
-//! live one.
+//! A server writes the record *before* it creates something that would outlive it: after a crash at any
+//! point, the record shows what to free. A record contains a [`ServerProcess`](crate::ServerProcess)
+//! (`#[serde(flatten)]`), which distinguishes a stale folder from a live one.
 //!
 //! *Limit:* the control socket's path must fit the 108 bytes of `sockaddr_un`: a name has at most 32
 //! characters.
@@ -24,17 +23,17 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Where servers are found unless the environment variable `FORESEEK_RUN` names another place.
+/// The run directory, unless the environment variable `FORESEEK_RUN` names another.
 const RUN: &str = "/run/foreseek";
 
-/// Where servers are found.
+/// The directory with the folders of servers.
 #[must_use]
 pub fn run_directory() -> PathBuf {
     std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
 }
 
-/// What is in a folder of the run directory; nothing where no server has made it yet. A run directory that
-/// the user names and that is not there is an error: it would look as if nothing ran.
+/// The entries of a folder in the run directory; none where no server has created it yet. A missing run
+/// directory that the user has named is an error: an empty list would look as if no server ran.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     entries_of(folder, std::env::var_os("FORESEEK_RUN").map(PathBuf::from).as_deref())
 }
@@ -51,12 +50,12 @@ fn entries_of(folder: &Path, named: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Where servers keep what is to outlive them, and a restart of the machine, unless the environment
-/// variable `FORESEEK_STATE` names another place.
+/// The directory for files that outlive servers and restarts of the machine, unless the environment variable
+/// `FORESEEK_STATE` names another.
 const STATE: &str = "/var/lib/foreseek";
 
-/// Where servers keep what is to outlive them; `None` where they are told to keep nothing, by an empty
-/// `FORESEEK_STATE`.
+/// The directory for files that outlive servers; `None` where `FORESEEK_STATE` is empty, so that servers keep
+/// no such files.
 #[must_use]
 pub fn state_directory() -> Option<PathBuf> {
     let named = std::env::var_os("FORESEEK_STATE").map_or_else(|| STATE.into(), PathBuf::from);
@@ -68,7 +67,7 @@ pub fn state_directory() -> Option<PathBuf> {
 pub struct ServerFolder(PathBuf);
 
 impl ServerFolder {
-    /// The folder of the server of this kind and name, whether there is one or not.
+    /// The folder of the server of this kind and name, whether it exists or not.
     #[must_use]
     pub fn of(kind: &str, name: &str) -> Self {
         Self(run_directory().join(kind).join(name))
@@ -82,7 +81,7 @@ impl ServerFolder {
     /// The folders of all servers of a kind, dead ones included, in order of name.
     ///
     /// # Errors
-    /// They cannot be listed, or `FORESEEK_RUN` names a place that is not there.
+    /// They cannot be listed, or `FORESEEK_RUN` names a missing directory.
     pub fn all(kind: &str) -> Result<Vec<Self>, CallError> {
         let kind = run_directory().join(kind);
         let mut all: Vec<_> = entries(&kind).context("list", &kind)?.into_iter().map(Self).collect();
@@ -90,10 +89,10 @@ impl ServerFolder {
         Ok(all)
     }
 
-    /// Makes it.
+    /// Creates it.
     ///
     /// # Errors
-    /// It cannot be made; `AlreadyExists` where it is there.
+    /// It cannot be created; `AlreadyExists` where it exists.
     pub fn make(&self) -> Result<(), CallError> {
         if let Some(kind) = self.0.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(kind).context("make", kind)?;
@@ -101,7 +100,7 @@ impl ServerFolder {
         DirBuilder::new().mode(0o700).create(&self.0).context("make", &self.0)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -119,19 +118,19 @@ impl ServerFolder {
         self.0.join("control")
     }
 
-    /// Where the server may mount a file system of its own.
+    /// Mount point for a file system of the server's own.
     #[must_use]
     pub fn mount_point(&self) -> PathBuf {
         self.0.join("mount")
     }
 
-    /// What the server had to say.
+    /// The server's messages.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.0.join("log")
     }
 
-    /// From now on what this process has to say goes to the log, and its standard input is empty.
+    /// Redirects this process's output to the log, and its standard input to `/dev/null`.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -150,14 +149,14 @@ impl ServerFolder {
         self.0.join("record.next")
     }
 
-    /// What the server wrote, or a part of it; `None` where it has not come so far.
+    /// The server's record, or a part of it; `None` where it has none yet.
     ///
     /// # Errors
-    /// It cannot be read or understood.
+    /// It cannot be read or parsed.
     pub fn record<R: DeserializeOwned>(&self) -> Result<Option<R>, CallError> {
         let path = self.record_path();
         match fs::read(&path) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("understand", &path)?)),
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).context("parse", &path)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).context("read", &path),
         }
@@ -174,13 +173,13 @@ impl ServerFolder {
         fs::rename(&next, &path).context("replace", &path)
     }
 
-    /// Removes it and what is named here; never descends into a mount. What else was in it must have gone
-    /// before.
+    /// Removes it with the files named here; never descends into a mount. Other files in it must have been
+    /// removed before.
     ///
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self) -> Result<(), CallError> {
-        // What can refuse to go comes first: while the record is there, the rest can be freed later.
+        // What may fail comes first: while the record exists, the rest can be freed later.
         let mount_point = self.mount_point();
         ignore_missing(fs::remove_dir(&mount_point)).context("remove", &mount_point)?;
         for path in [self.control(), self.record_path(), self.next_record_path(), self.log()] {
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_directory_that_is_named_and_not_there_is_not_an_empty_one() {
+    fn a_missing_run_directory_that_is_named_is_an_error() {
         let place = tempfile::tempdir().expect("a directory");
         let run = place.path().join("run");
         let disks = run.join("disks");

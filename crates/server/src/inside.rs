@@ -1,8 +1,9 @@
-//! Who is inside a mount: processes that work in it, or have its files open or mapped.
+//! Processes inside a mount: they work in it, or have files of it open or mapped.
 //!
-//! Nothing is asked of the file system, whose server may hang: the kernel alone says on which device an open file lies (`AT_STATX_DONT_SYNC`).
+//! Nothing is requested from the file system, whose server may hang: the kernel alone reports the device of
+//! an open file (`AT_STATX_DONT_SYNC`).
 //!
-//! *Limits:* processes that this one may not look at are not seen.
+//! *Limits:* processes that this one may not inspect are not found.
 
 use crate::mount_table::MountLine;
 use crate::users::{Process, first_few, processes};
@@ -10,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who is inside a mount but these processes, each in words; of many only the first few are named.
+/// Descriptions of the processes inside a mount, except `but`. Only the first few are named.
 #[must_use]
 pub fn users_inside(mount: &MountLine, but: &[u32]) -> Vec<String> {
     let Some(device) = Device::of(mount) else { return Vec::new() };
@@ -19,7 +20,7 @@ pub fn users_inside(mount: &MountLine, but: &[u32]) -> Vec<String> {
     )
 }
 
-/// The device of the mounted file system, as numbers and as `/proc/PID/maps` has it.
+/// The device of the mounted file system, as a number and as `/proc/PID/maps` shows it.
 struct Device(u64, String);
 
 impl Device {
@@ -31,22 +32,22 @@ impl Device {
 
     /// What a process does in it.
     fn use_by(&self, process: &Process) -> Option<String> {
-        if self.holds(&process.place.join("cwd")) {
+        if self.holds(&process.folder.join("cwd")) {
             return Some("works in it".to_owned());
         }
-        if self.holds(&process.place.join("root")) {
+        if self.holds(&process.folder.join("root")) {
             return Some("has its root in it".to_owned());
         }
         if let Some(open) = process.descriptors().find(|fd| self.holds(fd)) {
             return Some(format!("has {} open", named(&open)));
         }
-        let maps = fs::read_to_string(process.place.join("maps")).unwrap_or_default();
+        let maps = fs::read_to_string(process.folder.join("maps")).unwrap_or_default();
         maps.contains(&self.1).then(|| "has files of it mapped".to_owned())
     }
 
     fn holds(&self, link: &Path) -> bool {
-        let told = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE);
-        told.is_ok_and(|told| makedev(told.stx_dev_major, told.stx_dev_minor) == self.0)
+        let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE);
+        stat.is_ok_and(|stat| makedev(stat.stx_dev_major, stat.stx_dev_minor) == self.0)
     }
 }
 
@@ -62,7 +63,8 @@ mod tests {
     use std::fs::File;
     use std::time::{Duration, Instant};
 
-    /// Waits until the kernel calls a process so: a new program has its place in the file system a moment before its name.
+    /// Waits until the kernel has this name for a process: a new program has its working directory a moment
+    /// before its name.
     fn wait_for_name(pid: u32, name: &str) {
         let end = Instant::now() + Duration::from_secs(10);
         while fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() != name) {
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_file_open_or_works_there_is_named() {
+    fn processes_with_open_files_or_working_there_are_named() {
         let place = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
         let Some(mount) = mounted_on(Path::new("/dev/shm")) else {
             return println!("SKIPPED: /dev/shm is no file system of its own here");

@@ -1,9 +1,9 @@
-//! Starting a server, from both ends.
+//! Starts a server: the starter's side and the server's.
 //!
-//! The starter runs the server's program with its standard input and output as pipes, and writes the
-//! settings. The server leaves the starter's session, starts, may have the starter do what it cannot do itself,
-//! and says how it went; from then on the pipes are closed and it writes to its log. It is the starter's
-//! child, which a thread waits for, and init's once the starter has ended.
+//! The starter runs the server's program with pipes as standard input and output, and writes the settings.
+//! The server leaves the starter's session, starts, may send requests for what it cannot do itself, and
+//! reports its result. After that the pipes are closed, and it writes to its log. It is a child of the
+//! starter, where a thread waits for it, and a child of init once the starter has ended.
 
 use crate::protocol::Started;
 use crate::serve::{Control, Daemon, Ending, run_server};
@@ -19,10 +19,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Longest wait for a word from a server that starts: the slowest takes half a second to measure its
-/// path, and a busy machine may make it ten times that.
+/// Longest wait for a message of a starting server: the slowest takes half a second to measure its path, and
+/// a busy machine may take ten times that.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// The starter, in messages.
+/// The starter's name in messages.
 const STARTER: &str = "the program that starts the server";
 
 /// A server's program and the arguments with which it calls [`run_detached`].
@@ -35,16 +35,16 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Starts a server, which outlives the caller; what it says when it is ready.
+    /// Starts a server, which outlives the caller. Returns its report once it is ready.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the server's own reason, and nothing is left behind then; [`Error::NoWord`],
+    /// [`Error::Refused`] with the server's own reason, and nothing is left behind then; [`Error::NoReport`],
     /// [`Error::Died`], [`Error::Call`].
     pub fn start<R: DeserializeOwned>(self, settings: &impl Serialize) -> Result<R, Error> {
         self.start_with(settings, |()| ())
     }
 
-    /// The same for a server that has the starter do something: `answer` does it.
+    /// The same for a server that sends requests to the starter: `answer` carries them out.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -60,18 +60,18 @@ impl Launch<'_> {
             .stdout(Stdio::piped())
             .spawn()
             .context("run", program)?;
-        let ready = attend(&mut child, settings, answer);
-        if matches!(&ready, Err(Error::NoWord(_))) {
+        let ready = wait_until_ready(&mut child, settings, answer);
+        if matches!(&ready, Err(Error::NoReport(_))) {
             let _ = child.kill();
         }
-        // Whoever has ended without being waited for stays in the table of processes.
+        // Waited for, so that it does not remain a zombie.
         let _ = std::thread::Builder::new().spawn(move || child.wait());
         ready
     }
 }
 
-/// Speaks with a server until it is ready or has failed.
-fn attend<Q: DeserializeOwned, A: Serialize, R: DeserializeOwned>(
+/// Exchanges messages with a server until it is ready or has failed.
+fn wait_until_ready<Q: DeserializeOwned, A: Serialize, R: DeserializeOwned>(
     child: &mut Child,
     settings: &impl Serialize,
     mut answer: impl FnMut(Q) -> A,
@@ -85,7 +85,7 @@ fn attend<Q: DeserializeOwned, A: Serialize, R: DeserializeOwned>(
         match read_within_limit(&mut from)? {
             Started::Ready(ready) => return Ok(ready),
             Started::Failed(why) => return Err(Error::Refused(why)),
-            Started::Wanted(wanted) => write_message(&mut to, &answer(wanted)).map_err(Error::Died)?,
+            Started::Request(request) => write_message(&mut to, &answer(request)).map_err(Error::Died)?,
         }
     }
 }
@@ -94,12 +94,12 @@ fn read_within_limit<T: DeserializeOwned>(from: &mut BufReader<ChildStdout>) -> 
     let limit = Timespec::try_from(START_LIMIT).ok();
     let ready = poll(&mut [PollFd::new(from.get_ref(), PollFlags::IN)], limit.as_ref());
     if from.buffer().is_empty() && ready.context("wait for", "the server")? == 0 {
-        return Err(Error::NoWord(START_LIMIT));
+        return Err(Error::NoReport(START_LIMIT));
     }
     read_message(from).map_err(Error::Died)
 }
 
-/// Whoever started this process, as it starts.
+/// The program that started this process, while it starts.
 #[derive(Debug)]
 pub struct Starter {
     from: BufReader<File>,
@@ -107,33 +107,33 @@ pub struct Starter {
 }
 
 impl Starter {
-    /// Leaves the starter's session. Standard input and output are soon given up; the starter is still spoken
-    /// with.
+    /// Leaves the starter's session. Standard input and output are redirected soon; copies of them still
+    /// connect to the starter.
     fn leave() -> Result<Self, CallError> {
         daemon::become_daemon().context("become", "a daemon")?;
         let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map(File::from).context("keep", "a pipe");
         Ok(Self { from: BufReader::new(copy(io::stdin().as_fd())?), to: copy(io::stdout().as_fd())? })
     }
 
-    /// Has the starter do something that this process cannot do itself.
+    /// Sends a request to the starter, for what this process cannot do itself.
     ///
     /// # Errors
-    /// It is gone.
+    /// The starter has ended.
     pub fn ask<A: DeserializeOwned>(&mut self, what: &impl Serialize) -> Result<A, CallError> {
-        self.notify(&Started::<_, ()>::Wanted(what))?;
-        read_message(&mut self.from).context("hear from", STARTER)
+        self.notify(&Started::<_, ()>::Request(what))?;
+        read_message(&mut self.from).context("read from", STARTER)
     }
 
     fn notify<Q: Serialize, R: Serialize>(&mut self, what: &Started<Q, R>) -> Result<(), CallError> {
-        write_message(&mut self.to, what).context("speak to", STARTER)
+        write_message(&mut self.to, what).context("write to", STARTER)
     }
 }
 
-/// The whole life of a server that was started by [`Launch`]: it reads its settings, starts, reports, and
+/// The main function of a server that was started by [`Launch`]: it reads its settings, starts, reports, and
 /// serves until it ends.
 ///
 /// # Errors
-/// What kept it from starting, which the starter was told as well, or from ending.
+/// Why it could not start, which was also reported to the starter, or could not end.
 pub fn run_detached<S: DeserializeOwned, D: Daemon>(
     start: impl FnOnce(S, &mut Starter) -> Result<(D, Control), D::Error>,
 ) -> Result<(), D::Error> {
@@ -150,7 +150,7 @@ pub fn run_detached<S: DeserializeOwned, D: Daemon>(
         daemon.end(Ending::Orphaned)?;
         return Err(error.into());
     }
-    // The starter waits for the end of these.
+    // The starter waits for the end of these pipes.
     drop(starter);
     run_server(daemon, &control)
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_how_its_start_went() {
+    fn a_server_reports_how_its_start_went() {
         assert_eq!(start("read settings; echo '{\"ready\":7}'; sleep 0.1").expect("ready"), 7);
         let failed = start("read settings; echo '{\"failed\":\"no such disk\"}'").expect_err("it failed");
         assert!(matches!(failed, Error::Refused(why) if why == "no such disk"));
@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_can_have_its_starter_do_something() {
-        let script = "read settings; echo '{\"wanted\":4}'; read answer; echo \"{\\\"ready\\\":$answer}\"";
+    fn a_server_can_send_its_starter_a_request() {
+        let script = "read settings; echo '{\"request\":4}'; read answer; echo \"{\\\"ready\\\":$answer}\"";
         assert_eq!(start(script).expect("ready"), 5);
     }
 }

@@ -1,30 +1,30 @@
-//! What every background server of ours shares, whatever it serves.
+//! What all background servers of this project share.
 //!
-//! A server is a process of its own that outlives whoever started it: an emulated disk, a mount, an
-//! array, a watcher. This crate knows neither disks nor file systems. What it has, in the order in
-//! which a server needs it:
+//! A server is a process that outlives the program that started it: an emulated disk, a mount, an array, a
+//! watcher. This crate contains nothing specific to disks or file systems. Its parts, in the order in which a
+//! server needs them:
 //!
-//! | step | what there is |
+//! | step | part |
 //! |---|---|
-//! | the starter runs the server | [`Launch`]: settings go in, the server's own questions are answered, and either it is ready or it says why not |
+//! | the starter runs the server | [`Launch`]: sends settings, carries out the server's requests, and returns its report or its error |
 //! | the server starts | [`run_detached`]: leaves the starter's session, reads the settings, starts, reports |
-//! | it can be found | [`ServerFolder`]: one folder a server below [`run_directory`], with a record, a control socket and a log |
-//! | it cannot be confused with another | [`ServerProcess`]: a process by its number and its start, so that a reused number is not taken for it |
-//! | it cannot wait for itself | [`leave_limited`], [`precautions`]: out of limited memory, locked, spared, an I/O flusher |
-//! | it answers and ends | [`Daemon`] and [`tend`]: one request a connection; ends on a signal, when asked to, or when what it serves is gone |
-//! | clients ask | [`Client`]: every call is bounded in time, and a dead server is told from a silent one |
-//! | nobody is robbed of a device | [`Users`]: who holds a block device, named in errors; [`users_inside`]: who is in a mount |
-//! | it is cleaned up after | [`mount_table`], [`ServerProcess::kill`], [`Users::write_back`], [`ServerFolder::remove`] |
+//! | it can be found | [`ServerFolder`]: one folder for each server below [`run_directory`], with a record, a control socket and a log |
+//! | it is identified | [`ServerProcess`]: a process by its id and its start time, so that a reused id is not mistaken for it |
+//! | it avoids deadlocks | [`leave_limited`], [`precautions`]: outside of limited memory, locked in memory, spared by the OOM killer, an I/O flusher |
+//! | it answers and ends | [`Daemon`] and [`run_server`]: one request for each connection; ends on a signal, on request, or when what it serves is gone |
+//! | clients send requests | [`Client`]: every call is bounded in time, and a dead server is distinguished from a silent one |
+//! | devices in use are kept | [`Users`]: the users of a block device, named in errors; [`users_inside`]: the processes inside a mount |
+//! | it is cleaned up | [`mount_table`], [`ServerProcess::kill`], [`Users::write_back`], [`ServerFolder::remove`] |
 //!
-//! *A new server* defines its requests ([`ServerRequest`]) and its [`Daemon`], writes its record into its folder
-//! **before** it makes anything that outlives its process, and has a teardown whose every step is fine
-//! with finding its work done. Teardown of a server that hangs goes in this order, so that no step waits
-//! for an answer that cannot come: abort its FUSE connection, kill the process, unmount what lies on its
-//! device, free the device, take its mount away, remove the folder.
+//! *A new server* defines its requests ([`ServerRequest`]) and its [`Daemon`]. It writes its record into its
+//! folder **before** it creates anything that outlives its process. Each step of its teardown succeeds if its
+//! work is already done. The teardown of a hung server has an order in which no step waits for an answer that
+//! cannot come: abort its FUSE connection, kill the process, unmount file systems on its device, free the
+//! device, unmount its mount, remove the folder.
 //!
-//! *Limits:* root only, as all of this is; one client is answered at a time, within two seconds, so that a
-//! request must not wait for a disk; a line of the protocol has at most 1 MiB. Starter, server and client
-//! are of one version: neither the protocol nor the record is kept compatible.
+//! *Limits:* root only. One client is answered at a time, within two seconds, so a request must not wait for
+//! a disk. A line of the protocol has at most 1 MiB. Starter, server and client must be of the same version:
+//! neither the protocol nor the record is kept compatible.
 
 mod call;
 mod cgroup;

@@ -1,13 +1,14 @@
-//! A memory cgroup of a server's own, so that the pages that it brings into the page cache are charged to it and
-//! limited with it.
+//! A memory cgroup for a server, which is charged for the pages that it brings into the page cache and limits
+//! them.
 //!
-//! With version 2 the limit is `memory.high`: above it the kernel takes the group's own pages, the oldest first, and
-//! slows the server down. With version 1 it is `memory.limit_in_bytes`, which takes pages in the same way; what a server
-//! holds besides is too little to meet it.
+//! With version 2 the limit is `memory.high`: above it the kernel reclaims the group's own pages, the oldest
+//! first, and throttles the server. With version 1 it is `memory.limit_in_bytes`, which reclaims pages in the
+//! same way; the server's other memory is far below the limit.
 //!
-//! A server that is run in a group of its own already, as by systemd, has the limit set there, unless there is one. Otherwise
-//! a group is made at the top of the hierarchy. It is left and removed at the end; one whose server was killed holds no process
-//! and is removed by the next ([`MemoryGroup::remove`]).
+//! If a server already runs in a group of its own, as under systemd, the limit is set there, unless it has
+//! one. Otherwise a group is created at the top of the hierarchy. At the end the server leaves and removes
+//! it. The group of a killed server has no process and is removed by the next server
+//! ([`MemoryGroup::remove`]).
 //!
 //! Limits: where the hierarchy cannot be written (a container) there is no group.
 
@@ -20,24 +21,26 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,
-    /// The group that this process was in; none where it stayed there.
+    /// The previous group of this process; `None` where it stayed in its group.
     home: Option<PathBuf>,
-    /// Whether its limit is the one that was asked for, and not one that was there.
+    /// Whether this process set its limit, rather than an administrator.
     limited: bool,
 }
 
 impl MemoryGroup {
-    /// Where a group would be made for this process of the server `name`; nothing where it cannot be, or need not.
+    /// The group that would be created for this process of the server `name`; `None` where it cannot be
+    /// created or need not be.
     #[must_use]
     pub fn planned(name: &str) -> Option<PathBuf> {
         let hierarchy = usable(own_hierarchies())?;
         (!hierarchy.is_named(name)).then(|| hierarchy.mount.join(own_name(name)))
     }
 
-    /// Moves this process into a group of its own, named for the server and the process, and limited to `limit_bytes`.
+    /// Moves this process into a new group, named after the server and the process and limited to
+    /// `limit_bytes`.
     ///
     /// # Errors
-    /// It cannot be made, limited or entered; nothing of it stays.
+    /// It cannot be created, limited or entered; nothing remains of it.
     pub fn enter(name: &str, limit_bytes: u64) -> Result<Option<Self>, CallError> {
         let Some(hierarchy) = usable(own_hierarchies()) else { return Ok(None) };
         let own = hierarchy.mount.join(&hierarchy.own);
@@ -67,15 +70,15 @@ impl MemoryGroup {
         Ok(Some(Self { path, home: Some(own), limited: true }))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether its limit is the one that was asked for: it says nothing about the memory that there is.
+    /// Whether this process set its limit: the limit then says nothing about the available memory.
     #[must_use]
-    pub fn is_limited_by_us(&self) -> bool {
+    pub fn has_own_limit(&self) -> bool {
         self.limited
     }
 
@@ -86,20 +89,20 @@ impl MemoryGroup {
     pub fn leave(self) -> Result<(), CallError> {
         let Some(home) = self.home else { return Ok(()) };
         let procs = home.join("cgroup.procs");
-        fs::write(&procs, std::process::id().to_string()).context("go back to", &home)?;
+        fs::write(&procs, std::process::id().to_string()).context("return to", &home)?;
         Self::remove(&self.path)
     }
 
     /// Removes a group whose server has ended.
     ///
     /// # Errors
-    /// Something is in it.
+    /// It is not empty.
     pub fn remove(path: &Path) -> Result<(), CallError> {
         ignore_missing(fs::remove_dir(path)).context("remove", path)
     }
 }
 
-/// Several servers of one name may run, each with a run directory of its own.
+/// Several servers of one name may run, each with its own run directory.
 fn own_name(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -117,13 +120,13 @@ fn usable(mut hierarchies: Vec<Hierarchy>) -> Option<Hierarchy> {
 }
 
 impl Hierarchy {
-    /// Whether this process is in a group that is named for the server.
+    /// Whether the group of this process has the server's name.
     fn is_named(&self, name: &str) -> bool {
         let own = self.own.file_name().and_then(|own| own.to_str());
         own.is_some_and(|own| own == name || own.strip_suffix(".service") == Some(name))
     }
 
-    /// The file that limits.
+    /// The file with the limit.
     fn limit(&self) -> &'static str {
         if self.limits.len() > 1 { "memory.high" } else { "memory.limit_in_bytes" }
     }

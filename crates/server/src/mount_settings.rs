@@ -1,11 +1,11 @@
-//! Kernel settings for FUSE mounts, changed while one mount is made and then set back.
+//! Kernel settings for FUSE mounts, changed while a mount is made and then restored.
 //!
-//! The kernel looks at them once, when a file system is mounted, so no other mount is affected for
-//! good. Mounts of this program take turns by a lock on the directory of the settings.
+//! The kernel reads them once, when a file system is mounted, so that only mounts made meanwhile are
+//! affected. Mounts of this project exclude each other by a lock on the directory of the settings.
 //!
-//! `max_pages_limit` (Linux 6.13) is 256 pages by default, which would cut the loop driver's
-//! 1280 KiB requests in two. `default_request_timeout` (Linux 6.14) makes the kernel give up a
-//! mount whose server does not answer in time; it is off by default.
+//! `max_pages_limit` (Linux 6.13) is 256 pages by default, which would split the loop driver's 1280 KiB
+//! requests. With `default_request_timeout` (Linux 6.14) the kernel aborts a mount whose server does not
+//! answer in time; it is off by default.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -14,44 +14,44 @@ use std::time::Duration;
 
 const DIRECTORY: &str = "/proc/sys/fs/fuse";
 
-/// Settings that are set back when dropped.
+/// Settings that are restored when dropped.
 #[derive(Debug)]
 pub struct MountSettings {
     before: Vec<(PathBuf, String)>,
     warnings: Vec<String>,
-    // The turn ends last.
-    _turn: Option<File>,
+    // The lock is released last.
+    _lock: Option<File>,
 }
 
 impl MountSettings {
-    /// Takes a turn.
+    /// Takes the lock.
     #[must_use]
     pub fn take() -> Self {
-        let turn = File::open(DIRECTORY).ok();
-        if let Some(turn) = &turn {
-            // Should it not be had, the worst is that a mount of ours gets the kernel's defaults.
-            let _ = flock(turn, FlockOperation::LockExclusive);
+        let lock = File::open(DIRECTORY).ok();
+        if let Some(lock) = &lock {
+            // Without the lock, at worst another mount of this project gets the kernel's defaults.
+            let _ = flock(lock, FlockOperation::LockExclusive);
         }
-        Self { before: Vec::new(), warnings: Vec::new(), _turn: turn }
+        Self { before: Vec::new(), warnings: Vec::new(), _lock: lock }
     }
 
-    /// Requests may have so many pages, if they may not already.
+    /// Raises the limit of pages in a request to `pages`, if it is lower.
     pub fn allow_pages(&mut self, pages: u64) {
         let enough = |now: u64| now >= pages;
         if let Err(why) = self.set("max_pages_limit", pages, enough) {
-            self.warnings.push(format!("{why}; requests above 1 MiB come in parts"));
+            self.warnings.push(format!("{why}; requests above 1 MiB are split"));
         }
     }
 
-    /// The kernel aborts the mount when a request is not answered within `limit`.
+    /// Makes the kernel abort the mount when a request is not answered within `limit`.
     pub fn time_out(&mut self, limit: Duration) {
         let seconds = limit.as_secs().max(1);
         if let Err(why) = self.set("default_request_timeout", seconds, |now| now == seconds) {
-            self.warnings.push(format!("{why}; the kernel will not abort a server that hangs"));
+            self.warnings.push(format!("{why}; the kernel will not abort the mount of a hung server"));
         }
     }
 
-    /// What could not be set; the mount works without.
+    /// Settings that could not be changed; the mount works without them.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -1,6 +1,6 @@
-//! The kernel's mount table, and FUSE connections by it.
+//! The kernel's mount table, and FUSE connections found through it.
 //!
-//! It is read and never asked of the file systems in it: one whose server hangs would not answer.
+//! It is read without requests to the file systems in it: one with a hung server would not answer.
 
 use crate::call::{CallError, Context, ignore_missing};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -9,9 +9,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists FUSE connections, when someone mounted it.
+/// The kernel's list of FUSE connections, if fusectl is mounted.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
-/// Mounts one over the other that are taken away from a place; there is at most one of ours.
+/// The most stacked mounts that are removed from a mount point; there is at most one of this project's.
 const LAYERS: usize = 8;
 
 /// A line of `/proc/self/mountinfo`.
@@ -19,15 +19,15 @@ const LAYERS: usize = 8;
 pub struct MountLine {
     /// `major:minor`.
     pub device: String,
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
     /// The type of file system.
     pub kind: String,
-    /// What is mounted, as its file system says.
+    /// What is mounted, as reported by its file system.
     pub source: PathBuf,
 }
 
-/// What is mounted in this process's mount namespace.
+/// The mounts of this process's mount namespace.
 #[must_use]
 pub fn mounts() -> Vec<MountLine> {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(mount_line).collect()
@@ -44,7 +44,7 @@ fn mount_line(line: &str) -> Option<MountLine> {
     Some(MountLine { device, point, kind, source })
 }
 
-/// Undoes the kernel's `\040` for a blank and the like.
+/// Undoes the kernel's octal escapes (`\040` for a space).
 fn unescape(field: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.as_bytes();
@@ -64,13 +64,13 @@ fn unescape(field: &str) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// What is mounted there, the uppermost where there are several.
+/// The mount at a mount point; the topmost where there are several.
 #[must_use]
 pub fn mounted_on(point: &Path) -> Option<MountLine> {
     mounts().into_iter().rfind(|line| line.point == point)
 }
 
-/// The number under which fusectl knows what is mounted there: the minor of its device.
+/// The connection number in fusectl of the mount there: the minor number of its device.
 #[must_use]
 pub fn connection_of(point: &Path) -> Option<u32> {
     mounted_on(point)?.minor()
@@ -82,10 +82,10 @@ impl MountLine {
     }
 }
 
-/// Makes every request of a FUSE connection fail, now and from now on. One that is gone is no error.
+/// Makes every pending and future request of a FUSE connection fail. A connection that is gone is no error.
 ///
 /// # Errors
-/// What mounting fusectl said, where that was not mounted yet, or writing to it.
+/// The error of mounting fusectl, where that was not mounted yet, or of writing to it.
 pub fn abort_connection(connection: u32) -> io::Result<()> {
     let directory = Path::new(CONNECTIONS).join(connection.to_string());
     if !directory.exists() {
@@ -95,8 +95,8 @@ pub fn abort_connection(connection: u32) -> io::Result<()> {
     ignore_missing(fs::write(directory.join("abort"), "1"))
 }
 
-/// Takes the FUSE mounts there away that are `ours`, though they be in use and their server silent: requests
-/// that wait for an answer fail.
+/// Unmounts the FUSE mounts there that are `ours`, even if they are in use and their server is silent:
+/// pending requests fail.
 ///
 /// # Errors
 /// They cannot be unmounted.
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_that_begins_no_number_stays() {
+    fn a_backslash_without_a_number_stays() {
         assert_eq!(unescape("a\\b"), Path::new("a\\b"));
         assert_eq!(unescape("a\\"), Path::new("a\\"));
         assert_eq!(unescape("\\134\\011"), Path::new("\\\t"));

@@ -1,7 +1,7 @@
-//! What a server of a block device does to its own process, so that it can always go on serving
-//! while the kernel is short of memory or the machine is busy.
+//! What a server of a block device changes in its own process, so that it can go on serving while the kernel
+//! is short of memory or the machine is busy.
 //!
-//! What cannot be had is told in one line each; the server works without.
+//! Each function returns a warning where its change is not possible; the server works without it.
 #![allow(unsafe_code)]
 
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -12,26 +12,26 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 
-/// Real-time priority of the timer: the lowest suffices against everything that has none.
+/// Real-time priority of the timer: the lowest one suffices against all other threads.
 const PRIORITY: i32 = 1;
 
-/// Tells the kernel that this process writes out what others need freed: its own allocations then
-/// never wait for such writing.
+/// Marks this process as one that writes out dirty data of others (`PR_SET_IO_FLUSHER`): its allocations then
+/// never wait for such writes.
 #[must_use]
 pub fn io_flusher() -> Option<String> {
     warning(configure_io_flusher_behavior(true), "PR_SET_IO_FLUSHER is refused", "it needs CAP_SYS_RESOURCE")
 }
 
-/// Keeps all memory of this process resident, what is there now and what comes.
+/// Locks all present and future memory of this process.
 #[must_use]
 pub fn lock_memory() -> Option<String> {
-    // Pages are locked when they are first touched: the receive buffers are far larger than what
-    // is ever used of them.
+    // Pages are locked when they are first touched, since only a small part of the receive buffers is ever
+    // used.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     warning(mlockall(flags), "memory cannot be locked", "it needs CAP_IPC_LOCK or a higher 'ulimit -l'")
 }
 
-/// Gives the calling thread real-time priority and precise sleep.
+/// Gives the calling thread real-time priority and precise timers.
 #[must_use]
 pub fn real_time() -> Option<String> {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -42,22 +42,23 @@ pub fn real_time() -> Option<String> {
     warning(done, "the timer has no real-time priority", "it needs CAP_SYS_NICE; delays are less exact")
 }
 
-/// Lets the calling thread and those that it starts run before ordinary work: a disk's hardware
-/// would not wait for a processor either. Not in real time: without delays it could use up a core.
+/// Gives the calling thread, and threads that it starts, priority over ordinary work, since a disk's hardware
+/// would not wait for a processor either. It is not real-time: without delays it could use up a core.
 #[must_use]
 pub fn raise_priority() -> Option<String> {
     let done = rustix::process::setpriority_process(None, -20);
     warning(done, "the server has no higher priority", "it needs CAP_SYS_NICE")
 }
 
-/// Asks not to be the one that is killed when memory runs out.
+/// Exempts this process from the OOM killer.
 #[must_use]
 pub fn avoid_oom_killer() -> Option<String> {
     let spared = fs::write("/proc/self/oom_score_adj", "-1000");
     spared.err().map(|error| format!("the server may be killed when memory runs out: {error}"))
 }
 
-/// Allows this process as many descriptors as it may need, as far as that may be raised: most processes begin with 1,024.
+/// Raises the limit of open files to `wanted`, as far as the hard limit allows: most processes start with
+/// 1,024.
 #[must_use]
 pub fn allow_descriptors(wanted: u64) -> Option<String> {
     let now = getrlimit(Resource::Nofile);

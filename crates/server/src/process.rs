@@ -1,7 +1,7 @@
-//! A process by its number and its start: the number alone is given to another process one day.
+//! A process by its id and its start time: the kernel reuses ids.
 //!
-//! *Limit:* the start is counted in clock ticks (10 ms). A number that came round within one is taken for
-//! the old process; the kernel goes through all numbers first.
+//! *Limit:* the start is counted in clock ticks (10 ms). An id that is reused within one tick is taken for
+//! the old process; the kernel uses all other ids first.
 
 use crate::{Context, Error};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a killed process to be gone.
+/// Longest wait for a killed process to end.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-/// Between looks at whether it is.
+/// Between checks whether it has.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A server's process, as its record has it.
+/// A server's process, as in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerProcess {
-    /// Its number.
+    /// Its id.
     pub pid: u32,
-    /// Its start in clock ticks since boot: with the number it names one process for good.
+    /// Its start in clock ticks since boot: id and start identify a process.
     pid_started: u64,
 }
 
@@ -37,7 +37,7 @@ impl ServerProcess {
         process_start(self.pid) == Some(self.pid_started)
     }
 
-    /// Waits until it has ended; whether it has within `limit`.
+    /// Waits until it has ended. Returns whether it has within `limit`.
     #[must_use]
     pub fn wait_for_end(self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
@@ -50,13 +50,13 @@ impl ServerProcess {
         true
     }
 
-    /// Ends it, if it still runs, and waits until it is gone.
+    /// Kills it, if it still runs, and waits until it has ended.
     ///
     /// # Errors
     /// It may not be killed, or does not end ([`Error::Unkillable`]).
     pub fn kill(self) -> Result<(), Error> {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return Ok(()) };
-        // The descriptor names the process for good; only then is its start looked at.
+        // The pidfd cannot be reused; the start is therefore checked after it is opened.
         if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
             && self.is_alive()
         {
@@ -69,7 +69,7 @@ impl ServerProcess {
 /// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
 fn process_start(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything: fields are counted from behind it.
+    // The name in parentheses may contain anything: fields are counted after it.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
@@ -82,7 +82,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn this_process_is_alive_and_another_of_its_number_is_not_it() {
+    fn this_process_is_alive_and_another_with_its_id_is_not_it() {
         let own = ServerProcess::own();
         assert!(own.is_alive() && !own.wait_for_end(Duration::ZERO));
         let reused = ServerProcess { pid_started: own.pid_started + 1, ..own };

@@ -1,19 +1,19 @@
-//! What is said between starter, server and clients: one JSON object a line.
+//! The messages between starter, server and clients: one JSON object a line.
 //!
-//! *On the control socket*: one request a connection. Every server understands `Ping` and `End`; the rest
-//! is its own ([`ServerRequest`]). The answer is one line, and as many after it as that one says.
+//! *On the control socket*: one request for each connection. Every server understands `Ping` and `End`; the
+//! rest depends on its kind ([`ServerRequest`]). The answer is one line, and as many more as that line says.
 //!
 //! *Between starter and server*, on the server's standard input and output: the settings; any number of
-//! questions of the server's, each with its answer; in the end whether it is ready.
+//! requests of the server, each with its answer; finally a report whether the server is ready.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The requests that a kind of servers understands.
+/// The requests of a kind of server.
 pub trait ServerRequest: Serialize + DeserializeOwned {
-    /// What answers them.
+    /// The replies to them.
     type Reply: Serialize + DeserializeOwned;
-    /// What follows some answers, line by line; `()` where nothing does.
+    /// The lines after some replies; `()` where there are none.
     type Line: Serialize + DeserializeOwned;
 }
 
@@ -21,11 +21,11 @@ pub trait ServerRequest: Serialize + DeserializeOwned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Envelope<A> {
-    /// Are you there?
+    /// Do you answer?
     Ping,
-    /// Give up what you serve, and end.
+    /// Stop serving and end.
     End,
-    /// One of its own.
+    /// A request of this kind of server.
     Own(A),
 }
 
@@ -33,20 +33,20 @@ pub(crate) enum Envelope<A> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply<R> {
-    /// Yes, or done, or it will be.
+    /// Done, or accepted.
     Done,
-    /// One of its own, and how many lines follow.
+    /// A reply of this kind of server, and the number of lines that follow.
     Own { reply: R, lines: usize },
-    /// It could not be done, or was not understood.
+    /// It failed, or was not understood.
     Refused(String),
 }
 
-/// What a server tells whoever started it.
+/// What a server sends to its starter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Started<Q, R> {
-    /// Something that the starter is to do, or to say.
-    Wanted(Q),
+    /// A request to the starter.
+    Request(Q),
     /// It serves.
     Ready(R),
     /// It could not start; nothing is left behind.

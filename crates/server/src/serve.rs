@@ -1,7 +1,7 @@
-//! What a server does besides serving: it answers clients, and ends in order.
+//! The main loop of a server: it answers clients, and ends in order.
 //!
-//! It ends when a client asks for it, on SIGTERM, SIGINT or SIGHUP, and when what it serves is gone. What is
-//! in use may take its time, as long as the [`Daemon`] says; a second signal ends that at once.
+//! It ends when a client requests it, on SIGTERM, SIGINT or SIGHUP, and when what it serves is gone. Users
+//! get as much time as the [`Daemon`] allows; a second signal ends the wait at once.
 
 use crate::protocol::{Envelope, Reply, ServerRequest};
 use crate::wire::{read_message, write_message};
@@ -14,41 +14,41 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a client's line, and for it to take the answer; others wait meanwhile.
+/// Longest wait for a client to send its request and to accept the answer; others wait meanwhile.
 const CLIENT_LIMIT: Duration = Duration::from_secs(2);
-/// Between looks at whether what is served is still there.
+/// Between checks whether what is served still exists.
 const SERVING_POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// Between looks at whether it is free, while the server ends: far below what a user notices.
+/// Between checks whether it is free, while the server ends: far below what a user notices.
 const ENDING_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// Something that is served by a process of its own.
 pub trait Daemon: Sized {
-    /// What clients ask.
+    /// The requests of clients.
     type ServerRequest: ServerRequest;
-    /// What the starter is told when it serves.
+    /// The report to the starter once it serves.
     type Ready: Serialize;
-    /// Why something cannot be done; clients and the starter are told its text.
+    /// The error of an operation; clients and the starter get its text.
     type Error: From<CallError> + Display;
 
-    /// What the starter is told.
+    /// The report to the starter.
     fn ready(&self) -> Self::Ready;
 
     /// Answers a client. Others wait meanwhile: this must not wait for a disk.
     ///
     /// # Errors
-    /// Why it cannot be done; the client is told.
+    /// The reason for a refusal; the client gets it.
     fn answer(&mut self, ask: Self::ServerRequest) -> Result<Answer<Self::ServerRequest>, Self::Error>;
 
-    /// Whether what is served is still there, and not taken away by others.
+    /// Whether what is served still exists, and was not removed by another process.
     fn is_serving(&self) -> bool;
 
-    /// Gives up what is served, as far as that goes without waiting for its users.
+    /// Stops serving, as far as that is possible without waiting for users.
     ///
     /// # Errors
-    /// Why it cannot be given up; the server then ends with this error.
+    /// Why that failed; the server then ends with this error.
     fn begin_end(&mut self) -> Result<(), Self::Error>;
 
-    /// Whether its users have gone, or have had their time since it began to end.
+    /// Whether its users have gone, or have had enough time since it began to end.
     fn may_end(&self, begun: Instant) -> bool;
 
     /// Frees everything.
@@ -61,13 +61,13 @@ pub trait Daemon: Sized {
 /// Why a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its users have gone or had their time.
+    /// Its users have gone or have had enough time.
     Clean,
-    /// What it serves was taken away by others.
+    /// Another process has removed what it serves.
     Vanished,
-    /// It was told to end a second time.
+    /// It was signalled to end a second time.
     Forced,
-    /// Whoever started it is gone: nobody would know of it.
+    /// The program that started it has ended, so no program knows of it.
     Orphaned,
 }
 
@@ -75,11 +75,11 @@ pub enum Ending {
 pub enum Answer<A: ServerRequest> {
     /// It is done.
     Done,
-    /// This, and lines after it.
+    /// A reply, and lines after it.
     Reply(A::Reply, Vec<A::Line>),
 }
 
-/// Where a server is told what to do: its control socket and the signals.
+/// The sources of a server's orders: its control socket and signals.
 #[derive(Debug)]
 pub struct Control {
     signals: OwnedFd,
@@ -87,11 +87,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens in this folder. The signals are blocked in this thread and those that it starts: to be called
-    /// before any is started.
+    /// Listens in this folder. Blocks the signals in this thread and in threads that it starts: call it
+    /// before any thread is started.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn open(folder: &ServerFolder) -> Result<Self, CallError> {
         let signals = daemon::end_signals().context("wait for", "signals")?;
         let path = folder.control();
@@ -104,7 +104,7 @@ impl Control {
 /// Answers clients until the server is to end, then ends it.
 ///
 /// # Errors
-/// The daemon's own, or what waiting for clients said.
+/// The daemon's own error, or that of waiting for clients.
 pub fn run_server<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::Error> {
     let mut begun: Option<Instant> = None;
     while daemon.is_serving() {
@@ -137,11 +137,11 @@ pub fn run_server<D: Daemon>(mut daemon: D, control: &Control) -> Result<(), D::
     daemon.end(Ending::Vanished)
 }
 
-/// Answers one client; whether it asked the server to end.
+/// Answers one client. Returns whether it requested the server to end.
 fn accept<D: Daemon>(daemon: &mut D, listener: &UnixListener) -> bool {
     let Ok((stream, _)) = listener.accept() else { return false };
     converse(daemon, &stream).unwrap_or_else(|error| {
-        tracing::warn!("a client went wrong: {error}");
+        tracing::warn!("an exchange with a client failed: {error}");
         false
     })
 }
@@ -192,7 +192,7 @@ mod tests {
         type Line = u32;
     }
 
-    /// Answers with numbers; what it serves is gone when `lost` says so.
+    /// Answers with numbers; what it serves is gone once `lost` has a message.
     struct Numbers {
         ended: Sender<Ending>,
         lost: Receiver<()>,
@@ -287,13 +287,13 @@ mod tests {
                 "{reply:?}"
             );
         }
-        // One that says nothing keeps the others waiting for a while only.
+        // A client that sends nothing delays the others for a limited time only.
         let _mute = UnixStream::connect(served.folder.control()).expect("it listens");
         assert_eq!(Client::of(&served.folder).ask(&Number::Twice(1)).expect("answers"), 2);
     }
 
     #[test]
-    fn what_is_lost_ends_the_server_even_while_it_has_users() {
+    fn losing_what_is_served_ends_the_server_even_while_it_has_users() {
         let served = served(true);
         Client::of(&served.folder).end().expect("answers");
         assert_eq!(Client::of(&served.folder).health(), Health::Ready, "its users are waited for");

@@ -1,7 +1,7 @@
-//! Who uses a block device: mounts, swap areas, stacked devices and open descriptors.
+//! The users of a block device: mounts, swap areas, stacked devices and open descriptors.
 //!
-//! *Limits:* as far as this process can see: not into other mount namespaces, and who maps the device
-//! without having it open is not seen.
+//! *Limits:* other mount namespaces are not visible, nor is a process that maps the device without having it
+//! open.
 
 use crate::mount_table::mounts;
 use crate::{CallError, Context};
@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// Users named in a message; more are only counted.
+/// Users named in a message; further ones are only counted.
 const NAMED: usize = 5;
 
-/// Who uses a device.
+/// The users of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// Where a file system on it is mounted.
+    /// The mount points of file systems on it.
     pub mount_points: Vec<PathBuf>,
-    /// The others, each in words.
+    /// Descriptions of the others.
     pub others: Vec<String>,
 }
 
 impl Users {
-    /// Who uses the block device of this node now; the `server` process does not count.
+    /// The present users of the block device with this node, except the `server` process.
     #[must_use]
     pub fn of(node: &Path, server: Option<u32>) -> Self {
         let sysfs = Path::new("/sys/class/block").join(node.file_name().unwrap_or_default());
@@ -51,26 +51,26 @@ impl Users {
         users
     }
 
-    /// Whether nobody does.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.mount_points.is_empty() && self.others.is_empty()
     }
 
-    /// All of it in words, for a message.
+    /// A description for a message.
     #[must_use]
     pub fn describe(&self) -> String {
         let mounted = self.mount_points.iter().map(|point| format!("mounted on {}", point.display()));
         first_few(mounted.chain(self.others.iter().cloned())).join(", ")
     }
 
-    /// Unmounts what can be unmounted, and writes back what cannot, within a limit for each. What goes wrong
-    /// is only logged: the device is to go whatever comes.
+    /// Unmounts what can be unmounted and writes back what cannot, within a limit for each. Errors are only
+    /// logged, since the device is detached in any case.
     pub fn write_back(&self, limit: Duration) {
         for point in self.mount_points.iter().rev() {
             let (done, ended) = sync_channel(1);
             let mounted = point.clone();
-            // A thread of its own: writing back to a disk that hangs cannot be interrupted.
+            // A thread of its own: writing back to a hung disk cannot be interrupted.
             std::thread::spawn(move || {
                 let unmounted = unmount(&mounted, UnmountFlags::empty());
                 let written = unmounted.or_else(|_| syncfs(&File::open(&mounted)?).map_err(io::Error::from));
@@ -84,10 +84,10 @@ impl Users {
         }
     }
 
-    /// Takes its mounts out of the tree, though they be in use.
+    /// Unmounts its mounts lazily, even if they are in use.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn unmount_lazily(&self) -> Result<(), CallError> {
         let mut points = self.mount_points.iter().rev();
         points.try_for_each(|point| unmount(point, UnmountFlags::DETACH).context("unmount", point))
@@ -104,7 +104,7 @@ fn device_numbers(sysfs: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Processes but one that have the node open.
+/// The processes, except one, that have the node open.
 fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
     let opened = |process: &Process| {
         process.descriptors().any(|fd| fs::read_link(fd).is_ok_and(|target| target == node))
@@ -112,7 +112,7 @@ fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
     processes(but.as_slice()).filter(opened).map(|process| format!("opened by {}", process.name())).collect()
 }
 
-/// The first few of those that are named in a message, and how many more there are.
+/// The first few names for a message, and the number of further ones.
 pub(crate) fn first_few(mut names: impl Iterator<Item = String>) -> Vec<String> {
     let mut named: Vec<String> = names.by_ref().take(NAMED).collect();
     let more = names.count();
@@ -125,28 +125,28 @@ pub(crate) fn first_few(mut names: impl Iterator<Item = String>) -> Vec<String> 
 /// A process, as `/proc` shows it.
 pub(crate) struct Process {
     pid: u32,
-    /// Its directory there.
-    pub(crate) place: PathBuf,
+    /// Its directory in `/proc`.
+    pub(crate) folder: PathBuf,
 }
 
 impl Process {
-    /// What a message calls it.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> String {
-        let command = fs::read_to_string(self.place.join("comm")).unwrap_or_default();
+        let command = fs::read_to_string(self.folder.join("comm")).unwrap_or_default();
         format!("{} (process {})", command.trim(), self.pid)
     }
 
-    /// Its open descriptors, as links to what is open; none where this process may not look.
+    /// Its open descriptors, as links to the files; none where this process may not inspect it.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        fs::read_dir(self.place.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path())
+        fs::read_dir(self.folder.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path())
     }
 }
 
-/// All processes but these.
+/// All processes except these.
 pub(crate) fn processes(but: &[u32]) -> impl Iterator<Item = Process> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok().filter(|pid| !but.contains(pid))?;
-        Some(Process { pid, place: entry.path() })
+        Some(Process { pid, folder: entry.path() })
     })
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_node_open_is_named_unless_it_is_the_server() {
+    fn a_process_with_an_open_node_is_named_unless_it_is_the_server() {
         let place = tempfile::tempdir().expect("a directory");
         let node = place.path().join("node");
         let _held = File::create(&node).expect("made");

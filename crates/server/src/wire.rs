@@ -1,4 +1,4 @@
-//! One JSON object a line.
+//! Messages as lines of JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,9 +14,8 @@ pub(crate) fn write_message(to: &mut impl Write, what: &impl Serialize) -> io::R
     to.write_all(&line)
 }
 
-/// Reads one line.
-/// An end of file before the line's end is an `UnexpectedEof`; a line that is too long, or none of
-/// what was expected, `InvalidData`.
+/// Reads one line. An end of file before the end of the line is an `UnexpectedEof`; a line that is too long
+/// or of another type is `InvalidData`.
 pub(crate) fn read_message<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = String::new();
     from.take(LINE_LIMIT).read_line(&mut line)?;

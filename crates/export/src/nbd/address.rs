@@ -1,4 +1,4 @@
-//! Where an NBD export is heard.
+//! The address of an NBD export.
 
 use crate::ExportError;
 use rustix::fs::{Mode, fchmod};
@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{PathBuf, absolute};
 use std::str::FromStr;
 
-/// Clients that may wait to be taken.
+/// Clients that may wait to be accepted.
 const WAITING: i32 = 128;
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -22,19 +22,19 @@ const LOOPBACK: &str = "127.0.0.1";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NbdAddress {
-    /// A socket in the file system, for its owner alone.
+    /// A Unix socket that only its owner may use.
     Unix(PathBuf),
-    /// A port of an address of this machine.
+    /// A TCP port of this machine.
     Tcp {
-        /// A name or an address.
+        /// A host name or an address.
         host: String,
-        /// 0: a free one.
+        /// 0: a free port.
         port: u16,
     },
 }
 
 impl NbdAddress {
-    /// The same from any working directory.
+    /// The same address with an absolute path.
     ///
     /// # Errors
     /// There is no working directory.
@@ -45,7 +45,7 @@ impl NbdAddress {
         })
     }
 
-    /// What NBD's own programs call it.
+    /// The URI that NBD programs use.
     #[must_use]
     pub fn uri(&self, name: &str) -> String {
         match self {
@@ -55,13 +55,13 @@ impl NbdAddress {
         }
     }
 
-    /// Listens there. What stands for it is with the port that was free, where none was given.
+    /// Listens there. Returns the address with the actual port, which was chosen if none was given.
     pub(super) fn listen(&self) -> Result<(OwnedFd, Self), ExportError> {
         let refused =
             |cause: io::Error| ExportError::Listen { address: self.to_string(), cause: cause.to_string() };
         match self {
             Self::Unix(path) => {
-                self.make_way()?;
+                self.remove_stale()?;
                 let listener = listen_at(path).map_err(|error| refused(error.into()))?;
                 Ok((listener, self.clone()))
             }
@@ -73,14 +73,14 @@ impl NbdAddress {
         }
     }
 
-    /// Removes a socket at which nobody listens any more.
-    fn make_way(&self) -> Result<(), ExportError> {
+    /// Removes a socket that no program listens on any more.
+    fn remove_stale(&self) -> Result<(), ExportError> {
         let Self::Unix(path) = self else { return Ok(()) };
         let refused =
             |cause: &str| ExportError::Listen { address: self.to_string(), cause: cause.to_owned() };
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         if !found.file_type().is_socket() {
-            return Err(refused("something else has this path: choose another"));
+            return Err(refused("the path exists and is no socket: choose another"));
         }
         match UnixStream::connect(path) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -90,7 +90,7 @@ impl NbdAddress {
         }
     }
 
-    /// Takes the path away.
+    /// Removes the socket.
     pub(crate) fn remove(&self) {
         if let Self::Unix(path) = self
             && let Err(error) = fs::remove_file(path)
@@ -105,7 +105,7 @@ fn listen_at(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // What is bound gets the mode that the socket has: nobody else can connect in between.
+    // The socket gets this mode when it is bound, so that no other user can connect in between.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &address)?;
     listen(&socket, WAITING)?;

@@ -1,4 +1,4 @@
-//! A client: what it has asked and what it is to be sent.
+//! A client: its requests in flight and the replies that are to be sent to it.
 
 use super::{HELD_MOST, REQUESTS_MOST};
 use crate::server::{DataReply, DoneReply, Failure, Request, Server};
@@ -12,52 +12,52 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is written where a client wants zeroes with room of their own.
+/// Written where a client wants zeroes in allocated space.
 static ZEROES: [u8; PART.get() as usize] = [0; PART.get() as usize];
 
-/// Wakes the thread that waits for a client.
-pub(super) struct Bell {
+/// Wakes the thread that serves some clients.
+pub(super) struct Waker {
     pub(super) event: OwnedFd,
-    rung: Mutex<Vec<u64>>,
+    pending: Mutex<Vec<u64>>,
 }
 
-impl Bell {
+impl Waker {
     pub(super) fn new() -> rustix::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { event, rung: Mutex::default() })
+        Ok(Self { event, pending: Mutex::default() })
     }
 
-    pub(super) fn ring(&self, client: u64) {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+    pub(super) fn wake_for(&self, client: u64) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(client);
         self.wake();
     }
 
     pub(super) fn wake(&self) {
-        // It cannot be full: the counter is taken at each look.
+        // The counter cannot overflow: it is reset at each wake-up.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Who has rung.
+    /// The clients that the thread was woken for.
     pub(super) fn take(&self) -> Vec<u64> {
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        std::mem::take(&mut *self.rung.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What several threads change.
+/// The state that several threads change.
 #[derive(Default)]
-struct Side {
+struct ClientState {
     book: Book,
-    /// What the socket has not taken yet.
+    /// Bytes that the socket has not accepted yet.
     out: VecDeque<u8>,
-    /// Whether the client is not read until it has taken replies.
+    /// Whether reading from the client is paused until it has accepted replies.
     paused: bool,
-    /// Whether it has said all that it will.
-    leaving: bool,
+    /// Whether the client sends no more requests.
+    input_ended: bool,
     broken: bool,
 }
 
-impl Side {
+impl ClientState {
     fn is_full(&self) -> bool {
         let held = self.book.bytes() + Bytes(self.out.len() as u64);
         self.book.requests() >= REQUESTS_MOST || held >= HELD_MOST
@@ -72,62 +72,63 @@ impl Side {
 pub(super) struct Client {
     pub(super) number: u64,
     pub(super) socket: OwnedFd,
-    /// Who it is, for people.
+    /// The client's name in messages.
     pub(super) peer: String,
-    pub(super) bell: Arc<Bell>,
-    side: Mutex<Side>,
+    pub(super) waker: Arc<Waker>,
+    state: Mutex<ClientState>,
 }
 
 impl Client {
-    pub(super) fn new(number: u64, socket: OwnedFd, peer: String, bell: Arc<Bell>) -> Self {
-        Self { number, socket, peer, bell, side: Mutex::default() }
+    pub(super) fn new(number: u64, socket: OwnedFd, peer: String, waker: Arc<Waker>) -> Self {
+        Self { number, socket, peer, waker, state: Mutex::default() }
     }
 
-    fn side(&self) -> MutexGuard<'_, Side> {
-        self.side.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ClientState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what the socket did not take before; whether the client may be read. Where not, its thread is woken when it may.
+    /// Sends what the socket did not accept before. Returns whether the client may be read; if not, its
+    /// thread is woken once it may.
     pub(super) fn may_be_read(&self) -> bool {
-        let mut side = self.side();
-        self.push(&mut side);
-        side.paused = side.is_full();
-        !(side.paused || side.broken || side.leaving)
+        let mut state = self.state();
+        self.push(&mut state);
+        state.paused = state.is_full();
+        !(state.paused || state.broken || state.input_ended)
     }
 
-    /// Nothing more comes; its thread is woken when everything is answered.
-    pub(super) fn leave(&self) {
-        let mut side = self.side();
-        side.leaving = true;
-        side.book.abandon();
+    /// The client sends no more requests; its thread is woken when all are answered.
+    pub(super) fn end_input(&self) {
+        let mut state = self.state();
+        state.input_ended = true;
+        state.book.abandon();
     }
 
     /// Whether the connection can be closed.
     pub(super) fn is_over(&self) -> bool {
-        let side = self.side();
-        side.broken || side.leaving && side.is_idle()
+        let state = self.state();
+        state.broken || state.input_ended && state.is_idle()
     }
 
-    /// No reply is sent any more.
-    pub(super) fn break_off(&self) {
-        self.side().broken = true;
+    /// Sends no more replies.
+    pub(super) fn disconnect(&self) {
+        self.state().broken = true;
     }
 
     pub(super) fn send(&self, bytes: &[u8]) {
-        self.send_in(&mut self.side(), bytes, &[]);
+        self.send_in(&mut self.state(), bytes, &[]);
     }
 
-    /// Asks the server for a part of a request.
-    pub(super) fn ask(self: &Arc<Self>, server: &Arc<dyn Server>, part: Part, structured: bool) {
-        let asked = self.side().book.enter(part, structured);
-        for (part, command) in asked {
-            self.ask_part(server, part, &command);
+    /// Passes a part of a request to the server.
+    pub(super) fn request(self: &Arc<Self>, server: &Arc<dyn Server>, part: Part, structured: bool) {
+        let commands = self.state().book.enter(part, structured);
+        for (part, command) in commands {
+            self.request_part(server, part, &command);
         }
     }
 
-    fn ask_part(self: &Arc<Self>, server: &Arc<dyn Server>, part: PartId, command: &Command) {
+    fn request_part(self: &Arc<Self>, server: &Arc<dyn Server>, part: PartId, command: &Command) {
         let (client, again) = (Arc::clone(self), Arc::clone(server));
-        // What is answered where the server does not do it.
+        // The answer if the server does not support the request.
         let done = |unsupported: Result<(), Failure>| {
             let (client, again) = (Arc::clone(self), Arc::clone(server));
             DoneReply::call(move |answer| {
@@ -151,7 +152,7 @@ impl Client {
                 Request::Write { range: *range, data, reply: failing() }
             }
             Command::Zero { range, allocated: false } => Request::Discard { range: *range, reply: failing() },
-            // Room that cannot be given back is kept.
+            // Space that cannot be freed is kept.
             Command::Trim(range) => Request::Discard { range: *range, reply: done(Ok(())) },
             Command::Flush => Request::Flush { reply: failing() },
         });
@@ -159,56 +160,56 @@ impl Client {
 
     fn answer(self: &Arc<Self>, server: &Arc<dyn Server>, part: PartId, answer: Result<&[u8], Failure>) {
         let (flush, wake) = {
-            let mut side = self.side();
-            let answered = side.book.answered(part, answer.map_err(fault));
+            let mut state = self.state();
+            let answered = state.book.answered(part, answer.map_err(fault));
             let data = if answered.data { answer.unwrap_or_default() } else { &[] };
-            self.send_in(&mut side, &answered.send, data);
-            let wake = side.paused && !side.is_full() || side.leaving && side.is_idle();
+            self.send_in(&mut state, &answered.send, data);
+            let wake = state.paused && !state.is_full() || state.input_ended && state.is_idle();
             (answered.flush, wake)
         };
         if let Some(part) = flush {
-            self.ask_part(server, part, &Command::Flush);
+            self.request_part(server, part, &Command::Flush);
         }
         if wake {
-            self.bell.ring(self.number);
+            self.waker.wake_for(self.number);
         }
     }
 
-    /// Sends both, one after the other, or keeps what the socket does not take.
-    fn send_in(&self, side: &mut Side, head: &[u8], data: &[u8]) {
-        if side.broken {
+    /// Sends both, one after the other, and keeps what the socket does not accept.
+    fn send_in(&self, state: &mut ClientState, head: &[u8], data: &[u8]) {
+        if state.broken {
             return;
         }
-        let sent = if side.out.is_empty() { self.try_send(head, data) } else { Ok(0) };
+        let sent = if state.out.is_empty() { self.try_send(head, data) } else { Ok(0) };
         match sent {
             Ok(sent) => {
-                side.out.extend(&head[sent.min(head.len())..]);
-                side.out.extend(&data[sent.saturating_sub(head.len())..]);
+                state.out.extend(&head[sent.min(head.len())..]);
+                state.out.extend(&data[sent.saturating_sub(head.len())..]);
             }
-            Err(_) => self.give_up(side),
+            Err(_) => self.fail(state),
         }
     }
 
-    /// Sends what the socket takes of what is kept.
-    fn push(&self, side: &mut Side) {
-        while !side.out.is_empty() {
-            let (first, second) = side.out.as_slices();
+    /// Sends kept bytes, as far as the socket accepts them.
+    fn push(&self, state: &mut ClientState) {
+        while !state.out.is_empty() {
+            let (first, second) = state.out.as_slices();
             match self.try_send(first, second) {
                 Ok(0) => return,
-                Ok(sent) => drop(side.out.drain(..sent)),
-                Err(_) => self.give_up(side),
+                Ok(sent) => drop(state.out.drain(..sent)),
+                Err(_) => self.fail(state),
             }
         }
     }
 
-    /// Nobody is there to be answered.
-    fn give_up(&self, side: &mut Side) {
-        side.broken = true;
-        side.out.clear();
-        self.bell.ring(self.number);
+    /// The client is gone.
+    fn fail(&self, state: &mut ClientState) {
+        state.broken = true;
+        state.out.clear();
+        self.waker.wake_for(self.number);
     }
 
-    /// How much the socket takes now.
+    /// Sends without waiting. Returns how much the socket accepted.
     fn try_send(&self, head: &[u8], data: &[u8]) -> rustix::io::Result<usize> {
         let slices = [IoSlice::new(head), IoSlice::new(data)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -1,6 +1,6 @@
-//! The threads that wait for clients.
+//! The threads that serve clients.
 
-use super::client::{Bell, Client};
+use super::client::{Client, Waker};
 use super::{CLIENTS_MOST, NbdAddress};
 use crate::ExportError;
 use crate::server::Server;
@@ -18,32 +18,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Threads that wait: one copies to and from sockets as fast as memory allows, a second one goes on while a server takes long to accept
-/// a request.
+/// Threads that serve clients: one copies to and from sockets as fast as memory allows, and a second one
+/// continues while a server takes long to accept a request.
 const THREADS: usize = 2;
-/// Bytes taken from a socket at a time.
+/// Bytes received from a socket at a time.
 const RECEIVED: usize = 256 << 10;
-/// What one client may say before others are heard.
-const TURN: usize = 16;
-/// Longest handshake.
+/// Receives from one client before others are served.
+const RECEIVES_MOST: usize = 16;
+/// Longest duration of a handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
-/// Between looks at handshakes that take long.
-const LOOK: Duration = Duration::from_secs(5);
+/// Between checks for handshakes that take too long.
+const HANDSHAKE_CHECK: Duration = Duration::from_secs(5);
 
-/// Longest wait for clients to be gone; it takes as long as the server accepts a request.
+/// Longest wait for clients to be disconnected; it takes as long as the server takes to accept a request.
 const DISMISSAL_LIMIT: Duration = Duration::from_secs(2);
-/// Between looks at them.
+/// Between checks of them.
 const POLL: Duration = Duration::from_millis(2);
-/// Before a client is tried again for which there was no descriptor.
+/// Wait before the next accept after there was no free descriptor.
 const SHORTAGE: Duration = Duration::from_millis(50);
 
-/// Descriptors that a server has open beside its clients'.
+/// Descriptors that a server has open besides its clients'.
 const OTHER_DESCRIPTORS: usize = 256;
 
 const LISTENER: u64 = u64::MAX;
-const BELL: u64 = u64::MAX - 1;
+const WAKER: u64 = u64::MAX - 1;
 
-/// A device that is served over NBD. Dropping it ends that.
+/// A device that is served over NBD until this is dropped.
 pub struct NbdExport {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -53,14 +53,14 @@ pub struct NbdExport {
 struct Shared {
     server: Arc<dyn Server>,
     offer: Arc<Offer>,
-    bells: Vec<Arc<Bell>>,
-    /// Clients that a thread is to take on.
-    fresh: Vec<Mutex<Vec<Arc<Client>>>>,
-    /// Who is connected, by number.
+    wakers: Vec<Arc<Waker>>,
+    /// Accepted clients that a thread has not taken over yet.
+    accepted: Vec<Mutex<Vec<Arc<Client>>>>,
+    /// The connected clients, by number.
     clients: Mutex<HashMap<u64, String>>,
     next: AtomicU64,
-    deaf: AtomicBool,
-    /// Clients below this number are to go.
+    stopped: AtomicBool,
+    /// Clients below this number are to be disconnected.
     dismissed: AtomicU64,
     over: AtomicBool,
 }
@@ -70,7 +70,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NbdExport {
-    /// Serves the device there.
+    /// Serves the device at an address.
     ///
     /// # Errors
     /// [`ExportError::Listen`].
@@ -82,36 +82,36 @@ impl NbdExport {
             address: address.to_string(),
             cause: cause.to_string(),
         };
-        let bells = (0..THREADS).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
+        let wakers = (0..THREADS).map(|_| Waker::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
         let shared = Arc::new(Shared {
             server,
             offer: Arc::new(offer),
-            bells: bells.map_err(|error| refused(error.into()))?,
-            fresh: (0..THREADS).map(|_| Mutex::default()).collect(),
+            wakers: wakers.map_err(|error| refused(error.into()))?,
+            accepted: (0..THREADS).map(|_| Mutex::default()).collect(),
             clients: Mutex::default(),
             next: AtomicU64::new(0),
-            deaf: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             dismissed: AtomicU64::new(0),
             over: AtomicBool::new(false),
         });
         let mut export = Self { shared: Arc::clone(&shared), threads: Vec::new(), address: address.clone() };
         let mut listener = Some(listener);
         for at in 0..THREADS {
-            let waiting = Waiting::new(Arc::clone(&shared), at, listener.take());
-            let waiting = waiting.map_err(|error| refused(error.into()))?;
+            let serving = ServingThread::new(Arc::clone(&shared), at, listener.take());
+            let serving = serving.map_err(|error| refused(error.into()))?;
             let thread = std::thread::Builder::new().name(format!("foreseek-nbd{at}"));
-            export.threads.push(thread.spawn(move || waiting.run()).map_err(refused)?);
+            export.threads.push(thread.spawn(move || serving.run()).map_err(refused)?);
         }
         Ok(export)
     }
 
-    /// Where it is heard, with the port that was chosen.
+    /// The address, with the port that was chosen.
     #[must_use]
     pub fn address(&self) -> &NbdAddress {
         &self.address
     }
 
-    /// Who is connected.
+    /// The connected clients.
     #[must_use]
     pub fn clients(&self) -> Vec<String> {
         let clients = lock(&self.shared.clients);
@@ -126,13 +126,14 @@ impl NbdExport {
         !self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Takes no further clients.
+    /// Accepts no more clients.
     pub fn stop_listening(&self) {
-        self.shared.deaf.store(true, Ordering::SeqCst);
+        self.shared.stopped.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Takes no further clients, and closes the connections of all; what they asked is done, and they are not told.
+    /// Accepts no more clients and closes all connections. Requests in flight are carried out, without a
+    /// reply.
     pub fn dismiss(&self) {
         self.stop_listening();
         self.shared.dismissed.store(u64::MAX, Ordering::SeqCst);
@@ -144,7 +145,7 @@ impl NbdExport {
     }
 
     fn wake(&self) {
-        self.shared.bells.iter().for_each(|bell| bell.wake());
+        self.shared.wakers.iter().for_each(|waker| waker.wake());
     }
 }
 
@@ -161,59 +162,59 @@ impl Drop for NbdExport {
     }
 }
 
-/// A client as its thread sees it.
-struct Visitor {
+/// A client and the state of its connection.
+struct Connection {
     client: Arc<Client>,
     reader: Reader,
     since: Instant,
 }
 
-/// A thread that waits.
-struct Waiting {
+/// A thread that serves clients.
+struct ServingThread {
     shared: Arc<Shared>,
     at: usize,
     epoll: OwnedFd,
     listener: Option<OwnedFd>,
-    visitors: HashMap<u64, Visitor>,
+    connections: HashMap<u64, Connection>,
     received: Vec<u8>,
 }
 
-impl Waiting {
+impl ServingThread {
     fn new(shared: Arc<Shared>, at: usize, listener: Option<OwnedFd>) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let input = epoll::EventFlags::IN;
-        epoll::add(&epoll, &shared.bells[at].event, epoll::EventData::new_u64(BELL), input)?;
+        epoll::add(&epoll, &shared.wakers[at].event, epoll::EventData::new_u64(WAKER), input)?;
         if let Some(listener) = &listener {
             rustix::io::ioctl_fionbio(listener, true)?;
             epoll::add(&epoll, listener, epoll::EventData::new_u64(LISTENER), input)?;
         }
-        Ok(Self { shared, at, epoll, listener, visitors: HashMap::new(), received: vec![0; RECEIVED] })
+        Ok(Self { shared, at, epoll, listener, connections: HashMap::new(), received: vec![0; RECEIVED] })
     }
 
     fn run(mut self) {
         let mut events = Vec::with_capacity(64);
-        let mut looked = Instant::now();
-        let look = rustix::event::Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
+        let mut checked = Instant::now();
+        let interval = rustix::event::Timespec { tv_sec: HANDSHAKE_CHECK.as_secs() as i64, tv_nsec: 0 };
         while !self.shared.over.load(Ordering::SeqCst) {
             let space = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, space, Some(&look)) {
+            match epoll::wait(&self.epoll, space, Some(&interval)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return tracing::error!("the NBD export cannot wait for clients: {error}"),
             }
             for event in events.drain(..) {
                 match event.data.u64() {
                     LISTENER => self.accept(),
-                    BELL => self.heed_bell(),
-                    client => self.attend(client),
+                    WAKER => self.handle_wake_up(),
+                    client => self.serve(client),
                 }
             }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
+            if checked.elapsed() >= HANDSHAKE_CHECK {
+                checked = Instant::now();
                 self.end_long_handshakes();
             }
         }
-        let all: Vec<u64> = self.visitors.keys().copied().collect();
-        all.into_iter().for_each(|client| self.part_with(client));
+        let all: Vec<u64> = self.connections.keys().copied().collect();
+        all.into_iter().for_each(|client| self.disconnect(client));
     }
 
     fn accept(&mut self) {
@@ -222,129 +223,134 @@ impl Waiting {
             let socket = match accept_with(listener, flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return,
-                // It was gone before it was taken.
+                // The client was gone before it was accepted.
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(error) => {
-                    tracing::warn!("a client cannot be taken: {error}");
-                    // It goes on waiting, and this thread would be told of it without end.
+                    tracing::warn!("cannot accept a client: {error}");
+                    // The client stays queued, and epoll would report it again at once.
                     return std::thread::sleep(SHORTAGE);
                 }
             };
             let number = self.shared.next.fetch_add(1, Ordering::SeqCst);
             let peer = peer_of(&socket);
             if lock(&self.shared.clients).len() >= CLIENTS_MOST {
-                tracing::warn!("{peer} is turned away: {CLIENTS_MOST} clients are connected");
+                tracing::warn!("{peer} is refused: {CLIENTS_MOST} clients are connected");
                 continue;
             }
             let to = number as usize % THREADS;
-            let bell = Arc::clone(&self.shared.bells[to]);
+            let waker = Arc::clone(&self.shared.wakers[to]);
             lock(&self.shared.clients).insert(number, peer.clone());
-            lock(&self.shared.fresh[to]).push(Arc::new(Client::new(number, socket, peer, bell)));
-            self.shared.bells[to].wake();
+            lock(&self.shared.accepted[to]).push(Arc::new(Client::new(number, socket, peer, waker)));
+            self.shared.wakers[to].wake();
         }
     }
 
-    fn heed_bell(&mut self) {
-        let rung = self.shared.bells[self.at].take();
-        if self.shared.deaf.load(Ordering::SeqCst) {
+    fn handle_wake_up(&mut self) {
+        let woken = self.shared.wakers[self.at].take();
+        if self.shared.stopped.load(Ordering::SeqCst) {
             self.listener = None;
         }
-        let fresh = std::mem::take(&mut *lock(&self.shared.fresh[self.at]));
-        fresh.into_iter().for_each(|client| self.welcome(client));
+        let accepted = std::mem::take(&mut *lock(&self.shared.accepted[self.at]));
+        accepted.into_iter().for_each(|client| self.add(client));
         let dismissed = self.shared.dismissed.load(Ordering::SeqCst);
-        let gone: Vec<u64> = self.visitors.keys().copied().filter(|client| *client < dismissed).collect();
-        gone.into_iter().for_each(|client| self.part_with(client));
-        rung.into_iter().for_each(|client| self.attend(client));
+        let gone: Vec<u64> = self.connections.keys().copied().filter(|client| *client < dismissed).collect();
+        gone.into_iter().for_each(|client| self.disconnect(client));
+        woken.into_iter().for_each(|client| self.serve(client));
     }
 
-    fn welcome(&mut self, client: Arc<Client>) {
+    fn add(&mut self, client: Arc<Client>) {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
-        // Once for all: it is told when more comes, and when more can be sent.
+        // Edge-triggered: an event for each arrival of data, and one whenever more can be sent.
         let data = epoll::EventData::new_u64(client.number);
         let added = epoll::add(&self.epoll, client.socket.as_fd(), data, flags | epoll::EventFlags::ET);
         let (reader, greeting) = Reader::new(Arc::clone(&self.shared.offer));
         let number = client.number;
-        self.visitors.insert(number, Visitor { client, reader, since: Instant::now() });
+        self.connections.insert(number, Connection { client, reader, since: Instant::now() });
         if let Err(error) = added {
-            tracing::warn!("a client cannot be waited for: {error}");
-            return self.part_with(number);
+            tracing::warn!("cannot wait for a client: {error}");
+            return self.disconnect(number);
         }
-        if let Some(visitor) = self.visitors.get(&number) {
-            visitor.client.send(&greeting);
+        if let Some(connection) = self.connections.get(&number) {
+            connection.client.send(&greeting);
         }
-        self.attend(number);
+        self.serve(number);
     }
 
-    /// Hears a client as far as it has something to say and takes its replies.
-    fn attend(&mut self, number: u64) {
-        let Some(visitor) = self.visitors.get_mut(&number) else { return };
-        let mut turns = 0;
-        while visitor.client.may_be_read() {
-            if let Some(step) = visitor.reader.step() {
-                visitor.take_step(&self.shared.server, step);
+    /// Receives from a client as long as it sends requests and accepts its replies.
+    fn serve(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let mut receives = 0;
+        while connection.client.may_be_read() {
+            if let Some(step) = connection.reader.step() {
+                connection.take_step(&self.shared.server, step);
                 continue;
             }
-            if turns == TURN {
-                visitor.client.bell.ring(number);
+            if receives == RECEIVES_MOST {
+                connection.client.waker.wake_for(number);
                 break;
             }
-            turns += 1;
-            match recv(&visitor.client.socket, &mut self.received[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => visitor.client.leave(),
-                Ok((got, _)) => visitor.reader.take(&self.received[..got]),
+            receives += 1;
+            match recv(&connection.client.socket, &mut self.received[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => connection.client.end_input(),
+                Ok((got, _)) => connection.reader.take(&self.received[..got]),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => visitor.client.break_off(),
+                Err(_) => connection.client.disconnect(),
             }
         }
-        if visitor.client.is_over() {
-            self.part_with(number);
+        if connection.client.is_over() {
+            self.disconnect(number);
         }
     }
 
     fn end_long_handshakes(&mut self) {
-        let late =
-            |visitor: &Visitor| !visitor.reader.is_served() && visitor.since.elapsed() > HANDSHAKE_LIMIT;
-        let late: Vec<u64> =
-            self.visitors.iter().filter(|(_, visitor)| late(visitor)).map(|(client, _)| *client).collect();
-        late.into_iter().for_each(|client| self.part_with(client));
+        let late = |connection: &Connection| {
+            !connection.reader.is_served() && connection.since.elapsed() > HANDSHAKE_LIMIT
+        };
+        let late: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| late(connection))
+            .map(|(client, _)| *client)
+            .collect();
+        late.into_iter().for_each(|client| self.disconnect(client));
     }
 
-    fn part_with(&mut self, number: u64) {
-        if let Some(visitor) = self.visitors.remove(&number) {
-            visitor.client.break_off();
-            // What still answers holds the socket.
-            let _ = rustix::net::shutdown(&visitor.client.socket, rustix::net::Shutdown::Both);
-            let _ = epoll::delete(&self.epoll, &visitor.client.socket);
+    fn disconnect(&mut self, number: u64) {
+        if let Some(connection) = self.connections.remove(&number) {
+            connection.client.disconnect();
+            // A pending answer still holds the socket.
+            let _ = rustix::net::shutdown(&connection.client.socket, rustix::net::Shutdown::Both);
+            let _ = epoll::delete(&self.epoll, &connection.client.socket);
         }
         lock(&self.shared.clients).remove(&number);
     }
 }
 
-impl Visitor {
+impl Connection {
     fn take_step(&self, server: &Arc<dyn Server>, step: Step) {
         let structured = self.reader.is_structured();
         match step {
             Step::Send(bytes) => self.client.send(&bytes),
-            Step::Part(part) => self.client.ask(server, part, structured),
+            Step::Part(part) => self.client.request(server, part, structured),
             Step::Refuse { cookie, read, fault } => {
                 self.client.send(&Book::refuse(cookie, read, fault, structured));
             }
-            Step::End => self.client.leave(),
+            Step::End => self.client.end_input(),
             Step::Break(why) => {
-                tracing::warn!("the NBD client {} is cut off: {why}", self.client.peer);
-                self.client.break_off();
+                tracing::warn!("disconnecting the NBD client {}: {why}", self.client.peer);
+                self.client.disconnect();
             }
         }
     }
 }
 
-/// Who is at the other end.
+/// The name of the other end.
 fn peer_of(socket: &OwnedFd) -> String {
     if let Ok(Some(address)) = rustix::net::getpeername(socket)
         && let Ok(address) = SocketAddr::try_from(address)
     {
-        // Small requests do not wait for further ones.
+        // Small requests are sent without waiting for further ones.
         let _ = set_tcp_nodelay(socket, true);
         return address.to_string();
     }

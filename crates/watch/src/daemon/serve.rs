@@ -53,7 +53,7 @@ impl Server {
             let control = Control::open(&folder)?;
             let window = crate::current_window(options);
             let (group, warnings) = enter_group(window);
-            let own = group.as_ref().filter(|group| group.is_limited_by_us());
+            let own = group.as_ref().filter(|group| group.has_own_limit());
             let confined = own.map(|group| Confined { group: group.path().to_owned(), window });
             match Watcher::start_confined(options, confined) {
                 Ok(watcher) => Ok((Self { watcher, group, warnings }, control)),
