@@ -22,14 +22,14 @@ fn the_papers_depths_come_out() {
         [("ibm-36g-51", 540.0), ("ibm-36g-37", 393.0), ("seagate-146g", 446.0), ("raid0-2x-seagate", 646.0)]
     {
         let device = list.iter().find(|device| device["name"] == name).expect(name);
-        let found = device["competitive_depth_kb"].as_f64().expect("a number");
+        let found = device["competitive_prefetch_size_kb"].as_f64().expect("a number");
         assert!((found - depth).abs() <= 1.0, "{name}: {found}");
     }
     let table = text(&profile(&["--list"]));
     for device in list {
         let name = device["name"].as_str().expect("a name");
         let line = table.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
-        let depth = format!("{:.1}", device["competitive_depth_kb"].as_f64().expect("a number"));
+        let depth = format!("{:.1}", device["competitive_prefetch_size_kb"].as_f64().expect("a number"));
         assert!(line.split_whitespace().any(|word| word == depth), "{line}");
     }
 }

@@ -41,7 +41,7 @@ fn a_measured_disk_is_a_profile_for_every_command() {
         report["seek_curve"].as_array().map(Vec::len) >= Some(60),
         "64 distances, the limit of time aside"
     );
-    assert!(report["competitive_depth_bytes"].as_u64() > Some(500_000), "{report}");
+    assert!(report["competitive_prefetch_size_bytes"].as_u64() > Some(500_000), "{report}");
 
     let svg = fs::read_to_string(lab.path("own.svg")).expect("the curves beside it");
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("backward"));
