@@ -10,11 +10,11 @@ use std::os::fd::RawFd;
 
 /// A file of the client.
 struct Known {
-    /// The length that the engine was told.
-    told: Bytes,
-    /// The descriptor by which the application last named it.
+    /// The length that was last passed to the engine.
+    length: Bytes,
+    /// The descriptor with which the application last named it.
     named: RawFd,
-    /// Regions of it; without any, it is forgotten.
+    /// Its watched regions; without any, it is removed.
     regions: usize,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct State {
     driver: Driver,
     cache: KernelPageCache,
     known: HashMap<ObjectId, Known>,
-    /// How many there ever were.
+    /// How many files there have been.
     files: u64,
     pub(crate) beyond_end: u64,
 }
@@ -74,7 +74,7 @@ impl State {
     }
 
     pub(crate) fn watch(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>, range: ByteSpan) {
-        let (object, was_gone) = self.learn(fd, identity, length);
+        let (object, was_gone) = self.register(fd, identity, length);
         self.files += u64::from(!self.known.contains_key(&object));
         self.name(object, fd, was_gone);
         if let Some(known) = self.known.get_mut(&object) {
@@ -96,27 +96,27 @@ impl State {
         }
     }
 
-    /// The object behind a descriptor, and whether it had none before.
-    fn learn(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> (ObjectId, bool) {
+    /// The object behind a descriptor, and whether the object had no open descriptor before.
+    fn register(&mut self, fd: HostFd, identity: Identity, length: Option<Bytes>) -> (ObjectId, bool) {
         let was_gone = self.cache.object(&identity).is_none_or(|object| self.cache.is_gone(object));
-        (self.cache.learn(fd, identity, length), was_gone)
+        (self.cache.register(fd, identity, length), was_gone)
     }
 
-    /// The application names a file by this descriptor: the engine learns of it, of its length, or
-    /// that it can be reached again.
+    /// The application has named a file by this descriptor. Passes the file to the engine if it is new, has
+    /// another length or had no open descriptor.
     fn name(&mut self, object: ObjectId, fd: HostFd, was_gone: bool) {
         let length = self.cache.length(object);
-        let known = self.known.entry(object).or_insert(Known { told: length, named: fd.raw(), regions: 0 });
+        let known = self.known.entry(object).or_insert(Known { length, named: fd.raw(), regions: 0 });
         known.named = fd.raw();
-        if was_gone || known.told != length {
+        if was_gone || known.length != length {
             self.open(object, length);
         }
     }
 
-    /// Tells the engine about a file as it is now.
+    /// Passes a file with its present length to the engine.
     fn open(&mut self, object: ObjectId, length: Bytes) {
         let Some(known) = self.known.get_mut(&object) else { return };
-        let before = std::mem::replace(&mut known.told, length);
+        let before = std::mem::replace(&mut known.length, length);
         if length < before {
             let cut = ByteSpan::new(ByteOffset::ZERO + length, ByteOffset::ZERO + before);
             self.driver.changed(&mut self.cache, object, cut);
@@ -124,22 +124,22 @@ impl State {
         self.driver.open(&mut self.cache, stream_of(object), object, length, who());
     }
 
-    /// Which object the entry at `index` of a hint belongs to; its descriptor is looked at.
+    /// The object of the entry at `index` of a hint; checks its descriptor.
     fn object_of(&mut self, index: usize, fd: RawFd) -> Result<ObjectId, Error> {
         let not_watched = || Error::NotWatched { index, fd };
         let fd = HostFd::new(fd).ok_or_else(not_watched)?;
         let (identity, length) = fd.identify().ok_or_else(not_watched)?;
         self.cache.object(&identity).ok_or_else(not_watched)?;
-        let (object, was_gone) = self.learn(fd, identity, length);
+        let (object, was_gone) = self.register(fd, identity, length);
         self.name(object, fd, was_gone);
         Ok(object)
     }
 
-    /// Passes accesses on; how many of the entries were taken.
+    /// Passes accesses to the engine. Returns how many of the entries were accepted.
     pub(crate) fn hint(&mut self, mode: HintMode, entries: &[Entry], done: bool) -> Result<usize, Error> {
         let mut objects: HashMap<RawFd, ObjectId> = HashMap::new();
         let mut accesses = Vec::with_capacity(entries.len());
-        // For each access, which entry it was: entries beyond the end of their file are left out.
+        // The entry of each access: entries beyond the end of their file are left out.
         let mut origins = Vec::with_capacity(entries.len());
         let mut last: Option<(RawFd, ObjectId, Bytes)> = None;
         for (index, entry) in entries.iter().enumerate() {
@@ -167,7 +167,7 @@ impl State {
         Ok(taken)
     }
 
-    /// A read is about to be made of a file of which this client watches something.
+    /// The application is about to read a file of which this client watches a region.
     pub(crate) fn read(
         &mut self,
         fd: HostFd,
@@ -175,18 +175,18 @@ impl State {
         length: Option<Bytes>,
         range: ByteSpan,
     ) -> Next {
-        // It may have been unwatched since the caller looked.
+        // It may have been unwatched since the caller's check.
         let known = self.cache.object(&identity).and_then(|object| self.known.get(&object));
-        let Some(told) = known.map(|known| known.told) else { return Next::Go };
-        let (object, was_gone) = self.learn(fd, identity, length);
+        let Some(known_length) = known.map(|known| known.length) else { return Next::Go };
+        let (object, was_gone) = self.register(fd, identity, length);
         let length = self.cache.length(object);
         let end = ByteOffset::ZERO + length;
         let range = ByteSpan::new(range.start.min(end), range.end.min(end));
         if range.is_empty() {
             return Next::Go;
         }
-        // A file that grows is looked at anew when a read gets there, not at each append.
-        if was_gone || length < told || range.end > ByteOffset::ZERO + told {
+        // The length of a growing file is updated when a read passes it, not at each append.
+        if was_gone || length < known_length || range.end > ByteOffset::ZERO + known_length {
             self.open(object, length);
         }
         let step = self.driver.read(&mut self.cache, stream_of(object), range);

@@ -241,7 +241,7 @@ mod tests {
         // 1 KiB blocks: the page 1 is shared by both extents.
         let parts = [found(0, 10_240, 5120, 0), found(5120, 102_400, 7168, 0)];
         assert_eq!(layout(&parts), [extent(0, 2, 20), extent(2, 1, (102_400 - 1024) / 512 + 8)]);
-        // An extent wholly within a page that is placed already adds nothing.
+        // An extent wholly within a page that has an address already adds nothing.
         assert_eq!(layout(&[found(0, 10_240, 1024, 0), found(1024, 90_000, 1024, 0)]), [extent(0, 1, 20)]);
     }
 

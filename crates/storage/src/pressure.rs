@@ -6,7 +6,6 @@
 //! than the trigger says. Where there is no PSI (some distributions switch it off, version 1 groups have
 //! none), [`wait`](PressureWatch::wait) returns after its time limit. Its caller then reads
 //! [`available`](crate::available), which has the limits of both versions.
-//! [`available`](crate::available) in between, which sees the limits of either version.
 
 use crate::memory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

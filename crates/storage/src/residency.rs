@@ -5,12 +5,11 @@
 //! is wholly cached or wholly uncached needs one call, and the count of one half gives that of the other. A
 //! page whose read is in flight counts as cached, as a prefetcher needs it (`mincore` counts it once its data
 //! have arrived).
-//! counts it when its data has arrived).
+//!
 //! Where the kernel has no `cachestat` (ENOSYS), `mincore` on a mapping gives the same for a file of this
 //! process's user. For another user's file it reports all pages as resident, so it is not used there.
 //! `preadv2(RWF_NOWAIT)` would work for all files, but a miss starts a read, and a probe must not cause what
 //! it probes for. What remains is the engine's own record of its fetches.
-//! that does what it asks about is none. What remains is the engine's own account.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
