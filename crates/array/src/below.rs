@@ -6,7 +6,7 @@ use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
 use foreseek_storage::loop_device::LoopDevice;
-use foreseek_storage::reads::{Access, ReadFile};
+use foreseek_storage::reads::{ReadFile, ReadMode};
 use foreseek_units::{ByteSpan, Bytes, Lba, Level, PAGE_SIZE, SECTOR_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use std::fs::{self, File, OpenOptions};
@@ -60,7 +60,7 @@ impl Below {
         }
         let length = Bytes(file.seek(SeekFrom::End(0)).context("look at", path)?);
         let reads = Arc::new(ReadFile::reopen(file.as_fd()).map_err(io::Error::from).context("open", path)?);
-        if reads.access() != Access::Direct {
+        if reads.mode() != ReadMode::Direct {
             return Err(no_direct(path));
         }
         let block = block_of(&reads);

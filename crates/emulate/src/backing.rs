@@ -1,6 +1,6 @@
 //! The file that holds a disk's data.
 
-use crate::{AttachOptions, Backing as Wanted, Error};
+use crate::{AttachOptions, Backing, Error};
 use foreseek_export::Failure;
 use foreseek_server::{Context, ignore_missing};
 use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE};
@@ -19,7 +19,7 @@ const SIZE_MOST: Bytes = Bytes::gib(1 << 30);
 /// An open backing file, locked against other disks. A temporary file is removed when this is dropped, as is
 /// a file that was made for a disk whose attachment failed.
 #[derive(Debug)]
-pub(crate) struct Backing {
+pub(crate) struct BackingFile {
     file: File,
     path: PathBuf,
     size: Bytes,
@@ -28,12 +28,12 @@ pub(crate) struct Backing {
     direct: bool,
 }
 
-impl Backing {
+impl BackingFile {
     /// Opens or creates the file that the options name.
     pub(crate) fn open(options: &AttachOptions, name: &str) -> Result<Self, Error> {
         let (path, temporary) = match &options.backing {
-            Wanted::File(path) => (path.clone(), false),
-            Wanted::Sparse { directory } => {
+            Backing::File(path) => (path.clone(), false),
+            Backing::Sparse { directory } => {
                 let directory = directory.as_deref().unwrap_or(Path::new(SPARSE_DIRECTORY));
                 (directory.join(format!("foreseek-{name}-{}.disk", std::process::id())), true)
             }
@@ -169,7 +169,7 @@ impl Backing {
     }
 }
 
-impl Drop for Backing {
+impl Drop for BackingFile {
     fn drop(&mut self) {
         if *self.remove_on_drop.get_mut()
             && let Err(error) = ignore_missing(fs::remove_file(&self.path))
@@ -268,7 +268,7 @@ mod tests {
     fn options(path: &Path, size: Option<Bytes>) -> AttachOptions {
         AttachOptions {
             size,
-            backing: Wanted::File(path.to_owned()),
+            backing: Backing::File(path.to_owned()),
             ..AttachOptions::new("none", Bytes::ZERO)
         }
     }
@@ -280,7 +280,7 @@ mod tests {
     fn what_is_written_is_read_and_a_hole_reads_as_zero() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("disk");
-        let backing = Backing::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens");
+        let backing = BackingFile::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens");
         backing.keep();
         let range = ByteSpan::at(ByteOffset(8192), Bytes(4096));
         let mut page = Page([7; 4096]);
@@ -301,7 +301,7 @@ mod tests {
     fn a_file_that_shrinks_gives_an_error_not_zeros() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("disk");
-        let backing = Backing::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens");
+        let backing = BackingFile::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens");
         File::options().write(true).open(&path).and_then(|file| file.set_len(4096)).expect("cut");
         let mut page = Page([0; 4096]);
         let range = ByteSpan::at(ByteOffset(8192), Bytes(4096));
@@ -312,10 +312,10 @@ mod tests {
     fn a_disk_that_could_not_be_attached_leaves_no_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("disk");
-        drop(Backing::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens"));
+        drop(BackingFile::open(&options(&path, Some(Bytes::mib(1))), "t").expect("opens"));
         assert!(!path.exists());
         fs::write(&path, vec![1; 8192]).expect("a file of the user's");
-        drop(Backing::open(&options(&path, None), "t").expect("opens"));
+        drop(BackingFile::open(&options(&path, None), "t").expect("opens"));
         assert_eq!(fs::read(&path).expect("it stays"), vec![1; 8192]);
     }
 
@@ -324,7 +324,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("disk");
         let refused = |path: &Path, size: Option<u64>| {
-            let error = Backing::open(&options(path, size.map(Bytes)), "t").expect_err("refused");
+            let error = BackingFile::open(&options(path, size.map(Bytes)), "t").expect_err("refused");
             error.to_string()
         };
         assert!(refused(&path, None).contains("--size"));
@@ -351,9 +351,10 @@ mod tests {
             );
         }
         fs::write(&odd, []).expect("an empty file");
-        let filled = Backing::open(&options(&odd, Some(Bytes(8192))), "t").expect("an empty file may grow");
+        let filled =
+            BackingFile::open(&options(&odd, Some(Bytes(8192))), "t").expect("an empty file may grow");
         assert_eq!(filled.size(), Bytes(8192));
-        let held = Backing::open(&options(&path, None), "t").expect("opens");
+        let held = BackingFile::open(&options(&path, None), "t").expect("opens");
         assert!(refused(&path, None).contains("locked"));
         drop(held);
         assert!(path.exists());

@@ -4,8 +4,8 @@
 //! thread first passes the request to the timer and moves the data while the modelled time passes. Without
 //! delays, the same thread answers at once.
 
-use crate::backing::Backing;
-use crate::flight::{Answer, Flight};
+use crate::backing::BackingFile;
+use crate::flight::{Flight, PreparedReply};
 use crate::logbook::Logbook;
 use crate::meter::{Gauge, Kind, Meter};
 use crate::options::LbaRange;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// See the module's documentation.
 pub(crate) struct Disk {
-    backing: Backing,
+    backing: BackingFile,
     cache: VolatileCache,
     arena: Arc<Arena>,
     timer: ToTimer,
@@ -43,7 +43,7 @@ enum Work<'a> {
 
 impl Disk {
     pub(crate) fn new(
-        backing: Backing,
+        backing: BackingFile,
         volatile: Bytes,
         arena: Arc<Arena>,
         timer: ToTimer,
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    pub(crate) fn backing(&self) -> &Backing {
+    pub(crate) fn backing(&self) -> &BackingFile {
         &self.backing
     }
 
@@ -146,12 +146,14 @@ impl Disk {
     }
 
     /// Moves the data; the request is then ready to be answered.
-    fn move_data(&self, range: ByteSpan, work: Work<'_>) -> Answer {
+    fn move_data(&self, range: ByteSpan, work: Work<'_>) -> PreparedReply {
         let media = if self.fails(range) { Err(Failure::Io) } else { Ok(()) };
         match work {
-            Work::Read(reply) => Answer::Data(reply, media.and_then(|()| self.read(range))),
-            Work::Write(data, reply) => Answer::Done(reply, media.and_then(|()| self.write(range, data))),
-            Work::Flush(reply) => Answer::Done(reply, self.cache.flush(&self.backing)),
+            Work::Read(reply) => PreparedReply::Data(reply, media.and_then(|()| self.read(range))),
+            Work::Write(data, reply) => {
+                PreparedReply::Done(reply, media.and_then(|()| self.write(range, data)))
+            }
+            Work::Flush(reply) => PreparedReply::Done(reply, self.cache.flush(&self.backing)),
         }
     }
 
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
     use crate::calibrate::fixed_schedule;
     use crate::timer::{Report, Timer};
-    use crate::{AttachOptions, Backing as Wanted};
+    use crate::{AttachOptions, Backing};
     use foreseek_units::Nanos;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
@@ -232,10 +234,10 @@ mod tests {
     fn fixture(delay: Nanos) -> Fixture {
         let directory = tempfile::tempdir().expect("a directory");
         let options = AttachOptions {
-            backing: Wanted::File(directory.path().join("disk")),
+            backing: Backing::File(directory.path().join("disk")),
             ..AttachOptions::new("none", SIZE)
         };
-        let backing = Backing::open(&options, "t").expect("opens");
+        let backing = BackingFile::open(&options, "t").expect("opens");
         let (logbook, gauge) = (Arc::<Logbook>::default(), Arc::<Gauge>::default());
         let (timer, to) = Timer::new(fixed_schedule(delay), true, Arc::clone(&logbook), Arc::clone(&gauge));
         std::thread::spawn(move || timer.run());

@@ -20,7 +20,7 @@ enum Stage {
     /// Neither.
     Moving,
     /// The data have been moved, or moving them failed.
-    Moved(Answer),
+    Moved(PreparedReply),
     /// Its time has come.
     Due(Due),
     /// It was answered.
@@ -28,14 +28,14 @@ enum Stage {
 }
 
 /// What is needed to answer.
-pub(crate) enum Answer {
+pub(crate) enum PreparedReply {
     /// A read, and its data.
     Data(DataReply, Result<Buffer, Failure>),
     /// A write, flush or discard, and its result.
     Done(DoneReply, Result<(), Failure>),
 }
 
-impl Answer {
+impl PreparedReply {
     /// Sends the answer; `failed`: the modelled device failed the request.
     pub(crate) fn send(self, failed: bool) -> Result<(), Failure> {
         let outcome = self.outcome(failed);
@@ -64,7 +64,7 @@ impl Flight {
     }
 
     /// The data have been moved. Returns the answer if its time has already come.
-    pub(crate) fn moved(&self, answer: Answer) -> Option<(Answer, Due)> {
+    pub(crate) fn moved(&self, answer: PreparedReply) -> Option<(PreparedReply, Due)> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match *stage {
             Stage::Due(due) => {
@@ -79,7 +79,7 @@ impl Flight {
     }
 
     /// Its time has come. Returns the answer if the data have already been moved.
-    pub(crate) fn due(&self, due: Due) -> Option<Answer> {
+    pub(crate) fn due(&self, due: Due) -> Option<PreparedReply> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Ended) {
             Stage::Moved(answer) => Some(answer),
@@ -103,11 +103,11 @@ mod tests {
         Due { id: IoId(1), at: Instant(5), modelled: Nanos(5), path: Nanos(0), failed }
     }
 
-    fn write() -> (Flight, Answer, Receiver<Result<(), Failure>>) {
+    fn write() -> (Flight, PreparedReply, Receiver<Result<(), Failure>>) {
         let io = Io { id: IoId(1), op: Op::Write, range: Default::default() };
         let (to, from) = channel();
         let reply = DoneReply::call(move |result| to.send(result).expect("heard"));
-        (Flight::new(io, Instant(0)), Answer::Done(reply, Ok(())), from)
+        (Flight::new(io, Instant(0)), PreparedReply::Done(reply, Ok(())), from)
     }
 
     #[test]

@@ -13,12 +13,12 @@ pub(crate) const CAPACITY_MOST: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Logbook {
     on: AtomicBool,
-    log: Mutex<Option<Log>>,
+    log: Mutex<Option<RequestLog>>,
 }
 
 /// A log that is running or finished.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct RequestLog {
     started: Instant,
     /// The sector past the end of the latest request.
     head: u64,
@@ -34,13 +34,13 @@ impl Logbook {
         if entries.try_reserve_exact(capacity).is_err() {
             return false;
         }
-        *self.lock() = Some(Log { started: now, head: 0, entries, missed: 0 });
+        *self.lock() = Some(RequestLog { started: now, head: 0, entries, missed: 0 });
         self.on.store(true, Ordering::Release);
         true
     }
 
     /// Stops logging and returns the log.
-    pub(crate) fn stop(&self) -> Option<Log> {
+    pub(crate) fn stop(&self) -> Option<RequestLog> {
         self.on.store(false, Ordering::Release);
         self.lock().take()
     }
@@ -60,12 +60,12 @@ impl Logbook {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Log>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RequestLog>> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Log {
+impl RequestLog {
     fn answers(
         &mut self,
         op: LoggedOp,

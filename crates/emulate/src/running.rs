@@ -1,10 +1,10 @@
 //! A running disk: creates all its parts, and frees them, in order.
 
-use crate::backing::Backing;
+use crate::backing::BackingFile;
 use crate::calibrate::{DELAY, fixed_schedule, path_of};
 use crate::clock::ModelClock;
 use crate::disk::Disk;
-use crate::logbook::{CAPACITY_MOST, Log, Logbook};
+use crate::logbook::{CAPACITY_MOST, Logbook, RequestLog};
 use crate::meter::{Gauge, Meter, share};
 use crate::model::{build, check_scale, without_effect};
 use crate::path::PathModel;
@@ -64,7 +64,7 @@ impl Running {
         let left = leave_limited("disk")?;
         let mut warnings = Vec::from_iter(left.warning);
         let scale = check_scale(options.time_scale)?;
-        let backing = Backing::open(options, &folder.0.name())?;
+        let backing = BackingFile::open(options, &folder.0.name())?;
         let size = backing.size();
         check_failing(&options.fail_lba, size)?;
         let model = build(options, size)?;
@@ -225,7 +225,7 @@ impl Running {
     }
 
     /// Stops logging and returns the log.
-    pub(crate) fn log_stop(&self) -> Result<Log, Error> {
+    pub(crate) fn log_stop(&self) -> Result<RequestLog, Error> {
         self.disk.logbook().stop().ok_or_else(|| Error::Refused("no log was started".to_owned()))
     }
 
@@ -263,7 +263,7 @@ impl Running {
     }
 }
 
-fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
+fn first_record(options: &AttachOptions, backing: &BackingFile) -> Record {
     Record {
         server: ServerProcess::own(),
         ready: false,
@@ -281,7 +281,7 @@ fn first_record(options: &AttachOptions, backing: &Backing) -> Record {
 
 /// The disk with its timer and its memory, before any request arrives.
 fn make(
-    backing: Backing,
+    backing: BackingFile,
     volatile: Bytes,
     has_model: bool,
     warnings: &mut Vec<String>,

@@ -9,7 +9,7 @@
 //!
 //! Limits: a write is lost as a whole, so torn writes do not occur; a full cache is flushed.
 
-use crate::backing::Backing;
+use crate::backing::BackingFile;
 use foreseek_export::Failure;
 use foreseek_storage::Arena;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, SECTOR_SIZE};
@@ -51,7 +51,7 @@ impl VolatileCache {
     /// Changes this range.
     pub(crate) fn change(
         &self,
-        backing: &Backing,
+        backing: &BackingFile,
         range: ByteSpan,
         make: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ impl VolatileCache {
     }
 
     /// Makes everything written durable.
-    pub(crate) fn flush(&self, backing: &Backing) -> Result<(), Failure> {
+    pub(crate) fn flush(&self, backing: &BackingFile) -> Result<(), Failure> {
         let mut before = self.lock();
         self.check()?;
         backing.flush()?;
@@ -92,7 +92,7 @@ impl VolatileCache {
     }
 
     /// Switches the power off, which loses what was not flushed and makes requests fail, or on again.
-    pub(crate) fn set_power(&self, backing: &Backing, on: bool) -> Result<(), Failure> {
+    pub(crate) fn set_power(&self, backing: &BackingFile, on: bool) -> Result<(), Failure> {
         let mut before = self.lock();
         self.off.store(!on, Ordering::SeqCst);
         let most = PIECE.get() as usize / SECTOR;
@@ -126,24 +126,24 @@ fn pieces(range: ByteSpan) -> impl Iterator<Item = ByteSpan> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AttachOptions, Backing as Wanted};
+    use crate::{AttachOptions, Backing};
     use proptest::prelude::*;
 
     const SIZE: Bytes = Bytes::kib(64);
 
     struct Fixture {
         cache: VolatileCache,
-        backing: Backing,
+        backing: BackingFile,
         _directory: tempfile::TempDir,
     }
 
     fn fixture(limit: Bytes) -> Fixture {
         let directory = tempfile::tempdir().expect("a directory");
         let options = AttachOptions {
-            backing: Wanted::File(directory.path().join("disk")),
+            backing: Backing::File(directory.path().join("disk")),
             ..AttachOptions::new("none", SIZE)
         };
-        let backing = Backing::open(&options, "t").expect("opens");
+        let backing = BackingFile::open(&options, "t").expect("opens");
         let arena = Arena::new(Bytes::mib(1)).expect("memory");
         Fixture { cache: VolatileCache::new(limit, arena), backing, _directory: directory }
     }

@@ -3,7 +3,7 @@
 use crate::{CallbackRequest, Entry, Error, HintMode, Settings, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
 use foreseek_seam::{Access, ObjectId, ProcessId, Recorder, RequestId, StreamId};
-use foreseek_storage::{Backing, HostFd, Identity, KernelPageCache, Notice, Options};
+use foreseek_storage::{BackingDevice, HostFd, Identity, KernelPageCache, Notice, Options};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages, Position};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -40,7 +40,7 @@ impl State {
         policy.infill = match settings.infill {
             Some(infill) => infill.pages_floor(),
             // What does not seek gains nothing from reading what nobody wants.
-            None if Backing::of(first.device).rotational == Some(false) => Pages::ZERO,
+            None if BackingDevice::of(first.device).rotational == Some(false) => Pages::ZERO,
             None => policy.infill,
         };
         let cache = KernelPageCache::new(Options { file_order: policy.order == Order::File });

@@ -7,7 +7,7 @@ mod reading_common;
 
 use common::{mounted, wait_for};
 use foreseek_mount::{MountOptions, Mounted, Policy, Reader, ReaderOptions, client};
-use foreseek_storage::{Backing, DeviceNumber};
+use foreseek_storage::{BackingDevice, DeviceNumber};
 use foreseek_units::Bytes;
 use reading_common::{Faults, PAGE, Scarce, contents};
 use rustix::fs::Advice;
@@ -198,7 +198,7 @@ fn calls_that_the_kernel_cuts_are_seen_whole() {
 /// The window of a mount.
 fn window(point: &Path) -> Option<Bytes> {
     let device = std::fs::metadata(point).expect("it is there").dev();
-    Backing::of(DeviceNumber::from_raw(device)).read_ahead
+    BackingDevice::of(DeviceNumber::from_raw(device)).read_ahead
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! not those of a disk (btrfs, ZFS, NFS, overlayfs), files are ordered by inode number. A file
 //! system that is not in the list is asked for places if it lies on a block device.
 
-use foreseek_storage::{Backing, DeviceNumber};
+use foreseek_storage::{BackingDevice, DeviceNumber};
 use rustix::fs::FsWord;
 use std::os::fd::BorrowedFd;
 
@@ -31,7 +31,7 @@ pub struct Volume {
     /// By what its files are ordered.
     pub by: OrderBy,
     /// The device below it.
-    pub backing: Backing,
+    pub backing: BackingDevice,
 }
 
 const KNOWN: [(FsWord, &str, OrderBy); 37] = [
@@ -79,7 +79,7 @@ impl Volume {
     #[must_use]
     pub fn of(fd: BorrowedFd<'_>, device: DeviceNumber) -> Self {
         let magic = rustix::fs::fstatfs(fd).map_or(0, |told| told.f_type);
-        let backing = Backing::of(device);
+        let backing = BackingDevice::of(device);
         let known = KNOWN.iter().find(|(number, ..)| *number == magic);
         let (name, by) = match known {
             // Its files may lie on another device than it says, or on several.

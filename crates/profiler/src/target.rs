@@ -9,7 +9,7 @@
 use super::activity::Activity;
 use super::probe::{Probe, Timed};
 use crate::Error;
-use foreseek_storage::{Backing, DeviceNumber};
+use foreseek_storage::{BackingDevice, DeviceNumber};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PAGE_SIZE};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -69,7 +69,7 @@ impl Target {
         let file = open(path, refuse)?;
         let length = Bytes(rustix::fs::seek(&file, SeekFrom::End(0)).map_err(failed)?);
         let device = if kind == FileType::BlockDevice { stat.st_rdev } else { stat.st_dev };
-        let backing = Backing::of(DeviceNumber::from_raw(device));
+        let backing = BackingDevice::of(DeviceNumber::from_raw(device));
         let block = if kind == FileType::BlockDevice {
             Bytes(u64::from(rustix::fs::ioctl_blksszget(&file).map_err(failed)?))
         } else {

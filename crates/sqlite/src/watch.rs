@@ -17,7 +17,7 @@ use crate::statements::{Ledger, Running, Statement};
 use foreseek_hints::allowance::{SEEK_PAGES, SEEK_PAGES_DISK};
 use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
-use foreseek_storage::{Backing, HostFd, Identity, Means, Residency, available, cachestat, will_need};
+use foreseek_storage::{BackingDevice, HostFd, Identity, Means, Residency, available, cachestat, will_need};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -138,7 +138,7 @@ pub(crate) fn header_of(fd: HostFd) -> Result<Header> {
 
 impl Watch {
     pub(crate) fn new(header: Header, identity: &Identity, length: Option<Bytes>) -> Self {
-        let backing = Backing::of(identity.device);
+        let backing = BackingDevice::of(identity.device);
         let planner = Planner::new(header, header.pages_in(length.unwrap_or(Bytes(u64::MAX))));
         let on_disk = backing.rotational == Some(true);
         Self {

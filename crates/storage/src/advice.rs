@@ -14,7 +14,7 @@
 //! the same).
 #![allow(unsafe_code)]
 
-use crate::detect::Backing;
+use crate::detect::BackingDevice;
 use crate::fd::HostFd;
 use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE, PageSpan, Position, Span};
 use rustix::fs::Advice;
@@ -35,7 +35,7 @@ pub enum Means {
     Readahead,
 }
 
-impl Backing {
+impl BackingDevice {
     /// The longest call that the kernel carries out in full: whole pages, at least one.
     #[must_use]
     pub fn call_length(&self) -> Bytes {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_call_is_as_long_as_the_kernel_reads_in_full() {
-        let backing = |max_request, read_ahead| Backing {
+        let backing = |max_request, read_ahead| BackingDevice {
             disk: crate::DeviceNumber::default(),
             start: Sectors::ZERO,
             length: None,

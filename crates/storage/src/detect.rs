@@ -55,7 +55,7 @@ impl std::fmt::Display for DeviceNumber {
 
 /// What sysfs reports of the device under a file. `None` where it reports nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backing {
+pub struct BackingDevice {
     /// The whole disk, or the anonymous device where there is none.
     pub disk: DeviceNumber,
     /// The sector of the disk where the partition starts.
@@ -70,7 +70,7 @@ pub struct Backing {
     pub read_ahead: Option<Bytes>,
 }
 
-impl Backing {
+impl BackingDevice {
     /// The device with this number.
     #[must_use]
     pub fn of(number: DeviceNumber) -> Self {
@@ -118,7 +118,7 @@ pub fn disks_below(number: DeviceNumber) -> Vec<DeviceNumber> {
 fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
     let (mut disks, mut waiting, mut seen) = (Vec::new(), vec![number], Vec::new());
     while let Some(next) = waiting.pop().filter(|_| seen.len() < VISITED_MOST) {
-        let disk = Backing::within(sys, next).disk;
+        let disk = BackingDevice::within(sys, next).disk;
         if seen.contains(&disk) {
             continue;
         }
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn a_partition_is_a_piece_of_its_disk() {
         let sys = sysfs();
-        let partition = Backing::within(sys.path(), DeviceNumber { major: 8, minor: 1 });
+        let partition = BackingDevice::within(sys.path(), DeviceNumber { major: 8, minor: 1 });
         assert_eq!(
             partition,
-            Backing {
+            BackingDevice {
                 disk: DeviceNumber { major: 8, minor: 0 },
                 start: Sectors(64),
                 length: Some(Bytes::kib(512)),
@@ -190,7 +190,7 @@ mod tests {
                 read_ahead: Some(Bytes::kib(128)),
             }
         );
-        let disk = Backing::within(sys.path(), DeviceNumber { major: 8, minor: 0 });
+        let disk = BackingDevice::within(sys.path(), DeviceNumber { major: 8, minor: 0 });
         assert_eq!((disk.disk, disk.start), (partition.disk, Sectors::ZERO));
         assert_eq!(disk.length, Some(Bytes::mib(1)));
     }
@@ -199,11 +199,11 @@ mod tests {
     fn an_anonymous_device_has_a_window_and_no_queue() {
         let sys = sysfs();
         let number = DeviceNumber { major: 0, minor: 48 };
-        let backing = Backing::within(sys.path(), number);
+        let backing = BackingDevice::within(sys.path(), number);
         assert_eq!(backing.disk, number);
         assert_eq!((backing.rotational, backing.max_request), (None, None));
         assert_eq!(backing.read_ahead, Some(Bytes::kib(256)));
-        let unknown = Backing::within(sys.path(), DeviceNumber { major: 9, minor: 9 });
+        let unknown = BackingDevice::within(sys.path(), DeviceNumber { major: 9, minor: 9 });
         assert_eq!((unknown.read_ahead, unknown.length), (None, None));
     }
 

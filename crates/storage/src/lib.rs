@@ -35,7 +35,7 @@ mod waiting_call;
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
 pub use credentials::{Credentials, may};
-pub use detect::{Backing, DeviceNumber, disks_below};
+pub use detect::{BackingDevice, DeviceNumber, disks_below};
 pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
 pub use handle::FileHandle;

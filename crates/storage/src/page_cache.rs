@@ -8,7 +8,7 @@
 //! [`DISK_STRIDE`], so that one sweep in ascending order sweeps one disk after the other.
 
 use crate::advice::{DontNeed, Means, clip, dont_need, will_need};
-use crate::detect::{Backing, DeviceNumber};
+use crate::detect::{BackingDevice, DeviceNumber};
 use crate::fd::{FileKind, HostFd, Identity};
 use crate::layout::{EXTENTS_LIMIT, Layout};
 use crate::memory::{self, Bound};
@@ -88,7 +88,7 @@ struct Object {
 
 impl Object {
     fn new(identity: Identity, disks: &mut Vec<DeviceNumber>) -> Self {
-        let backing = Backing::of(identity.device);
+        let backing = BackingDevice::of(identity.device);
         let disk = disks.iter().position(|disk| *disk == backing.disk).unwrap_or_else(|| {
             disks.push(backing.disk);
             disks.len() - 1

@@ -7,7 +7,7 @@ use super::work::{Below, Reply, Work};
 use crate::read_path::{Answer, OpenedFile, ReadRequest};
 use foreseek_readahead::driver::{Opening, ServingDriver};
 use foreseek_seam::StreamId;
-use foreseek_storage::reads::Access;
+use foreseek_storage::reads::ReadMode;
 use foreseek_units::{Instant, Nanos, Pages};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ impl Core {
         found: Found,
         described: Option<Described>,
     ) -> StreamId {
-        if found.file.access() == Access::Buffered {
+        if found.file.mode() == ReadMode::Buffered {
             self.warn_once(
                 "the file system of the source refuses direct I/O for some files: they are read through the page \
                  cache and dropped from it",

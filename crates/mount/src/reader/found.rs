@@ -3,7 +3,7 @@
 use super::remembered::Remembered;
 use foreseek_seam::Extent;
 use foreseek_storage::reads::ReadFile;
-use foreseek_storage::{Backing, DISK_STRIDE, DeviceNumber, HostFd, Layout};
+use foreseek_storage::{BackingDevice, DISK_STRIDE, DeviceNumber, HostFd, Layout};
 use foreseek_units::Sectors;
 use rustix::io::Errno;
 use std::fs::File;
@@ -34,7 +34,7 @@ impl Found {
         let place = HostFd::new(file.as_raw_fd()).and_then(|fd| {
             let (identity, _) = fd.identify()?;
             let (disk, start) = places.of(identity.device, || {
-                let backing = Backing::of(identity.device);
+                let backing = BackingDevice::of(identity.device);
                 (backing.disk, backing.start)
             });
             Some((disk, Layout::of(fd, &identity, start)))

@@ -32,7 +32,7 @@ const FUSE: rustix::fs::FsWord = 0x6573_5546;
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum ReadMode {
     /// Bypassing the page cache.
     Direct,
     /// Through the page cache, from which the data are dropped at once.
@@ -77,11 +77,11 @@ impl ReadFile {
 
     /// How it is read at present.
     #[must_use]
-    pub fn access(&self) -> Access {
+    pub fn mode(&self) -> ReadMode {
         if self.direct.is_some() && !self.refused.load(Ordering::Relaxed) {
-            Access::Direct
+            ReadMode::Direct
         } else {
-            Access::Buffered
+            ReadMode::Buffered
         }
     }
 
@@ -121,9 +121,9 @@ impl ReadFile {
     }
 
     /// The descriptor for reads of this kind.
-    pub(super) fn raw(&self, access: Access) -> Result<RawFd, Errno> {
-        match (access, &self.direct) {
-            (Access::Direct, Some((file, _))) => Ok(file.as_raw_fd()),
+    pub(super) fn raw(&self, mode: ReadMode) -> Result<RawFd, Errno> {
+        match (mode, &self.direct) {
+            (ReadMode::Direct, Some((file, _))) => Ok(file.as_raw_fd()),
             _ => self.buffered().map(AsRawFd::as_raw_fd),
         }
     }
@@ -135,7 +135,7 @@ impl ReadFile {
 
     /// Drops what was read from the page cache, if the read was buffered.
     pub(super) fn forget(&self, range: ByteSpan) {
-        if self.access() == Access::Buffered
+        if self.mode() == ReadMode::Buffered
             && let Some(fd) = self.buffered.get().and_then(|file| HostFd::new(file.as_raw_fd()))
         {
             // Best effort: the kernel will reclaim by itself what it keeps now.

@@ -11,7 +11,7 @@
 //! requests of different priorities, so that page gets a priority that its neighbours do not have. A file
 //! that refuses direct reads is read buffered.
 
-use super::file::Access;
+use super::file::ReadMode;
 use super::read::{DiskRead, Ended, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ pub(super) struct ReadInFlight {
     /// The last request.
     vectors: Vec<libc::iovec>,
     requested: usize,
-    access: Access,
+    mode: ReadMode,
     retries: u32,
     /// Whether it is requested on its own.
     alone: bool,
@@ -67,16 +67,16 @@ pub(super) enum Next {
 impl ReadInFlight {
     pub(super) fn new(read: DiskRead, others: usize) -> Self {
         let (done, requested, retries, issued) = (0, 0, 0, Instant::now());
-        let (access, alone) = (Access::Direct, false);
-        Self { read, done, vectors: Vec::new(), requested, access, retries, alone, issued, others }
+        let (mode, alone) = (ReadMode::Direct, false);
+        Self { read, done, vectors: Vec::new(), requested, mode, retries, alone, issued, others }
     }
 
     /// The next request. The vectors and their memory stay valid until the next call or the end of the
     /// flight.
     pub(super) fn request(&mut self) -> Result<Request<'_>, Errno> {
         self.vectors.clear();
-        self.access = self.read.file.access();
-        let fd = self.read.file.raw(self.access)?;
+        self.mode = self.read.file.mode();
+        let fd = self.read.file.raw(self.mode)?;
         let done = self.done;
         let vector = |(to, length): (*mut u8, usize)| libc::iovec { iov_base: to.cast(), iov_len: length };
         match &mut self.read.into {
@@ -117,7 +117,7 @@ impl ReadInFlight {
                 self.retries += 1;
                 Next::Again
             }
-            Err(Errno::INVAL | Errno::OPNOTSUPP) if self.access == Access::Direct => {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) if self.mode == ReadMode::Direct => {
                 self.read.file.refuse_direct();
                 Next::Again
             }
@@ -220,7 +220,7 @@ mod tests {
         let file = std::fs::File::open(&path).expect("just made");
         let file = Arc::new(ReadFile::reopen(std::os::fd::AsFd::as_fd(&file)).expect("readable"));
         let frames = Frames::new(Pages(2)).expect("memory");
-        let direct = file.access() == Access::Direct;
+        let direct = file.mode() == ReadMode::Direct;
         let mut flights: Vec<ReadInFlight> = (0..2)
             .map(|frame| {
                 let into = Target::Frames(frames.fill(&[FrameId(frame)]).expect("free"));
@@ -241,6 +241,6 @@ mod tests {
             asked(flight);
             assert_eq!(flight.answered(Err(Errno::INVAL)), Next::Over(Some(Errno::INVAL)));
         }
-        assert_eq!(file.access(), Access::Buffered);
+        assert_eq!(file.mode(), ReadMode::Buffered);
     }
 }

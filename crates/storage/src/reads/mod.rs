@@ -18,7 +18,7 @@ mod pool;
 mod read;
 mod uring;
 
-pub use file::{Access, ReadFile};
+pub use file::{ReadFile, ReadMode};
 pub use pool::PoolReads;
 pub use read::{DiskRead, DiskReader, Ended, Sink, Target};
 pub use uring::UringReads;

@@ -237,7 +237,7 @@ fn tmpfs_is_buffered_and_a_disk_direct() {
     assert_eq!(&bytes[..2], b"bc");
     let directory = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
     let file = file_of(directory.path(), &contents(PAGE));
-    if file.access() == Access::Buffered {
+    if file.mode() == ReadMode::Buffered {
         println!("SKIPPED: /var/tmp takes no direct I/O");
         return;
     }
