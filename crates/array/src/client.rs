@@ -50,7 +50,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
         options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
     let (Shape::Profile(profile)
     | Shape::Found { member: profile, .. }
-    | Shape::Told { member: profile, .. }) = &mut options.shape;
+    | Shape::Given { member: profile, .. }) = &mut options.shape;
     let resolved = Profile::in_any_directory(profile, |path| fs::canonicalize(path));
     *profile = resolved.map_err(|error| Error::Refused(error.to_string()))?;
     let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };

@@ -23,20 +23,20 @@ const SPARE: Pages = Pages(4096);
 /// of its own in tables that have just grown.
 const BOOKS: u64 = 96 + 2 * foreseek_strips::BYTES_PER_STRIP as u64;
 
-/// Where strips lie.
+/// The layout of an array's strips.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shape {
-    /// As of an array's profile: a built-in name or a file.
+    /// That of an array's profile: a built-in name or a file.
     Profile(String),
-    /// As the kernel says.
+    /// As the kernel reports it.
     Found {
-        /// `raid0`, `raid5` or `raid6`, where the kernel does not say that.
+        /// `raid0`, `raid5` or `raid6`, where the kernel does not report that.
         level: Option<String>,
         /// The profile of a member.
         member: String,
     },
-    /// As told.
-    Told {
+    /// As given by the user.
+    Given {
         /// Bytes of a strip (md's "chunk").
         strip_bytes: u64,
         /// Disks, those of parity included.
@@ -127,13 +127,13 @@ impl Shape {
                 Ok((stripes, member, None))
             }
             Self::Found { level, member } => {
-                let told = level.as_deref().map(level_of).transpose()?;
-                let found = below.geometry(told)?;
+                let given = level.as_deref().map(level_of).transpose()?;
+                let found = below.geometry(given)?;
                 let strip = found.strip.sectors_floor();
                 let stripes = Stripes { level: found.level, members: found.members, strip };
                 Ok((stripes, load_member(member)?, Some(found)))
             }
-            Self::Told { strip_bytes, members, level, member } => {
+            Self::Given { strip_bytes, members, level, member } => {
                 let level = level_of(level)?;
                 if !strip_bytes.is_multiple_of(PAGE_SIZE) {
                     return Err(invalid(

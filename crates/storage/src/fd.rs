@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_prefetched_says_why() {
+    fn an_obstacle_to_prefetching_is_named() {
         let path = tempfile::NamedTempFile::new().unwrap();
         let write_only = std::fs::File::options().write(true).open(path.path()).unwrap();
         assert!(host(&write_only).obstacle().unwrap().contains("writing only"));

@@ -132,10 +132,10 @@ mod tests {
         assert!(!watch.wait(Duration::from_millis(2500)), "no task waits yet");
         std::fs::write(group.join("memory.high"), (24 << 20).to_string()).unwrap();
         let busy = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-        let until_told = std::sync::Arc::clone(&busy);
+        let keep_going = std::sync::Arc::clone(&busy);
         let eater = std::thread::spawn(move || {
             let mut eaten: Vec<Vec<u8>> = Vec::new();
-            while until_told.load(std::sync::atomic::Ordering::Relaxed) {
+            while keep_going.load(std::sync::atomic::Ordering::Relaxed) {
                 // From 128 MiB on it starts again at the beginning.
                 eaten.truncate(eaten.len() % 128);
                 eaten.push(vec![1; 1 << 20]);

@@ -131,7 +131,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         (Some(profile), ..) => Shape::Profile(profile),
         (None, None, None, level) => Shape::Found { level, member: args.member },
         (None, Some(strip), Some(members), Some(level)) => {
-            Shape::Told { strip_bytes: strip.get(), members, level, member: args.member }
+            Shape::Given { strip_bytes: strip.get(), members, level, member: args.member }
         }
         _ => anyhow::bail!("give --profile, or --strip with --members and --level"),
     };

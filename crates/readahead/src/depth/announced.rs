@@ -3,8 +3,8 @@
 use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
-/// What the stream was told to read from here on (EuroSys'07 section 6.2: through an extended
-/// `open`); nothing ahead where it was not told.
+/// What the stream announces that it will read from here on (EuroSys'07 section 6.2: through an extended
+/// `open`); nothing ahead without an announcement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced;
 

@@ -2,7 +2,7 @@
 //!
 //! This is prefetching as the papers' analysis has it (TR-840 section 3, EuroSys'07 section 4): one
 //! fetch when the data of the one before are used up, each with a switch of its own. With the depth
-//! rule [`Zero`](crate::depth::Zero) it is no read-ahead at all, with [`Told`](crate::depth::Told) the
+//! rule [`Zero`](crate::depth::Zero) it is no read-ahead at all, with [`Announced`](crate::depth::Announced) the
 //! papers' oracle, which "prefetches exactly the amount of data needed for each sequential stream"
 //! (EuroSys'07 section 6.2).
 //!
