@@ -168,15 +168,15 @@ mod tests {
 
     fn requested(flight: &mut ReadInFlight) -> (u64, usize) {
         let request = flight.request().expect("open");
-        (ask.offset.get(), ask.vectors.iter().map(|vector| vector.iov_len).sum())
+        (request.offset.get(), request.vectors.iter().map(|vector| vector.iov_len).sum())
     }
 
     #[test]
     fn a_short_read_is_continued_until_nothing_comes() {
         let mut flight = flight(4);
-        assert_eq!(asked(&mut flight), (8192, 4 * PAGE));
+        assert_eq!(requested(&mut flight), (8192, 4 * PAGE));
         assert_eq!(flight.answered(Ok(5000)), Next::Again);
-        assert_eq!(asked(&mut flight), (8192 + 5000, 4 * PAGE - 5000));
+        assert_eq!(requested(&mut flight), (8192 + 5000, 4 * PAGE - 5000));
         assert_eq!(flight.answered(Ok(0)), Next::Over(None));
         assert_eq!(flight.end(None).got, Bytes(5000));
     }
@@ -185,17 +185,17 @@ mod tests {
     fn an_interrupted_read_is_repeated_a_few_times() {
         let mut flight = flight(1);
         for _ in 0..RETRIES {
-            asked(&mut flight);
+            requested(&mut flight);
             assert_eq!(flight.answered(Err(Errno::INTR)), Next::Again);
         }
-        asked(&mut flight);
+        requested(&mut flight);
         assert_eq!(flight.answered(Err(Errno::INTR)), Next::Over(Some(Errno::INTR)));
     }
 
     #[test]
     fn an_error_leaves_what_came_before_it() {
         let mut flight = flight(2);
-        asked(&mut flight);
+        requested(&mut flight);
         assert_eq!(flight.answered(Ok(PAGE)), Next::Again);
         // Once more on its own: an adjacent page may be the cause.
         assert_eq!(flight.request().expect("open").priority, 0);
@@ -232,13 +232,13 @@ mod tests {
             })
             .collect();
         for flight in &mut flights {
-            asked(flight);
+            requested(flight);
         }
         for flight in &mut flights {
             // Both were in flight when the first was refused.
             let answer = flight.answered(Err(Errno::INVAL));
             assert_eq!(answer, if direct { Next::Again } else { Next::Over(Some(Errno::INVAL)) });
-            asked(flight);
+            requested(flight);
             assert_eq!(flight.answered(Err(Errno::INVAL)), Next::Over(Some(Errno::INVAL)));
         }
         assert_eq!(file.mode(), ReadMode::Buffered);
