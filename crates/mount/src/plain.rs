@@ -56,7 +56,7 @@ impl Plain {
     fn pass_call_on(&self, file: &Opened, read: &ReadRequest) {
         let pages = read.range.pages();
         let mut calls = file.calls();
-        read.call.iter().for_each(|call| calls.tell(call.pages()));
+        read.call.iter().for_each(|call| calls.add(call.pages()));
         let end = calls.read(pages).end;
         drop(calls);
         if read.call.is_some() {

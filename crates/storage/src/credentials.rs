@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_file_system_ids_and_the_capabilities_count() {
         let other = Credentials::parse(STATUS, true).unwrap();
-        assert_eq!((other.user, told.group, &*told.groups), (1003, 8, &[4, 24, 27][..]));
+        assert_eq!((other.user, other.group, &*other.groups), (1003, 8, &[4, 24, 27][..]));
         assert_eq!(other.capabilities, FILE_CAPABILITIES);
         let foreign = Credentials::parse(STATUS, false).unwrap();
         assert_eq!(foreign.capabilities, CapabilitySet::empty());
