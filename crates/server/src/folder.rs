@@ -234,7 +234,7 @@ mod tests {
         assert!(server.is_alive());
         fs::write(folder.record_path(), "{").expect("written");
         assert!(
-            folder.record::<ServerProcess>().expect_err("cut").to_string().starts_with("cannot understand")
+            folder.record::<ServerProcess>().expect_err("cut").to_string().starts_with("cannot parse")
         );
     }
 
