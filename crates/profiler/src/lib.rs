@@ -103,18 +103,18 @@ pub fn profile(
     let mut without_motion = 0;
     for _ in 0..ROTATION_TRIALS {
         if let Some(platter) = rotation::measure(&mut session)? {
-            return rotating(&mut session, label, &platter);
+            return measure_rotating(&mut session, label, &platter);
         }
         without_motion += usize::from(!distance::matters(&mut session)?);
         if without_motion >= session.plan.rotation_trials {
-            return latency_bound(&mut session, label);
+            return measure_latency_bound(&mut session, label);
         }
     }
     Err(Error::NoRotation)
 }
 
 /// Measures a rotating device: a disk, or several.
-fn rotating(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Result<Findings, Error> {
+fn measure_rotating(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Result<Findings, Error> {
     let command = command::measure(session, Some(platter.period))?;
     let rates = rates::measure(session)?;
     let is_array = platter.excess(|offset| rates.at(offset)) > ARRAY_EXCESS;
@@ -157,7 +157,7 @@ fn rotating(session: &mut Session<'_>, label: &Label, platter: &Platter) -> Resu
 }
 
 /// Measures a latency-bound device.
-fn latency_bound(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
+fn measure_latency_bound(session: &mut Session<'_>, label: &Label) -> Result<Findings, Error> {
     let (found, depths) = latency_bound::measure(session)?;
     let sizes = effects::sizes(session)?;
     let (toml, profile) = write::remote(label, session.capacity(), &found)?;

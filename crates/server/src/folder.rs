@@ -233,9 +233,7 @@ mod tests {
         let server: ServerProcess = folder.record().expect("whole").expect("written");
         assert!(server.is_alive());
         fs::write(folder.record_path(), "{").expect("written");
-        assert!(
-            folder.record::<ServerProcess>().expect_err("cut").to_string().starts_with("cannot parse")
-        );
+        assert!(folder.record::<ServerProcess>().expect_err("cut").to_string().starts_with("cannot parse"));
     }
 
     #[test]

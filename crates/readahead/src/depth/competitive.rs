@@ -2,8 +2,8 @@
 //!
 //! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5): the switch cost
 //! as [`SwitchCost`] estimates it, the rate as the device gives it at the place of the fetch. Fetching
-//! so much costs at most twice what knowing the stream's length would; see [`crate::competitive`].
-//! Where both were measured while running ([`Measured`](super::Measured)), it goes by that.
+//! so much costs at most twice what knowing the stream's length would. Where both were measured while
+//! running ([`Measured`](foreseek_seam::Measured)), the measured values are used.
 
 use super::rule::{Depth, DepthQuery, Served};
 use super::switch_cost::SwitchCost;

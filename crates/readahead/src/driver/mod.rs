@@ -19,7 +19,7 @@
 //! error of the engine: it is counted ([`Counts::internal_errors`]) and the read is passed, as after a
 //! contradiction that the engine finds itself. A fetch that ends before its file does puts the file's version in
 //! [doubt](Revalidation): another process may have truncated it. The backing looks at the file and
-//! [settles](ServingDriver::settle) the doubt before it tells the driver how the fetch ended, so that no reader gets
+//! [settles](ServingDriver::revalidate) the doubt before it tells the driver how the fetch ended, so that no reader gets
 //! bytes from beyond the new end.
 //!
 //! # Limits

@@ -10,10 +10,10 @@ use foreseek_units::Pages;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Bytes of a name that are told apart; of a longer one its end, which is what directories differ in.
+/// Bytes of a name that are compared; of a longer name its end, since that is where directories differ.
 pub(super) const NAME_LIMIT: usize = 96;
 
-/// [`About`] with memory of its own.
+/// A copy of [`StreamInfo`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     kind: Box<str>,

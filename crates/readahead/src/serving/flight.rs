@@ -8,7 +8,7 @@
 //!
 //! While all fetches are one stream's, they are *deferred* and handed out one by one: so many are under way as
 //! keep the device reading ([`Pace`]), and the next follows as one ends. When a reader stops, the rest is
-//! [cancelled](Flight::cancel): a request cannot be cancelled once it is dispatched. No longer deferred is
+//! [cancelled](FetchTable::cancel): a request cannot be cancelled once it is dispatched. No longer deferred is
 //!
 //! - what a read waits for, and all before it: they go at once;
 //! - everything, as soon as another stream asks for something: it goes before that. A device with several streams
