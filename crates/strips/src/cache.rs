@@ -28,7 +28,8 @@
 //! - A strip that MSP adds blocks to becomes the most recently used of the upstream.
 //! - `sp`, `msp` and no prefetching keep one list and cull nothing.
 //! - Where a whole strip finds no room, the missing blocks alone are read; where these find none, they are read past the
-//!   cache.
+//!   cache. A read of several strips that do not find room together is read past the cache as a whole, so that no part is
+//!   read twice; and no strip of it is evicted, or read as a whole, at the expense of another of them.
 //!
 //! Bounds: no more blocks than the setting, one strip cache a block at most, [`GHOSTS_PER_STRIP`] ghosts for each whole
 //! strip that the cache holds. Memory: [`BYTES_PER_STRIP`] for each strip cache or ghost of a stripe of up to four strips,
@@ -78,6 +79,15 @@ pub struct Answer {
     pub past: Blocks,
 }
 
+/// A read of several strips.
+#[derive(Clone, Copy, Debug)]
+struct WideRead {
+    first: StripNo,
+    last: StripNo,
+    /// Blocks of it that are still to find room.
+    missing: u64,
+}
+
 /// A strip cache or a ghost.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
@@ -93,6 +103,13 @@ struct Strip {
     costs: StripCosts,
 }
 
+impl Strip {
+    /// Its blocks, if they cannot be evicted.
+    fn pinned(&self) -> u64 {
+        if self.arriving.is_empty() { 0 } else { self.held.count() }
+    }
+}
+
 /// The strip cache.
 #[derive(Debug)]
 pub struct StripCache {
@@ -100,6 +117,10 @@ pub struct StripCache {
     strips: Strips,
     capacity: u64,
     used: u64,
+    /// Blocks of strips of which some are on their way, which cannot be evicted.
+    pinned: u64,
+    /// The read of several strips that is looked at.
+    wide: Option<WideRead>,
     entries: Vec<Strip>,
     free: Vec<u32>,
     table: StripeTable,
@@ -137,6 +158,8 @@ impl StripCache {
             strips: rules.strips,
             capacity: settings.cache.get(),
             used: 0,
+            pinned: 0,
+            wide: None,
             entries: Vec::new(),
             free: Vec::new(),
             table: StripeTable::new(geometry),
@@ -217,6 +240,31 @@ impl StripCache {
         self.entries.len() - self.free.len()
     }
 
+    /// The host reads these strips, of which there are several: [`StripCache::read`] follows for each of them, and then
+    /// [`StripCache::end_wide`]. Answers whether all of it finds room; else all of it is to be read past the cache.
+    pub fn begin_wide(&mut self, strips: impl Iterator<Item = (StripNo, Blocks)>) -> bool {
+        let mut wide: Option<WideRead> = None;
+        let (mut missing, mut kept) = (0, 0);
+        for (strip, want) in strips {
+            let slot = self.alive(strip);
+            let found = slot.map_or(Blocks::NONE, |slot| self.entries[slot as usize].held);
+            missing += want.without(found).count();
+            kept += slot.map_or(0, |slot| found.count() - self.entries[slot as usize].pinned());
+            wide.get_or_insert(WideRead { first: strip, last: strip, missing: 0 }).last = strip;
+        }
+        if missing > 0 && self.pinned + kept + missing > self.capacity {
+            self.stats.uncached += missing;
+            return false;
+        }
+        self.wide = wide.map(|wide| WideRead { missing, ..wide });
+        true
+    }
+
+    /// All strips of it were read.
+    pub fn end_wide(&mut self) {
+        self.wide = None;
+    }
+
     /// The host reads blocks of a strip; they are on the device.
     pub fn read(&mut self, strip: StripNo, want: Blocks, dropped: &mut Vec<Dropped>) -> Answer {
         let found = self.alive(strip);
@@ -264,10 +312,10 @@ impl StripCache {
     /// Blocks that were fetched have arrived, or did not: then they are empty, and the caller has their memory.
     pub fn arrived(&mut self, strip: StripNo, blocks: Blocks, well: bool, dropped: &mut Vec<Dropped>) {
         let Some(slot) = self.alive(strip) else { return };
-        let entry = &mut self.entries[slot as usize];
-        let blocks = blocks.and(entry.arriving);
-        entry.arriving = entry.arriving.without(blocks);
+        let blocks = blocks.and(self.entries[slot as usize].arriving);
+        self.pin(slot, |entry| entry.arriving = entry.arriving.without(blocks));
         if !well {
+            let entry = &mut self.entries[slot as usize];
             entry.requested = entry.requested.without(blocks);
             self.empty(slot, blocks);
         }
@@ -308,8 +356,13 @@ impl StripCache {
         let slot = self.enliven(strip);
         let (held, past) = (self.entries[slot as usize].held, self.entries[slot as usize].past);
         let all = self.geometry.blocks_of(strip).without(held);
-        for fetch in [whole.then_some(all), Some(missing)].into_iter().flatten() {
-            if self.make_room(fetch.count(), slot, dropped) {
+        // The rest of the same read is to find room as well.
+        let rest = self.wide.as_mut().map_or(0, |wide| {
+            wide.missing = wide.missing.saturating_sub(missing.count());
+            wide.missing
+        });
+        for (fetch, rest) in [whole.then_some((all, rest)), Some((missing, 0))].into_iter().flatten() {
+            if self.make_room(fetch.count() + rest, slot, dropped) {
                 self.hold(slot, fetch);
                 let beside = fetch.without(missing);
                 self.stats.strip_blocks += beside.count();
@@ -400,11 +453,20 @@ impl StripCache {
 
     /// Blocks get memory and are on their way.
     fn hold(&mut self, slot: u32, blocks: Blocks) {
-        let entry = &mut self.entries[slot as usize];
-        entry.held = entry.held.with(blocks);
-        entry.arriving = entry.arriving.with(blocks);
+        self.pin(slot, |entry| {
+            entry.held = entry.held.with(blocks);
+            entry.arriving = entry.arriving.with(blocks);
+        });
         self.used += blocks.count();
-        self.lists.set_blocks(slot, entry.held.count());
+        self.lists.set_blocks(slot, self.entries[slot as usize].held.count());
+    }
+
+    /// Changes what a strip holds, and counts how much of it cannot be evicted.
+    fn pin(&mut self, slot: u32, change: impl FnOnce(&mut Strip)) {
+        let entry = &mut self.entries[slot as usize];
+        let before = entry.pinned();
+        change(entry);
+        self.pinned = self.pinned - before + entry.pinned();
     }
 
     /// Evicts strip caches until so many more blocks fit; `keep` stays. Answers whether they do.
@@ -422,11 +484,12 @@ impl StripCache {
 
     /// The strip cache to be evicted: none that is being read.
     fn victim(&mut self, keep: u32) -> Option<u32> {
-        let Self { replacement, lists, entries, table, .. } = self;
+        let Self { replacement, lists, entries, table, wide, .. } = self;
+        let is_read = |strip: StripNo| wide.is_some_and(|wide| (wide.first..=wide.last).contains(&strip));
         let found = |strip: StripNo| {
             table.find(strip).filter(|slot| {
                 let entry = &entries[*slot as usize];
-                *slot != keep && entry.alive && entry.arriving.is_empty()
+                *slot != keep && entry.alive && entry.arriving.is_empty() && !is_read(strip)
             })
         };
         let mut order = lists.oldest_first().map(|slot| entries[slot as usize].no);
@@ -469,10 +532,9 @@ impl StripCache {
 
     /// Blocks become empty. Whether they were requested is still known.
     fn empty(&mut self, slot: u32, blocks: Blocks) {
-        let entry = &mut self.entries[slot as usize];
-        entry.held = entry.held.without(blocks);
+        self.pin(slot, |entry| entry.held = entry.held.without(blocks));
         self.used -= blocks.count();
-        self.lists.set_blocks(slot, entry.held.count());
+        self.lists.set_blocks(slot, self.entries[slot as usize].held.count());
     }
 
     /// A strip cache has no blocks any more: it becomes a ghost, or goes.

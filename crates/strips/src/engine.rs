@@ -8,6 +8,7 @@
 //! - *Failure.* A failed fetch empties its blocks. Reads that waited for it [pass](crate::Command::Pass) the cache: the driver
 //!   reads what they ask for alone, and the reader gets that error or none.
 //! - *Changes.* A fetch of changed blocks counts as failed when it ends, in whole.
+//! - *Room.* A read for part of which the cache has no room passes, and nothing is fetched for it.
 //! - *A read is served only if all of its blocks are there* at that moment. A block that was there when the read came may be
 //!   evicted while the read waits for other strips: then it passes.
 //! - *Bounds.* No fetch is started beyond [`FLIGHTS_LIMIT`](crate::FLIGHTS_LIMIT), no read of more than [`READ_LIMIT`] is cached, and no read waits beyond
@@ -146,6 +147,10 @@ impl StripEngine {
             self.outbox.push_back(Command::Pass { request });
             return;
         }
+        if self.is_wide(pages) && !self.cache.begin_wide(self.geometry.strips(pages)) {
+            self.outbox.push_back(Command::Pass { request });
+            return self.prefetch_stripes(pages);
+        }
         let (mut waits, mut uncached) = (false, false);
         for (strip, blocks) in self.geometry.strips(pages) {
             let answer = self.cache.read(strip, blocks, &mut self.dropped);
@@ -154,6 +159,7 @@ impl StripEngine {
             waits |= !answer.coming.with(answer.fetch).is_empty();
             uncached |= !answer.past.is_empty();
         }
+        self.cache.end_wide();
         if waits && !uncached {
             self.wait(request, pages);
         } else {

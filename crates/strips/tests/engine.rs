@@ -121,7 +121,10 @@ impl Driver {
         self.next += 1;
         let version = |page: PageIndex| self.device.get(page.get() as usize).copied().unwrap_or(0);
         self.reads.insert(request, (span, span.iter().map(version).collect()));
+        let before = (self.passed, self.commands[Urgency::Demand as usize]);
         self.tell(Event::Read { request, pages: span });
+        let (passed, fetches) = (self.passed > before.0, self.commands[Urgency::Demand as usize] - before.1);
+        assert!(!passed || fetches == 0, "pages {span:?} are read past the cache and {fetches} times for it");
     }
 
     fn write(&mut self, start: u64, pages: u64) {
@@ -252,6 +255,21 @@ fn what_is_out_of_bounds_passes() {
     assert_eq!((driver.fetches.len(), driver.passed), (FLIGHTS_LIMIT, 2 + 1100 - FLIGHTS_LIMIT as u64));
     driver.finish();
     assert_eq!(driver.served as usize, FLIGHTS_LIMIT);
+}
+
+/// A cache of five strips. A read that does not find room beside what is on its way passes and brings nothing; a read that just
+/// does is cached, and none of its strips is read as a whole at the expense of another.
+#[test]
+fn a_read_of_several_strips_finds_room_for_all_of_them_or_passes() {
+    let mut driver = Driver::new("sp", 160, 4096);
+    driver.read(25, 96);
+    assert_eq!((driver.fetches.len(), driver.passed), (3, 0));
+    driver.read(1025, 96);
+    assert_eq!((driver.fetches.len(), driver.passed), (3, 1), "room for 64 pages");
+    driver.read(2026, 50);
+    assert_eq!((driver.fetches.len(), driver.passed), (6, 1), "15, 32 and 3 pages");
+    driver.finish();
+    assert_eq!((driver.served, driver.passed), (2, 1));
 }
 
 /// A read of a strip of which some is there: one fetch of what is missing, from the first missing to the last.
