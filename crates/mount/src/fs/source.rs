@@ -529,7 +529,8 @@ impl Source {
         let cached = matches!(means, Means::Cached { .. });
         if cached && access != libc::O_WRONLY as u32 {
             let others = self.files.len();
-            self.windows.opened(by.pid, version.length, stat.st_mode & EXECUTABLE != 0, others);
+            let runs = stat.st_mode & EXECUTABLE != 0;
+            self.windows.opened(by.pid, &file, version.length, runs, others);
         }
         if matches!(means, Means::Passed(_)) && !aside {
             self.passthrough.count();

@@ -6,7 +6,8 @@
 //! moment one may have the other's window, which costs time and no byte; where `/sys` cannot be written, all have the short one.
 
 use crate::call::call_of;
-use foreseek_readahead::serving::{LongCallers, SHORT, window_of_share};
+use crate::reader::kind_of;
+use foreseek_readahead::serving::{FileOpening, LongCallers, SHORT, is_of_columns, window_of_share};
 use foreseek_seam::ProcessId;
 use foreseek_storage::{available_to, process_of};
 use foreseek_units::{ByteSpan, Bytes};
@@ -75,11 +76,13 @@ impl Windows {
     }
 
     /// A file of this length is opened beside so many others; `runs` where it could be run.
-    pub(crate) fn opened(&self, thread: u32, length: Bytes, runs: bool, others: usize) {
+    pub(crate) fn opened(&self, thread: u32, file: &File, length: Bytes, runs: bool, others: usize) {
+        let mut opened = FileOpening { length, runs, is_of_columns: false };
+        opened.is_of_columns = opened.may_have_long() && is_of_columns(&kind_of(file));
         let are_many = {
             let mut state = self.lock();
             let are_many = others > FEW && state.setting.is_some();
-            if !are_many && state.callers.is_empty() {
+            if !are_many && state.callers.is_empty() && !opened.is_of_columns {
                 // Whoever opens it: the window of all.
                 return state.set(SHORT);
             }
@@ -88,7 +91,7 @@ impl Windows {
         let process = process_of(thread).unwrap_or(0);
         let share = if are_many { self.share(process, others as u64 + 1) } else { None };
         let mut state = self.lock();
-        let window = state.callers.window(process, length, runs);
+        let window = state.callers.window(process, opened);
         state.set(share.map_or(window, |share| share.min(window)));
     }
 

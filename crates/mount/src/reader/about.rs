@@ -14,7 +14,7 @@ use foreseek_storage::process_of;
 use rustix::fd::AsRawFd;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The longest extension that tells a kind of files (`safetensors` has 11); what is longer is a
@@ -34,9 +34,7 @@ pub(super) struct Described {
 impl Described {
     /// What is known of a file that this thread has opened.
     pub(super) fn of(file: &File, who: ProcessId, programs: &Programs) -> Self {
-        let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        let name = link.to_string_lossy();
-        let path = Path::new(name.strip_suffix(DELETED).unwrap_or(&name));
+        let path = path_of(file);
         let directory = path.parent().map(|parent| parent.to_string_lossy().into_owned());
         Self {
             kind: path.file_name().map(kind).unwrap_or_default(),
@@ -48,6 +46,18 @@ impl Described {
     pub(super) fn about(&self) -> StreamInfo<'_> {
         StreamInfo { kind: &self.kind, directory: &self.directory, program: &self.program }
     }
+}
+
+/// The kind of an opened file by the name that it has now.
+pub(crate) fn kind_of(file: &File) -> String {
+    path_of(file).file_name().map(kind).unwrap_or_default()
+}
+
+/// The path of an opened file.
+fn path_of(file: &File) -> PathBuf {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+    let name = link.to_string_lossy();
+    name.strip_suffix(DELETED).unwrap_or(&name).into()
 }
 
 /// The kind of a file by its name: the last extension that is no number, as in `libc.so.6`.

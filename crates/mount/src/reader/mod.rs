@@ -41,6 +41,7 @@ pub use options::{DEFAULT_PROFILE, ReaderOptions};
 use crate::LearntState;
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::{BenefitStatus, CLASSES_REPORTED, Learnt, ReadStatus};
+pub(crate) use about::kind_of;
 use about::{Described, Programs};
 use alarm::Alarm;
 use core::Core;

@@ -2,13 +2,14 @@
 //!
 //! A window as long as a FUSE request lets calls of up to a megabyte through whole, one request each instead of nine, and nothing beyond
 //! them is asked for. But the kernel also reads ahead by it: up to two windows beyond where a sequence ends, and one around each page
-//! fault. So only a process has it whose last long read was one call, for files that are longer than a window and that
-//! cannot be run: programs and libraries are mapped.
+//! fault. So only a process has it whose last long read was one call, and whoever opens a [file of columns](is_of_columns), for files
+//! that are longer than a window and that cannot be run: programs and libraries are mapped.
 //!
 //! Where many streams share little memory the window is shorter ([`window_of_share`]): no stream reads further ahead than its share (TR-840 section
 //! 4.2), in the kernel's cache as in ours.
 //!
-//! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one.
+//! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one,
+//! unless its kind tells.
 
 use super::settings::READ_LIMIT;
 use foreseek_units::Bytes;
@@ -22,6 +23,9 @@ const LEAST: Bytes = Bytes::kib(16);
 const SHARES: u64 = 4;
 /// What a FUSE request holds at most.
 const LONG: Bytes = READ_LIMIT.bytes();
+/// Kinds of files whose columns lie in parts of about a megabyte. Their readers read a part by one call, or announce many parts at once by
+/// `posix_fadvise`, of each of which the kernel asks for one window.
+const COLUMNS: [&str; 4] = ["parquet", "orc", "arrow", "feather"];
 /// Processes that are remembered. Whoever is one too many has the short window until its next call.
 const KNOWN: usize = 64;
 
@@ -45,11 +49,37 @@ impl LongCallers {
         self.0.is_empty()
     }
 
-    /// The kernel's window for a file of this length that a process opens; `runs` where it could be run.
+    /// The kernel's window for a file that a process opens.
     #[must_use]
-    pub fn window(&self, process: u32, length: Bytes, runs: bool) -> Bytes {
-        if length > LONG && !runs && self.0.contains(&process) { LONG } else { SHORT }
+    pub fn window(&self, process: u32, file: FileOpening) -> Bytes {
+        let calls = file.is_of_columns || self.0.contains(&process);
+        if file.may_have_long() && calls { LONG } else { SHORT }
     }
+}
+
+/// A file that is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOpening {
+    /// Its length.
+    pub length: Bytes,
+    /// Whether it could be run.
+    pub runs: bool,
+    /// Whether it is a [file of columns](is_of_columns).
+    pub is_of_columns: bool,
+}
+
+impl FileOpening {
+    /// Whether it may have the long window, whatever its kind.
+    #[must_use]
+    pub fn may_have_long(&self) -> bool {
+        self.length > LONG && !self.runs
+    }
+}
+
+/// Whether files of this kind, the extension in lower case, are read in parts of columns.
+#[must_use]
+pub fn is_of_columns(kind: &str) -> bool {
+    COLUMNS.contains(&kind)
 }
 
 /// The window with which so many streams share what their control group leaves for cached pages: a power of two, so that it seldom changes.
@@ -63,18 +93,35 @@ pub fn window_of_share(memory: Bytes, streams: u64) -> Bytes {
 mod tests {
     use super::*;
 
+    fn file(length: Bytes) -> FileOpening {
+        FileOpening { length, runs: false, is_of_columns: false }
+    }
+
     #[test]
     fn who_reads_in_long_calls_has_the_long_window_for_long_files_until_it_does_not() {
         let mut callers = LongCallers::default();
-        let long = Bytes::mib(100);
-        assert_eq!((callers.is_empty(), callers.window(1, long, false)), (true, SHORT));
+        let long = file(Bytes::mib(100));
+        assert_eq!((callers.is_empty(), callers.window(1, long)), (true, SHORT));
         callers.saw(1, SHORT + Bytes(1));
-        assert_eq!((callers.window(1, long, false), callers.window(2, long, false)), (LONG, SHORT));
-        assert_eq!((callers.window(1, LONG, false), callers.window(1, long, true)), (SHORT, SHORT));
+        assert_eq!((callers.window(1, long), callers.window(2, long)), (LONG, SHORT));
+        assert_eq!(
+            (callers.window(1, file(LONG)), callers.window(1, FileOpening { runs: true, ..long })),
+            (SHORT, SHORT)
+        );
         callers.saw(2, SHORT);
-        assert_eq!(callers.window(1, long, false), LONG);
+        assert_eq!(callers.window(1, long), LONG);
         callers.saw(1, SHORT);
-        assert_eq!((callers.is_empty(), callers.window(1, long, false)), (true, SHORT));
+        assert_eq!((callers.is_empty(), callers.window(1, long)), (true, SHORT));
+    }
+
+    #[test]
+    fn a_long_file_of_columns_has_the_long_window_whoever_opens_it() {
+        let (callers, long) = (LongCallers::default(), file(Bytes::mib(100)));
+        let columns = |file: FileOpening| FileOpening { is_of_columns: true, ..file };
+        assert_eq!(callers.window(1, columns(long)), LONG);
+        assert_eq!(callers.window(1, columns(file(LONG))), SHORT);
+        assert_eq!(callers.window(1, columns(FileOpening { runs: true, ..long })), SHORT);
+        assert!(is_of_columns("parquet") && !is_of_columns("csv") && !is_of_columns(""));
     }
 
     #[test]
@@ -108,7 +155,7 @@ mod tests {
     fn so_many_are_remembered() {
         let mut callers = LongCallers::default();
         (0..=KNOWN as u32).for_each(|process| callers.saw(process, LONG));
-        let window = |process| callers.window(process, Bytes::mib(2), false);
+        let window = |process| callers.window(process, file(Bytes::mib(2)));
         assert_eq!((window(0), window(1), window(KNOWN as u32)), (SHORT, LONG, LONG));
     }
 }

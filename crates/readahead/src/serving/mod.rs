@@ -97,7 +97,7 @@ mod sight;
 mod state;
 mod stats;
 
-pub use callers::{LongCallers, SHORT, window_of_share};
+pub use callers::{FileOpening, LongCallers, SHORT, is_of_columns, window_of_share};
 pub use calls::{Calls, Part, is_whole_window};
 pub use settings::{IN_FLIGHT_LIMIT, MEMORY_LEAST, MEMORY_LIMIT, READ_LIMIT, Settings};
 pub use state::ServingEngine;
