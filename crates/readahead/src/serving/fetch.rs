@@ -4,6 +4,7 @@ use super::flight::{Fetch, Progress};
 use super::look::{Look, held};
 use super::pace::PIECE;
 use super::pages::{Flying, Held};
+use super::settings::READ_LIMIT;
 use super::state::{RESERVE, ServingEngine};
 use foreseek_cache::Status;
 use foreseek_seam::objects::{PageKey, Slot};
@@ -100,8 +101,7 @@ impl ServingEngine {
             return;
         }
         let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
-        let single = self.flight.is_single(wanted.stream);
-        let longest = if single { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
+        let longest = self.longest(wanted.stream, &run);
         let pieces = pages.get().div_ceil(longest.get());
         let cut = |piece: u64| run.start + pages * piece / pieces;
         self.objects.get_mut(wanted.slot).kept += pages.get();
@@ -119,6 +119,15 @@ impl ServingEngine {
                 }
             }
         }
+    }
+
+    /// The longest fetch of a run. A read that waits for more than one has no use for any of them alone. As one it is one
+    /// request, where the device might go elsewhere between two.
+    fn longest(&self, stream: StreamId, run: &MissingRun) -> Pages {
+        let single = self.flight.is_single(stream);
+        let longest = if single { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
+        let demanded = Pages(run.frames.len() as u64 - run.ahead);
+        if demanded > longest { longest.max(READ_LIMIT) } else { longest }
     }
 
     fn begin_fetch(

@@ -53,6 +53,8 @@ const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
 /// next to nothing more, keeps all others waiting and takes their memory.
 const DEEPEST: f64 = 16.0;
+/// A cell of the life table is a fifth longer than the one before it: there are four an octave.
+const CELL: u64 = 5;
 /// How long a file is taken to be where a class is explained that says nothing of it.
 const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
@@ -230,7 +232,8 @@ impl Adaptive {
     ) {
         let from = run.fetched;
         let place = answer.view.place(from);
-        let wish = self.wish(run, from - start, place).max(around.end - from);
+        let (wish, call) = (self.wish(run, from - start, place), around.end - from);
+        let wish = if run.fetches == 0 { first_wish(wish, call) } else { wish.max(call) };
         let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
         let mut account = run.account;
         let spare = Pages((account.spare(switch) / transfers.page(from)) as u64);
@@ -362,6 +365,12 @@ impl Depths {
     fn hold(&self, depth: Pages) -> bool {
         (self.fewest.max(Pages(1))..=self.most).contains(&depth)
     }
+}
+
+/// What a stream's first fetch is: what is wished for, and no less than its call. The call alone where the wish is not longer by more than
+/// a cell of the life table: a stream that ends with its call ends within the cell, and the plan reckons with the cell's end.
+fn first_wish(wish: Pages, call: Pages) -> Pages {
+    if wish <= call + call / CELL { call } else { wish }
 }
 
 /// `CR` in pages.
