@@ -424,6 +424,15 @@ mod tests {
         assert_eq!(windows, [(0, 96), (96, 96), (192, 98), (290, 100)]);
     }
 
+    /// 241 pages, as parts of columns have them, lie within a cell that ends at 256.
+    #[test]
+    fn golden_a_stream_that_is_one_call_is_fetched_to_its_end_and_no_further() {
+        let mut world = World::new("adaptive", &Settings::default(), 100_000);
+        for start in (300..60_000).step_by(1000) {
+            assert_eq!(world.call(start, 241), [(start, 241)]);
+        }
+    }
+
     #[test]
     fn golden_a_small_gap_is_read_through_and_a_large_one_begins_anew() {
         let mut world = World::new("adaptive", &Settings::default(), 9000);

@@ -137,10 +137,10 @@ fn a_call_is_fetched_in_steps_and_no_further_than_the_object_goes() {
 
 #[test]
 fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
-    let mut world = world(Settings { fetch: Pages(32), ..settings() });
-    world.create(1, bytes(4000));
+    let mut world = world(Settings { fetch: Pages(32), policy: "none".to_owned(), ..settings() });
     world.open(1, 0);
-    world.read(0, 0, bytes(64));
+    world.read(0, 0, bytes(32));
+    world.read(0, bytes(32), bytes(32));
     assert_eq!(spans(&world), [(0, 32), (32, 32)]);
     let early = world.read(1, bytes(8), bytes(8));
     let late = world.read(1, bytes(40), bytes(8));
@@ -149,8 +149,22 @@ fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
     assert_eq!(world.answers.get(&early), Some(&Answer::Served(8)));
     assert_eq!(world.answers.get(&late), None);
     world.complete_first();
-    assert_eq!(world.answers.len(), 3);
+    assert_eq!(world.answers.len(), 4);
     world.finish();
+}
+
+/// Of pieces that one read waits for none is of use alone, and a device may go elsewhere between two.
+#[test]
+fn what_one_read_waits_for_is_one_fetch() {
+    for policy in ["adaptive", "competitive", "none"] {
+        let mut world = world(Settings { fetch: Pages(32), policy: policy.to_owned(), ..settings() });
+        world.open(1, 0);
+        world.read(1, bytes(3000), bytes(4));
+        world.read(0, bytes(700), bytes(241));
+        assert!(spans(&world).contains(&(700, 241)), "{policy}: {:?}", spans(&world));
+        world.complete_all();
+        world.finish();
+    }
 }
 
 #[test]
