@@ -1,8 +1,8 @@
 //! `docs/internals/adding-a-policy.md` says what is so: in a copy of the workspace its steps are taken to the letter, its commands
 //! run, and the files that it names are there.
 //!
-//! The copy lies in the target directory and is built there, so that of what it depends on only this workspace's crates
-//! are built anew, and a second run builds nothing.
+//! The copy lies in the target directory and has one of its own below: cargo names what it builds by paths within a workspace, so
+//! that it would take the copy's crates for this workspace's. A second run builds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -126,7 +126,7 @@ fn run(command: &str, folder: &Path) -> String {
     let output = folder.join("output");
     let to = || Stdio::from(File::options().append(true).open(&output).expect("opened"));
     File::create(&output).expect("made");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("within the target directory");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-policy-target");
     let mut command = Command::new(cargo);
     command.args(words.split_whitespace()).args(["--offline", "--locked"]);
     let mut child = command

@@ -84,6 +84,7 @@ fn look(thread: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn the_kind_is_the_last_extension_that_tells_one() {
