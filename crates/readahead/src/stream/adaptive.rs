@@ -406,8 +406,8 @@ impl Planned {
 
 #[cfg(test)]
 mod tests {
-    use crate::stream::Settings;
-    use crate::stream::testing::World;
+    use crate::stream::testing::{World, costs};
+    use crate::stream::{Settings, by_name};
 
     /// Cold: half of slow start's first step, twice as much again, and more as it goes on.
     #[test]
@@ -427,7 +427,8 @@ mod tests {
     /// 241 pages, as parts of columns have them, lie within a cell that ends at 256.
     #[test]
     fn golden_a_stream_that_is_one_call_is_fetched_to_its_end_and_no_further() {
-        let mut world = World::new("adaptive", &Settings::default(), 100_000);
+        let prefetcher = by_name("adaptive", &Settings::default(), &costs("barracuda-500g"));
+        let mut world = World::with(prefetcher.expect("a policy"), 100_000, None);
         for start in (300..60_000).step_by(1000) {
             assert_eq!(world.call(start, 241), [(start, 241)]);
         }
