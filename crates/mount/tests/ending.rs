@@ -54,10 +54,11 @@ fn append_until_it_fails(mut log: File, writer: usize, count: &AtomicU64) -> usi
     unreachable!("the server is killed before")
 }
 
+/// The pages of a file that is stored into.
+const PAGES: u64 = 64;
+
 /// Stores pages through a mapping and flushes each, until the first error.
 fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledged {
-    const PAGES: u64 = 64;
-    file.set_len(PAGES << 12).expect("set");
     let (length, all) = ((PAGES << 12) as usize, ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: a new mapping at a place that the kernel chooses.
     let map = unsafe { mmap(std::ptr::null_mut(), length, all, MapFlags::SHARED, file, 0) }.expect("mapped");
@@ -100,6 +101,8 @@ fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
                     let path = mount.point.join(format!("stored {writer}"));
                     let file = File::options().read(true).write(true).create_new(true).open(path);
                     let (file, count) = (file.expect("made"), &stored);
+                    // Here, as the server may be dead when the thread begins.
+                    file.set_len(PAGES << 12).expect("set");
                     scope.spawn(move || store_until_it_fails(&file, writer, count))
                 })
                 .collect();
