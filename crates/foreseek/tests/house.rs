@@ -274,6 +274,47 @@ fn no_page_links_to_a_date() {
     assert!(dated.is_empty(), "a page links to a study's README: {dated:#?}");
 }
 
+/// The largest raw file that is kept as it is.
+const PLAIN_LIMIT: u64 = 100 << 10;
+
+#[test]
+fn a_large_raw_file_is_compressed_unless_a_table_is_made_of_it() {
+    let texts: Vec<String> = pages().iter().map(|page| fs::read_to_string(page).expect("a page")).collect();
+    let sources: BTreeSet<&str> = texts
+        .iter()
+        .flat_map(|text| text.split("<!-- table:").skip(1))
+        .filter_map(|rest| rest.lines().next())
+        .flat_map(str::split_whitespace)
+        .collect();
+    for study in folders(&root().join("benches/results")) {
+        for entry in folders(&study).iter().flat_map(|date| fs::read_dir(date).expect("a folder")) {
+            let path = entry.expect("readable").path();
+            let name = path.file_name().expect("a name").to_string_lossy();
+            let source = format!("{}/{name}", study.file_name().expect("a name").to_string_lossy());
+            let used = sources.contains(source.as_str()) || sources.contains(source.trim_end_matches(".jsonl"));
+            let large = fs::metadata(&path).expect("a file").len() > PLAIN_LIMIT;
+            assert!(!large || used || name.ends_with(".gz"), "{}: gzip -9n", path.display());
+        }
+    }
+}
+
+/// The page on where a line belongs names files and folders that exist.
+#[test]
+fn the_page_on_where_a_line_belongs_names_what_exists() {
+    let page = fs::read_to_string(root().join("docs/internals/where.md")).expect("the page");
+    let paths = page.split('`').skip(1).step_by(2).filter(|span| {
+        let first = span.split('/').next().unwrap_or_default();
+        ["crates", "lab", "docs", "experiments", "fuzz", "scripts", "benches"].contains(&first)
+            && !span.contains(char::is_uppercase)
+    });
+    let mut count = 0;
+    for path in paths {
+        assert!(root().join(path).exists(), "there is no {path}");
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+}
+
 /// Names of variables in quotes: those that the code looks up.
 fn variables(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').filter(|part| {

@@ -1,4 +1,4 @@
-//! What `make install` installs, `make uninstall` removes: nothing is left.
+//! What `make install` installs, `make uninstall` removes: nothing is left. It needs neither cargo nor apt, and what it installs is stripped.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
 use std::collections::BTreeSet;
@@ -34,11 +34,40 @@ fn files(directory: &Path) -> BTreeSet<String> {
     String::from_utf8(listed.expect("find runs").stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
+/// The sections of a program or library; `None` without binutils.
+fn sections(file: &Path) -> Option<String> {
+    let read = Command::new("readelf").args(["--wide", "--section-headers", "--dynamic"]).arg(file).output();
+    read.ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn debug_information_lies_apart(staged: &Path) {
+    for file in ["bin/foreseek", "lib/here/libforeseek_sqlite.so", "lib/here/libprefetch.so.0"] {
+        let Some(sections) = sections(&staged.join("usr").join(file)) else {
+            println!("SKIPPED in part: binutils is not installed");
+            return;
+        };
+        assert!(sections.contains(".gnu_debuglink"), "{file}: {sections}");
+        assert!(!sections.contains(".debug_line"), "{file} keeps its debug information");
+        if file.contains("libprefetch") {
+            assert!(sections.contains("Library soname: [libprefetch.so.0]"), "{sections}");
+        }
+    }
+    let apart = sections(&staged.join("usr/lib/debug/foreseek/foreseek.debug")).expect("as above");
+    assert!(apart.contains(".debug_line"), "{apart}");
+}
+
 #[test]
 fn what_is_installed_is_removed() {
     let place = tempfile::tempdir().expect("a directory");
     let Some(built) = built(place.path()) else { return };
     let staged = place.path().join("staged");
+    // What it must not use comes first, and fails.
+    let forbidden = place.path().join("forbidden");
+    fs::create_dir(&forbidden).expect("a directory");
+    for name in ["cargo", "rustc", "apt", "apt-get", "sudo"] {
+        symlink("/bin/false", forbidden.join(name)).expect("a link");
+    }
+    let path = format!("{}:{}", forbidden.display(), std::env::var("PATH").unwrap_or_default());
     let install = |arguments: &[&str]| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let ended = Command::new(root.join("scripts/install"))
@@ -47,6 +76,7 @@ fn what_is_installed_is_removed() {
             .env("PREFIX", "/usr")
             .env("LIBDIR", "/usr/lib/here")
             .env("DESTDIR", &staged)
+            .env("PATH", &path)
             .env_remove("MAKEFLAGS")
             .output()
             .expect("it runs");
@@ -75,6 +105,7 @@ fn what_is_installed_is_removed() {
     let unit =
         fs::read_to_string(staged.join("usr/lib/systemd/system/foreseek-watch.service")).expect("text");
     assert!(unit.contains("ExecStart=/usr/bin/foreseek") && !unit.contains("/usr/local/bin"), "{unit}");
+    debug_information_lies_apart(&staged);
     install(&["--remove"]);
     assert_eq!(files(&staged), BTreeSet::new());
 }

@@ -1,7 +1,9 @@
-//! The commands that users' pages show are run as they stand there, page by page and in their order: on an emulated disk in place of
-//! a disk, in folders of the test's own in place of /data and /mnt. What is not run is listed with its reason.
+//! The commands that pages show.
 //!
-//! They need root, FUSE and loop devices, and skip loudly without them.
+//! - Blocks of README and `docs/use`: each line is run as it stands there, page by page and in their order, on an emulated disk in place
+//!   of a disk and in folders of the test's own in place of /data and /mnt. What is not run is listed with its reason. This needs root, FUSE
+//!   and loop devices, and skips loudly without them.
+//! - Commands within sentences and tables of every page: the program must know the command and each option.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
@@ -14,33 +16,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What is not run: how a command begins, and why.
-const NOT_RUN: [(&str, &str); 6] = [
+const NOT_RUN: [(&str, &str); 7] = [
     ("make ", "tests/install.rs and scripts/deb-test install and remove; the gate runs the rest"),
     ("apt install", "scripts/deb-test installs the packages in a clean chroot"),
+    ("sync; echo 3", "drops the caches of the whole machine"),
     ("systemctl ", "tests/contrib.rs checks the units; there is no service manager in a test"),
     ("qemu-system", "the emulator goes on until it is ended; scripts/guest uses such a disk"),
     ("foreseek lab ", "minutes to hours; tests/reproduce.rs, simulate.rs, trace.rs and bench.rs run parts"),
     ("foreseek disk detach /dev/loopN", "a placeholder; docs/use/emulated-disk.md names its disk"),
 ];
 
-/// Command lines in the code blocks of a page that hold commands, with what is said behind them.
+/// A page, from the root of the repository.
+fn text(page: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// The code blocks of a page: the language that each names, and its lines.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
+    page.split("\n```").skip(1).step_by(2).map(|block| {
+        let (language, lines) = block.split_once('\n').unwrap_or((block, ""));
+        (language, lines.lines())
+    })
+}
+
+/// The lines of a page's blocks of shell, with what is said behind them.
 fn commands(page: &str) -> Vec<String> {
-    let first = [
-        "foreseek ",
-        "mkfs",
-        "mount ",
-        "umount ",
-        "find ",
-        "sqlite3 ",
-        "LD_PRELOAD=",
-        "sudo ",
-        "make ",
-        "qemu",
-        "nbdcopy",
-    ];
-    let blocks = page.split("\n```").skip(1).step_by(2);
-    let lines = blocks.flat_map(|block| block.lines().skip(1)).map(|line| line.trim_start_matches("sudo "));
-    lines.filter(|line| first.iter().any(|first| line.starts_with(first))).map(str::to_owned).collect()
+    let lines = blocks(page).filter(|(language, _)| *language == "sh").flat_map(|(_, lines)| lines);
+    let lines = lines.map(|line| line.trim_start_matches("sudo "));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
 /// A place that has what the pages speak of.
@@ -101,6 +105,24 @@ impl World {
         Some(Self { lab, named })
     }
 
+    /// Makes what `make install` puts where pkg-config looks, and an example's source; whether that can be had.
+    fn has_library_for_c(&self) -> bool {
+        let built = Path::new(env!("CARGO_BIN_EXE_foreseek")).parent().expect("a folder");
+        let can_run = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+        if !(built.join("libprefetch.so").is_file() && can_run("cc") && can_run("pkg-config")) {
+            return false;
+        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libprefetch-c");
+        fs::copy(source.join("examples/scan.c"), self.lab.path("work/scan.c")).expect("copied");
+        let description = fs::read_to_string(source.join("libprefetch.pc.in")).expect("it is there");
+        let description = description
+            .replace("@PREFIX@", &source.display().to_string())
+            .replace("@LIBDIR@", &built.display().to_string())
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        fs::write(self.lab.path("work/libprefetch.pc"), description).expect("written");
+        true
+    }
+
     /// A command with what there is here in place of what the page names.
     fn here(&self, command: &str) -> String {
         let path = |name: &str| self.lab.path(name).display().to_string();
@@ -128,6 +150,7 @@ impl World {
         shell.args(["-o", "pipefail", "-c", &line]).current_dir(self.lab.path("work"));
         shell.env("PATH", format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default()));
         shell.env("LD_LIBRARY_PATH", built).env("FORESEEK_RUN", self.lab.path("run"));
+        shell.env("PKG_CONFIG_PATH", self.lab.path("work"));
         let ended = self.lab.run(&mut shell);
         // "prints /dev/loop0 disk0": what it has printed goes by these names from here on.
         if let Some((_, said)) = command.split_once("# prints") {
@@ -171,17 +194,19 @@ fn has_libraries() -> bool {
 
 /// Runs the commands of a page; how many.
 fn follow(page: &str) -> usize {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
     let Some(mut world) = World::new() else { return 0 };
     let mut run = 0;
-    for command in commands(&text) {
+    for command in commands(&text(page)) {
         if let Some((_, why)) = NOT_RUN.iter().find(|(begins, _)| command.starts_with(begins)) {
             println!("not run: {command}: {why}");
             continue;
         }
         if command.contains("libforeseek_sqlite") && !has_libraries() {
             println!("SKIPPED: {command}: 'cargo build' makes the libraries");
+            continue;
+        }
+        if command.contains("pkg-config") && !world.has_library_for_c() {
+            println!("SKIPPED: {command}: it needs cc, pkg-config and libprefetch.so, which 'cargo build' makes");
             continue;
         }
         let ended = world.run(&command);
@@ -225,8 +250,87 @@ fn the_commands_of_the_page_on_arrays_run() {
 
 #[test]
 fn the_commands_of_the_other_pages_run() {
-    for page in ["docs/use/tuning.md", "docs/use/install.md", "docs/use/faq.md", "docs/use/libprefetch.md"] {
+    for page in ["docs/use/tuning.md", "docs/use/install.md", "docs/use/libprefetch.md"] {
         follow(page);
     }
     follow_all("README.md", 6);
+}
+
+/// Commands whose first argument is a command again.
+const GROUPS: [&str; 7] = ["", "lab", "lab trace", "lab device", "lab bench", "disk", "array"];
+
+/// The help of a command; `None` where the program does not know it.
+fn help(command: &[&str]) -> Option<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_foreseek")).args(command).arg("--help").output();
+    let output = output.expect("the program runs");
+    output.status.success().then(|| String::from_utf8(output.stdout).expect("UTF-8"))
+}
+
+/// What is wrong with a command line that begins with `foreseek`: a command or an option that the program does not know.
+fn unknown(line: &str) -> Vec<String> {
+    let mut words = line
+        .split_whitespace()
+        .skip(1)
+        .take_while(|word| !["--", "#", "|", "&&", "2>"].contains(word))
+        .peekable();
+    let mut command: Vec<&str> = Vec::new();
+    while GROUPS.contains(&command.join(" ").as_str()) {
+        let Some(word) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) else { break };
+        command.push(word.trim_end_matches([',', '.']));
+    }
+    let Some(help) = help(&command) else { return vec![format!("no command {}", command.join(" "))] };
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+    let options = words.filter_map(|word| word.find("--").map(|at| &word[at..]));
+    let options = options.map(|word| word.split(|c| !is_name(c)).next().unwrap_or_default());
+    let known = |option: &str| {
+        help.match_indices(option).any(|(at, _)| !help[at + option.len()..].starts_with(is_name))
+    };
+    options.filter(|option| !known(option)).map(|option| format!("no option {option}")).collect()
+}
+
+#[test]
+fn the_program_knows_every_command_and_option_of_every_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["docs/use", "docs/internals", "docs/lab"].map(|folder| root.join(folder));
+    let listed = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
+    let listed = listed.map(|entry| entry.expect("readable").path());
+    let pages = listed.chain(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root.join(page)));
+    let (mut lines, mut wrong) = (0, Vec::new());
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page");
+        let outside: Vec<&str> = text.split("\n```").step_by(2).collect();
+        let spans = outside.iter().flat_map(|part| part.split('`').skip(1).step_by(2));
+        for line in spans.chain(blocks(&text).flat_map(|(_, lines)| lines)) {
+            if line.starts_with("foreseek ") {
+                lines += 1;
+                wrong.extend(unknown(line).iter().map(|why| format!("{}: {line}: {why}", page.display())));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(lines > 150, "{lines} lines");
+}
+
+/// A block of commands says `sh`, so that it is run.
+#[test]
+fn every_block_of_commands_for_users_is_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let listed = fs::read_dir(root.join("docs/use")).expect("the pages for users");
+    let pages = listed.map(|entry| entry.expect("readable").path()).chain([root.join("README.md")]);
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page");
+        for (language, mut lines) in blocks(&text) {
+            let looks_so = lines.any(|line| ["foreseek ", "make ", "sudo "].iter().any(|it| line.starts_with(it)));
+            assert!(language == "sh" || !looks_so, "{}: a block of '{language}' has commands", page.display());
+        }
+    }
+}
+
+#[test]
+fn unknown_commands_and_options_are_found() {
+    assert_eq!(unknown("foreseek warm --metadata DIR --then -- grep --no-such"), [""; 0]);
+    assert_eq!(unknown("foreseek watch [OPTIONS] PATH...|--all"), [""; 0]);
+    assert_eq!(unknown("foreseek lab reproduce --no-such=3"), ["no option --no-such"]);
+    assert_eq!(unknown("foreseek warm --meta"), ["no option --meta"]);
+    assert_eq!(unknown("foreseek disk burn"), ["no command disk burn"]);
 }
